@@ -74,6 +74,8 @@ class Settings:
     With `backup_days`, the table is backed up daily into a vault that keeps each backup for so long; None has
     no vault. `backup_lock` is as `journal_lock`, and `backup_copy_to` the ARN of another account's vault, for
     copies: see docs/operating/restore.md.
+    With `books_every_minutes`, the stack has the books in Aurora, and takes what the sealed journal has into
+    them so often; None has no Aurora: see docs/operating/ledger.md.
     `row_keys` is the number of keys of the rows, and `signing_key` the number of the one that signs them:
     see docs/decisions/2026-11-22-signed-rows.md.
     `row_layout` is the newest layout of a settlement's row that the functions write, and `migration` the name
@@ -119,6 +121,7 @@ class Settings:
     backup_days: int | None = None
     backup_lock: str = "governance"
     backup_copy_to: str | None = None
+    books_every_minutes: int | None = None
     ordered_events: bool = False
     powertools_layer: str | None = None
     snap_start: bool = False
@@ -164,6 +167,7 @@ class Settings:
         self._check_warm()
         self._check_restored()
         self._check_backup()
+        self._check_books()
         if self.reconcile_every_hours is not None and not 1 <= self.reconcile_every_hours <= 24:
             raise ValueError("reconcile_every_hours: must be from 1 to 24, or None")
         if self.snap_start and self.is_embedded:
@@ -250,6 +254,15 @@ class Settings:
             raise ValueError(f"backup_days: must be from {_BACKUP_DAYS_MIN} to {_LOCK_DAYS_MAX}, or None")
         if self.is_embedded or not self.keeps_data:
             raise ValueError("backup_days: must be None on a stage that keeps no data")
+
+    def _check_books(self) -> None:
+        minutes = self.books_every_minutes
+        if minutes is None:
+            return
+        if type(minutes) is not int or not 1 <= minutes <= _BOOKS_MINUTES_MAX:
+            raise ValueError(f"books_every_minutes: must be from 1 to {_BOOKS_MINUTES_MAX}, or None")
+        if self.is_embedded:
+            raise ValueError("books_every_minutes: must be None on the embedded AWS, which has no Aurora")
 
     def _check_canary(self) -> None:
         percent, minutes = self.canary_percent, self.canary_minutes
@@ -422,6 +435,9 @@ _CANARY_MINUTES_MIN = 10
 
 _CANARY_MINUTES_MAX = 2_100
 """What CloudFormation accepts."""
+
+_BOOKS_MINUTES_MAX = 60
+"""A round more rarely would leave finance without the day, and its alarm without a figure."""
 
 _BACKUP_DAYS_MIN = 7
 _VAULT = re.compile(r"arn:aws[a-z-]*:backup:[a-z0-9-]+:\d{12}:backup-vault:[A-Za-z0-9_-]{2,50}")

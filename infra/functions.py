@@ -31,12 +31,14 @@ LONG_SECONDS = {
     "PublishEvents": 60,
     "SealJournal": 60,
     "ReconcileBooks": 900,
+    "ProjectEntries": 180,
 }
 """The timeouts of the functions whose work grows with the backlog, or with the table. No caller waits for
 their answer.
 
 A run of RecoverStalled begins no settlement in its last 20 s: the next run has them, after a minute. A run of
-ReconcileBooks has the longest time that Lambda gives.
+ReconcileBooks has the longest time that Lambda gives. A round of ProjectEntries may wait for Aurora, and
+begins no object in its last minute.
 """
 
 READER_SECONDS = {"ReadSettlements": 29, "AcceptSettlements": 29}

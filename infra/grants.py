@@ -88,6 +88,9 @@ orders, readers, and the table's stream. ReconcileBooks reads every row and writ
 partition keys to tell rows apart by.
 """
 
+OPTIONAL = ("ProjectEntries",)
+"""The functions that a stage has if it sets what they are for. None has a row of the table, or its stream."""
+
 WITHOUT_ROWS = ("SendPage",)
 """The functions that reach neither the table nor its key, nor the stream."""
 

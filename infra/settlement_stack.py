@@ -6,6 +6,7 @@ from constructs import Construct
 
 from infra.alarms import Watched, watch
 from infra.backup import Backup
+from infra.books import Books
 from infra.config import Settings
 from infra.dashboard import Dashboard
 from infra.functions import HandlerFunction
@@ -115,6 +116,16 @@ class SettlementStack(Stack):
             settings=settings,
         )
         journal.read_by(functions["ReadSettlements"])
+        books = None
+        if settings.books_every_minutes is not None:
+            books = Books(
+                self,
+                "Books",
+                function=HandlerFunction(self, "ProjectEntries", settings=settings, environment=environment),
+                journal=journal,
+                pager=pager,
+                settings=settings,
+            )
         if settings.backup_days is not None:
             Backup(self, "Backup", ledger=ledger, pager=pager, settings=settings)
         orders = OrdersApi(self, "Orders", function=functions["TakeOrder"], settings=settings)
@@ -189,6 +200,7 @@ class SettlementStack(Stack):
             "JournalGivenUpQueueUrl": journal.given_up.queue_url,
             **people.outputs,
             **({"OrderedTopicArn": outcomes.topic.topic_arn} if outcomes.topic else {}),
+            **(books.outputs if books else {}),
             **({"MigrationRoleArn": migration.role.role_arn} if migration else {}),
             "StageConfig": settings.stage_config,
         }.items():

@@ -30,6 +30,7 @@ _MORNING = (
     *("SweepMerchantsFailed", "SweepBehind", "PublishEventsFailed", "EventsBehind", "EventsPutAside"),
     "EventsGivenUp",
     *("ReconcileUnproven", "ReconcileBooksFailed", "SealJournalFailed", "JournalBehind", "LimboOpen"),
+    *("BooksBehind", "BooksLeftOut"),
     *("StartDeadLetters", "SweepsGivenUp", "JournalGivenUp", "KycVerdictConflict"),
 )
 

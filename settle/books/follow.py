@@ -13,6 +13,7 @@ from settle.books import project, schema
 from settle.exit_codes import CommandFailed, Exit
 from settlement.model.errors import JournalUnavailable
 from settlement.model.timestamps import timestamp
+from settlement.sealing.books import Projected
 from settlement.sealing.objects import Copy
 
 
@@ -26,7 +27,7 @@ def rounds(url: str, copy: Copy, every_seconds: int) -> Iterator[dict[str, Any]]
     """
     whole_at: datetime | None = None
     while True:
-        begun, done, fault = instants.now(), project.Projected(), None
+        begun, done, fault = instants.now(), Projected(), None
         try:
             with schema.books(url) as connection:
                 project.project_all(connection, copy, done)

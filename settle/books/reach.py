@@ -5,8 +5,8 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from settle.books import aurora, months, schema
 from settle.books import follow as following
-from settle.books import months, schema
 from settle.books import project as projection
 from settle.books import verify as comparison
 from settle.exit_codes import CommandFailed, Exit
@@ -18,7 +18,10 @@ from settlement.reconciliation import Retention
 
 
 def migrate(url: str, stack: Stack) -> None:
-    """Bring the schema up to date, with the stage's currencies."""
+    """Bring the schema up to date, with the stage's currencies; `stack` is the stack's own Aurora."""
+    if url == aurora.OF_THE_STACK:
+        aurora.migrate(stack)
+        return
     schema.migrate(url, dict(stack.config.currencies))
 
 

@@ -1,5 +1,6 @@
 """The connection to the books, and their schema."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,10 +12,19 @@ from alembic.config import Config
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
+from settle.books.project import Connected
 from settle.exit_codes import CommandFailed, Exit
+from settlement.sealing.books import Books
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 CONNECT_SECONDS = 10
+
+_CURRENCIES = "SELECT code, exponent FROM ledger.currency"
+_ADD = """
+INSERT INTO ledger.currency (code, exponent)
+SELECT key, CAST(value AS smallint) FROM json_each_text(CAST(:currencies AS json))
+ON CONFLICT DO NOTHING RETURNING 1
+"""
 
 
 @contextmanager
@@ -56,22 +66,20 @@ def migrate(url: str, currencies: dict[str, int]) -> None:
                 command.upgrade(config, "head")
         except sqlalchemy.exc.DBAPIError as error:
             raise error.orig or error from None
-        with connection.transaction():
-            _add(connection, currencies)
+        add_currencies(Connected(connection), currencies)
 
 
-def _add(connection: psycopg.Connection, currencies: dict[str, int]) -> None:
-    known: dict[str, int] = dict(connection.execute("SELECT code, exponent FROM ledger.currency").fetchall())
-    for code, exponent in sorted(currencies.items()):
-        if known.setdefault(code, exponent) != exponent:
-            raise CommandFailed(
-                Exit.CONFLICT, f"ledger: {code} has {known[code]} decimals in the books, and {exponent} here"
-            )
-    with connection.cursor() as cursor:
-        cursor.executemany(
-            "INSERT INTO ledger.currency (code, exponent) VALUES (%s, %s) ON CONFLICT DO NOTHING",
-            sorted(currencies.items()),
-        )
+def add_currencies(books: Books, currencies: dict[str, int]) -> None:
+    """Add the stage's currencies. Raises CommandFailed if one is there with other decimals."""
+    with books.transaction() as query:
+        known = {str(code): int(exponent) for code, exponent in query(_CURRENCIES)}
+        for code, exponent in sorted(currencies.items()):
+            if known.setdefault(code, exponent) != exponent:
+                raise CommandFailed(
+                    Exit.CONFLICT,
+                    f"ledger: {code} has {known[code]} decimals in the books, and {exponent} here",
+                )
+        query(_ADD, currencies=json.dumps(currencies))
 
 
 def grant(connection: psycopg.Connection, role: str, member: str) -> None:

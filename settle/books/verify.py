@@ -1,7 +1,7 @@
 """The comparison of the books with the table: by day and currency first, and row by row where they differ."""
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -41,6 +41,13 @@ WHERE posted_at >= %(day)s::date AT TIME ZONE 'UTC' AND posted_at < (%(day)s::da
     AND posted_at >= %(begin)s AND posted_at < %(end)s AND currency = %(currency)s
 """
 
+_SECOND = len("2026-11-20T12:00:00")
+_YOUNG = """
+SELECT to_char(posted_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS'), count(*)
+FROM ledger.entry WHERE posted_at >= %(end)s GROUP BY 1
+"""
+"""The entries that are on their way, or have come, by the second: a busy stage has a million of them."""
+
 Day = tuple[str, str]
 Read = Callable[[], Iterable[Row]]
 
@@ -66,9 +73,14 @@ class Sum:
 
 @dataclass
 class Verdict:
-    """Whether the books have what the table has, up to `until`."""
+    """Whether the books have what the table has, up to `until`.
+
+    `behind_seconds` is the age of the oldest entry that is in the table and not in the books, also of one
+    after `until`; 0 without one.
+    """
 
     until: str
+    behind_seconds: int = 0
     entries: int = 0
     on_their_way: int = 0
     put_aside: int = 0
@@ -91,21 +103,28 @@ def verify(connection: psycopg.Connection, read: Read, now: datetime, kept_from:
     begin, end = kept_from or timestamp(datetime.min.replace(tzinfo=now.tzinfo)), timestamp(now - LAG)
     verdict = Verdict(end, put_aside=_count(connection, "put_aside"))
     table: dict[Day, Sum] = defaultdict(Sum)
+    young = Counter[str]()
     for row in read():
         if begin <= row["posted_at"] < end:
             table[_day(row)].add(row)
         elif row["posted_at"] >= end:
-            verdict.on_their_way += 1
+            young[row["posted_at"][:_SECOND]] += 1
+    verdict.on_their_way = young.total()
+    missing_from = _missing(connection, young, end)
     books = _days(connection, begin, end)
     verdict.entries = sum(one.count for one in table.values())
     verdict.digest = digest(books)
     different = {day for day in table.keys() | books.keys() if table.get(day) != books.get(day)}
     if different:
-        for told in _differences(connection, read, different, begin, end):
+        for told, posted_at in _differences(connection, read, different, begin, end):
+            missing_from += [posted_at] if posted_at else []
             if len(verdict.differences) < DIFFERENCES_MAX:
                 verdict.differences.append(told)
             else:
                 verdict.more += 1
+    if missing_from:
+        age = now - min(datetime.fromisoformat(one).replace(tzinfo=now.tzinfo) for one in missing_from)
+        verdict.behind_seconds = max(0, int(age.total_seconds()))  # clocks differ
     return verdict
 
 
@@ -129,6 +148,12 @@ def line(row: Row) -> str:
     return "|".join((key, row["step"], *(str(row[name]) for name in names)))
 
 
+def _missing(connection: psycopg.Connection, young: Counter[str], end: str) -> list[str]:
+    """Return the seconds of which the table has more entries than the books."""
+    books = dict[str, int](connection.execute(_YOUNG, {"end": end}).fetchall())
+    return [second for second, count in young.items() if count > books.get(second, 0)]
+
+
 def _days(connection: psycopg.Connection, begin: str, end: str) -> dict[Day, Sum]:
     found = connection.execute(_DAYS, {"begin": begin, "end": end})
     return {
@@ -139,7 +164,8 @@ def _days(connection: psycopg.Connection, begin: str, end: str) -> dict[Day, Sum
 
 def _differences(
     connection: psycopg.Connection, read: Read, days: set[Day], begin: str, end: str
-) -> Iterator[str]:
+) -> Iterator[tuple[str, str]]:
+    """Yield a line for each difference, with the entry's time if it is not in the books."""
     table: dict[Day, dict[str, str]] = defaultdict(dict)
     for row in read():
         if begin <= row["posted_at"] < end and (day := _day(row)) in days:
@@ -151,12 +177,12 @@ def _differences(
         for name in sorted(table[day].keys() | books.keys()):
             key, _, step = name.partition("|")
             if name not in books:
-                yield f"{key}:{step} of {day[0]}: is not in the books"
+                yield f"{key}:{step} of {day[0]}: is not in the books", table[day][name].split("|")[2]
             elif name not in table[day]:
-                yield f"{key}:{step} of {day[0]}: is in the books, and not in the table"
+                yield f"{key}:{step} of {day[0]}: is in the books, and not in the table", ""
             elif books[name] != table[day][name]:
                 here, there = books[name], table[day][name]
-                yield f"{key}:{step} of {day[0]}: is {here} in the books, {there} in the table"
+                yield f"{key}:{step} of {day[0]}: is {here} in the books, {there} in the table", ""
 
 
 def _day(row: Row) -> Day:

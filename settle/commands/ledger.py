@@ -40,6 +40,8 @@ def ledger() -> None:
 def migrate(url: Url, stack: StackName = None) -> None:
     """Bring the schema up to date, and add the stage's currencies. Safe to repeat.
 
+    With --url stack it is the stack's own Aurora, whose projector gets the password of its secret.
+
     Example: settle ledger migrate --stack settlement-prod
     """
     from settle.output.console import print_line

@@ -186,7 +186,7 @@ def verified(found: Mapping[str, Any], as_json: bool) -> None:
     verdict = "agree" if found["agrees"] else "differ"
     print_line(
         f"books and table {verdict}: {found['entries']} entries up to {found['until']},"
-        f" {found['on_their_way']} later ones, digest {found['digest']}"
+        f" {found['on_their_way']} later ones, {found['behind_seconds']} s behind, digest {found['digest']}"
     )
 
 

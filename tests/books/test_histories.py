@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from settle.books import project, schema, verify
+from settlement.sealing import books
 from settlement.sealing import entries as lines
 from settlement.sealing.objects import lines_of
 from tests.books.conftest import CURRENCIES
@@ -56,11 +57,9 @@ def _inbox_alone(connection: psycopg.Connection, name: str, content: bytes) -> A
         "INSERT INTO ledger.object (name, lines) VALUES (%s, 0) ON CONFLICT DO NOTHING", (name,)
     )
     if taken.rowcount:
-        with connection.transaction():
-            project._take(
-                connection,
-                [one for one in lines.entries(lines_of(name, content)) if isinstance(one, lines.Entry)],
-            )
+        with project.Connected(connection).transaction() as query:
+            found = [one for one in lines.entries(lines_of(name, content)) if isinstance(one, lines.Entry)]
+            books._take(query, found)
 
 
 def _no_zero(row: dict[str, Any]) -> Any:
@@ -71,9 +70,9 @@ CHECKED = lines._checked
 IN_PYTHON: dict[str, tuple[object, str, object]] = {
     "the inbox is no part of the transaction": (project, "project", _inbox_alone),
     "a copied line is taken again": (
-        project,
+        books,
         "_TAKE",
-        project._TAKE.replace("ON CONFLICT (key, step) DO NOTHING", ""),
+        books._TAKE.replace("ON CONFLICT (key, step) DO NOTHING", ""),
     ),
     "an amount of zero is left out": (lines, "_checked", _no_zero),
     "the digest has no currency": (verify, "_day", lambda row: (row["posted_at"][:10], "EUR")),

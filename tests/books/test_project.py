@@ -11,10 +11,10 @@ import psycopg
 import pytest
 
 from settle.books import project, schema
-from settle.books.project import Projected
 from settle.exit_codes import CommandFailed
 from settlement.adapters import table_scan
 from settlement.sealing import lines, seals
+from settlement.sealing.books import Projected
 from settlement.sealing.objects import Found
 from tests.books import town as towns
 from tests.reconciliation.town import CONFIG, Town
@@ -143,17 +143,17 @@ class Killed(psycopg.Cursor[Any]):
 def test_a_projector_that_is_killed_at_any_statement_leaves_all_of_an_object_or_nothing(
     connect: Connect, connection: psycopg.Connection, entry: dict[str, Any]
 ) -> None:
-    died = 0
+    died, changed = 0, {"event": "MODIFY", "at": 1, "old": lines.image(entry)}
     while True:
         told = entry | {"sk": entry["sk"].replace("-0", f"-{died}")}
         dying = connect()
         dying.cursor_factory, Killed.left = Killed, died
         try:
-            take(dying, inserted(told))
+            take(dying, inserted(told), changed)
         except psycopg.Error:
             died += 1
             assert connection.execute("SELECT count(*) FROM ledger.object").fetchone() == (died - 1,)
-            assert take(connection, inserted(told)).entries == 1
+            assert take(connection, inserted(told), changed).entries == 1
         else:
             break
 
@@ -174,6 +174,7 @@ def test_another_entry_of_the_same_key_and_step_is_put_aside_and_changes_nothing
     assert aside(connection) == ["another entry of this key and step is in the books"] * 2
 
 
+WEEKS = "2026-W47-5T12:00:00.000Z"
 BROKEN: dict[str, tuple[Any, str]] = {
     "no object": ([], "no entry: AttributeError"),
     "no row": ({"event": "INSERT"}, "no entry: KeyError"),
@@ -185,6 +186,11 @@ BROKEN: dict[str, tuple[Any, str]] = {
     "one account": ({"debit": "alice", "credit": "alice"}, "no entry: debit: must be another account"),
     "no step": ({"step": ""}, "no entry: step: must be printable text"),
     "a time without a zone": ({"posted_at": "2026-11-20T12:00:00"}, "no entry: "),
+    "a time of weeks, which PostgreSQL cannot read": (
+        {"posted_at": WEEKS, "sk": f"{WEEKS}#order-2026-000001:hold", "step": "hold"},
+        "no entry: posted_at: must be an instant",
+    ),
+    "an account that no index takes": ({"credit": "b" * 3_000}, "no entry: credit: must be at most 600"),
     "another key": ({"sk": "x"}, "no entry: "),
     "an unknown currency": ({"currency": "XAU"}, "currency: is not one of the books"),
 }

@@ -50,6 +50,7 @@ def test_equal_books_agree_and_have_one_digest_however_they_were_filled(
 
     assert (verdict.agrees, verdict.entries) == (True, len(towns.entries(town)))
     assert verdict.digest == verify.digest_of_all(taken) != ""
+    assert verdict.behind_seconds == 0
 
 
 @pytest.mark.parametrize(
@@ -97,6 +98,29 @@ def test_young_entries_are_on_their_way_and_no_difference(connection: psycopg.Co
 
     verdict = check(connection, rows, now + verify.LAG)
     assert (verdict.on_their_way, len(verdict.differences)) == (1, len(rows) - 1)
+
+
+@pytest.mark.parametrize("waited", [timedelta(seconds=7), 2 * verify.LAG])
+def test_the_lag_is_the_age_of_the_oldest_entry_that_is_not_in_the_books(
+    connection: psycopg.Connection, town: Town, waited: timedelta
+) -> None:
+    """Whether it is still on its way, or a difference."""
+    rows = sorted(towns.entries(town), key=lambda row: str(row["posted_at"]))
+    posted = [datetime.fromisoformat(row["posted_at"]) for row in rows]
+    now = posted[-1] + waited
+
+    for row, posted_at in zip(rows, posted, strict=True):
+        behind = check(connection, rows, now).behind_seconds
+        assert abs(behind - (now - posted_at).total_seconds()) <= 1
+        take(connection, inserted(row))
+    assert check(connection, rows, now).behind_seconds == 0
+
+
+def test_an_entry_of_a_clock_that_is_ahead_makes_no_lag(connection: psycopg.Connection, town: Town) -> None:
+    rows = towns.entries(town)
+    now = min(datetime.fromisoformat(row["posted_at"]) for row in rows) - timedelta(seconds=1)
+
+    assert check(connection, rows, now).behind_seconds == 0
 
 
 def test_entries_that_may_have_expired_are_not_compared(taken: psycopg.Connection, town: Town) -> None:

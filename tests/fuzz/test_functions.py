@@ -57,8 +57,10 @@ WIRED = (
 
 
 def test_every_function_is_fuzzed() -> None:
-    """ReconcileBooks reads nothing of its event: test_reconcile_books.py gives it hostile rows."""
-    assert set(FUNCTIONS) | {"reconcile_books"} == set(HANDLERS)
+    """ReconcileBooks and ProjectEntries read nothing of their event: test_reconcile_books.py gives hostile
+    rows, and tests/books/test_project_entries.py hostile objects.
+    """
+    assert set(FUNCTIONS) | {"reconcile_books", "project_entries"} == set(HANDLERS)
     assert len(FUNCTIONS) * INPUTS >= 20_000
 
 

@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib import import_module
 from io import BytesIO
+from itertools import repeat
 from typing import Any
 from unittest import mock
 
@@ -29,6 +30,7 @@ from handlers import (
     _kyc,
     _secrets,
     accept_settlements,
+    project_entries,
     publish_events,
     read_settlements,
     seal_journal,
@@ -44,6 +46,7 @@ from settlement.model.errors import KycUnavailable, SettlementError
 from settlement.reconciliation.findings import Difference
 from settlement.reconciliation.watch import JUDGING, unwatched
 from settlement.sealing import lines, seals
+from settlement.sealing.rounds import Progress
 from tests.simulation.seeded.stage import set_up
 from tests.simulation.seeded.world import World, play
 from tests.unit import states
@@ -218,6 +221,36 @@ def _reads() -> None:
         read_settlements.handler(event, Context())
 
 
+def _projects() -> None:
+    """Let ProjectEntries take an object, and meet one that another round has taken meanwhile."""
+    of_stage = {"BOOKS_CLUSTER": "cluster", "BOOKS_SECRET": "secret"}
+    for _ in range(2):
+        with (
+            mock.patch.object(project_entries, "_progress", Progress()),
+            mock.patch.dict(os.environ, of_stage),
+        ):
+            project_entries.handler({}, Context(repeat(170_000)))
+
+
+class _Inbox:
+    """The Data API of books that know the objects they were told of."""
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+
+    def answer(self, transactionId: str = "", sql: str = "", **given: Any) -> Any:  # noqa: N803
+        if not sql:
+            return {"transactionId": "transaction"}
+        told = {one["name"]: one["value"].get("stringValue", "") for one in given["parameters"]}
+        if "max(name" in sql:
+            return {"records": [[{"isNull": True}]]}
+        if "names" in told:
+            return {"records": [[{"stringValue": name}] for name in json.loads(told["names"])]}
+        is_new = told["name"] not in self._names
+        self._names.add(told["name"])
+        return {"records": [[{"longValue": int(is_new)}]]}
+
+
 def _counts_the_open_cases() -> None:
     """Let ReconcileBooks look again at an account whose count of cases has differed."""
     difference = Difference(keys.account("alice"), None, (), cases=("order-1",))
@@ -235,6 +268,7 @@ SCENES: list[tuple[str, Callable[[], object]]] = [
     ("ReadSettlements", _reads),
     ("TakeOrder", lambda: _functions.call("PUBLISH_EVENTS", {})),
     ("ReconcileBooks", _counts_the_open_cases),
+    ("ProjectEntries", _projects),
 ]
 """What a function does that the simulator replaces, below which boto3's clients are watched."""
 
@@ -249,7 +283,7 @@ def _sealed() -> MemoryS3:
 
 def _scene(function: str, act: Callable[[], object]) -> Iterator[Call]:
     calls: list[Call] = []
-    table, bucket = MemoryDynamoDb(), _sealed()
+    table, bucket, inbox = MemoryDynamoDb(), _sealed(), _Inbox()
 
     def answer(client: BaseClient, operation: str, parameters: dict[str, Any]) -> Any:
         service = client.meta.service_model.service_name
@@ -263,6 +297,8 @@ def _scene(function: str, act: Callable[[], object]) -> Iterator[Call]:
                     "(?<!^)(?=[A-Z])", "_", operation
                 ).lower()
                 return getattr(bucket, name)(**parameters)
+            case "rds-data":
+                return inbox.answer(**parameters)
             case "secretsmanager":
                 return {"SecretString": json.dumps({"api_key": API_KEY, "current": SECRET})}
             case "lambda":

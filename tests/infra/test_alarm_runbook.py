@@ -5,7 +5,7 @@ import re
 import pytest
 
 from infra.config import STAGES
-from tests.infra.alarms import ALARMS, SUMS, deployed
+from tests.infra.alarms import ALARMS, OPTIONAL_ALARMS, SUMS, deployed
 from tests.infra.stack import each_stage, runbooks
 from tests.world.templates import PROJECT
 
@@ -46,10 +46,10 @@ def test_a_message_says_what_it_means_then_the_command_then_the_address_of_its_s
 
 
 def test_each_alarm_has_its_section_and_each_section_its_alarm() -> None:
-    assert sorted(sections()) == sorted([*ALARMS, *SUMS])
+    assert sorted(sections()) == sorted([*ALARMS, *OPTIONAL_ALARMS, *SUMS])
 
 
-@pytest.mark.parametrize("alarm", [*ALARMS, *SUMS])
+@pytest.mark.parametrize("alarm", [*ALARMS, *OPTIONAL_ALARMS, *SUMS])
 def test_a_section_has_a_meaning_a_look_and_an_act(alarm: str) -> None:
     _, means, look, act = re.split(r"^\*\*(?:Means|Look|Act)\.\*\* ", sections()[alarm], flags=re.MULTILINE)
 

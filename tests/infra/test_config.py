@@ -207,6 +207,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     # The sealed journal and the sweeps read the stream: the stage would settle without both.
     ({"restored_table": "restored"}, "restored_stream: must be given with restored_table"),
     ({"restored_stream": LABEL}, "restored_stream: must be given with restored_table"),
+    *(
+        ({"books_every_minutes": minutes}, "books_every_minutes: must be from 1 to 60, or None$")
+        for minutes in (0, 61, -1, True, "1", 1.5)
+    ),
     *(({"backup_days": days}, "backup_days: must be from 7 to") for days in (6, 36_501, True, "35")),
     *(
         (
@@ -278,6 +282,7 @@ ACCEPTED: list[dict[str, Any]] = [
     ),
     *({"recovery_starts_per_second": pace} for pace in (1, 1_000)),
     {"warm_write_units": 4_001},
+    *({"books_every_minutes": minutes} for minutes in (1, 60)),
     *({"backup_days": 7, "backup_lock": lock} for lock in ("governance", "compliance")),
     {"backup_days": 36_500, "backup_copy_to": VAULT},
     *(

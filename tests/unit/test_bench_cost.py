@@ -31,6 +31,8 @@ TARIFF = Tariff(
         "dashboard_month": 3.0,
         "custom_metric_month": 0.3,
         "database_hour": 0.36,
+        "aurora_unit_hour": 0.12,
+        "aurora_gb_month": 0.1,
         "container_vcpu_hour": 0.03,
         "container_gb_hour": 0.003,
     },

@@ -129,6 +129,7 @@ PLAIN = {
     *(errors.PageUnavailable, errors.EventsUnavailable),
     *(errors.StoreUnavailable, errors.KycUnavailable, errors.KycCircuitOpen),
     *(errors.QueueUnavailable, errors.StartUnavailable, errors.JournalUnavailable),
+    errors.BooksUnavailable,
 }
 """Errors that have a message only."""
 

@@ -174,10 +174,14 @@ def _words(path: Path) -> set[str]:
     [
         pytest.param(
             {"put_item", "update_item", "delete_item", "batch_write_item", "batch_writer"}
-            | {"transact_write_items", "execute_statement", "execute_transaction"}
-            | {"batch_execute_statement"},
+            | {"transact_write_items", "execute_transaction", "batch_execute_statement"},
             {f"{ADAPTERS}/dynamodb.py", CIRCUIT},
             id="DynamoDB's writes",
+        ),
+        pytest.param(
+            {"execute_statement"},
+            {f"{ADAPTERS}/data_api.py"},
+            id="DynamoDB's write by a name that the RDS Data API has, too",
         ),
         pytest.param(
             {"Write"},

@@ -265,5 +265,17 @@ class EventsUnavailable(SettlementError):
     """The outcome bus has not taken an event, or may not have. The stream delivers the batch again."""
 
 
+class BooksUnavailable(SettlementError):
+    """The books' PostgreSQL gave no definite answer, or refused a statement. What was told comes again.
+
+    `is_resuming` while it comes back from a pause: the call has had no effect. `is_refused` if it answered,
+    and would not run this statement: another one may be fine.
+    """
+
+    def __init__(self, message: str, *, is_resuming: bool = False, is_refused: bool = False) -> None:
+        super().__init__(message)
+        self.is_resuming, self.is_refused = is_resuming, is_refused
+
+
 class JournalUnavailable(SettlementError):
     """S3 gave no definite answer about the sealed journal. The stream, or the reader, asks again."""

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +16,9 @@ _STORED = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0
 
 AMOUNT_MAX = 2**63 - 1
 """The largest amount of PostgreSQL's bigint; one of ours has 15 digits."""
+
+TEXT_BYTES_MAX = 600
+"""The longest text: two of them fit PostgreSQL's index, which takes 2,704 bytes. One of ours has 100."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +33,6 @@ class Entry:
     amount: int
     currency: str
     request_hash: str
-
-    @property
-    def values(self) -> tuple[Any, ...]:
-        """The values in the order of the table's columns."""
-        return astuple(self)
 
 
 @dataclass(frozen=True)
@@ -92,6 +90,8 @@ def _checked(row: dict[str, Any]) -> Entry:
     for name, value in vars(entry).items():
         if name != "amount" and not (isinstance(value, str) and value and value.isprintable()):
             raise ValueError(f"{name}: must be printable text")
+        if name != "amount" and len(value.encode()) > TEXT_BYTES_MAX:
+            raise ValueError(f"{name}: must be at most {TEXT_BYTES_MAX} bytes")
     if type(entry.amount) is not int or not 0 <= entry.amount <= AMOUNT_MAX:
         raise ValueError("amount: must be a whole number, at least 0")
     if entry.debit == entry.credit:

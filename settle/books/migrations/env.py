@@ -1,8 +1,12 @@
-"""What Alembic runs: the migrations on the connection that `schema.migrate` gives it, in one transaction."""
+"""What Alembic runs: the migrations on the connection that it is given, in one transaction, or as text."""
 
 from alembic import context
 
-connection = context.config.attributes["connection"]
-context.configure(connection=connection, version_table="migration", version_table_schema="ledger")
+given = (
+    {"dialect_name": "postgresql", "dialect_opts": {"paramstyle": "named"}}  # which doubles no percent sign
+    if context.is_offline_mode()
+    else {"connection": context.config.attributes["connection"]}
+)
+context.configure(**given, version_table="migration", version_table_schema="ledger")
 with context.begin_transaction():
     context.run_migrations()

@@ -1,0 +1,188 @@
+"""The projection by the RDS Data API: the same books as over a connection, whatever call is lost."""
+
+import gzip
+import random
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import psycopg
+import pytest
+from botocore.exceptions import EndpointConnectionError
+
+from settle.books import project, schema, verify
+from settlement.adapters.data_api import CLIENT_CONFIG, DataApi
+from settlement.model.errors import BooksUnavailable
+from settlement.sealing import books, lines, seals
+from settlement.sealing.books import Projected
+from tests.books import town as towns
+from tests.books.conftest import CURRENCIES
+from tests.reconciliation.town import Town
+from tests.world import postgresql
+from tests.world.data_api import REQUEST_BYTES_MAX, FakeDataApi, refusal
+from tests.world.environment import NOW
+from tests.world.sealed import inserted
+
+Connect = Callable[[], psycopg.Connection]
+CALLS = ("begin_transaction", "execute_statement", "commit_transaction", "rollback_transaction")
+
+
+@pytest.fixture
+def client(connect: Connect) -> FakeDataApi:
+    return FakeDataApi(connect)
+
+
+def api(client: FakeDataApi) -> DataApi:
+    return DataApi(client, cluster="cluster", secret="secret", database="books")
+
+
+def an_object(*told: Any) -> tuple[str, bytes]:
+    content = lines.content(told)
+    return seals.object_name(content, NOW), gzip.compress(content)
+
+
+def numbered(town: Town, number: int, **change: Any) -> dict[str, Any]:
+    """Return an entry of the town under a key of its own."""
+    row = towns.entries(town)[0]
+    key = f"deposit-{number:08}"
+    sk = f"{row['posted_at']}#{key}:{row['step']}"
+    return {**row, "sk": sk, **change}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_books_are_those_of_the_command(
+    client: FakeDataApi, connection: psycopg.Connection, server: str, town: Town, seed: int
+) -> None:
+    told = [*towns.objects(town, seed).items()] * 2
+    random.Random(seed).shuffle(told)
+    for name, content in told:
+        books.project(api(client), name, content)
+
+    name = f"by_the_command_{seed}"
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name}".encode())
+        schema.migrate(f"{server}/{name}", CURRENCIES)
+        with schema.books(f"{server}/{name}") as other:
+            for one, content in told:
+                project.project(other, one, content)
+            balance = "SELECT * FROM ledger.trial_balance() ORDER BY 1, 2"
+            balances = connection.execute(balance.encode()).fetchall()
+            assert balances == other.execute(balance.encode()).fetchall() != []
+            assert verify.digest_of_all(connection) == verify.digest_of_all(other)
+        admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(
+    "error",
+    [refusal("DatabaseResumingException"), EndpointConnectionError(endpoint_url="https://rds"), None],
+    ids=["refused", "no answer", "killed"],
+)
+def test_whatever_call_is_lost_the_object_is_there_whole_or_not_at_all(
+    client: FakeDataApi, connection: psycopg.Connection, town: Town, when: str, error: Exception | None
+) -> None:
+    lost, seen = 0, set[str]()
+    while True:
+        name, content = an_object(
+            inserted(numbered(town, lost)), inserted(numbered(town, lost + 1_000, amount=-1))
+        )
+        left = [lost]
+
+        def lose(call: str, left: list[int] = left) -> None:
+            if left[0] == 0 or (error is None and left[0] < 0):
+                left[0] -= 1
+                seen.add(call)
+                raise error or KeyboardInterrupt
+            left[0] -= 1
+
+        setattr(client, when, lose)
+        try:
+            books.project(api(client), name, content)
+        except (BooksUnavailable, KeyboardInterrupt):
+            setattr(client, when, lambda call: None)
+            client.time_out()
+        else:
+            break
+        whole = connection.execute(
+            "SELECT (SELECT count(*) FROM ledger.object), (SELECT count(*) FROM ledger.entry),"
+            " (SELECT count(*) FROM ledger.put_aside)"
+        ).fetchone()
+        assert whole in {(lost, lost, lost), (lost + 1, lost + 1, lost + 1)}
+        again = books.project(api(client), name, content)
+        assert again == (Projected(1, 1, 1) if whole == (lost, lost, lost) else Projected())
+        lost += 1
+
+    assert seen >= {"begin_transaction", "execute_statement", "commit_transaction"}
+    assert lost == len(("begin", "inbox", "entries", "different", "aside", "commit"))
+
+
+def test_no_statement_is_sent_twice_by_the_client() -> None:
+    assert CLIENT_CONFIG.retries["total_max_attempts"] == 1  # a client adds its mode to it
+
+
+def test_a_statement_that_runs_twice_leaves_no_inbox_without_entries(
+    client: FakeDataApi, connection: psycopg.Connection, town: Town
+) -> None:
+    """A service that repeats a statement by itself: its second answer says that the object is known."""
+    name, content = an_object(inserted(numbered(town, 1)))
+    once = client._execute_statement
+
+    def twice(**parameters: Any) -> dict[str, Any]:
+        once(**parameters)
+        return once(**parameters)
+
+    client._execute_statement = twice  # type: ignore[method-assign]
+    assert books.project(api(client), name, content) == Projected()
+    assert connection.execute("SELECT count(*) FROM ledger.object").fetchone() == (0,)
+
+    client._execute_statement = once  # type: ignore[method-assign]
+    assert books.project(api(client), name, content) == Projected(1, 1, 0)
+
+
+def test_a_statement_that_is_refused_leaves_nothing_and_tells_no_account(
+    client: FakeDataApi, connection: psycopg.Connection, town: Town
+) -> None:
+    connection.execute("ALTER TABLE ledger.entry RENAME TO gone")
+    name, content = an_object(inserted(numbered(town, 1)))
+
+    with pytest.raises(BooksUnavailable, match=r"^execute_statement: DatabaseErrorException$"):
+        books.project(api(client), name, content)
+    connection.execute("ALTER TABLE ledger.gone RENAME TO entry")
+
+    assert books.project(api(client), name, content) == Projected(1, 1, 0)
+
+
+def test_a_large_object_and_a_long_line_keep_to_the_limits_of_the_api(
+    client: FakeDataApi, connection: psycopg.Connection, town: Town
+) -> None:
+    count = 8_000
+    first = [inserted(numbered(town, number)) for number in range(count)]
+    others = [inserted(numbered(town, number, amount=1)) for number in range(count)]
+    long = inserted(numbered(town, count, amount=-1, credit='"' * 800_000))
+
+    assert books.project(api(client), *an_object(*first, long)) == Projected(1, count, 1)
+    assert books.project(api(client), *an_object(*others)) == Projected(1, 0, count)
+
+    assert 2**18 < client.largest < REQUEST_BYTES_MAX
+    longest = connection.execute("SELECT max(length(line)) FROM ledger.put_aside").fetchone()
+    assert longest == (books.LINE_CHARACTERS_MAX,)
+
+
+def test_a_postgresql_that_was_dead_gets_what_it_missed(town: Town) -> None:
+    with postgresql.cluster() as cluster:
+        url = f"{cluster.url}/postgres"
+        schema.migrate(url, CURRENCIES)
+        client = FakeDataApi(partial(psycopg.connect, url, autocommit=True))
+        told = [*towns.objects(town).items()]
+        for name, content in told[:3]:
+            books.project(api(client), name, content)
+        cluster.kill()
+        for name, content in told[3:]:
+            with pytest.raises(BooksUnavailable, match=r"^begin_transaction: DatabaseUnavailableException$"):
+                books.project(api(client), name, content)
+        cluster.start()
+        for name, content in told:
+            books.project(api(client), name, content)
+
+        with schema.books(url) as connection:
+            assert verify.verify(connection, lambda: towns.entries(town), NOW).agrees

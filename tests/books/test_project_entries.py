@@ -1,0 +1,432 @@
+"""ProjectEntries: each object of the journal is in Aurora once, whatever is lost; none holds up another."""
+
+import gzip
+import json
+import random
+import threading
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from itertools import chain, repeat
+from typing import Any
+
+import psycopg
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+
+from handlers import _books, _dependencies, _journal, project_entries
+from settle.books import verify
+from settlement.adapters import telemetry
+from settlement.adapters.data_api import DataApi
+from settlement.adapters.journal_copy import Bucket
+from settlement.model.errors import BooksUnavailable, JournalUnavailable
+from settlement.sealing import lines, rounds, seals
+from settlement.sealing.rounds import Progress, Round, catch_up
+from tests.books import town as towns
+from tests.reconciliation.town import Town
+from tests.world.data_api import FakeDataApi, refusal
+from tests.world.environment import NOW
+from tests.world.functions import Context
+from tests.world.memory_s3 import MemoryS3
+from tests.world.sealed import inserted
+
+Connect = Callable[[], psycopg.Connection]
+AWAY = EndpointConnectionError(endpoint_url="https://rds")
+
+
+class Stage:
+    """The function with its journal, its books and its clock."""
+
+    def __init__(
+        self,
+        client: FakeDataApi,
+        journal: MemoryS3,
+        connection: psycopg.Connection,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        self.client, self.journal, self.connection, self._capsys = client, journal, connection, capsys
+        self.now = NOW
+        self.pauses: list[float] = []
+        self.asked: list[str] = []
+        client.before = self.asked.append
+
+    def put(self, *told: Any, at: datetime | None = None) -> str:
+        """Put an object into the journal; return its name."""
+        content = lines.content(told)
+        name = seals.object_name(content, at or self.now)
+        self.journal.put_object(Bucket="journal", Key=name, Body=gzip.compress(content))
+        return name
+
+    def round(self, *left_ms: int) -> dict[str, Any]:
+        """Run a round; return its line. `left_ms` is the time left at each question, by default plenty."""
+        self.asked.clear()
+        left_ms = left_ms or (170_000,)
+        project_entries.handler({}, Context(chain(left_ms, repeat(left_ms[-1]))))
+        return self.line()
+
+    def line(self) -> dict[str, Any]:
+        """Return the newest round's line, with its metrics as numbers."""
+        told = json.loads(self._capsys.readouterr().out.splitlines()[-1])
+        return {name: value[0] if isinstance(value, list) else value for name, value in told.items()}
+
+    def begin_anew(self) -> None:
+        """Let a new environment run the function: the one before has died."""
+        project_entries._progress = Progress()
+        self.client.time_out()
+
+    def taken(self) -> set[str]:
+        return {name for (name,) in self.connection.execute("SELECT name FROM ledger.object")}
+
+
+@pytest.fixture
+def stage(
+    connect: Connect,
+    connection: psycopg.Connection,
+    journal: MemoryS3,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Stage:
+    def session() -> psycopg.Connection:
+        made = connect()
+        made.execute("SET lock_timeout = '200ms'")  # the Data API ends a statement after 45 s
+        return made
+
+    made = Stage(FakeDataApi(session), journal, connection, capsys)
+    monkeypatch.setattr(project_entries, "_progress", Progress())
+    monkeypatch.setattr(_books, "_client", made.client)
+    monkeypatch.setattr(_books, "pause", made.pauses.append)
+    monkeypatch.setattr(_journal, "_client", journal)
+    monkeypatch.setattr(_dependencies, "now", lambda: made.now)
+    monkeypatch.setenv("BOOKS_CLUSTER", "cluster")
+    monkeypatch.setenv("BOOKS_SECRET", "secret")
+    return made
+
+
+@pytest.fixture
+def sealed(stage: Stage, town: Town) -> set[str]:
+    """The names of the town's objects, which are in the journal."""
+    told = towns.objects(town)
+    for name, content in told.items():
+        stage.journal.put_object(Bucket="journal", Key=name, Body=content)
+    return set(told)
+
+
+def entry(town: Town, number: int, **change: Any) -> dict[str, Any]:
+    """Return the line of an entry under a key of its own."""
+    row = towns.entries(town)[0]
+    sk = f"{row['posted_at']}#deposit-{number:08}:{row['step']}"
+    return inserted({**row, "sk": sk, **change})
+
+
+def refuses(error: Exception, *calls: str, times: int = 10**9) -> Callable[[str], None]:
+    """Return what fails some calls of the Data API, so many times."""
+    left = [times]
+
+    def fail(call: str) -> None:
+        if call in calls and left[0]:
+            left[0] -= 1
+            raise error
+
+    return fail
+
+
+def test_a_round_takes_all_and_says_that_the_books_are_not_behind(
+    stage: Stage, sealed: set[str], town: Town
+) -> None:
+    told = stage.round()
+
+    assert stage.taken() == sealed
+    assert (told["BooksBehindSeconds"], told["BooksLeftOut"]) == (0, 0)
+    assert (told["objects"], told["entries"]) == (len(sealed), len(towns.entries(town)))
+    assert verify.verify(stage.connection, lambda: towns.entries(town), NOW).agrees
+
+
+def test_without_new_objects_the_database_is_not_woken(stage: Stage, sealed: set[str], town: Town) -> None:
+    """Neither while objects may still come into the newest minutes, nor later; and a new one is taken."""
+    stage.round()
+    for minutes in (1, 60, 24 * 60):
+        stage.now = NOW + timedelta(minutes=minutes)
+        assert stage.round()["BooksBehindSeconds"] == 0
+        assert stage.asked == []
+
+    late = stage.put(entry(town, 1), at=stage.now - timedelta(minutes=10))
+    assert stage.round()["objects"] == 1
+    assert late in stage.taken()
+
+
+def test_no_name_is_kept_once_no_other_comes_before_it(stage: Stage, sealed: set[str]) -> None:
+    stage.round()
+    assert project_entries._progress.taken >= sealed
+
+    stage.now += timedelta(hours=1)
+    stage.round()
+
+    assert project_entries._progress == Progress(max(sealed), set())
+
+
+def test_a_new_environment_looks_a_week_behind_the_newest_object_of_the_books(
+    stage: Stage, town: Town
+) -> None:
+    """However long they were away: an outage that outlives each environment loses nothing."""
+    first = stage.put(entry(town, 1))
+    stage.round()
+    away = [stage.put(entry(town, 2 + day), at=NOW + timedelta(days=day)) for day in range(40)]
+    late = stage.put(entry(town, 100), at=NOW - rounds.LOOKS_BACK + timedelta(hours=1))
+    too_late = stage.put(entry(town, 101), at=NOW - rounds.LOOKS_BACK - timedelta(hours=1))
+    stage.now = NOW + timedelta(days=40)
+    stage.begin_anew()
+
+    stage.round()
+
+    assert stage.taken() == {first, late, *away}
+    assert too_late in stage.journal.objects
+
+
+def test_an_object_of_the_future_hides_none_of_today(stage: Stage, town: Town) -> None:
+    future = stage.put(entry(town, 1), at=NOW + timedelta(days=10_000))
+    stage.round()
+    stage.begin_anew()
+    today = stage.put(entry(town, 2))
+
+    stage.round()
+
+    assert stage.taken() == {future, today}
+
+
+@pytest.mark.parametrize("tries", [1, 4])
+def test_a_database_that_comes_back_from_its_pause_is_waited_for(
+    stage: Stage, sealed: set[str], tries: int
+) -> None:
+    stage.client.before = refuses(refusal("DatabaseResumingException"), "begin_transaction", times=tries)
+
+    told = stage.round()
+
+    assert stage.taken() == sealed
+    assert stage.pauses == [project_entries.RESUMING_SECONDS] * tries
+    assert "BooksUnavailable" not in told
+
+
+def test_one_that_takes_longer_is_left_to_the_next_round(stage: Stage, sealed: set[str]) -> None:
+    """How far behind the books are is not known before they answer: no figure is better than a wrong one."""
+    stage.client.before = refuses(refusal("DatabaseResumingException"), "begin_transaction")
+
+    with pytest.raises(BooksUnavailable, match=r"^begin_transaction: DatabaseResumingException$"):
+        stage.round(90_000, 70_000, 70_000, project_entries.RESERVED_MS - 1)
+    told = stage.line()
+    assert told["BooksUnavailable"] == 1
+    assert "BooksBehindSeconds" not in told
+    assert len(stage.pauses) == 2
+
+    stage.client.before = stage.asked.append
+    stage.round()
+    assert stage.taken() == sealed
+
+
+@pytest.mark.parametrize(
+    "error", [refusal("DatabaseUnavailableException"), refusal("AccessDeniedException"), AWAY]
+)
+def test_books_that_are_away_are_not_waited_for_and_get_all_when_they_are_back(
+    stage: Stage, sealed: set[str], town: Town, error: Exception
+) -> None:
+    stage.round()
+    waits_from = stage.put(entry(town, 1))
+    stage.client.before = refuses(error, "begin_transaction")
+    stage.now = NOW + timedelta(hours=2)
+
+    with pytest.raises(BooksUnavailable):
+        stage.round()
+    told = stage.line()
+    since = NOW.replace(second=0, microsecond=0)
+    assert told["BooksBehindSeconds"] == int((stage.now - since).total_seconds())
+    assert stage.pauses == []
+
+    stage.client.before = stage.asked.append
+    assert stage.round()["BooksBehindSeconds"] == 0
+    assert stage.taken() == sealed | {waits_from}
+
+
+def test_books_that_go_away_within_a_round_are_no_fault_of_its_objects(
+    stage: Stage, sealed: set[str]
+) -> None:
+    left = [12]
+
+    def go_away(call: str) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise refusal("ServiceUnavailableError")
+
+    stage.client.before = go_away
+    with pytest.raises(BooksUnavailable):
+        stage.round()
+
+    told = stage.line()
+    assert (told["BooksLeftOut"], told["objects"]) == (0, len(stage.taken()))
+    assert 0 < told["objects"] < len(sealed)
+
+
+def test_a_round_without_time_begins_no_object_and_the_next_one_goes_on(
+    stage: Stage, sealed: set[str]
+) -> None:
+    short = project_entries.RESERVED_MS - 1
+
+    told = stage.round(*[50_000_000] * 3, short)
+    assert len(stage.taken()) == told["objects"] == 3
+    stage.now += timedelta(minutes=10)
+    assert stage.round(short)["BooksBehindSeconds"] > 0
+
+    assert stage.round()["BooksBehindSeconds"] == 0
+    assert stage.taken() == sealed
+
+
+# One object in the way
+
+
+def test_what_can_never_be_read_holds_up_no_other_object_and_is_told(
+    stage: Stage, sealed: set[str], town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another content, cut off, gone, under a foreign key, with no name of ours, refused by PostgreSQL."""
+    changed, cut, gone, denied = sorted(sealed)[:4]
+    whole = {name: stage.journal.objects[name] for name in (changed, cut, gone)}
+    stage.journal.versions[changed] = [gzip.compress(b"{}\n")]
+    stage.journal.versions[cut] = [whole[cut][:20]]
+    stage.journal.versions[gone] = [None]
+    stage.journal.put_object(Bucket="journal", Key="journal/0000", Body=b"")
+    refused = stage.put(entry(town, 1))
+    read = Bucket.read
+
+    def deny(bucket: Bucket, found: Any) -> bytes:
+        if found.name == denied:
+            raise ClientError({"Error": {"Code": "AccessDenied"}}, "GetObject")
+        return read(bucket, found)
+
+    monkeypatch.setattr(Bucket, "read", deny)
+    execute = stage.client._execute_statement
+
+    def refuse(**parameters: Any) -> dict[str, Any]:
+        if any(one["value"] == {"stringValue": refused} for one in parameters["parameters"]):
+            raise refusal("DatabaseErrorException")
+        return execute(**parameters)
+
+    stage.client._execute_statement = refuse  # type: ignore[method-assign]
+    out = {changed, cut, gone, denied, refused}
+    stage.now += timedelta(hours=1)
+
+    for _ in range(2):
+        told = stage.round()
+        assert stage.taken() == sealed - out
+        assert told["BooksLeftOut"] == len(out) + 1
+        assert told["BooksBehindSeconds"] >= 58 * 60
+
+    monkeypatch.setattr(Bucket, "read", read)
+    stage.client._execute_statement = execute  # type: ignore[method-assign]
+    stage.journal.versions |= {name: [content] for name, content in whole.items()}
+    del stage.journal.versions["journal/0000"]
+    assert stage.round()["BooksLeftOut"] == 0
+    assert stage.taken() == sealed | {refused}
+
+
+def test_a_line_that_is_put_aside_is_told_once(stage: Stage, town: Town) -> None:
+    stage.put(entry(town, 1), entry(town, 2, amount=-1))
+
+    assert stage.round()["BooksLeftOut"] == 1
+    assert stage.round()["BooksLeftOut"] == 0
+
+
+def test_the_line_of_an_object_that_is_left_out_has_its_name_and_no_content(
+    stage: Stage, town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[dict[str, Any]] = []
+    monkeypatch.setattr(telemetry.logger, "error", lambda message, **more: told.append(more))
+    name = stage.put(entry(town, 1, debit="canary"))
+    other = gzip.compress(lines.content([entry(town, 2, debit="canary")]))
+    stage.journal.versions[name] = [other]
+
+    stage.round()
+
+    (line,) = told
+    assert line["object"] == name
+    assert "was changed" in line["reason"]
+    assert "canary" not in str(told)
+
+
+@pytest.mark.parametrize("operation", ["list", "read"])
+@pytest.mark.parametrize(
+    "error", [ClientError({"Error": {"Code": "SlowDown"}}, "S3"), AWAY], ids=["throttled", "no answer"]
+)
+def test_a_journal_that_is_away_is_left_to_the_next_round(
+    stage: Stage, sealed: set[str], monkeypatch: pytest.MonkeyPatch, operation: str, error: Exception
+) -> None:
+    def fail(*given: Any, **named: Any) -> Any:
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stage.journal, {"list": "get_paginator", "read": "get_object"}[operation], fail)
+        with pytest.raises(JournalUnavailable):
+            stage.round()
+    assert stage.taken() == set()
+    assert stage.line()["JournalUnavailable"] == 1
+
+    stage.round()
+    assert stage.taken() == sealed
+
+
+# Twice, late, half
+
+
+def test_two_rounds_at_once_take_each_entry_once(stage: Stage, sealed: set[str], town: Town) -> None:
+    done = [Round(), Round(), Round()]
+    begins = threading.Barrier(len(done))
+
+    def run(one: Round) -> None:
+        api = DataApi(stage.client, cluster="cluster", secret="secret", database="books")
+        begins.wait(60)
+        catch_up(api, Bucket(stage.journal, "journal"), Progress(), one, NOW, lambda: True)
+
+    threads = [threading.Thread(target=run, args=(one,)) for one in done]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+    assert stage.taken() == sealed
+    assert sum(one.objects for one in done) == len(sealed)
+    assert [one.waiting for one in done] == [[], [], []]
+    assert verify.verify(stage.connection, lambda: towns.entries(town), NOW).agrees
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_fails_and_whenever_a_round_dies_each_entry_is_there_once_in_the_end(
+    stage: Stage, sealed: set[str], town: Town, seed: int
+) -> None:
+    """Before a call, or after it with the answer lost; some deaths take the environment with them."""
+    chance = random.Random(seed)
+    faults = [
+        refusal("DatabaseResumingException"),
+        refusal("DatabaseErrorException"),
+        refusal("InternalServerErrorException"),
+        AWAY,
+        KeyboardInterrupt(),
+    ]
+
+    def maybe(call: str) -> None:
+        if chance.random() < 0.1:
+            raise chance.choice(faults)
+
+    stage.client.before = stage.client.after = maybe
+    failed = 0
+    for _ in range(30):
+        try:
+            stage.round()
+        except BooksUnavailable:
+            failed += 1
+        except KeyboardInterrupt:
+            failed += 1
+            stage.begin_anew()
+        if chance.random() < 0.5:  # three minutes later; until then a transaction that was left has its locks
+            stage.client.time_out()
+    stage.client.before = stage.client.after = lambda call: None
+    stage.client.time_out()
+
+    assert stage.round()["BooksBehindSeconds"] == 0
+    assert failed > 3
+    assert stage.taken() == sealed
+    assert verify.verify(stage.connection, lambda: towns.entries(town), NOW).agrees
