@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import boto3
 from botocore.exceptions import BotoCoreError, ClientError, WaiterError
 
+from infra.account import session
 from infra.config import is_personal
 
 _TRIES = 3
@@ -91,12 +91,12 @@ def _versions(page: Any) -> Iterator[dict[str, str]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Tear a stage down, with the credentials and the region that boto3 finds."""
+    """Tear a stage down, with the credentials that boto3 finds."""
     parser = argparse.ArgumentParser(prog="python -m infra.teardown", description=__doc__)
     parser.add_argument("--stage", required=True, help="a personal stage, such as my-olga")
     stage = parser.parse_args(arguments).stage
     try:
-        existed = teardown(stage, boto3.client)
+        existed = teardown(stage, session().client)
     except (Refused, BotoCoreError, ClientError) as refused:
         print(refused, file=sys.stderr)
         return 1

@@ -1,5 +1,6 @@
 """The stack that a command talks to: the embedded AWS, or a deployed one by its name."""
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -162,7 +163,8 @@ def _embedded() -> Stack:
 
 
 def _deployed(name: str) -> Stack:
-    session = boto3.Session()
+    # The CDK reads AWS_REGION first, and boto3 does not read it.
+    session = boto3.Session(region_name=os.environ.get("AWS_REGION") or None)
     try:
         answer = session.client("cloudformation").describe_stacks(StackName=name)
     except ClientError as error:

@@ -2,8 +2,8 @@
 
 preflight ──▶ synthesis ──▶ guard ──▶ deployment of what the guard has judged
 
-The context of the stage comes from the environment: KYC_URL, PAGE_ADDRESS, and so on. The credentials and the
-region are those of the AWS SDKs. Each step ends the run if it fails; a run is safe to repeat.
+The context of the stage comes from the environment: KYC_URL, PAGE_ADDRESS, and so on. The credentials are
+those of the AWS SDKs, and the region that of the CDK. Each step ends the run if it fails; a run is safe to repeat.
 """
 
 import json
@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
+from infra.account import session
 from infra.config import CONTEXT
 
 PROJECT = Path(__file__).parents[1]
@@ -67,7 +67,7 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         before = Path(folder) / "deployed.json"
         try:
-            template = deployed(boto3.client("cloudformation"), f"settlement-{stage}")
+            template = deployed(session().client("cloudformation"), f"settlement-{stage}")
         except (ClientError, BotoCoreError) as error:
             print(f"the deployed template cannot be read: {error}", file=sys.stderr)
             return 1

@@ -6,8 +6,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import boto3
-
 from settle.exit_codes import CommandFailed, Exit
 from settle.local import needs_extra
 
@@ -16,6 +14,7 @@ def findings(stage: str, context: list[str]) -> list[dict[str, Any]]:
     """Return what each check of a stage finds, with what the context names. Raises CommandFailed."""
     os.environ.setdefault("JSII_NODE", str(Path(sys.executable).with_name("node")))  # the one of `make setup`
     with needs_extra("preflight: run it in a checkout"):
+        from infra.account import session
         from infra.config import settings_of
         from infra.preflight.checks import findings as found_in
         from infra.preflight.finding import Account
@@ -26,10 +25,10 @@ def findings(stage: str, context: list[str]) -> list[dict[str, Any]]:
         raise CommandFailed(Exit.USAGE, str(wrong)) from wrong
     if settings.is_embedded:
         raise CommandFailed(Exit.USAGE, f"stage: {stage} runs on the embedded AWS, and needs no account")
-    session = boto3.Session()
-    if session.region_name is None:
+    ours = session()
+    if ours.region_name is None:
         raise CommandFailed(Exit.USAGE, "region: name one, by AWS_REGION or by the profile")
-    return [asdict(one) | {"verdict": one.verdict.value} for one in found_in(Account(session, settings))]
+    return [asdict(one) | {"verdict": one.verdict.value} for one in found_in(Account(ours, settings))]
 
 
 def _pair(given: str) -> tuple[str, str]:

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -58,7 +59,8 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> Ran:
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, answers: Any) -> None:
-    monkeypatch.setattr("boto3.client", lambda service: CloudFormation(answers))
+    account = SimpleNamespace(client=lambda service: CloudFormation(answers))
+    monkeypatch.setattr(deliver, "session", lambda: account)
 
 
 def test_a_stage_is_looked_at_made_judged_and_deployed(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,7 +154,6 @@ def test_a_refusal_is_one_line_and_exit_code_1(
     for variable in ("AWS_DEFAULT_REGION", "AWS_REGION", "AWS_PROFILE"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
-    monkeypatch.setattr("boto3.DEFAULT_SESSION", None)
 
     assert main(["--stage", stage]) == 1
     assert told in capsys.readouterr().err

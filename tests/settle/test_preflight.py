@@ -52,8 +52,10 @@ def test_what_is_wrong_is_told_before_any_call(
     settle: Command, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], told: str
 ) -> None:
     class Nowhere:
-        region_name = None
+        def __init__(self, region_name: None = None) -> None:
+            self.region_name = region_name
 
+    monkeypatch.delenv("AWS_REGION", raising=False)
     monkeypatch.setattr(boto3, "Session", Nowhere)
     code, _, err = settle("preflight", *arguments)
 
