@@ -80,7 +80,11 @@ CHECKS = (
 """Each environment of VerifyKyc learns by itself that the circuit is closed: that check is the last."""
 
 RING_ROWS = ("a message of an alarm as a person gets it", "key policies of the encrypted topic")
-LOAD_ROWS = ("`TransactionConflict` and throttling",)
+LOAD_ROWS = (
+    "`TransactionConflict` and throttling",
+    "quotas of StartExecution and DescribeExecution",
+    "a start that Step Functions throttles has not begun",
+)
 
 
 def chosen(only: Collection[str], rates: Sequence[int] = (), *, rings: bool = False) -> list[Check]:

@@ -17,6 +17,18 @@ NAMED = {
 }
 
 
+TRIAL = re.compile(
+    r"\b(to try|on AWS[:,]|at the first deployment|in a test account|no trial, because)", re.IGNORECASE
+)
+
+
+def test_each_row_without_a_check_says_how_to_try_it_or_why_nothing_does() -> None:
+    rows = re.findall(r"^\| (.+?) \| (.+) \| \S \|$", PAGE.read_text(), re.MULTILINE)
+
+    assert len(rows) > 10
+    assert [behaviour for behaviour, here in rows if not TRIAL.search(here)] == []
+
+
 def test_each_row_has_three_columns() -> None:
     rows = [line for line in PAGE.read_text().splitlines() if line.startswith("|")]
 
