@@ -17,9 +17,11 @@ from typing import Any
 
 import pytest
 
-from settle.actions import recovery, resolution
+from settle.actions import partial_reversal, recovery, resolution, reversal
+from settle.exit_codes import CommandFailed
 from settlement.adapters import table_scan
 from settlement.ledger import keys
+from settlement.model.layout import parts_of
 from settlement.model.orders import Decision
 from settlement.model.state import SettlementState
 from settlement.model.status import FINISHED, Status
@@ -34,10 +36,11 @@ WAYS: list[Way] = [
     *(ways.settled, ways.lacks_funds, ways.rejected, ways.unavailable, ways.closed),
     *(ways.approved_in_review, ways.rejected_in_review),
     *(ways.reversed_on_order, ways.reversed_before_the_hold, ways.reversed_in_flight),
+    *(ways.reversed_in_part, ways.reversed_in_part_and_migrated),
     *(ways.stuck("fee"), ways.stuck("hold"), ways.stuck_before_the_hold),
     *(ways.decided("release", decision) for decision in (RETRY, WRITE_OFF, COMPLETE)),
 ]
-"""The ways that no other one begins with."""
+"""The ways that no other one begins with, but for a part that is reversed before its row is migrated."""
 
 HERE = Path(__file__).parent
 DEFINITION = "compensation.asl.json"
@@ -106,3 +109,22 @@ def test_each_moment_of_a_release_ends_as_it_did(
         if told["end"].get("outcome"):
             found["outcome"] = {name: found["outcome"].get(name) for name in told["end"]["outcome"]}
         assert found == told["end"], f"moment {number}: a field that was told stays, with its meaning"
+
+
+@pytest.mark.parametrize(
+    ("way", "layout"), [(ways.reversed_in_part, None), (ways.reversed_in_part_and_migrated, 2)]
+)
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_row_of_each_layout_of_a_release_is_reversed_further_and_not_as_a_whole(
+    desk: Desk, release: str, way: Way, layout: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    *_, end = whole(json.loads((HERE / release / f"{way.__name__}.json").read_text()))
+    put_back(desk, end, monkeypatch)
+    assert (desk.row().get("layout"), parts_of(desk.row())) == (layout, 1)
+
+    with pytest.raises(CommandFailed, match="parts were reversed"):
+        reversal.reverse(desk.stack, KEY, "sent back")
+    partial_reversal.reverse_part(desk.stack, KEY, "5.00", "another came back", 2)
+
+    assert parts_of(desk.row()) == 2
+    assert table_scan.check(desk.ledger.store).conserved

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
-from settle.actions import recovery, resolution, reversal
+from settle.actions import partial_reversal, recovery, resolution, reversal
+from settle.migrations.rows import PARTS, Direction
 from settlement.ledger.kyc_review import WebhookEvent
 from settlement.model.errors import AccountClosed, IdempotencyConflict, KycUnavailable
 from settlement.model.orders import Decision
@@ -102,6 +103,18 @@ def reversed_before_the_hold(desk: Desk) -> None:
 def reversed_in_flight(desk: Desk) -> None:
     start(desk, until="CollectFee").abort()
     desk.reverse("a test", expected_status="PROCESSING")
+
+
+def reversed_in_part(desk: Desk) -> None:
+    settled(desk)
+    partial_reversal.reverse_part(desk.stack, KEY, "5.00", "one came back", 1)
+
+
+def reversed_in_part_and_migrated(desk: Desk) -> None:
+    reversed_in_part(desk)
+    migrated = PARTS.write(desk.row(), Direction.FORWARD)
+    assert migrated
+    assert desk.ledger.store.apply(migrated) == 1
 
 
 def half_reversed(desk: Desk) -> None:
