@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_stepfunctions as sfn
 
 from infra.config import Settings
 from infra.journal import Journal
@@ -15,7 +14,7 @@ from infra.merchants import Merchants
 from infra.outcomes import Outcomes
 from infra.pager import Pager
 from infra.start_queue import StartQueue
-from infra.state_machines import STATE_MACHINES
+from infra.state_machines import STATE_MACHINES, Machine
 from infra.table import INDEX, SettlementTable
 from infra.webhook import Webhook
 
@@ -54,9 +53,9 @@ class Watched:
 
     ledger: SettlementTable
     functions: Mapping[str, lambda_.Function]
-    express: sfn.StateMachine
-    standard: sfn.StateMachine
-    compensation: sfn.StateMachine
+    express: Machine
+    standard: Machine
+    compensation: Machine
     start: StartQueue
     merchants: Merchants
     journal: Journal

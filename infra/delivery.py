@@ -1,11 +1,13 @@
 """Who may deliver a stage from GitHub: a role without a password, for the jobs of one environment.
 
-cdk deploy --app 'python3 -m infra.delivery' -c stage=prod -c repository=OWNER/NAME
+cdk deploy --app 'python3 -m infra.delivery' -c stage=prod -c repository=OWNER@1234/NAME@5678
 
 An account has one identity provider of GitHub: with `-c provider=existing`, the stack takes the one there is.
+With `-c acceptance=ARN,ARN`, policies of a deployed stage, it has a role for `settle acceptance` as well.
 """
 
 import re
+from collections.abc import Sequence
 
 import aws_cdk as cdk
 from aws_cdk import Stack
@@ -16,7 +18,13 @@ from infra.config import STAGES
 
 GITHUB = "token.actions.githubusercontent.com"
 _AUDIENCE = "sts.amazonaws.com"
-_REPOSITORY = re.compile(r"[A-Za-z0-9-]{1,39}/[A-Za-z0-9._-]{1,100}")
+_OWNER, _NAME = r"[A-Za-z0-9-]{1,39}", r"[A-Za-z0-9._-]{1,100}"
+_REPOSITORY = re.compile(rf"{_OWNER}/{_NAME}|{_OWNER}@[0-9]+/{_NAME}@[0-9]+")
+"""With the ids that GitHub's tokens name for each repository that was created after 2026-07-15: another one
+of the same name, later, is then not this one.
+"""
+
+_POLICY = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:policy/([\w+=,.@-]{1,128})")
 _BOOTSTRAP = ("deploy", "file-publishing", "lookup")
 """The roles of CDK's bootstrap through which a deployment goes."""
 
@@ -28,25 +36,46 @@ class Delivery(Stack):
     """The deployer's role of one stage. It deploys through CDK's roles, and may change nothing by itself."""
 
     def __init__(
-        self, scope: Construct, stage: str, repository: str, *, provider_exists: bool = False
+        self,
+        scope: Construct,
+        stage: str,
+        repository: str,
+        *,
+        provider_exists: bool = False,
+        acceptance: Sequence[str] = (),
     ) -> None:
-        """Raise ValueError for an unknown stage, the embedded one, or a malformed repository."""
+        """Raise ValueError for a stage that is not on AWS, a malformed repository, or a foreign policy.
+
+        `acceptance` has the ARNs of the policies with which a role may run `settle acceptance`.
+        """
         if stage not in STAGES or STAGES[stage].is_embedded:
             raise ValueError(f"stage: {stage} is none that is deployed to AWS")
         if not _REPOSITORY.fullmatch(repository):
-            raise ValueError("repository: must be OWNER/NAME")
+            raise ValueError("repository: must be OWNER/NAME, or OWNER@ID/NAME@ID with GitHub's ids")
+        _check_acceptance(stage, acceptance)
         super().__init__(scope, f"settlement-{stage}-delivery")
         self._stack = STAGES[stage].stack_name
         subject = f"repo:{repository}:environment:{stage}"
-        self.role = iam.Role(
-            self,
-            "Deployer",
-            description=f"Deploys {self._stack} from the environment {stage} of {repository}.",
-            assumed_by=iam.WebIdentityPrincipal(
-                self._provider(provider_exists),
-                {"StringEquals": {f"{GITHUB}:aud": _AUDIENCE, f"{GITHUB}:sub": subject}},
-            ),
+        of_jobs = iam.WebIdentityPrincipal(
+            self._provider(provider_exists),
+            {"StringEquals": {f"{GITHUB}:aud": _AUDIENCE, f"{GITHUB}:sub": subject}},
         )
+        jobs = f"from the environment {stage} of {repository}."
+        self.role = iam.Role(
+            self, "Deployer", description=f"Deploys {self._stack} {jobs}", assumed_by=of_jobs
+        )
+        if acceptance:
+            tries = iam.Role(
+                self,
+                "Acceptance",
+                description=f"Runs settle acceptance on {self._stack} {jobs}",
+                assumed_by=of_jobs,
+                managed_policies=[
+                    iam.ManagedPolicy.from_managed_policy_arn(self, f"Policy{number}", one)
+                    for number, one in enumerate(acceptance)
+                ],
+            )
+            cdk.CfnOutput(self, "AcceptanceRole", value=tries.role_arn)
         place = f"{self.account}-{self.region}"
         self._allow(
             ["sts:AssumeRole"],
@@ -94,14 +123,24 @@ class Delivery(Stack):
         self.role.add_to_policy(iam.PolicyStatement(actions=actions, resources=list(resources)))
 
 
+def _check_acceptance(stage: str, policies: Sequence[str]) -> None:
+    if policies and STAGES[stage].must_reach_people:
+        raise ValueError(f"acceptance: pays, pages and decides alone, so that {stage} has no role for it")
+    for one in policies:
+        found = _POLICY.fullmatch(one)
+        if found is None or not found[1].startswith(f"{STAGES[stage].stack_name}-"):
+            raise ValueError(f"acceptance: must be ARNs of policies of {STAGES[stage].stack_name}: {one}")
+
+
 def main() -> None:
     """Synthesise the stack of the context's stage and repository."""
     app = cdk.App()
-    stage, repository, provider = (
-        app.node.try_get_context(name) or "" for name in ("stage", "repository", "provider")
+    stage, repository, provider, acceptance = (
+        app.node.try_get_context(name) or "" for name in ("stage", "repository", "provider", "acceptance")
     )
     try:
-        Delivery(app, stage, repository, provider_exists=provider == "existing")
+        policies = [one for one in acceptance.split(",") if one]
+        Delivery(app, stage, repository, provider_exists=provider == "existing", acceptance=policies)
     except ValueError as wrong:
         raise SystemExit(str(wrong)) from None
     app.synth()

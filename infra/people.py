@@ -72,11 +72,12 @@ class People(Construct):
         machines: Sequence[Machine],
     ) -> None:
         super().__init__(scope, construct_id)
+        self.doors = doors
         reads = [
             *_reads_of(ledger),
             *_reads_of_journal(journal),
-            _allow("Executions", ["states:DescribeExecution"], [one.executions for one in machines]),
-            _allow("Settlements", ["execute-api:Invoke"], doors.settlements.reads),
+            allow("Executions", ["states:DescribeExecution"], [one.executions for one in machines]),
+            allow("Settlements", ["execute-api:Invoke"], doors.settlements.reads),
             *self._of_the_stack(),
         ]
         self.policies = {
@@ -99,7 +100,7 @@ class People(Construct):
 
     def _orders(self, orders: OrdersApi, routes: Sequence[str]) -> list[dict[str, Any]]:
         arns = [orders.arn(route) for route in routes]
-        return [_allow("Orders", ["execute-api:Invoke"], arns)] if arns else []
+        return [allow("Orders", ["execute-api:Invoke"], arns)] if arns else []
 
     def _of_the_stack(self) -> list[dict[str, Any]]:
         """Let a person find the stack's parts by its outputs, and read these policies themselves.
@@ -114,16 +115,16 @@ class People(Construct):
             service="iam", region="", resource="policy", resource_name=f"{stack.stack_name}-*"
         )
         return [
-            _allow("Outputs", ["cloudformation:DescribeStacks"], [itself]),
-            _allow("Policies", ["iam:GetPolicy", "iam:GetPolicyVersion"], [policies]),
+            allow("Outputs", ["cloudformation:DescribeStacks"], [itself]),
+            allow("Policies", ["iam:GetPolicy", "iam:GetPolicyVersion"], [policies]),
         ]
 
 
 def _reads_of(ledger: SettlementTable) -> list[dict[str, Any]]:
     table = ledger.table.table_arn
     return [
-        _allow("Table", [f"dynamodb:{action}" for action in _TABLE_READS], [table]),
-        _allow("Index", ["dynamodb:Query"], [f"{table}/index/{INDEX}"]),
+        allow("Table", [f"dynamodb:{action}" for action in _TABLE_READS], [table]),
+        allow("Index", ["dynamodb:Query"], [f"{table}/index/{INDEX}"]),
         _decrypt("TableKey", ledger.key.key_arn, "dynamodb", Stack.of(ledger).region),
     ]
 
@@ -131,8 +132,8 @@ def _reads_of(ledger: SettlementTable) -> list[dict[str, Any]]:
 def _reads_of_journal(journal: Journal) -> list[dict[str, Any]]:
     bucket = journal.bucket.bucket_arn
     return [
-        _allow("Journal", _JOURNAL_LISTS, [bucket]),
-        _allow("JournalObjects", _JOURNAL_READS, [f"{bucket}/*"]),
+        allow("Journal", _JOURNAL_LISTS, [bucket]),
+        allow("JournalObjects", _JOURNAL_READS, [f"{bucket}/*"]),
         _decrypt("JournalKey", journal.key.key_arn, "s3", Stack.of(journal).region),
     ]
 
@@ -140,8 +141,9 @@ def _reads_of_journal(journal: Journal) -> list[dict[str, Any]]:
 def _decrypt(sid: str, key: str, service: str, region: str) -> dict[str, Any]:
     """Let a person use a key to read, through the one service that encrypts by it."""
     through = {"StringEquals": {"kms:ViaService": f"{service}.{region}.amazonaws.com"}}
-    return _allow(sid, ["kms:Decrypt"], [key]) | {"Condition": through}
+    return allow(sid, ["kms:Decrypt"], [key]) | {"Condition": through}
 
 
-def _allow(sid: str, actions: Sequence[str], resources: Sequence[str]) -> dict[str, Any]:
+def allow(sid: str, actions: Sequence[str], resources: Sequence[str]) -> dict[str, Any]:
+    """Return a statement of a policy."""
     return {"Sid": sid, "Effect": "Allow", "Action": list(actions), "Resource": list(resources)}

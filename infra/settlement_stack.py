@@ -4,6 +4,7 @@ from aws_cdk import CfnOutput, IStackSynthesizer, Stack, Tags
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
+from infra.acceptance import Acceptance
 from infra.alarms import Watched, watch
 from infra.backup import Backup
 from infra.books import Books
@@ -168,6 +169,9 @@ class SettlementStack(Stack):
             webhook=kyc.webhook,
         )
         watch(pager, watched, settings=settings)
+        acceptance = None
+        if not settings.must_reach_people:
+            acceptance = Acceptance(self, "Acceptance", people=people, parts=watched, kyc=kyc)
         for machine in (express, standard):
             if machine.live:
                 machine.live.stopped_by(pager.alarms)
@@ -199,6 +203,7 @@ class SettlementStack(Stack):
             "JournalBucket": journal.bucket.bucket_name,
             "JournalGivenUpQueueUrl": journal.given_up.queue_url,
             **people.outputs,
+            **({"AcceptancePolicyArn": acceptance.policy.ref} if acceptance else {}),
             **({"OrderedTopicArn": outcomes.topic.topic_arn} if outcomes.topic else {}),
             **(books.outputs if books else {}),
             **({"MigrationRoleArn": migration.role.role_arn} if migration else {}),

@@ -84,7 +84,7 @@ class SettlementsApi(Construct):
         self.starter = self._policy(
             "Starter",
             "What a service may do that starts settlements by HTTP: it pays",
-            [self._arn("POST/settlements"), self._arn("POST/settlements/*/cancel")],
+            self.starts,
         )
 
     @property
@@ -96,6 +96,11 @@ class SettlementsApi(Construct):
     def reads(self) -> list[str]:
         """What `execute-api:Invoke` is granted on, to read."""
         return [self._arn(f"GET/{path}") for path in _GRANTED]
+
+    @property
+    def starts(self) -> list[str]:
+        """What `execute-api:Invoke` is granted on, to start and to cancel."""
+        return [self._arn(f"POST/{path}") for path in ("settlements", "settlements/*/cancel")]
 
     def _integration(self, name: str, function: lambda_.Function) -> apigateway.CfnIntegration:
         return apigateway.CfnIntegration(

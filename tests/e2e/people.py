@@ -63,11 +63,20 @@ def person(embedded: Embedded, statements: Sequence[dict[str, Any]], name: str =
 @contextmanager
 def of_kind(embedded: Embedded, kind: Kind, name: str = "olga") -> Iterator[Person]:
     """Yield a person in a session of a role that has the stack's policy of a kind alone."""
-    iam, policy = embedded.stack.client("iam"), embedded.stack.outputs[kind.output]
+    with of_policies(embedded, kind.output, name=name) as person:
+        yield person
+
+
+@contextmanager
+def of_policies(embedded: Embedded, *outputs: str, name: str) -> Iterator[Person]:
+    """Yield a session of a role that has the stack's policies of these outputs alone."""
+    iam, policies = embedded.stack.client("iam"), [embedded.stack.outputs[output] for output in outputs]
     with _role(embedded) as (role, arn):
-        iam.attach_role_policy(RoleName=role, PolicyArn=policy)
+        for policy in policies:
+            iam.attach_role_policy(RoleName=role, PolicyArn=policy)
         yield _in_session(embedded, arn, name)
-        iam.detach_role_policy(RoleName=role, PolicyArn=policy)
+        for policy in policies:
+            iam.detach_role_policy(RoleName=role, PolicyArn=policy)
 
 
 @contextmanager

@@ -3,19 +3,26 @@
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from settle.acceptance.checks import BOOKS, CHECKS
 from settle.acceptance.run import REST_SECONDS_MAX
+from settle.acceptance.runner import prove
+from settle.acceptance.verdict import Verdict
 from settlement.ledger import keys
 from tests.e2e.embedded import Embedded, embedded_aws, new_account
+from tests.e2e.people import of_policies
 
 pytestmark = pytest.mark.long
 
 NOT_APPLICABLE = {"alarms", "canary", "definitions", "denials", "interval", "metrics", "same_start", "states"}
 """What the embedded AWS cannot show."""
+
+BY_A_ROLE = {"express", "queue", "services", "webhook", "reversal", "proof", "capacity"}
+"""The embedded AWS asks for other resources, or another action, of `events`, `limbo` and `triggers`."""
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +52,17 @@ def test_it_is_green_and_says_what_it_cannot_prove(own: Embedded, tmp_path: Path
     assert accounts
     assert {row["available"] for row in accounts} == {0}
     assert all("closed_at" in row for row in accounts)
+
+
+def test_its_policies_are_all_that_it_needs(own: Embedded) -> None:
+    """One check of each kind of call; tests/infra/test_acceptance.py has those that only AWS can answer."""
+    checks = [check for check in CHECKS if check.name in BY_A_ROLE]
+    with of_policies(own, "ViewerPolicyArn", "AcceptancePolicyArn", name="acceptance") as role:
+        report = prove(replace(own.stack, session=role.session), checks, print)
+
+    assert {one.check: one.evidence for one in report.results if one.verdict is not Verdict.PROVEN} == {}
+    assert [one.check for one in report.results] == [*(check.name for check in checks), BOOKS]
+    assert report.left == []
 
 
 def test_a_load_is_measured(own: Embedded, tmp_path: Path) -> None:

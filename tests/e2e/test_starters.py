@@ -13,7 +13,7 @@ from botocore.httpsession import URLLib3Session
 from settle.door import embedded_url
 from settle.people import Kind
 from tests.e2e.embedded import Embedded, new_request, paid_once
-from tests.e2e.people import Person, _in_session, _role, of_kind
+from tests.e2e.people import Person, of_kind, of_policies
 from tests.e2e.test_readers import get
 from tests.world.contracts import checked_outcome
 from tests.world.reading import Answer
@@ -24,14 +24,8 @@ pytestmark = pytest.mark.long
 @contextmanager
 def starter(embedded: Embedded, *also: str) -> Iterator[Person]:
     """Yield a session of a role that has the stack's policy of starters, and those of other outputs."""
-    iam = embedded.stack.client("iam")
-    policies = [embedded.stack.outputs[output] for output in ("StarterPolicyArn", *also)]
-    with _role(embedded) as (role, arn):
-        for policy in policies:
-            iam.attach_role_policy(RoleName=role, PolicyArn=policy)
-        yield _in_session(embedded, arn, "shop")
-        for policy in policies:
-            iam.detach_role_policy(RoleName=role, PolicyArn=policy)
+    with of_policies(embedded, "StarterPolicyArn", *also, name="shop") as shop:
+        yield shop
 
 
 def post(embedded: Embedded, who: Person, request: dict[str, Any], **headers: str) -> Answer:

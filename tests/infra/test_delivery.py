@@ -12,12 +12,16 @@ import yaml
 from aws_cdk.assertions import Template
 from cdk_nag import AwsSolutionsChecks
 
+from infra.config import CONTEXT
 from infra.delivery import Delivery
 from tests.infra.stack import ON_AWS, readable
 from tests.world.templates import PROJECT
 
 WORKFLOWS = sorted((PROJECT / ".github/workflows").glob("*.yml"))
 PINNED = re.compile(r"[\w-]+/[\w-]+@[0-9a-f]{40}")
+POLICIES = [
+    f"arn:aws:iam::123456789012:policy/settlement-dev-{one}" for one in ("PeopleViewer1", "Acceptance1")
+]
 WILDCARDS = {
     "lambda:GetAccountSettings",
     "logs:DescribeLogGroups",
@@ -25,10 +29,8 @@ WILDCARDS = {
 """The reads that AWS binds to no resource."""
 
 
-def template(stage: str = "prod", **more: Any) -> dict[str, Any]:
-    found = Template.from_stack(Delivery(cdk.App(), stage, "octo-org/payments", **more)).to_json()[
-        "Resources"
-    ]
+def template(stage: str = "prod", repository: str = "octo-org/payments", **more: Any) -> dict[str, Any]:
+    found = Template.from_stack(Delivery(cdk.App(), stage, repository, **more)).to_json()["Resources"]
     return {one["Type"]: one["Properties"] for one in found.values()}
 
 
@@ -48,15 +50,16 @@ def steps(path: Path) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
             yield job, step
 
 
+@pytest.mark.parametrize("repository", ["octo-org/payments", "octo-org@123456/payments@456789"])
 @pytest.mark.parametrize("stage", ON_AWS)
-def test_only_the_stages_environment_of_the_repository_takes_the_role(stage: str) -> None:
-    (trust,) = template(stage)["AWS::IAM::Role"]["AssumeRolePolicyDocument"]["Statement"]
+def test_only_the_stages_environment_of_the_repository_takes_the_role(stage: str, repository: str) -> None:
+    (trust,) = template(stage, repository)["AWS::IAM::Role"]["AssumeRolePolicyDocument"]["Statement"]
 
     assert trust["Action"] == "sts:AssumeRoleWithWebIdentity"
     assert trust["Condition"] == {
         "StringEquals": {
             "token.actions.githubusercontent.com:aud": "sts.amazonaws.com",
-            "token.actions.githubusercontent.com:sub": f"repo:octo-org/payments:environment:{stage}",
+            "token.actions.githubusercontent.com:sub": f"repo:{repository}:environment:{stage}",
         }
     }
 
@@ -103,11 +106,45 @@ def test_an_account_with_a_provider_gets_no_second_one() -> None:
         ("prod", "payments", "repository: must be OWNER/NAME"),
         ("prod", "octo-org/payments:*", "repository: must be OWNER/NAME"),
         ("prod", "octo-org/*", "repository: must be OWNER/NAME"),
+        ("prod", "octo-org@123456/payments", "repository: must be OWNER/NAME"),
+        ("prod", "octo-org@123456/payments@*", "repository: must be OWNER/NAME"),
     ],
 )
 def test_what_would_let_others_in_is_refused(stage: str, repository: str, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         Delivery(cdk.App(), stage, repository)
+
+
+def test_the_same_jobs_take_the_role_of_the_acceptance() -> None:
+    stack = Delivery(cdk.App(), "dev", "octo-org/payments", acceptance=POLICIES)
+    deployer, tries = (
+        one["Properties"]
+        for one in Template.from_stack(stack).to_json()["Resources"].values()
+        if one["Type"] == "AWS::IAM::Role"
+    )
+
+    assert tries["AssumeRolePolicyDocument"] == deployer["AssumeRolePolicyDocument"]
+    assert (tries["ManagedPolicyArns"], "ManagedPolicyArns" in deployer) == (POLICIES, False)
+
+
+@pytest.mark.parametrize(
+    ("stage", "policy", "told"),
+    [
+        ("prod", POLICIES[0], "acceptance: pays, pages and decides alone, so that prod has no role for it"),
+        ("dev", "arn:aws:iam::aws:policy/AdministratorAccess", "acceptance: must be ARNs of policies of"),
+        (
+            "dev",
+            POLICIES[0].replace("-dev-", "-prod-"),
+            "acceptance: must be ARNs of policies of settlement-dev",
+        ),
+        ("dev", "settlement-dev-PeopleViewer", "acceptance: must be ARNs"),
+    ],
+)
+def test_the_role_of_the_acceptance_has_the_policies_of_its_stage_alone(
+    stage: str, policy: str, told: str
+) -> None:
+    with pytest.raises(ValueError, match=told):
+        Delivery(cdk.App(), stage, "octo-org/payments", acceptance=[policy])
 
 
 def test_nag_finds_what_is_bound_by_a_prefix_alone(tmp_path: Path) -> None:
@@ -161,3 +198,7 @@ def test_one_deployment_of_a_stage_at_a_time_in_its_environment_by_the_guarded_c
         [".venv/bin/settle", "acceptance"],
     ]
     assert "cdk deploy" not in str(runs)
+    given = {name: f"${{{{ vars.{name} }}}}" for name in (one.upper() for one in CONTEXT if one != "stage")}
+    assert given.items() <= job["env"].items(), (
+        "what `make deliver` reads, else the next delivery takes it back"
+    )

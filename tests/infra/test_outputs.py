@@ -43,7 +43,8 @@ CONTRACT: dict[str, Any] = {
 def contract(stage: str) -> dict[str, Any]:
     """Return the outputs of a stage."""
     ordered = {"OrderedTopicArn": "${OutcomesOrdered}"} if STAGES[stage].ordered_events else {}
-    return CONTRACT | ordered | {"StageConfig": STAGES[stage].stage_config}
+    tried = {} if STAGES[stage].must_reach_people else {"AcceptancePolicyArn": "${AcceptancePolicy}"}
+    return CONTRACT | ordered | tried | {"StageConfig": STAGES[stage].stage_config}
 
 
 @each_stage

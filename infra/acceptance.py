@@ -1,0 +1,106 @@
+"""The managed policy with which `settle acceptance` runs, on a stage that moves no customer's money."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from aws_cdk import Stack
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from infra.alarms import Watched
+from infra.kyc import Kyc
+from infra.people import People, allow
+from infra.state_machines import Machine
+
+_OF_NO_RESOURCE = (
+    *("cloudwatch:DescribeAlarms", "cloudwatch:GetMetricStatistics", "events:ListRules"),
+    *("states:TestState", "states:ValidateStateMachineDefinition"),
+)
+"""What AWS lets no policy bind to one resource. None of these reads a row or changes anything."""
+
+_QUEUES = (
+    "CreateQueue",
+    "DeleteMessage",
+    "DeleteQueue",
+    "GetQueueUrl",
+    "ReceiveMessage",
+    "SetQueueAttributes",
+)
+_RULES = ("DeleteRule", "PutRule", "PutTargets", "RemoveTargets")
+
+
+class Acceptance(Construct):
+    """A policy for one role that pays, pages, proposes and approves: not for a stage that reaches people.
+
+    It writes no row and changes no function: what it does to money goes through the doors. What every person
+    reads is in the policy of viewers: both in one would pass IAM's limit of 6,144 characters.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        people: People,
+        parts: Watched,
+        kyc: Kyc,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        orders, settlements = people.doors
+        statements = [
+            allow("Doors", ["execute-api:Invoke"], [orders.arn("*"), *settlements.starts]),
+            *_executions((parts.express, parts.standard, parts.compensation)),
+            allow("Requests", ["sqs:SendMessage"], [parts.start.queue.queue_arn]),
+            allow("Signing", ["secretsmanager:GetSecretValue"], [kyc.signing.secret_arn]),
+            allow("Proof", ["lambda:InvokeFunction"], [parts.functions["ReconcileBooks"].function_arn]),
+            allow("Locks", ["s3:GetObjectRetention"], [parts.journal.bucket.arn_for_objects("*")]),
+            *self._of_the_stack(parts.outcomes.bus.event_bus_name),
+            allow("Everywhere", _OF_NO_RESOURCE, ["*"]),
+        ]
+        self.policy = iam.CfnManagedPolicy(
+            self,
+            "Policy",
+            description="What settle acceptance may do with the settlement stack",
+            policy_document={"Version": "2012-10-17", "Statement": statements},
+        )
+
+    def _of_the_stack(self, bus: str) -> list[dict[str, Any]]:
+        """Return what is bound by the stack's name: each of its parts, and the acceptance's own queues."""
+        stack = Stack.of(self)
+
+        def arn(service: str, resource: str, region: str = stack.region) -> str:
+            return f"arn:{stack.partition}:{service}:{region}:{stack.account}:{resource}"
+
+        name = stack.stack_name
+        logs = (f"{name}-*", f"/aws/cloudformation/{name}/*")  # by CloudFormation, and by the embedded one
+        own = [f"{name}-{use}-*" for use in ("tail", "pager")]  # so they are named in settle
+        return [
+            allow("Parts", ["cloudformation:ListStackResources"], [arn("cloudformation", f"stack/{name}/*")]),
+            allow("Queues", [f"sqs:{one}" for one in _QUEUES], [arn("sqs", one) for one in own]),
+            allow("Topics", ["sns:Subscribe", "sns:Unsubscribe"], [arn("sns", f"{name}-*")]),
+            allow("Depths", ["sqs:GetQueueAttributes"], [arn("sqs", f"{name}-*")]),
+            allow(
+                "Rules",
+                [f"events:{one}" for one in _RULES],
+                [arn("events", f"rule/{bus}/{own[0]}")],
+            ),
+            allow("Functions", ["lambda:GetFunctionConfiguration"], [arn("lambda", f"function:{name}-*")]),
+            allow("Triggers", ["lambda:GetEventSourceMapping"], [arn("lambda", "event-source-mapping:*")]),
+            allow("Logs", ["logs:FilterLogEvents"], [arn("logs", f"log-group:{one}") for one in logs]),
+            allow("Roles", ["iam:SimulatePrincipalPolicy"], [arn("iam", f"role/{name}-*", "")]),
+            allow("Alarms", ["cloudwatch:SetAlarmState"], [arn("cloudwatch", f"alarm:{name}-*")]),
+        ]
+
+
+def _executions(machines: Sequence[Machine]) -> list[dict[str, Any]]:
+    arns = [one.state_machine_arn for one in machines]
+    looks = ["states:DescribeStateMachine", "states:DescribeStateMachineAlias"]
+    return [
+        allow("Starts", ["states:StartExecution", "states:StartSyncExecution"], arns),
+        allow("Definitions", looks, [one for arn in arns for one in (arn, f"{arn}:*")]),
+        allow(
+            "Histories",
+            ["states:GetExecutionHistory", "states:StopExecution"],
+            [one.executions for one in machines],
+        ),
+    ]

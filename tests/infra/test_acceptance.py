@@ -1,0 +1,138 @@
+"""The policy of `settle acceptance`: what its checks call, and none on a stage that reaches people."""
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from infra.config import STAGES
+from settle.actions import tail
+from settle.local.demo import cost, stuck_reversal
+from tests.infra.evaluator import listed
+from tests.infra.stack import properties
+from tests.world.templates import PROJECT
+
+TRIED = [stage for stage, settings in STAGES.items() if not settings.must_reach_people]
+SIZE_MAX = 6_144
+"""The most characters of a managed policy, blanks not counted."""
+
+BESIDE = (tail, cost, stuck_reversal)
+"""The modules that speak to AWS for a check, besides those of the checks."""
+
+IAM = {"stepfunctions": "states"}
+"""The names of services in policies, where they differ from boto3's."""
+
+ACTIONS = {"lambda:Invoke": "lambda:InvokeFunction"}
+"""The actions that are not called like their operation."""
+
+
+def statements(stage: str) -> list[dict[str, Any]]:
+    found = properties(stage, "IAM::ManagedPolicy")["AcceptancePolicy"]["PolicyDocument"]["Statement"]
+    return list(found)
+
+
+def actions(stage: str) -> set[str]:
+    return {action for one in statements(stage) for action in listed(one["Action"])}
+
+
+def with_the_viewers(stage: str) -> set[str]:
+    viewer = properties(stage, "IAM::ManagedPolicy")["PeopleViewer"]["PolicyDocument"]["Statement"]
+    return actions(stage) | {action for one in viewer for action in listed(one["Action"])}
+
+
+@cache
+def operations(service: str) -> dict[str, str]:
+    """Return the name in IAM of each method of a service's client."""
+    client = boto3.client(service, region_name="eu-west-1", aws_access_key_id="a", aws_secret_access_key="b")
+    return {
+        method: f"{IAM.get(service, service)}:{operation}"
+        for method, operation in client.meta.method_to_api_mapping.items()
+    }
+
+
+def called(path: Path) -> Iterator[str]:
+    """Yield each action of AWS that a module calls: a method of a client of a service that it names."""
+    tree = ast.parse(path.read_text())
+    texts = {
+        one.value for one in ast.walk(tree) if isinstance(one, ast.Constant) and isinstance(one.value, str)
+    }
+    services = [
+        str(one.args[0].value)
+        for one in ast.walk(tree)
+        if isinstance(one, ast.Call)
+        and isinstance(one.func, ast.Attribute)
+        and one.func.attr == "client"
+        and isinstance(one.args[0], ast.Constant)
+    ]
+    named = {one.attr for one in ast.walk(tree) if isinstance(one, ast.Attribute)} | texts
+    for service in services:
+        yield from (action for method, action in operations(service).items() if method in named)
+
+
+def test_a_stage_that_reaches_people_has_no_such_policy() -> None:
+    assert {"dev", "local"} <= {*TRIED}
+    assert "AcceptancePolicy" not in properties("prod", "IAM::ManagedPolicy")
+
+
+@pytest.mark.parametrize("stage", TRIED)
+def test_it_allows_each_call_of_the_checks(stage: str) -> None:
+    modules = [*(PROJECT / "settle/acceptance").glob("*.py"), *(Path(str(one.__file__)) for one in BESIDE)]
+    wanted = {ACTIONS.get(action, action) for path in modules for action in called(path)}
+
+    assert {
+        "states:StartSyncExecution",
+        "lambda:InvokeFunction",
+        "logs:FilterLogEvents",
+        "sns:Subscribe",
+    } <= wanted
+    assert wanted - with_the_viewers(stage) == set()
+
+
+@pytest.mark.parametrize("stage", TRIED)
+def test_it_writes_no_row_and_changes_nothing_that_is_deployed(stage: str) -> None:
+    writes = {
+        one
+        for one in actions(stage)
+        if not re.search(r":(Describe|Get|List|Filter|Query|Scan|BatchGet)", one)
+    }
+
+    assert writes == {
+        *("execute-api:Invoke", "iam:SimulatePrincipalPolicy", "cloudwatch:SetAlarmState"),
+        *("states:StartExecution", "states:StartSyncExecution", "states:StopExecution"),
+        *("states:TestState", "states:ValidateStateMachineDefinition", "lambda:InvokeFunction"),
+        *("sns:Subscribe", "sns:Unsubscribe", "sqs:SendMessage"),
+        *(
+            f"sqs:{one}"
+            for one in ("CreateQueue", "DeleteQueue", "DeleteMessage", "ReceiveMessage", "SetQueueAttributes")
+        ),
+        *(f"events:{one}" for one in ("DeleteRule", "PutRule", "PutTargets", "RemoveTargets")),
+    }
+    everywhere = {action for one in statements(stage) if one["Resource"] == ["*"] for action in one["Action"]}
+    assert everywhere & writes == {"states:TestState", "states:ValidateStateMachineDefinition"}
+
+
+@pytest.mark.parametrize("stage", TRIED)
+def test_its_own_queues_are_none_of_the_stage_s(stage: str) -> None:
+    """Those of the stage have names by CloudFormation: the stack's, and then a construct with a capital."""
+    (own,) = (one["Resource"] for one in statements(stage) if "sqs:DeleteQueue" in one["Action"])
+
+    assert [re.search(r"settlement-.*", one)[0] for one in own] == [  # type: ignore[index]
+        f"settlement-{stage}-tail-*",
+        f"settlement-{stage}-pager-*",
+    ]
+    assert all(name[0].isupper() for name in properties(stage, "SQS::Queue"))
+
+
+@pytest.mark.parametrize("stage", TRIED)
+def test_it_fits_a_managed_policy(stage: str) -> None:
+    text = json.dumps(statements(stage), separators=(",", ":"))
+    for reference, size in ((r"\$\{AWS::\w+\}", 14), (r"\$\{\w+\.\w+\}", 110), (r"\$\{\w+\}", 110)):
+        text = re.sub(reference, "x" * size, text)
+
+    assert len(text) < SIZE_MAX
