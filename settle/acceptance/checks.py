@@ -71,7 +71,7 @@ CHECKS = (
     Check("limbo", trouble.limbo, ("key policies of the encrypted topic",)),
     Check("interval", trouble.interval, ("`TimeoutSecondsPath`",)),
     Check("journal", deployed.journal, ("S3 Object Lock",), seconds_max=600),
-    Check("triggers", deployed.triggers, ("two readers of one stream",)),
+    Check("triggers", deployed.triggers, ("two readers of one stream",), seconds_max=900),
     Check("metrics", watching.metrics, ("metrics out of the functions' logs",), seconds_max=600),
     Check("proof", deployed.proof, ("`ReconcileBooks` in Lambda",), seconds_max=1_200),
     Check("capacity", watching.capacity, ("capacity units on AWS itself",)),

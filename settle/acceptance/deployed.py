@@ -2,7 +2,9 @@
 
 import json
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from botocore.exceptions import ClientError, ReadTimeoutError
@@ -19,6 +21,17 @@ QUEUE = "QueueUrl"
 
 PROOFS_MAX = 3
 """A table that moves under the proof leaves rows unproven; the next proof may find them at rest."""
+
+STREAM_READERS = 2
+"""PublishEvents, which tells merchants' sweeps as well, and SealJournal."""
+
+LAG_SECONDS_MAX = 60
+"""The age at which EventsBehind goes off."""
+
+AGES_SECONDS_MAX, AGES_OF = 300, timedelta(minutes=15)
+"""How long CloudWatch may take to have a figure of this run's payments, and how far back it is asked."""
+
+_UNLOCKED = ("NoSuchObjectLockConfiguration", "ObjectLockConfigurationNotFoundError")
 
 SEALED_SECONDS_MAX = 480
 """How long an entry may take into the sealed journal: AWS gathers a batch for up to five minutes."""
@@ -40,25 +53,67 @@ def definitions(run: Run) -> str:
 
 
 def triggers(run: Run) -> str:
-    """Look at what calls functions: each is enabled, and its last batch has not failed."""
+    """Look at what calls functions: each is enabled, its last batch has not failed, and no stream lags."""
     client, found = run.stack.client("lambda"), physical(run.stack, "AWS::Lambda::EventSourceMapping")
     if not found:
         raise Refuted("the stack has no trigger")
+    streams = {}
     for name, mapping in sorted(found.items()):
         told = client.get_event_source_mapping(UUID=mapping)
         expect(f"{name}: its state", told["State"], "Enabled")
         if (result := told.get("LastProcessingResult", "OK")).startswith("PROBLEM"):
             raise Refuted(f"{name}: {result}")
+        if ":dynamodb:" in told["EventSourceArn"]:
+            streams[name] = told["FunctionArn"].split(":")[6]
+    expect("the readers of the table's stream", len(streams), STREAM_READERS)
+    lag = _lag(run, streams)
     waiting = {name: _messages(run, url) for name, url in run.stack.outputs.items() if name.endswith(QUEUE)}
     left = ", ".join(f"{count} in {name.removesuffix(QUEUE)}" for name, count in waiting.items() if count)
-    return f"{len(found)} triggers are enabled, and have no problem; queues: {left or 'all empty'}"
+    return f"{len(found)} triggers are enabled, and have no problem; {lag}; queues: {left or 'all empty'}"
+
+
+def _lag(run: Run, streams: Mapping[str, str]) -> str:
+    """Return how old the stream's records were as a reader got them. Two that throttle each other lag."""
+    if run.stack.endpoint_url:
+        return "the embedded AWS: measures no lag"
+    client, oldest = run.stack.client("cloudwatch"), 0.0
+    for name, function in streams.items():
+        ages: list[float] = []
+        run.wait_for(f"the age of {name}'s records", partial(_ages, client, function, ages), AGES_SECONDS_MAX)
+        if not ages:
+            raise Refuted(f"{name}: no age of its records within {AGES_SECONDS_MAX} s, so it has read none")
+        if max(ages) > LAG_SECONDS_MAX:
+            raise Refuted(f"{name}: its records were up to {max(ages):.0f} s old")
+        oldest = max(oldest, *ages)
+    return f"{len(streams)} readers of the stream, records at most {oldest:.1f} s old"
+
+
+def _ages(client: Any, function: str, ages: list[float]) -> list[float]:
+    now = datetime.now(UTC)
+    answer = client.get_metric_statistics(
+        Namespace="AWS/Lambda",
+        MetricName="IteratorAge",
+        Dimensions=[{"Name": "FunctionName", "Value": function}],
+        StartTime=now - AGES_OF,
+        EndTime=now,
+        Period=60,
+        Statistics=["Maximum"],
+    )
+    ages += [one["Maximum"] / 1_000 for one in answer["Datapoints"]]
+    return ages
 
 
 def canary(run: Run) -> str:
-    """Look at the aliases: all starts go to one version, which is the machine as it is deployed."""
+    """Look at the aliases: all starts go to one version, which is the machine as it is deployed.
+
+    A deployment that was rolled back has put the machine's definition back as well: its stack tells of it.
+    """
     aliases = physical(run.stack, "AWS::StepFunctions::StateMachineAlias")
     if not aliases:
         raise NotApplicable("no machine has an alias: the setting canary_percent is 0")
+    (stack,) = run.stack.client("cloudformation").describe_stacks(StackName=run.stack.name)["Stacks"]
+    if "ROLLBACK" in stack["StackStatus"]:
+        raise Refuted(f"the last deployment was rolled back: {stack['StackStatus']}")
     client = run.stack.client("stepfunctions")
     for name, alias in sorted(aliases.items()):
         routes = client.describe_state_machine_alias(stateMachineAliasArn=alias)["routingConfiguration"]
@@ -66,9 +121,7 @@ def canary(run: Run) -> str:
         version = client.describe_state_machine(stateMachineArn=routes[0]["stateMachineVersionArn"])
         newest = client.describe_state_machine(stateMachineArn=alias.rpartition(":")[0])
         if version["definition"] != newest["definition"]:
-            raise Refuted(
-                f"{name}: its version is not the machine as deployed: the deployment was rolled back"
-            )
+            raise Refuted(f"{name}: its version is not the machine as deployed")
     return f"{len(aliases)} aliases, each with all starts on the newest version"
 
 
@@ -108,6 +161,8 @@ def journal(run: Run) -> str:
 
     def is_sealed() -> bool:
         for found in objects.posted(copy, objects.before(began)):
+            if found.fault:
+                raise Refuted(f"{found.name}: {found.fault}")
             for _, entry in found.entries:
                 if isinstance(entry, Entry) and entry.key == request["key"]:
                     steps[entry.step] = found.name
@@ -126,7 +181,11 @@ def _locked(run: Run, name: str) -> str:
     try:
         lock = run.stack.client("s3").get_object_retention(Bucket=bucket, Key=name)["Retention"]
     except ClientError as lacking:
-        raise Refuted(f"{name}: is not locked: {lacking.response['Error']['Code']}") from lacking
+        if (code := lacking.response["Error"]["Code"]) not in _UNLOCKED:
+            raise
+        raise Refuted(f"{name}: is not locked: {code}") from lacking
+    if lock["RetainUntilDate"] <= datetime.now(UTC):
+        raise Refuted(f"{name}: its lock has ended on {lock['RetainUntilDate']:%Y-%m-%d}")
     return f"locked by {lock['Mode']} until {lock['RetainUntilDate']:%Y-%m-%d}"
 
 

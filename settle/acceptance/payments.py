@@ -73,8 +73,11 @@ def services(run: Run) -> str:
     seconds = time.monotonic() - began
     expect("the repeated start", started(request).content.get("status"), "SETTLED")
     expect_status("another amount under the key", started(request | {"amount": run.text(AMOUNT + 1)}), 409)
-    expect("the settlement", door.call("GET", f"/settlements/{key}").content.get("status"), "SETTLED")
+    settlement = door.call("GET", f"/settlements/{key}")
+    expect_status("the settlement", settlement, 200)
+    expect("the settlement", settlement.content.get("status"), "SETTLED")
     statement = door.call("GET", f"/accounts/{payee}/entries")
+    expect_status("the payee's entries", statement, 200)
     expect("the payee's entries", [one["step"] for one in statement.content.get("entries", ())], ["release"])
     expect_status("the fees' entries", door.call("GET", f"/accounts/fees%3A{run.currency}/entries"), 200)
     expect_status("a parameter twice", door.call("GET", f"/settlements/{key}?wait=1&wait=2"), 400)

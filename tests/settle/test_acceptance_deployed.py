@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from botocore.exceptions import ReadTimeoutError
+from botocore.exceptions import ClientError, ReadTimeoutError
 
 from settle.acceptance import deployed, payments
 from settle.acceptance.run import Run
@@ -83,35 +83,74 @@ def test_the_ways_of_a_task_are_those_of_its_rules_and_of_an_error_that_none_nam
     ]
 
 
-def triggers(resources: dict[str, str], **told: str) -> str:
-    resources["PublishEventsStream"] = "an-id"
-    mapping = {"State": "Enabled", "LastProcessingResult": "OK"} | told
+FUNCTION = "arn:aws:lambda:eu-west-1:123456789012:function:"
+STREAM = "arn:aws:dynamodb:eu-west-1:123456789012:table/settlement/stream/2026-11-24T00:00:00.000"
+
+
+def triggers(
+    resources: dict[str, str],
+    ages: Mapping[str, list[int]] | None = None,
+    readers: tuple[str, ...] = ("PublishEvents", "SealJournal"),
+    **told: Any,
+) -> str:
+    """Look at triggers whose readers have met records of these ages, in milliseconds."""
+    queue = {"EventSourceArn": "arn:aws:sqs:eu-west-1:123456789012:queue", "FunctionArn": f"{FUNCTION}Start"}
+    mappings = {"Start": queue} | {
+        one: {"EventSourceArn": STREAM, "FunctionArn": f"{FUNCTION}{one}"} for one in readers
+    }
+    resources |= {name: name for name in mappings}
+
+    def statistics(**asked: Any) -> Any:
+        (function,) = (one["Value"] for one in asked["Dimensions"])
+        return {"Datapoints": [{"Maximum": age} for age in (ages or {}).get(function, [2_500])]}
+
     client = SimpleNamespace(
-        get_event_source_mapping=lambda **asked: mapping,
+        get_event_source_mapping=lambda **asked: (
+            {"State": "Enabled", "LastProcessingResult": "OK"} | mappings[asked["UUID"]] | told
+        ),
+        get_metric_statistics=statistics,
         get_queue_attributes=lambda **asked: {"Attributes": {asked["AttributeNames"][0]: "2"}},
     )
     return deployed.triggers(run_on(client, StartDeadLetterQueueUrl="an-url", TableName="a-table"))
 
 
 def test_triggers_are_enabled_and_what_waits_is_told(resources: dict[str, str]) -> None:
-    assert triggers(resources) == "1 triggers are enabled, and have no problem; queues: 2 in StartDeadLetter"
+    assert triggers(resources) == (
+        "3 triggers are enabled, and have no problem;"
+        " 2 readers of the stream, records at most 2.5 s old; queues: 2 in StartDeadLetter"
+    )
 
 
 @pytest.mark.parametrize(
     ("told", "why"),
     [
-        ({"State": "Disabled"}, "PublishEventsStream: its state: is Disabled"),
+        ({"State": "Disabled"}, "PublishEvents: its state: is Disabled"),
         ({"LastProcessingResult": "PROBLEM: Function call failed"}, "Function call failed"),
     ],
 )
 def test_a_trigger_that_does_not_work_is_refuted(
-    resources: dict[str, str], told: dict[str, str], why: str
+    resources: dict[str, str], told: dict[str, Any], why: str
 ) -> None:
     with pytest.raises(Refuted, match=why):
         triggers(resources, **told)
 
 
-def canary(resources: dict[str, str], weights: list[int], version: str = TEXT) -> str:
+def test_a_reader_of_the_stream_that_lags_or_reads_nothing_is_refuted(
+    resources: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deployed, "AGES_SECONDS_MAX", 0)
+    with pytest.raises(Refuted, match="SealJournal: its records were up to 61 s old"):
+        triggers(resources, {"SealJournal": [1_000, 61_000]})
+    with pytest.raises(Refuted, match="PublishEvents: no age of its records"):
+        triggers(resources, {"PublishEvents": []})
+    resources.clear()
+    with pytest.raises(Refuted, match="readers of the table's stream: is 1, and should be 2"):
+        triggers(resources, readers=("PublishEvents",))
+
+
+def canary(
+    resources: dict[str, str], weights: list[int], version: str = TEXT, status: str = "UPDATE_COMPLETE"
+) -> str:
     resources["ExpressLiveAlias"] = f"{MACHINE}:live"
     texts = {MACHINE: TEXT, f"{MACHINE}:1": version, f"{MACHINE}:2": TEXT}
     routes = [
@@ -119,6 +158,7 @@ def canary(resources: dict[str, str], weights: list[int], version: str = TEXT) -
         for number, weight in enumerate(weights, start=1)
     ]
     client = SimpleNamespace(
+        describe_stacks=lambda **asked: {"Stacks": [{"StackStatus": status}]},
         describe_state_machine_alias=lambda **asked: {"routingConfiguration": routes},
         describe_state_machine=lambda **asked: {"definition": texts[asked["stateMachineArn"]]},
     )
@@ -137,8 +177,10 @@ def test_without_an_alias_there_is_no_canary(resources: dict[str, str]) -> None:
 def test_a_canary_that_is_not_over_or_went_back_is_refuted(resources: dict[str, str]) -> None:
     with pytest.raises(Refuted, match=r"is \[90, 10\], and should be \[100\]"):
         canary(resources, [90, 10])
-    with pytest.raises(Refuted, match="was rolled back"):
+    with pytest.raises(Refuted, match="its version is not the machine as deployed"):
         canary(resources, [100], version="an earlier one")
+    with pytest.raises(Refuted, match="was rolled back: UPDATE_ROLLBACK_COMPLETE"):
+        canary(resources, [100], status="UPDATE_ROLLBACK_COMPLETE")
 
 
 PROVEN = {"conserved": True, "rows": 12, "faults": [], "unproven": []}
@@ -186,16 +228,27 @@ def test_a_table_that_is_too_large_to_wait_for_is_not_applicable(resources: dict
 
 
 def test_a_sealed_object_has_to_be_locked() -> None:
-    until = datetime(2027, 12, 29, tzinfo=UTC)
+    until = datetime(3027, 12, 29, tzinfo=UTC)
     lock = {"Retention": {"Mode": "COMPLIANCE", "RetainUntilDate": until}}
     client = SimpleNamespace(get_object_retention=lambda **asked: lock)
-    assert deployed._locked(run_on(client, JournalBucket="b"), "n") == "locked by COMPLIANCE until 2027-12-29"
+    assert deployed._locked(run_on(client, JournalBucket="b"), "n") == "locked by COMPLIANCE until 3027-12-29"
 
-    def lacks(**asked: str) -> Any:
-        raise client_error("GetObjectRetention", "NoSuchObjectLockConfiguration")
+
+def test_an_object_without_a_lock_is_refuted_and_a_denied_look_is_no_evidence() -> None:
+    def locked(code: str) -> str:
+        def lacks(**asked: str) -> Any:
+            raise client_error("GetObjectRetention", code)
+
+        return deployed._locked(run_on(SimpleNamespace(get_object_retention=lacks), JournalBucket="b"), "n")
 
     with pytest.raises(Refuted, match="n: is not locked: NoSuchObjectLockConfiguration"):
-        deployed._locked(run_on(SimpleNamespace(get_object_retention=lacks), JournalBucket="b"), "n")
+        locked("NoSuchObjectLockConfiguration")
+    with pytest.raises(ClientError, match="AccessDenied"):
+        locked("AccessDenied")
+    over = {"Retention": {"Mode": "GOVERNANCE", "RetainUntilDate": datetime(2026, 11, 1, tzinfo=UTC)}}
+    client = SimpleNamespace(get_object_retention=lambda **asked: over)
+    with pytest.raises(Refuted, match="n: its lock has ended on 2026-11-01"):
+        deployed._locked(run_on(client, JournalBucket="b"), "n")
 
 
 class Starts:
