@@ -88,7 +88,11 @@ class Acceptance(Construct):
             allow("Triggers", ["lambda:GetEventSourceMapping"], [arn("lambda", "event-source-mapping:*")]),
             allow("Logs", ["logs:FilterLogEvents"], [arn("logs", f"log-group:{one}") for one in logs]),
             allow("Roles", ["iam:SimulatePrincipalPolicy"], [arn("iam", f"role/{name}-*", "")]),
-            allow("Alarms", ["cloudwatch:SetAlarmState"], [arn("cloudwatch", f"alarm:{name}-*")]),
+            allow(
+                "Alarms",
+                ["cloudwatch:DescribeAlarmHistory", "cloudwatch:SetAlarmState"],
+                [arn("cloudwatch", f"alarm:{name}-*")],
+            ),
         ]
 
 

@@ -72,6 +72,7 @@ CHECKS = (
     Check("interval", trouble.interval, ("`TimeoutSecondsPath`",)),
     Check("journal", deployed.journal, ("S3 Object Lock",), seconds_max=600),
     Check("triggers", deployed.triggers, ("two readers of one stream",), seconds_max=900),
+    Check("aborted", watching.aborted, ("an alarm that goes off",), seconds_max=1_800),
     Check("metrics", watching.metrics, ("metrics out of the functions' logs",), seconds_max=600),
     Check("proof", deployed.proof, ("`ReconcileBooks` in Lambda",), seconds_max=1_200),
     Check("capacity", watching.capacity, ("capacity units on AWS itself",)),

@@ -5,6 +5,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -42,6 +43,8 @@ class Run:
     """What the load was measured to be, a row for each pace."""
     stuck: str = ""
     """The ARN of the execution that has waited in LIMBO."""
+    stopped_at: datetime | None = None
+    """When an execution was stopped."""
     waits_for: str = "AWS"
     """What the run waits for now, for the report of a check that does not end."""
 

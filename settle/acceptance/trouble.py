@@ -2,6 +2,7 @@
 
 import json
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 from settle.acceptance.run import AMOUNT, DEPOSIT, Run
@@ -42,6 +43,7 @@ def _stopped(run: Run, request: dict[str, str]) -> tuple[float, bool]:
     )["executionArn"]
     if not run.wait_for(f"the claim of {key}", lambda: run.stack.store.settlement(key)):
         raise Refuted(f"{key}: a Standard execution has claimed nothing")
+    run.stopped_at = run.stopped_at or datetime.now(UTC)
     client.stop_execution(executionArn=arn)
     stopped_at, state = time.monotonic(), run.at_rest(key)
     expect(f"status of {key}", str(state and state.status), "SETTLED")

@@ -1,5 +1,6 @@
 """Checks of what tells of payments: outcome events, metrics, alarms, and the units in the logs."""
 
+import json
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -19,6 +20,9 @@ HEAR_SECONDS_MAX, RULE_PAYMENTS_MAX = 30, 4
 """How long an event may take, and the payments after which a new rule must be at work."""
 
 LOGS_SECONDS_MAX, METRICS_SECONDS_MAX = 120, 420
+
+ABORTED, ALARM_SECONDS_MAX = "SettlementStandardAborted", 1_500
+"""An alarm by its construct, and the time of its two periods, with CloudWatch's own delay."""
 
 
 def events(run: Run) -> str:
@@ -99,6 +103,35 @@ def described_alarms(run: Run) -> dict[str, dict[str, Any]]:
     if gone := sorted(set(names) - set(found)):
         raise Refuted(f"CloudWatch does not know {', '.join(gone)}")
     return found
+
+
+def aborted(run: Run) -> str:
+    """Wait until the alarm of aborted executions has gone off by `recovery`'s stop, and is over by itself."""
+    _on_aws(run, "alarms are not deployed to it")
+    if run.stopped_at is None:
+        raise NotApplicable("no execution was stopped: `recovery` has to run with it")
+    names = physical(run.stack, "AWS::CloudWatch::Alarm")
+    (alarm,) = (name for construct, name in names.items() if construct.endswith(ABORTED))
+    client, states = run.stack.client("cloudwatch"), dict[str, datetime]()
+
+    def is_over() -> bool:
+        answer = client.describe_alarm_history(
+            AlarmName=alarm,
+            HistoryItemType="StateUpdate",
+            StartDate=run.stopped_at,
+            EndDate=datetime.now(UTC) + timedelta(minutes=1),
+            ScanBy="TimestampAscending",
+        )
+        for item in answer["AlarmHistoryItems"]:
+            state = json.loads(item["HistoryData"])["newState"]["stateValue"]
+            if state == "ALARM" or "ALARM" in states:
+                states.setdefault(state, item["Timestamp"])
+        return "OK" in states
+
+    run.wait_for(f"{alarm} to be in ALARM, and then OK", is_over, ALARM_SECONDS_MAX)
+    expect(f"the states of {alarm} after the stop", [*states], ["ALARM", "OK"])
+    off, over = ((states[one] - run.stopped_at).total_seconds() for one in ("ALARM", "OK"))
+    return f"{alarm} went off {off:.0f} s after the stop, and was over after {over:.0f} s"
 
 
 def metrics(run: Run) -> str:

@@ -18,7 +18,17 @@ from tests.e2e.people import of_policies
 
 pytestmark = pytest.mark.long
 
-NOT_APPLICABLE = {"alarms", "canary", "definitions", "denials", "interval", "metrics", "same_start", "states"}
+NOT_APPLICABLE = {
+    "aborted",
+    "alarms",
+    "canary",
+    "definitions",
+    "denials",
+    "interval",
+    "metrics",
+    "same_start",
+    "states",
+}
 """What the embedded AWS cannot show."""
 
 BY_A_ROLE = {"express", "queue", "services", "webhook", "reversal", "proof", "capacity"}

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from botocore.exceptions import ClientError
 
-from settle.acceptance import load, ringing
+from settle.acceptance import load, ringing, watching
 from settle.acceptance.checks import CHECKS, chosen
 from settle.acceptance.report import described, markdown
 from settle.acceptance.run import AMOUNT, Run
@@ -66,6 +66,48 @@ def test_a_wait_of_another_time_is_refuted(history: History, told: str) -> None:
 def test_without_a_case_the_wait_is_not_applicable() -> None:
     with pytest.raises(NotApplicable, match="no case of LIMBO has waited"):
         interval(run_on(History(900)))
+
+
+STOPPED = datetime(2026, 11, 24, 12, tzinfo=UTC)
+
+
+def aborted(monkeypatch: pytest.MonkeyPatch, *changes: tuple[str, int]) -> str:
+    """Look at an alarm that has changed to these states, so many seconds after a stop."""
+    monkeypatch.setattr(watching, "ALARM_SECONDS_MAX", 0)
+    monkeypatch.setattr(
+        watching, "physical", lambda stack, kind: {"PagerSettlementStandardAborted": "an-alarm"}
+    )
+    items = [
+        {
+            "Timestamp": STOPPED + timedelta(seconds=seconds),
+            "HistoryData": json.dumps({"newState": {"stateValue": state}}),
+        }
+        for state, seconds in changes
+    ]
+    client = SimpleNamespace(describe_alarm_history=lambda **asked: {"AlarmHistoryItems": items})
+    return watching.aborted(run_on(client, stopped_at=STOPPED))
+
+
+def test_an_alarm_goes_off_and_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = aborted(monkeypatch, ("OK", 10), ("ALARM", 90), ("OK", 400))
+
+    assert told == "an-alarm went off 90 s after the stop, and was over after 400 s"
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [((), r"\[\]"), ((("OK", 10),), r"\[\]"), ((("ALARM", 90),), r"\['ALARM'\]")],
+)
+def test_an_alarm_that_stays_silent_or_on_is_refuted(
+    monkeypatch: pytest.MonkeyPatch, changes: tuple[tuple[str, int], ...], found: str
+) -> None:
+    with pytest.raises(Refuted, match=f"after the stop: is {found}, and should be"):
+        aborted(monkeypatch, *changes)
+
+
+def test_without_a_stop_no_alarm_has_to_go_off() -> None:
+    with pytest.raises(NotApplicable, match="no execution was stopped"):
+        watching.aborted(run_on(None))
 
 
 class CloudWatch:
