@@ -8,7 +8,7 @@ NPM := .venv/bin/npm --no-progress --loglevel=http
 
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 # A shim of pyenv is found on the path, and may not run.
-DEPLOYED_PYTHON ?= $(lastword python3.13 $(wildcard $(HOME)/.pyenv/versions/3.13.*/bin/python3.13))
+DEPLOYED_PYTHON ?= $(lastword python3.13 $(wildcard $(HOME)/.local/share/uv/python/cpython-3.13.*/bin/python3.13) $(wildcard $(HOME)/.pyenv/versions/3.13.*/bin/python3.13))
 PYTEST := .venv/bin/pytest -p tests.world.progress -n $(JOBS) --dist loadfile
 
 MACHINES := $(wildcard statemachines/*.asl.json examples/consumers/*.asl.json)
@@ -21,7 +21,7 @@ SEED_SECONDS ?= 120
 
 .PHONY: setup demo test test-all test-deployed-python check lint format synth lock clean
 .PHONY: deliver teardown templates reference screenshots simulate exhaust planted needed fuzz mutants bench worst-day
-.PHONY: help
+.PHONY: deployed-python help
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -89,6 +89,9 @@ test-deployed-python: setup  ## quick lanes on 3.13, which Lambda runs, if at ha
 	else \
 	  echo "Python 3.13 is not at hand on this machine: the quick lanes have run on $$(.venv/bin/python --version) alone"; \
 	fi
+
+deployed-python:
+	@$(DEPLOYED_PYTHON) --version 2>/dev/null || true
 
 simulate: setup  ## SEEDS seeds of the simulator from FROM on; TELL=--tell
 	.venv/bin/python -m tests.simulation.seeded --jobs 2 --from $(FROM) --seeds $(SEEDS) $(TELL)
