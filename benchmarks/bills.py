@@ -30,7 +30,7 @@ def usage(name: str, measured: Mapping[str, Measured], deployed: Deployment, tar
     entrant, own, model = ENTRANTS[name], measured[name], tariff.model
     counted, calls = own.counted, own.counted["calls"]
     bare_cpu_ms = len(measured["bare"].counted["calls"]) * model["bare_call_cpu_ms"]
-    states = len(deployed.states) if name == "ours" else entrant.functions
+    states = len(deployed.states) if entrant.module == "ours" else entrant.functions
     log_bytes = counted["log_bytes"] + counted["log_lines"] * model["event_bytes"]
     if deployed.logs_platform:
         events = entrant.functions * model["platform_text_events"]

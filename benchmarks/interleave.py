@@ -19,7 +19,7 @@ WARM_UP = 10
 
 _ANSWER_SECONDS_MAX = 120
 _LOST_MAX = 40
-_ON_STACK_TABLE = ("ours", "bare", "durable-ours")
+_ON_STACK_TABLE = ("ours", "ours-known", "bare", "durable-ours")
 
 Say = Callable[[str], None]
 

@@ -48,6 +48,13 @@ class Entrant:
 
 ENTRANTS = {
     "ours": Entrant(module="ours", title="this project", billed="machine", functions=4),
+    "ours-known": Entrant(
+        module="ours",
+        title="this project, a payee whom the environment remembers",
+        billed="machine",
+        functions=4,
+        options={"forgets": False},
+    ),
     "bare": Entrant(module="bare", title="the same calls, bare boto3", billed="", functions=0),
     "powertools": Entrant(
         module="powertools", title="Powertools' idempotency, plain writes", billed="machine", functions=4

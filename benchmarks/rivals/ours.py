@@ -17,9 +17,12 @@ Function = Callable[[str, Any], Any]
 
 
 class Ours:
-    """The four functions, with a provider that approves at once."""
+    """The four functions, with a provider that approves at once.
 
-    def __init__(self, place: Place) -> None:
+    A payee who is new to the environment is the dearer one: it `forgets` the payee before each settlement.
+    """
+
+    def __init__(self, place: Place, *, forgets: bool = True) -> None:
         from tests.world import environment  # noqa: F401, PLC0415  # the functions read it at import
 
         os.environ |= {"TABLE_NAME": place.table, "AWS_ENDPOINT_URL_DYNAMODB": place.url}
@@ -27,6 +30,7 @@ class Ours:
         self._handlers = [import_module(f"handlers.{name}").handler for name in names]
         approved = import_module("tests.world.provider").APPROVED
         vars(import_module("handlers._kyc"))["ask"] = lambda settlement, context: approved
+        self._forgets = forgets
         self._remembered = import_module("handlers._payee")._remembered
         store = import_module("handlers._dependencies").store
         self._ledger = import_module("tests.world.ledger").Ledger(store.client, place.table, store)
@@ -50,7 +54,8 @@ class Ours:
     def _hold(self, key: str, state: Any) -> Any:
         request = {**payment(key), "amount": "48.20", "fee": "0.48"}
         event = {"settlement": request, "execution": key, "execution_arn": f"{_MACHINE}:{key}"}
-        self._remembered.clear()  # a payee who is new to the environment is the dearer one
+        if self._forgets:
+            self._remembered.clear()
         return self._handlers[0](event, Context())
 
     def books(self) -> Books:
