@@ -3,7 +3,8 @@
 preflight ──▶ synthesis ──▶ guard ──▶ deployment of what the guard has judged
 
 The context of the stage comes from the environment: KYC_URL, PAGE_ADDRESS, and so on. The credentials are
-those of the AWS SDKs, and the region that of the CDK. Each step ends the run if it fails; a run is safe to repeat.
+those of the AWS SDKs, and the region that of the CDK. Each step ends the run if it fails; a run is safe to
+repeat.
 """
 
 import json
