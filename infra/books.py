@@ -75,15 +75,17 @@ class Books(Construct):
             schedule=scheduler.ScheduleExpression.rate(Duration.minutes(self._every)),
             target=targets.LambdaInvoke(function, retry_attempts=0),
         )
+        self.finance = pager.topic("FinanceTopic", settings.finance_address)
         self._watch(pager)
 
     @property
     def outputs(self) -> dict[str, str]:
-        """What `settle ledger migrate` and a person's calls of the Data API need."""
+        """What `settle ledger migrate`, a person's calls of the Data API and finance's subscriptions need."""
         return {
             "BooksClusterArn": self.cluster.attr_db_cluster_arn,
             "BooksOwnerArn": self.owner.secret_arn,
             "BooksProjectorArn": self.projector.secret_arn,
+            "FinanceTopicArn": self.finance.topic_arn,
         }
 
     def _secret(self, construct_id: str, user: str) -> secretsmanager.Secret:
@@ -203,4 +205,10 @@ class Books(Construct):
             pager.metric("BooksLeftOut", statistic="Maximum"),
             "Objects or lines of the journal are in no book: they cannot be read, or the books refuse them.",
             missing=cloudwatch.TreatMissingData.IGNORE,
+        )
+        pager.alarm(
+            "BooksLate",
+            pager.metric("BooksLate"),
+            "Entries came after their month was closed. Its figures stay; each of them is in suspense.",
+            topic=self.finance,
         )

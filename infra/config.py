@@ -75,7 +75,8 @@ class Settings:
     no vault. `backup_lock` is as `journal_lock`, and `backup_copy_to` the ARN of another account's vault, for
     copies: see docs/operating/restore.md.
     With `books_every_minutes`, the stack has the books in Aurora, and takes what the sealed journal has into
-    them so often; None has no Aurora: see docs/operating/ledger.md.
+    them so often; None has no Aurora. `finance_address` (mail or HTTPS) gets what comes after its month was
+    closed: see docs/operating/ledger.md.
     `row_keys` is the number of keys of the rows, and `signing_key` the number of the one that signs them:
     see docs/decisions/2026-11-22-signed-rows.md.
     `row_layout` is the newest layout of a settlement's row that the functions write, and `migration` the name
@@ -122,6 +123,7 @@ class Settings:
     backup_lock: str = "governance"
     backup_copy_to: str | None = None
     books_every_minutes: int | None = None
+    finance_address: str | None = None
     ordered_events: bool = False
     powertools_layer: str | None = None
     snap_start: bool = False
@@ -184,7 +186,7 @@ class Settings:
             )
 
     def _check_addresses(self) -> None:
-        for name in ("page_address", "notice_address"):
+        for name in ("page_address", "notice_address", "finance_address"):
             if (address := getattr(self, name)) is not None and not _ADDRESS.fullmatch(address):
                 raise ValueError(f"{name}: must be a mail address, or an HTTPS address without a password")
 
@@ -258,6 +260,8 @@ class Settings:
     def _check_books(self) -> None:
         minutes = self.books_every_minutes
         if minutes is None:
+            if self.finance_address is not None:
+                raise ValueError("finance_address: must be left out without books_every_minutes")
             return
         if type(minutes) is not int or not 1 <= minutes <= _BOOKS_MINUTES_MAX:
             raise ValueError(f"books_every_minutes: must be from 1 to {_BOOKS_MINUTES_MAX}, or None")
@@ -518,7 +522,7 @@ STAGES = {
 _PERSONAL = re.compile(r"my-[a-z0-9]{1,12}")
 """A prefix, so that a misspelt `prod` is no stage of its own."""
 
-_GIVEN = ("webhook", "page_address", "notice_address", "runbooks", "powertools_layer")
+_GIVEN = ("webhook", "page_address", "notice_address", "finance_address", "runbooks", "powertools_layer")
 """The settings that a deployment may name by CDK's context, besides the address of the KYC provider."""
 
 CONTEXT = ("stage", "kyc_url", *_GIVEN)

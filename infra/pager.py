@@ -54,7 +54,14 @@ class Pager(Construct):
         # Without this grant the alarms' messages are lost silently.
         key.grant(iam.ServicePrincipal("cloudwatch.amazonaws.com"), "kms:Decrypt", "kms:GenerateDataKey*")
         self.key = key
-        self.topics = {urgency: self._new_topic(urgency, key) for urgency in Urgency}
+        self._all_topics: list[sns.Topic] = []
+        self.topics = {
+            urgency: self.topic(
+                urgency.value,
+                settings.page_address if urgency is Urgency.NOW else settings.notice_address,
+            )
+            for urgency in Urgency
+        }
         self.undelivered = sqs.Queue(
             self,
             "Undelivered",
@@ -152,7 +159,7 @@ class Pager(Construct):
         """The messages that each topic could not deliver."""
         return [
             topic.metric_number_of_notifications_failed(period=Duration.minutes(5), statistic="Sum")
-            for topic in self.topics.values()
+            for topic in self._all_topics
         ]
 
     def watch_deliveries(self) -> None:
@@ -168,9 +175,10 @@ class Pager(Construct):
         for urgency in (Urgency.MORNING, Urgency.INFORMATION):
             self.alarms[-1].add_alarm_action(cloudwatch_actions.SnsAction(self.topics[urgency]))
 
-    def _new_topic(self, urgency: Urgency, key: kms.Key) -> sns.Topic:
+    def topic(self, construct_id: str, address: str | None) -> sns.Topic:
+        """Add a topic for this account's alarms, with a subscription of the address, if there is one."""
         encrypted = not self._settings.is_embedded  # the embedded AWS speaks plain HTTP
-        topic = sns.Topic(self, urgency.value, master_key=key, enforce_ssl=encrypted)
+        topic = sns.Topic(self, construct_id, master_key=self.key, enforce_ssl=encrypted)
         topic.add_to_resource_policy(
             iam.PolicyStatement(
                 principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
@@ -179,11 +187,10 @@ class Pager(Construct):
                 conditions={"StringEquals": {"aws:SourceAccount": Stack.of(self).account}},
             )
         )
-        is_page = urgency is Urgency.NOW
-        address = self._settings.page_address if is_page else self._settings.notice_address
         if address is not None:
             by = subscriptions.UrlSubscription if "://" in address else subscriptions.EmailSubscription
             topic.add_subscription(by(address))
+        self._all_topics.append(topic)
         return topic
 
     def alarm(  # noqa: PLR0913
@@ -196,11 +203,13 @@ class Pager(Construct):
         periods: int = 1,
         in_all_periods: bool = False,
         missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING,
+        topic: sns.Topic | None = None,
     ) -> None:
         """Add an alarm on a metric that reaches `threshold` in any, or in all, of the last `periods`.
 
         A message of it begins with its name and its description: what it means, the command to type first,
-        and the address of its section in the runbook. The topic of its urgency hears when it is over, too.
+        and the address of its section in the runbook. `topic`, or the one of its urgency, hears when it is
+        over, too.
         """
         alarm = cloudwatch.Alarm(
             self,
@@ -219,9 +228,9 @@ class Pager(Construct):
                 )
             ),
         )
-        topic = cloudwatch_actions.SnsAction(self.topics[urgency_of(construct_id)])
-        alarm.add_alarm_action(topic)
-        alarm.add_ok_action(topic)
+        action = cloudwatch_actions.SnsAction(topic or self.topics[urgency_of(construct_id)])
+        alarm.add_alarm_action(action)
+        alarm.add_ok_action(action)
         self.alarms.append(alarm)
 
 

@@ -50,7 +50,8 @@ def _tell(done: Round) -> None:
     if _progress.whole is not None:
         gauge("BooksBehindSeconds", done.behind_seconds(_dependencies.now()))
         gauge("BooksLeftOut", len(done.left_out) + done.put_aside)
-    for name in ("objects", "entries", "put_aside"):
+        gauge("BooksLate", done.late)
+    for name in ("objects", "entries", "put_aside", "late"):
         note(name, getattr(done, name))
     for fault in done.left_out[:LINES_MAX]:
         name, _, reason = fault.partition(": ")

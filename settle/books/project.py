@@ -58,6 +58,7 @@ def project_all(connection: psycopg.Connection, copy: Copy, total: Projected | N
             continue
         total.objects += one.objects
         total.entries += one.entries
+        total.late += one.late
         total.put_aside += one.put_aside
     return total
 

@@ -48,6 +48,9 @@ FROM ledger.entry WHERE posted_at >= %(end)s GROUP BY 1
 """
 """The entries that are on their way, or have come, by the second: a busy stage has a million of them."""
 
+_SUSPENSE = "ledger.entry WHERE booked_at <> posted_at"
+"""The view `ledger.suspense`, for a user who may read the entries and not finance's views."""
+
 Day = tuple[str, str]
 Read = Callable[[], Iterable[Row]]
 
@@ -76,7 +79,8 @@ class Verdict:
     """Whether the books have what the table has, up to `until`.
 
     `behind_seconds` is the age of the oldest entry that is in the table and not in the books, also of one
-    after `until`; 0 without one.
+    after `until`; 0 without one. `suspense` counts the entries that came after their month was closed, which
+    is no difference: they are in the books and in the table.
     """
 
     until: str
@@ -84,6 +88,7 @@ class Verdict:
     entries: int = 0
     on_their_way: int = 0
     put_aside: int = 0
+    suspense: int = 0
     differences: list[str] = field(default_factory=list)
     more: int = 0
     digest: str = ""
@@ -101,7 +106,9 @@ def verify(connection: psycopg.Connection, read: Read, now: datetime, kept_from:
     entries may have expired.
     """
     begin, end = kept_from or timestamp(datetime.min.replace(tzinfo=now.tzinfo)), timestamp(now - LAG)
-    verdict = Verdict(end, put_aside=_count(connection, "put_aside"))
+    verdict = Verdict(
+        end, put_aside=_count(connection, "ledger.put_aside"), suspense=_count(connection, _SUSPENSE)
+    )
     table: dict[Day, Sum] = defaultdict(Sum)
     young = Counter[str]()
     for row in read():
@@ -189,6 +196,6 @@ def _day(row: Row) -> Day:
     return row["posted_at"][:10], row["currency"]
 
 
-def _count(connection: psycopg.Connection, table: str) -> int:
-    found: Any = connection.execute(f"SELECT count(*) FROM ledger.{table}").fetchone()
+def _count(connection: psycopg.Connection, rows: str) -> int:
+    found: Any = connection.execute(f"SELECT count(*) FROM {rows}").fetchone()
     return int(found[0])

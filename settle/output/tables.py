@@ -164,7 +164,8 @@ def followed(found: Mapping[str, Any], as_json: bool) -> None:
         print_json(found)
         return
     behind = "unknown" if found["behind_seconds"] is None else f"{found['behind_seconds']} s"
-    counted = (f"{found[name]} {name.replace('_', ' ')}" for name in ("objects", "entries", "put_aside"))
+    names = ("objects", "entries", "put_aside", "late")
+    counted = (f"{found[name]} {name.replace('_', ' ')}" for name in names)
     faults = (
         [f"{len(found['unreadable'])} unreadable: {found['unreadable'][0]}"] if found["unreadable"] else []
     )
@@ -183,6 +184,8 @@ def verified(found: Mapping[str, Any], as_json: bool) -> None:
         print_line(f"and {found['more']} more")
     if found["put_aside"]:
         print_line(f"{found['put_aside']} lines were put aside: settle ledger put-aside")
+    if found["suspense"]:
+        print_line(f"{found['suspense']} entries came after their month was closed: see ledger.suspense")
     verdict = "agree" if found["agrees"] else "differ"
     print_line(
         f"books and table {verdict}: {found['entries']} entries up to {found['until']},"

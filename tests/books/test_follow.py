@@ -130,6 +130,7 @@ def test_a_journal_that_fails_is_shown_and_read_again(
     broken, whole = told.splitlines()
     assert code == 0
     assert "behind: unknown  2 objects, " in broken
+    assert " 0 put aside, 0 late, journal: " in broken
     assert "journal: get_object: EndpointConnectionError" in broken
     assert f"{len(journal.objects) - 2} objects, " in whole
     assert "journal: " not in whole

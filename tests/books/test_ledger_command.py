@@ -1,6 +1,7 @@
 """`settle ledger`: each subcommand on a PostgreSQL, and one line for each thing that is wrong."""
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from settle.books import months
 from settle.exit_codes import Exit
 from tests.books import town as towns
 from tests.books.conftest import Command
@@ -108,6 +110,24 @@ def test_a_month_is_closed_once_and_only_when_it_is_over_and_whole(
     assert command("close", "2026-10", "--url", url) == (0, "2026-10 is closed\n", "")
     assert command("close", "2026-10", "--url", url) == (0, "2026-10 was closed before\n", "")
     refused(command("close", THIS_MONTH, "--url", url), Exit.USAGE, f"month: {THIS_MONTH} is not over")
+
+
+def test_entries_of_a_closed_month_are_told_by_the_projection_and_by_the_comparison(
+    command: Command, empty: str, sealed: MemoryS3, town: Town
+) -> None:
+    command("migrate", "--url", empty)
+    with psycopg.connect(empty, autocommit=True) as connection:
+        months.close(connection, "2026-11", datetime(2027, 1, 1, tzinfo=UTC))
+    count = len(towns.entries(town))
+
+    told, again = command("project", "--url", empty)[1], command("project", "--url", empty, "--json")[1]
+    code, verified, _ = command("verify", "--url", empty)
+    as_json = json.loads(command("verify", "--url", empty, "--json")[1])
+
+    assert re.search(rf"^late +{count}$", told, re.MULTILINE), told
+    assert json.loads(again)["late"] == 0
+    assert (code, as_json["suspense"]) == (0, count)
+    assert f"{count} entries came after their month was closed: see ledger.suspense\n" in verified
 
 
 def test_a_month_with_lines_put_aside_is_closed_only_by_a_person_who_has_looked_at_them(

@@ -14,7 +14,7 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from handlers import _books, _dependencies, _journal, project_entries
-from settle.books import verify
+from settle.books import months, verify
 from settlement.adapters import telemetry
 from settlement.adapters.data_api import DataApi
 from settlement.adapters.journal_copy import Bucket
@@ -329,6 +329,46 @@ def test_a_line_that_is_put_aside_is_told_once(stage: Stage, town: Town) -> None
 
     assert stage.round()["BooksLeftOut"] == 1
     assert stage.round()["BooksLeftOut"] == 0
+
+
+# A month that is closed
+
+
+def test_an_entry_of_a_closed_month_is_told_once_and_finance_hears(stage: Stage, town: Town) -> None:
+    """Neither its object, which is there, nor another one with the same line tells it again."""
+    stage.put(entry(town, 1))
+    assert stage.round()["BooksLate"] == 0
+    months.close(stage.connection, f"{NOW:%Y-%m}", NOW + timedelta(days=60))
+    stage.put(entry(town, 2), entry(town, 3))
+    told = stage.round()
+    assert (told["BooksLate"], told["late"], told["BooksLeftOut"]) == (2, 2, 0)
+
+    stage.begin_anew()
+    assert stage.round()["BooksLate"] == 0
+    stage.put(entry(town, 2))
+    assert (stage.round()["BooksLate"], len(stage.taken())) == (0, 3)
+
+
+def test_a_round_that_fails_tells_the_late_entries_that_it_has_booked(stage: Stage, town: Town) -> None:
+    stage.put(entry(town, 1))
+    stage.round()
+    months.close(stage.connection, f"{NOW:%Y-%m}", NOW + timedelta(days=60))
+    stage.put(entry(town, 2))
+    stage.put(entry(town, 3), at=NOW + timedelta(minutes=1))
+    begun = []
+
+    def go_away(call: str) -> None:
+        begun.append(call)
+        if begun.count("begin_transaction") == 3:  # of the inbox, of the first object, of the second one
+            raise refusal("ServiceUnavailableError")
+
+    stage.client.before = go_away
+    with pytest.raises(BooksUnavailable):
+        stage.round()
+    assert stage.line()["BooksLate"] == 1
+
+    stage.client.before = stage.asked.append
+    assert stage.round()["BooksLate"] == 1
 
 
 def test_the_line_of_an_object_that_is_left_out_has_its_name_and_no_content(

@@ -15,6 +15,7 @@ from settle.books import months, project, verify
 from settle.exit_codes import CommandFailed
 from settlement.ledger.keys import Row
 from settlement.model.timestamps import timestamp
+from settlement.sealing.books import Projected
 from settlement.sealing.entries import Entry
 from tests.books import town as towns
 from tests.books.test_project import take, take_all
@@ -186,12 +187,24 @@ def test_a_late_entry_is_booked_when_it_comes_and_not_in_its_closed_month(
     before = balance(connection, "2026-10-01T00:00:00Z")
 
     late, next_month = entry(2, "2026-09-30T12:00:00.000Z"), entry(3, "2026-10-01T00:00:00.000Z")
-    take(connection, late, next_month)
+    both = [late, next_month]
+    done, again, copied = (take(connection, *told) for told in (both, both, [late]))
 
     assert balance(connection, "2026-10-01T00:00:00Z") == before == Decimal("1.00")
     assert balance(connection, "infinity") == Decimal("3.00")
     suspense = connection.execute("SELECT key, posted_at FROM ledger.suspense").fetchall()
     assert [key for key, _ in suspense] == ["deposit-0000000002"]
+    assert done == Projected(1, 2, 0, late=1)
+    assert (again, copied) == (Projected(), Projected(1, 0, 0)), "neither an object nor a line counts twice"
+
+
+def test_late_entries_are_counted_and_are_no_difference(connection: psycopg.Connection, town: Town) -> None:
+    months.close(connection, "2026-11", LATER)
+    take_all(connection, town)
+
+    verdict = check(connection, towns.entries(town))
+
+    assert (verdict.agrees, verdict.suspense) == (True, len(towns.entries(town)))
 
 
 @pytest.mark.parametrize("month", ["2026-13", "2026-9", "september", ""])

@@ -141,6 +141,7 @@ OPTIONAL_ALARMS = {
     # A round each minute, and a quarter of an hour; without a figure, no round knows how far the books are.
     "BooksBehind": _ours("BooksBehindSeconds", 960, "Maximum", missing="breaching", periods=2, breaching=2),
     "BooksLeftOut": _ours("BooksLeftOut", 1, "Maximum", missing="ignore"),
+    "BooksLate": _ours("BooksLate"),
 }
 """The alarms of a stage with the books in Aurora, and a round each minute."""
 

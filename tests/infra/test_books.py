@@ -77,10 +77,12 @@ def test_they_change_nothing_else(stage: str) -> None:
     """No function that moves money has a way to them, nor waits for them."""
     before, after = template(stage), resources(stage)
 
-    assert [one for one in before if after.get(one) != before[one]] == ["DashboardBoard"]  # its alarms
+    changed = {one for one in before if after.get(one) != before[one]}
+    assert changed == {"DashboardBoard", "PagerDeliveryFailed"}  # their alarms and their topic
     added = {one for one in after.keys() - before.keys() if not one.startswith(("Books", "ProjectEntries"))}
     assert {one for one in added if not one.startswith("SchedulerRole")} == {
-        f"Pager{alarm}" for alarm in OPTIONAL_ALARMS
+        *(f"Pager{alarm}" for alarm in OPTIONAL_ALARMS),
+        *("PagerFinanceTopic", "PagerFinanceTopicPolicy"),
     }
 
 
@@ -220,6 +222,32 @@ def test_an_alarm_tells_of_books_that_are_behind_and_of_what_is_left_out(stage: 
     assert alarm.metric in counted()
 
 
+@each_deployed
+def test_finance_has_an_encrypted_topic_of_its_own_whose_failures_are_watched(stage: str) -> None:
+    """It admits this account's alarms, as the other topics do."""
+    topic, others = "PagerFinanceTopic", properties("PagerMorningTopicPolicy", stage=stage)
+    watched = [
+        one["MetricStat"]["Metric"]["Dimensions"][0]["Value"]
+        for one in properties("PagerDeliveryFailed", stage=stage)["Metrics"]
+        if "MetricStat" in one
+    ]
+
+    assert properties(topic, stage=stage)["KmsMasterKeyId"] == "${PagerKey.Arn}"
+    policy = json.dumps(properties(f"{topic}Policy", stage=stage))
+    assert policy == json.dumps(others).replace("PagerMorningTopic", topic)
+    assert f"${{{topic}.TopicName}}" in watched
+
+
+def test_the_setting_subscribes_finance_to_its_topic_alone() -> None:
+    address = "https://finance.example.com/late"
+    found = Template.from_stack(
+        SettlementStack(App(), settings=replace(settings("dev"), finance_address=address))
+    ).find_resources("AWS::SNS::Subscription")
+
+    (subscription,) = (readable(one["Properties"]) for one in found.values())
+    assert (subscription["Endpoint"], subscription["TopicArn"]) == (address, "${PagerFinanceTopic}")
+
+
 def test_with_rarer_rounds_the_alarm_waits_for_them() -> None:
     found = properties("PagerBooksBehind", every=30)
 
@@ -232,6 +260,7 @@ def test_the_outputs_name_what_a_person_needs(stage: str) -> None:
 
     assert outputs["BooksClusterArn"] == CLUSTER
     assert (outputs["BooksOwnerArn"], outputs["BooksProjectorArn"]) == ("${BooksOwner}", SECRET)
+    assert outputs["FinanceTopicArn"] == "${PagerFinanceTopic}"
 
 
 @each_deployed

@@ -178,11 +178,16 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     # Settings are in the repository and in the template: no place for a password or a key.
     *(
         ({name: address}, f"{name}: must be a mail address, or an HTTPS address")
-        for name in ("page_address", "notice_address")
+        for name in ("page_address", "notice_address", "finance_address")
         for address in (
             *("", "oncall", "http://pages.example", "https://", "https://key@pages.example"),
             *("https://pages.example/?key=secret", "on call@pages.example", "oncall@pages.example\n"),
         )
+    ),
+    # No topic would carry it.
+    (
+        {"finance_address": "finance@example.com"},
+        "finance_address: must be left out without books_every_minutes",
     ),
     # It has no snapshots: the setting would promise what no function does.
     (
@@ -283,6 +288,7 @@ ACCEPTED: list[dict[str, Any]] = [
     *({"recovery_starts_per_second": pace} for pace in (1, 1_000)),
     {"warm_write_units": 4_001},
     *({"books_every_minutes": minutes} for minutes in (1, 60)),
+    {"books_every_minutes": 1, "finance_address": "finance@pages.example"},
     *({"backup_days": 7, "backup_lock": lock} for lock in ("governance", "compliance")),
     {"backup_days": 36_500, "backup_copy_to": VAULT},
     *(

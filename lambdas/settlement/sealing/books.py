@@ -33,8 +33,8 @@ WITH new AS (
     SELECT key, step, posted_at, debit, credit, amount, currency, request_hash FROM {_ENTRIES}
     WHERE currency IN (SELECT code FROM ledger.currency)
     ORDER BY key, step, number  -- two projectors with entries in common wait for each other, and never both
-    ON CONFLICT (key, step) DO NOTHING RETURNING 1)
-SELECT count(*) FROM new
+    ON CONFLICT (key, step) DO NOTHING RETURNING booked_at <> posted_at AS late)
+SELECT count(*), count(*) FILTER (WHERE late) FROM new
 """
 _DIFFERENT = f"""
 SELECT i.number, CASE WHEN e.key IS NULL THEN 'currency: is not one of the books'
@@ -69,11 +69,15 @@ class Books(Protocol):
 
 @dataclass
 class Projected:
-    """What a projection has done; `unreadable` names the objects that were changed, and left out."""
+    """What a projection has done; `unreadable` names the objects that were changed, and left out.
+
+    `late` counts those of the entries that came after their month was closed.
+    """
 
     objects: int = 0
     entries: int = 0
     put_aside: int = 0
+    late: int = 0
     unreadable: list[str] = field(default_factory=list)
 
 
@@ -94,25 +98,26 @@ def project(books: Books, name: str, content: bytes) -> Projected:
             ((known,),) = query(_KNOW, name=name, lines=len(found))
             if not known:
                 raise _IsKnown
-            new, different = _take(query, [one for one in found if isinstance(one, Entry)])
+            new, late, different = _take(query, [one for one in found if isinstance(one, Entry)])
             aside = [one for one in found if isinstance(one, Aside)] + different
             for lines in _chunks(_shown(one) for one in aside):
                 query(_PUT_ASIDE, name=name, lines=lines)
     except _IsKnown:
         return Projected()
-    return Projected(1, new, len(aside))
+    return Projected(1, new, len(aside), late)
 
 
-def _take(query: Query, found: Sequence[Entry]) -> tuple[int, list[Aside]]:
-    """Insert the entries; return how many were new, and those that are in no book."""
+def _take(query: Query, found: Sequence[Entry]) -> tuple[int, int, list[Aside]]:
+    """Insert the entries; return how many were new, how many of these late, and those that are in no book."""
     in_order = sorted(found, key=lambda one: (one.key, one.step))
-    new, different = 0, list[Aside]()
+    new, late, different = 0, 0, list[Aside]()
     for lines in _chunks({"number": number, **asdict(one)} for number, one in enumerate(in_order)):
-        ((taken,),) = query(_TAKE, entries=lines)
+        ((taken, of_closed),) = query(_TAKE, entries=lines)
         new += taken
+        late += of_closed
         for number, reason in query(_DIFFERENT, entries=lines):
             different.append(Aside(json.dumps(asdict(in_order[number])), reason))
-    return new, different
+    return new, late, different
 
 
 def _shown(aside: Aside) -> dict[str, str]:

@@ -53,12 +53,13 @@ class Round:
     """What a round has done. `left_out` has the fault of each object that holds up no other one.
 
     `waiting` has the names that are not in the books, the oldest first: those that were left out, and the one
-    at which the round ended.
+    at which the round ended. `late` is that of `Projected`.
     """
 
     objects: int = 0
     entries: int = 0
     put_aside: int = 0
+    late: int = 0
     left_out: list[str] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
 
@@ -129,6 +130,7 @@ def _take(books: Books, copy: Copy, found: Found, done: Round) -> bool:
         return False
     done.objects += one.objects
     done.entries += one.entries
+    done.late += one.late
     done.put_aside += one.put_aside
     return True
 
