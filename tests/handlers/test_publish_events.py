@@ -165,6 +165,7 @@ def test_an_event_that_is_too_large_is_put_aside(
         ({"sequence": {"N": "7"}}, "makes verified, but its sequence grows by 6"),
         ({"amount": {"N": "0.5"}}, "a row holds 0.5, but every number in the table is an integer"),
         ({"currency": {"S": "XXX"}}, "the stage has no currency XXX"),
+        ({"layout": {"N": "99"}}, "has layout 99"),
         (None, "the settlement's row was deleted"),
         ({"failure": {"M": {**REASON, "cause": {"B": b"x"}}}}, "Binary is not JSON serializable"),
         ({"failure": {"M": {**REASON, "cause": {"SS": ["x"]}}}}, "set is not JSON serializable"),
