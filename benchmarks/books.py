@@ -1,10 +1,16 @@
-"""How fast the books take entries: `python -m benchmarks.books`, on a PostgreSQL from its wheel."""
+"""How fast the books take entries: `python -m benchmarks.books`, on a PostgreSQL from its wheel.
+
+The lag is counted from the moment at which the journal has the newest entry until the books have all: if all
+of them wait at once, as after an outage, and if one object comes at a time, as on a stage that keeps up. The
+two minutes for which the journal gathers, and the pause between two rounds, come on top.
+"""
 
 import argparse
 import gzip
 import json
 import time
 from datetime import UTC, datetime
+from statistics import median
 
 from settle.books import project, schema, verify
 from settlement.sealing import seals
@@ -35,7 +41,7 @@ def _object(first: int) -> tuple[str, bytes]:
 
 
 def main() -> None:
-    """Print the entries a second of a projector, and the time of a comparison."""
+    """Print the entries a second of a projector, its lag, and the time of a comparison."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--entries", type=int, default=100_000)
     entries = parser.parse_args().entries
@@ -44,8 +50,11 @@ def main() -> None:
         url = f"{server}/postgres"
         schema.migrate(url, {"EUR": 2})
         with schema.books(url) as connection:
-            began, own = time.perf_counter(), time.process_time()
-            taken = sum(project.project(connection, name, one).entries for name, one in objects.items())
+            began, own, taken, lags = time.perf_counter(), time.process_time(), 0, list[float]()
+            for name, one in objects.items():
+                came = time.perf_counter()
+                taken += project.project(connection, name, one).entries
+                lags.append(time.perf_counter() - came)
             seconds, own = time.perf_counter() - began, time.process_time() - own
             began = time.perf_counter()
             verify.digest_of_all(connection)
@@ -53,6 +62,10 @@ def main() -> None:
     print(
         f"{taken} entries in {seconds:.1f} s: {taken / seconds:.0f} a second,"
         f" {taken / own:.0f} for a second of the projector's CPU; all digests in {compared:.2f} s"
+    )
+    print(
+        f"lag: {seconds:.1f} s if all wait at once; {median(lags):.2f} s for {LINES} entries that come alone,"
+        f" {max(lags):.2f} s at the most"
     )
 
 
