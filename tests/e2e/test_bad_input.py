@@ -8,6 +8,8 @@ from botocore.exceptions import ClientError
 from settle.machines import explain
 from tests.e2e.embedded import Embedded, new_request
 
+pytestmark = pytest.mark.long
+
 CONTROLS = "an unknown field that controls a terminal"
 
 

@@ -14,6 +14,8 @@ from settle.local import record
 from settlement.ledger import keys
 from tests.e2e.embedded import Embedded
 
+pytestmark = pytest.mark.long
+
 FUNCTIONS = {**GRANTS, **TRIGGERED}
 GRANTED = {
     function: {re.sub("(?<!^)(?=[A-Z])", "_", action).lower() for action in actions} - {"put", "update"}

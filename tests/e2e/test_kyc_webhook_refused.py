@@ -10,6 +10,8 @@ import urllib3
 from tests.e2e.embedded import Embedded, new_key
 from tests.e2e.provider import Call, Payment, call, decision, send
 
+pytestmark = pytest.mark.long
+
 BAD: dict[str, tuple[Callable[[Call, Payment], Call], int, str, str]] = {
     "by another secret": (
         lambda good, _: replace(good, secret="c29tZWJvZHkgZWxzZSdzIHNlY3JldCwgMzIgYnl0ZXM="),

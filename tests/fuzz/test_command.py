@@ -48,6 +48,7 @@ def test_an_argument_that_is_no_utf_8_is_a_usage_error(
     assert (end.value.code, captured.out, captured.err.count("\n")) == (Exit.USAGE, "", 1)
 
 
+@pytest.mark.long
 def test_a_hostile_command_line_ends_with_a_documented_code_and_no_traceback(
     stage: Stage, tmp_path: Path
 ) -> None:

@@ -57,6 +57,7 @@ def test_a_broken_rule_prints_one_line_to_replay_it_and_its_history(
     assert "0 broke a rule" in capsys.readouterr().out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "seen",
     [
@@ -68,6 +69,7 @@ def test_rare_events_happen_sometimes(seen: str, some_seeds: Callable[[], dict[s
     assert some_seeds()[seen] > 0
 
 
+@pytest.mark.long
 def test_many_payments_settle_despite_the_faults(some_seeds: Callable[[], dict[str, int]]) -> None:
     """Code that refuses everything would keep every rule that forbids something."""
     counted = some_seeds()
