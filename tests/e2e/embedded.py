@@ -31,6 +31,7 @@ from settlement.adapters import table_scan
 from settlement.adapters.wire import from_wire
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
+from tests.e2e import listener
 from tests.world.contracts import checked_outcome
 from tests.world.journal import journal
 
@@ -68,7 +69,10 @@ class Embedded:
     def settle(
         self, *arguments: str, stdin: str = "", **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run the command as a person does. Each outcome in its JSON must keep the contract."""
+        """Run the command as a person does. Each outcome in its JSON must keep the contract.
+
+        From the deployment on, each event is heard.
+        """
         finished = subprocess.run(
             [SETTLE, *arguments],
             input=stdin,
@@ -78,6 +82,8 @@ class Embedded:
             timeout=COMMAND_SECONDS_MAX,
             check=False,
         )
+        if arguments[:2] == ("local", "up") and finished.returncode == 0:
+            listener.listen(stack.embedded(self.running()))
         if "--json" in arguments and SHOWING & set(arguments):
             check_shown(finished.stdout)
         return finished
@@ -112,6 +118,9 @@ class Embedded:
 
     def running(self) -> Running:
         return Running(**json.loads((self.home / "local.json").read_text()))
+
+    def is_up(self) -> bool:
+        return (self.home / "local.json").exists() and psutil.pid_exists(self.running().pid)
 
     def processes(self) -> list[psutil.Process]:
         """Return the processes that were started for this home, also those with another parent by now."""
@@ -378,10 +387,15 @@ class Embedded:
 
 @contextmanager
 def embedded_aws() -> Iterator[Embedded]:
-    """Yield a home for an embedded AWS, and remove it with all processes, even after a failure."""
+    """Yield a home for an embedded AWS, and remove it with all processes, even after a failure.
+
+    Each event that was heard of it must keep its contract, if it still runs at the end.
+    """
     embedded = Embedded(Path(tempfile.mkdtemp(prefix="e2e")))
     try:
         yield embedded
+        if embedded.is_up():
+            check_events(embedded)
     finally:
         with suppress(subprocess.SubprocessError):
             embedded.settle("local", "down")
@@ -389,6 +403,14 @@ def embedded_aws() -> Iterator[Embedded]:
             with suppress(psutil.Error):
                 process.kill()
         shutil.rmtree(embedded.home, ignore_errors=True)
+
+
+def check_events(embedded: Embedded) -> None:
+    """Check each event; where there are settlements, the relay must have told of some."""
+    told = stack.embedded(embedded.running())
+    heard = listener.check(told)
+    if not heard and any(map(keys.is_settlement, embedded.rows())):
+        embedded.wait_for(lambda: bool(listener.check(told)))
 
 
 def check_outcomes(events: Any) -> None:

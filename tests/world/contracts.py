@@ -18,6 +18,12 @@ _OUTCOME = jsonschema_rs.validator_for(schema(OUTCOME))
 _EVENT = jsonschema_rs.validator_for(
     schema(EVENT), registry=jsonschema_rs.Registry([(schema(OUTCOME)["$id"], schema(OUTCOME))])
 )
+_PAGES = {
+    "LimboEntered": jsonschema_rs.validator_for(schema("limbo-entered")),
+    "LimboResolved": jsonschema_rs.validator_for(schema("limbo-resolved")),
+    "KycCircuitChanged": jsonschema_rs.validator_for(schema("kyc-circuit-changed")),
+}
+"""The events on the bus of the machines that have a contract, by their type; `GlassBroken` has none."""
 
 
 def checked_outcome(outcome: Any) -> Any:
@@ -30,6 +36,14 @@ def checked_event(event: Any) -> Any:
     assert event["id"] == f"{event['subject']}:{event['sequence']}", event["id"]
     assert event["subject"] == event["data"]["key"], event["id"]
     return _checked(_EVENT, event, "an event")
+
+
+def checked_page(kind: str, detail: Any) -> Any:
+    """Return the detail of an event for people that keeps its contract, if it has one.
+
+    Raises AssertionError for any other.
+    """
+    return _checked(_PAGES[kind], detail, f"a {kind}") if kind in _PAGES else detail
 
 
 def _checked(validator: Any, document: Any, kind: str) -> Any:
