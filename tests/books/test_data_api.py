@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from botocore.exceptions import EndpointConnectionError
+from botocore.exceptions import ClientError, EndpointConnectionError
 
 from settle.books import project, schema, verify
 from settlement.adapters.data_api import CLIENT_CONFIG, DataApi
@@ -145,11 +145,49 @@ def test_a_statement_that_is_refused_leaves_nothing_and_tells_no_account(
     connection.execute("ALTER TABLE ledger.entry RENAME TO gone")
     name, content = an_object(inserted(numbered(town, 1)))
 
-    with pytest.raises(BooksUnavailable, match=r"^execute_statement: DatabaseErrorException$"):
+    with pytest.raises(
+        BooksUnavailable, match=r"^execute_statement: DatabaseErrorException, SQLSTATE 42P01$"
+    ) as refused:
         books.project(api(client), name, content)
     connection.execute("ALTER TABLE ledger.gone RENAME TO entry")
 
+    assert refused.value.is_refused
     assert books.project(api(client), name, content) == Projected(1, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_refused"),
+    [
+        (refusal("DatabaseErrorException", "22P05"), True),
+        (refusal("BadRequestException", "23505"), True),
+        (refusal("DatabaseErrorException"), True),  # a text in it looks like another one's state
+        (refusal("StatementTimeoutException"), True),
+        *((refusal("DatabaseErrorException", f"{one}000"), False) for one in ("08", "40", "53", "55", "57")),
+        (refusal("ServiceUnavailableError"), False),
+        (ClientError({"Error": {"Code": "AccessDeniedException"}}, "rds-data"), False),
+    ],
+)
+def test_a_refusal_is_about_the_statement_unless_its_state_passes(
+    client: FakeDataApi, error: ClientError, is_refused: bool
+) -> None:
+    def fail(call: str) -> None:
+        if call == "execute_statement":
+            raise error
+
+    client.before = fail
+    with pytest.raises(BooksUnavailable) as failed, api(client).transaction() as query:
+        query("SELECT 1")
+
+    assert failed.value.is_refused is is_refused
+    assert "alice" not in str(failed.value)
+
+
+def test_a_parameter_has_the_type_that_aws_gives_it(client: FakeDataApi) -> None:
+    """And not that of its place: a text is a varchar, and a number a bigint."""
+    with api(client).transaction() as query:
+        found = query("SELECT pg_typeof(:text)::text, pg_typeof(:number)::text", text="1", number=1)
+
+    assert found == [["character varying", "bigint"]]
 
 
 def test_a_large_object_and_a_long_line_keep_to_the_limits_of_the_api(

@@ -12,6 +12,10 @@ from botocore.exceptions import ClientError
 REQUEST_BYTES_MAX = 4 * 2**20
 RESPONSE_BYTES_MAX = 2**20
 ROW_BYTES_MAX = 64 * 2**10
+TYPES = {"stringValue": (str, "varchar"), "longValue": (int, "bigint")}
+"""Each kind of parameter in Python, and as which the real one has it in a statement: no literal, whose type
+PostgreSQL would choose by its place.
+"""
 _QUOTED = re.compile(r"\$\$.*?\$\$|'[^']*'", re.DOTALL)
 
 
@@ -69,16 +73,17 @@ class FakeDataApi:
         self.largest = max(self.largest, size)
         if size > REQUEST_BYTES_MAX:
             raise refusal("BadRequestException")
-        values = {}
+        values, typed = {}, {}
         for one in parameters:
             ((kind, value),) = one["value"].items()
-            assert type(value) is {"stringValue": str, "longValue": int}[kind]
+            assert type(value) is TYPES[kind][0]
             values[one["name"]] = value
-        statement = re.sub(r"(?<!:):([A-Za-z_]+)", r"%(\1)s", sql)
+            typed[one["name"]] = f"CAST(%({one['name']})s AS {TYPES[kind][1]})"
+        statement = re.sub(r"(?<!:):([A-Za-z_]+)", lambda found: typed[found[1]], sql)
         try:
             found = self._session(transaction).execute(statement.encode(), values or None)
-        except psycopg.Error:
-            raise refusal("DatabaseErrorException") from None
+        except psycopg.Error as error:
+            raise refusal("DatabaseErrorException", error.sqlstate) from None
         if found.description is None:  # it has no rows
             return {"numberOfRecordsUpdated": max(found.rowcount, 0)}
         rows = found.fetchall()
@@ -106,16 +111,17 @@ class FakeDataApi:
         session = self._session(name)
         try:
             session.execute(statement.encode())
-        except psycopg.Error:
-            raise refusal("DatabaseErrorException") from None
+        except psycopg.Error as error:
+            raise refusal("DatabaseErrorException", error.sqlstate) from None
         finally:
             session.close()
             del self._sessions[name]
 
 
-def refusal(code: str) -> ClientError:
-    """Return an error of the service."""
-    return ClientError({"Error": {"Code": code, "Message": "of account alice"}}, "rds-data")
+def refusal(code: str, state: str | None = None) -> ClientError:
+    """Return an error of the service; the database's own has its SQLSTATE at the end."""
+    message = "ERROR: of account alice; SQLState: 08006" + (f"; SQLState: {state}" if state else " of alice")
+    return ClientError({"Error": {"Code": code, "Message": message}}, "rds-data")
 
 
 def _field(value: Any) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The books in Aurora PostgreSQL, by the RDS Data API: HTTPS, so that a function needs no VPC."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -21,6 +22,14 @@ _REFUSED = (
     *("StatementTimeoutException", "UnsupportedResultException"),
 )
 """The answers about one statement: https://docs.aws.amazon.com/rdsdataservice/latest/APIReference/."""
+
+_STATE = re.compile(r"; SQLState: ([0-9A-Z]{5})\Z")
+"""The SQLSTATE, at the end of the database's words. Those before it may repeat a line of the journal."""
+
+_PASSING = ("08", "40", "53", "55", "57")
+"""The classes of SQLSTATE that are not about the statement: no connection, a deadlock, no resources, a lock
+that is not free, an operator's intervention.
+"""
 
 
 class DataApi:
@@ -80,13 +89,20 @@ class DataApi:
                 return begun
 
     def _call(self, operation: str, **parameters: Any) -> Any:
-        """Make a call. Raises BooksUnavailable, without the database's words: they may name an account."""
+        """Make a call. Raises BooksUnavailable, without the database's words: they may name an account.
+
+        Their SQLSTATE names none, and says what is wrong: 42P01 is a schema that is not there.
+        """
         try:
             return getattr(self._client, operation)(**self._who, **parameters)
         except ClientError as error:
             code = error.response["Error"]["Code"]
+            found = _STATE.search(error.response["Error"].get("Message", ""))
+            state = found[1] if found else ""
             raise BooksUnavailable(
-                f"{operation}: {code}", is_resuming=code == _RESUMING, is_refused=code in _REFUSED
+                f"{operation}: {code}" + (f", SQLSTATE {state}" if state else ""),
+                is_resuming=code == _RESUMING,
+                is_refused=code in _REFUSED and not state.startswith(_PASSING),
             ) from None
         except BotoCoreError as error:
             raise BooksUnavailable(f"{operation}: {type(error).__name__}") from None
