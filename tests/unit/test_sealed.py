@@ -317,6 +317,32 @@ def test_an_object_without_an_end_takes_no_memory(journal: Sealed, monkeypatch: 
     assert "is cut off, or too large" in journal.compare(EVERY).faults[0]
 
 
+def test_a_line_of_a_forged_object_takes_no_memory(journal: Sealed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "LINE_BYTES_MAX", 100)
+
+    assert "has a line that is too long" in journal.compare(EVERY).faults[0]
+
+
+def test_no_line_of_a_row_is_too_long() -> None:
+    """DynamoDB takes rows of 400 KB, and JSON has six bytes for a control character."""
+    row = ENTRY | {"debit": "\x01" * 400 * 2**10}
+    content = lines.content([{**inserted(row), "old": inserted(row)["new"]}])
+    name = seals.object_name(content, NOW)
+
+    (line,) = objects.lines_of(name, gzip.compress(content))
+
+    assert line["old"]["row"]["debit"] == row["debit"]
+
+
+def test_the_lines_of_an_object_are_read_one_by_one() -> None:
+    content = b"{}\n" * 3 + b"no JSON"
+    found = objects.lines_of(seals.object_name(content, NOW), gzip.compress(content))
+
+    assert [next(found), next(found), next(found)] == [{}, {}, {}]
+    with pytest.raises(ValueError, match="Expecting value"):
+        next(found)
+
+
 def test_an_object_that_came_after_its_seal_is_named(journal: Sealed) -> None:
     content = lines.content([inserted(ENTRY | {"sk": "forged"})])
     name = seals.object_name(content, NOW)

@@ -175,7 +175,7 @@ def _read_objects(
         findings.objects += 1
         spool.add([Named(found.name, None, found.fault)])
         try:
-            told = lines_of(found.name, copy.read(found))
+            told = [*lines_of(found.name, copy.read(found))]
             yield from [_told(line, retention) for line in told]
             freezes.note(told)
         except UNREADABLE as fault:

@@ -1,5 +1,6 @@
 """Objects of the sealed journal as they are read: their names, their lines, and what may be wrong."""
 
+import io
 import json
 import zlib
 from collections.abc import Iterator
@@ -13,6 +14,11 @@ from settlement.sealing.lines import PUTS
 
 OBJECT_BYTES_MAX = 64 * 2**20
 """The most that an object may hold. A batch of the stream has 6 MB, and each row of it up to three images."""
+
+LINE_BYTES_MAX = 5 * 2**20
+"""The most that a line may have: two images of a row of 400 KB, of which JSON makes up to six bytes for one.
+Python takes 30 bytes for one of a forged line, and a function has 512 MB.
+"""
 
 UNREADABLE = (
     *(EOFError, OSError, zlib.error),
@@ -74,12 +80,15 @@ def read(copy: Copy, found: Found) -> Posted:
     return Posted(found.name, [(number, one) for number, line in puts for one in entries([line])])
 
 
-def lines_of(name: str, compressed: bytes) -> list[Any]:
-    """Return the lines of an object. Raises one of UNREADABLE if it was changed."""
+def lines_of(name: str, compressed: bytes) -> Iterator[Any]:
+    """Yield the lines of an object, one at a time in memory. Raises one of UNREADABLE if it was changed."""
     unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     content = unpacker.decompress(compressed, OBJECT_BYTES_MAX)
     if not unpacker.eof:
         raise ValueError("is cut off, or too large")
     if seals.digest(content) != name.rpartition("/")[2].partition(".")[0]:
         raise ValueError("its content is not what its name says: it was changed")
-    return [json.loads(one) for one in content.splitlines()]
+    for line in io.BytesIO(content):
+        if len(line) > LINE_BYTES_MAX:
+            raise ValueError("has a line that is too long")
+        yield json.loads(line)
