@@ -16,8 +16,11 @@ _client = _dependencies.LazyClient("rds-data", CLIENT_CONFIG)
 
 DATABASE = "books"
 
-_AWAY = ("InternalError", "RequestTimeout", "ServiceUnavailable", "SlowDown")
-"""S3's answers that are not about one object."""
+_AWAY = (
+    *("InternalError", "RequestTimeout", "ServiceUnavailable", "SlowDown"),
+    *("KMS.ThrottlingException", "ThrottlingException", "Throttling", "RequestLimitExceeded"),
+)
+"""S3's answers that are not about one object. The last ones are of KMS, which S3 asks for each of them."""
 
 
 def books(waits: Callable[[], bool]) -> DataApi:

@@ -46,10 +46,15 @@ def handler(event: Any, context: Any) -> None:
 
 
 def _tell(done: Round) -> None:
-    """Publish what a round has done. How far behind the books are is not known before they have answered."""
+    """Publish what a round has done. An unknown level is not published: 0 would end an alarm."""
+    now = _dependencies.now()
+    behind = done.behind_seconds(now)
+    if behind is not None:
+        gauge("BooksBehindSeconds", behind)
+    left_out = len(done.left_out) + _progress.put_aside_lately(now)
+    if left_out or done.has_ended:
+        gauge("BooksLeftOut", left_out)
     if _progress.whole is not None:
-        gauge("BooksBehindSeconds", done.behind_seconds(_dependencies.now()))
-        gauge("BooksLeftOut", len(done.left_out) + done.put_aside)
         gauge("BooksLate", done.late)
     for name in ("objects", "entries", "put_aside", "late"):
         note(name, getattr(done, name))

@@ -4,9 +4,10 @@ import gzip
 import json
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from typing import Any
 
 import psycopg
@@ -73,6 +74,17 @@ class Stage:
         project_entries._progress = Progress()
         self.client.time_out()
 
+    def let_pass(self, **of: float) -> None:
+        """Let so much time pass, for PostgreSQL too, whose clock is its own."""
+        passed = timedelta(**of)
+        self.now += passed
+        for table, column in (("object", "projected_at"), ("put_aside", "put_at")):
+            self.connection.execute(
+                f"ALTER TABLE ledger.{table} DISABLE TRIGGER USER;"
+                f"UPDATE ledger.{table} SET {column} = {column} - interval '{passed.total_seconds()} s';"
+                f"ALTER TABLE ledger.{table} ENABLE TRIGGER USER".encode()
+            )
+
     def taken(self) -> set[str]:
         return {name for (name,) in self.connection.execute("SELECT name FROM ledger.object")}
 
@@ -129,6 +141,21 @@ def refuses(error: Exception, *calls: str, times: int = 10**9) -> Callable[[str]
     return fail
 
 
+@contextmanager
+def refused(stage: Stage, name: str, error: Exception) -> Iterator[None]:
+    """Let Aurora refuse each transaction of one object."""
+    execute = stage.client._execute_statement
+
+    def refuse(**parameters: Any) -> dict[str, Any]:
+        if any(one["value"] == {"stringValue": name} for one in parameters["parameters"]):
+            raise error
+        return execute(**parameters)
+
+    stage.client._execute_statement = refuse  # type: ignore[method-assign]
+    yield
+    stage.client._execute_statement = execute  # type: ignore[method-assign]
+
+
 def test_a_round_takes_all_and_says_that_the_books_are_not_behind(
     stage: Stage, sealed: set[str], town: Town
 ) -> None:
@@ -160,7 +187,7 @@ def test_no_name_is_kept_once_no_other_comes_before_it(stage: Stage, sealed: set
     stage.now += timedelta(hours=1)
     stage.round()
 
-    assert project_entries._progress == Progress(max(sealed), set())
+    assert (project_entries._progress.whole, project_entries._progress.taken) == (max(sealed), set())
 
 
 def test_a_new_environment_looks_a_week_behind_the_newest_object_of_the_books(
@@ -169,16 +196,37 @@ def test_a_new_environment_looks_a_week_behind_the_newest_object_of_the_books(
     """However long they were away: an outage that outlives each environment loses nothing."""
     first = stage.put(entry(town, 1))
     stage.round()
+    stage.let_pass(days=40)
     away = [stage.put(entry(town, 2 + day), at=NOW + timedelta(days=day)) for day in range(40)]
     late = stage.put(entry(town, 100), at=NOW - rounds.LOOKS_BACK + timedelta(hours=1))
     too_late = stage.put(entry(town, 101), at=NOW - rounds.LOOKS_BACK - timedelta(hours=1))
-    stage.now = NOW + timedelta(days=40)
     stage.begin_anew()
 
     stage.round()
 
     assert stage.taken() == {first, late, *away}
     assert too_late in stage.journal.objects
+
+
+def test_an_object_that_a_backlog_leaves_out_once_is_looked_for_by_the_environments_of_a_week(
+    stage: Stage, town: Town
+) -> None:
+    """A backlog of months passes at once: how old the names are says nothing about the time."""
+    names = {stage.put(entry(town, day), at=NOW + timedelta(days=day)) for day in range(40)}
+    stage.now = NOW + timedelta(days=40)
+    lost = sorted(names)[3]
+    with refused(stage, lost, refusal("StatementTimeoutException")):
+        assert stage.round()["BooksLeftOut"] == 1
+        stage.let_pass(days=6)
+        stage.begin_anew()
+        told = stage.round()
+    assert stage.taken() == names - {lost}
+    behind = stage.now - NOW - timedelta(days=3)
+    assert (told["BooksLeftOut"], told["BooksBehindSeconds"]) == (1, behind.total_seconds())
+
+    stage.begin_anew()
+    assert stage.round()["BooksLeftOut"] == 0
+    assert stage.taken() == names
 
 
 def test_an_object_of_the_future_hides_none_of_today(stage: Stage, town: Town) -> None:
@@ -203,6 +251,29 @@ def test_a_database_that_comes_back_from_its_pause_is_waited_for(
     assert stage.taken() == sealed
     assert stage.pauses == [project_entries.RESUMING_SECONDS] * tries
     assert "BooksUnavailable" not in told
+
+
+def test_books_that_go_away_before_a_new_environment_has_seen_the_journal_make_no_figure(
+    stage: Stage, sealed: set[str]
+) -> None:
+    """The first name behind which it looks is of a week ago, and is most likely in the books."""
+    stage.round()
+    stage.let_pass(days=3)
+    stage.begin_anew()
+    begun = []
+
+    def go_away(call: str) -> None:
+        begun.append(call)
+        if begun.count("begin_transaction") == 2:  # of the start, of the inbox
+            raise refusal("ServiceUnavailableError")
+
+    stage.client.before = go_away
+    with pytest.raises(BooksUnavailable):
+        stage.round()
+    assert not {"BooksBehindSeconds", "BooksLeftOut"} & stage.line().keys()
+
+    stage.client.before = stage.asked.append
+    assert stage.round()["BooksBehindSeconds"] == 0
 
 
 def test_one_that_takes_longer_is_left_to_the_next_round(stage: Stage, sealed: set[str]) -> None:
@@ -259,8 +330,10 @@ def test_books_that_go_away_within_a_round_are_no_fault_of_its_objects(
         stage.round()
 
     told = stage.line()
-    assert (told["BooksLeftOut"], told["objects"]) == (0, len(stage.taken()))
+    assert told["objects"] == len(stage.taken())
     assert 0 < told["objects"] < len(sealed)
+    assert "BooksBehindSeconds" in told
+    assert "BooksLeftOut" not in told  # 0 would end the alarm about objects that the round has not come to
 
 
 def test_a_round_without_time_begins_no_object_and_the_next_one_goes_on(
@@ -277,6 +350,23 @@ def test_a_round_without_time_begins_no_object_and_the_next_one_goes_on(
     assert stage.taken() == sealed
 
 
+def test_a_listing_that_takes_longer_than_a_round_is_gone_on_with_by_the_next_one(
+    stage: Stage, sealed: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new environment may have years to list. Until it is through, it does not know what is missing."""
+    stage.round()
+    stage.let_pass(hours=1)
+    stage.begin_anew()
+    monkeypatch.setattr(rounds, "PAGE", 2)
+
+    told = stage.round(project_entries.RESERVED_MS - 1)
+    assert project_entries._progress.whole == sorted(sealed)[1]
+    assert not {"BooksBehindSeconds", "BooksLeftOut"} & told.keys()
+
+    assert stage.round()["BooksBehindSeconds"] == 0
+    assert project_entries._progress.whole == max(sealed)
+
+
 # One object in the way
 
 
@@ -290,7 +380,7 @@ def test_what_can_never_be_read_holds_up_no_other_object_and_is_told(
     stage.journal.versions[cut] = [whole[cut][:20]]
     stage.journal.versions[gone] = [None]
     stage.journal.put_object(Bucket="journal", Key="journal/0000", Body=b"")
-    refused = stage.put(entry(town, 1))
+    unbookable = stage.put(entry(town, 1))
     read = Bucket.read
 
     def deny(bucket: Bucket, found: Any) -> bytes:
@@ -299,36 +389,92 @@ def test_what_can_never_be_read_holds_up_no_other_object_and_is_told(
         return read(bucket, found)
 
     monkeypatch.setattr(Bucket, "read", deny)
-    execute = stage.client._execute_statement
-
-    def refuse(**parameters: Any) -> dict[str, Any]:
-        if any(one["value"] == {"stringValue": refused} for one in parameters["parameters"]):
-            raise refusal("DatabaseErrorException")
-        return execute(**parameters)
-
-    stage.client._execute_statement = refuse  # type: ignore[method-assign]
-    out = {changed, cut, gone, denied, refused}
+    out = {changed, cut, gone, denied, unbookable}
     stage.now += timedelta(hours=1)
 
-    for _ in range(2):
-        told = stage.round()
-        assert stage.taken() == sealed - out
-        assert told["BooksLeftOut"] == len(out) + 1
-        assert told["BooksBehindSeconds"] >= 58 * 60
+    with refused(stage, unbookable, refusal("DatabaseErrorException")):
+        for _ in range(2):
+            told = stage.round()
+            assert stage.taken() == sealed - out
+            assert told["BooksLeftOut"] == len(out) + 1
+            assert told["BooksBehindSeconds"] >= 58 * 60
 
     monkeypatch.setattr(Bucket, "read", read)
-    stage.client._execute_statement = execute  # type: ignore[method-assign]
     stage.journal.versions |= {name: [content] for name, content in whole.items()}
     del stage.journal.versions["journal/0000"]
     assert stage.round()["BooksLeftOut"] == 0
-    assert stage.taken() == sealed | {refused}
+    assert stage.taken() == sealed | {unbookable}
 
 
-def test_a_line_that_is_put_aside_is_told_once(stage: Stage, town: Town) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"journal/2026-11-20T1200/{'0' * 63}\0.jsonl.gz",
+        "journal/0000",
+        f"journal/2026-99-99T9999/{'0' * 64}.jsonl.gz",
+        f"journal/0001-01-01T0000/{'0' * 64}.jsonl.gz",
+        f"journal/2026-11-20T1200/{'0' * 64}.jsonl.gz ",
+        f"journal/٢٠٢٦-11-20T1200/{'0' * 64}.jsonl.gz",
+    ],
+)
+def test_a_name_that_no_object_has_is_left_out_and_aurora_is_not_asked_about_it(
+    stage: Stage, sealed: set[str], name: str
+) -> None:
+    """PostgreSQL knows no text with a NUL: such a name failed the question about its whole page."""
+    stage.journal.put_object(Bucket="journal", Key=name, Body=b"")
+
+    for asked in (True, False):
+        told = stage.round()
+        assert (told["BooksLeftOut"], told["BooksBehindSeconds"]) == (1, 0)
+        assert stage.taken() == sealed
+        assert bool(stage.asked) is asked
+
+
+def test_a_line_that_is_put_aside_is_told_for_a_day(stage: Stage, town: Town) -> None:
+    """It is a level, also for a new environment; a round without new objects wakes no database for it."""
     stage.put(entry(town, 1), entry(town, 2, amount=-1))
 
     assert stage.round()["BooksLeftOut"] == 1
+    stage.let_pass(hours=23)
+    assert (stage.round()["BooksLeftOut"], stage.asked) == (1, [])
+    stage.begin_anew()
+    assert stage.round()["BooksLeftOut"] == 1
+    stage.let_pass(hours=2)
+    stage.put(entry(town, 3))
     assert stage.round()["BooksLeftOut"] == 0
+
+
+def test_a_line_that_was_put_aside_is_told_no_longer_than_the_books_were_asked_for(
+    stage: Stage, town: Town
+) -> None:
+    stage.put(entry(town, 1), entry(town, 2, amount=-1))
+    stage.round()
+    stage.let_pass(hours=25)
+
+    assert (stage.round()["BooksLeftOut"], stage.asked) == (0, [])
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["the answer is lost", "the environment dies"])
+def test_a_line_that_is_put_aside_is_told_though_nothing_came_after_its_commit(
+    stage: Stage, town: Town, dies: bool
+) -> None:
+    stage.round()
+    stage.put(entry(town, 1), entry(town, 2, amount=-1))
+    commits = []
+
+    def lose(call: str) -> None:
+        commits.append(call)
+        if commits.count("commit_transaction") == 2:  # of the inbox, of the object
+            raise KeyboardInterrupt if dies else AWAY
+
+    stage.client.after = lose
+    with pytest.raises(KeyboardInterrupt if dies else BooksUnavailable):
+        stage.round()
+    stage.client.after = lambda call: None
+    if dies:
+        stage.begin_anew()
+
+    assert stage.round()["BooksLeftOut"] == 1
 
 
 # A month that is closed
@@ -390,7 +536,12 @@ def test_the_line_of_an_object_that_is_left_out_has_its_name_and_no_content(
 
 @pytest.mark.parametrize("operation", ["list", "read"])
 @pytest.mark.parametrize(
-    "error", [ClientError({"Error": {"Code": "SlowDown"}}, "S3"), AWAY], ids=["throttled", "no answer"]
+    "error",
+    [
+        *(ClientError({"Error": {"Code": one}}, "S3") for one in ("SlowDown", "KMS.ThrottlingException")),
+        AWAY,
+    ],
+    ids=["throttled", "throttled by KMS", "no answer"],
 )
 def test_a_journal_that_is_away_is_left_to_the_next_round(
     stage: Stage, sealed: set[str], monkeypatch: pytest.MonkeyPatch, operation: str, error: Exception
@@ -407,6 +558,38 @@ def test_a_journal_that_is_away_is_left_to_the_next_round(
 
     stage.round()
     assert stage.taken() == sealed
+
+
+@pytest.mark.parametrize("page", [0, 1])
+def test_a_listing_that_fails_makes_no_figure(
+    stage: Stage, sealed: set[str], town: Town, monkeypatch: pytest.MonkeyPatch, page: int
+) -> None:
+    """0 would say that the books lack nothing: the alarm would be silent for as long as it fails."""
+    stage.round()
+    stage.journal._page = 2
+    versions = stage.journal._versions
+
+    def fail(**given: Any) -> Iterator[Any]:
+        yield from islice(versions(**given), page)
+        raise ClientError({"Error": {"Code": "AccessDenied"}}, "S3")
+
+    for number in range(4):
+        stage.put(entry(town, number))
+    with monkeypatch.context() as patched:
+        patched.setattr(stage.journal, "_versions", fail)
+        with pytest.raises(JournalUnavailable):
+            stage.round()
+    assert not {"BooksBehindSeconds", "BooksLeftOut"} & stage.line().keys()
+
+    assert stage.round()["BooksBehindSeconds"] == 0
+
+
+def test_a_forged_name_tells_nothing_of_a_journal_whose_listing_fails() -> None:
+    done = Round(waiting=["journal/0000"])
+
+    assert done.behind_seconds(NOW) is None
+    done.has_ended = True
+    assert done.behind_seconds(NOW) == 0
 
 
 # Twice, late, half

@@ -246,6 +246,8 @@ class _Inbox:
             return {"records": [[{"isNull": True}]]}
         if "names" in told:
             return {"records": [[{"stringValue": name}] for name in json.loads(told["names"])]}
+        if "FROM ledger.put_aside" in sql:
+            return {"records": [[{"longValue": 0}]]}
         is_new = told["name"] not in self._names
         self._names.add(told["name"])
         return {"records": [[{"longValue": int(is_new)}]]}
