@@ -18,9 +18,6 @@ from settle.stack import Stack
 from settlement.adapters.data_api import DataApi
 from settlement.sealing.books import Query
 
-OF_THE_STACK = "stack"
-"""What an operator gives as the URL."""
-
 DATABASE, PROJECTOR = "books", "projector"
 RESUMING_SECONDS, TRIES_MAX = 5, 24
 """Aurora comes back from its pause in 15 s, and in more after a day."""

@@ -19,7 +19,7 @@ from settlement.reconciliation import Retention
 
 def migrate(url: str, stack: Stack) -> None:
     """Bring the schema up to date, with the stage's currencies; `stack` is the stack's own Aurora."""
-    if url == aurora.OF_THE_STACK:
+    if url == schema.OF_THE_STACK:
         aurora.migrate(stack)
         return
     schema.migrate(url, dict(stack.config.currencies))
@@ -55,6 +55,7 @@ def verify(url: str, stack: Stack, now: datetime) -> dict[str, Any]:
 
 def rebuild(url: str, stack: Stack, source: str) -> dict[str, Any]:
     """Make the books anew in an empty database; return their digest. Raises CommandFailed for others."""
+    schema.check(url)  # `migrate` would take the stack's own Aurora
     migrate(url, stack)
     with schema.books(url) as connection:
         if connection.execute("SELECT FROM ledger.object LIMIT 1").fetchone() is not None:

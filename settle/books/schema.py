@@ -16,6 +16,9 @@ from settle.books.project import Connected
 from settle.exit_codes import CommandFailed, Exit
 from settlement.sealing.books import Books
 
+OF_THE_STACK = "stack"
+"""What an operator of `settle ledger migrate` gives as the URL of the stack's own Aurora."""
+
 MIGRATIONS = Path(__file__).parent / "migrations"
 CONNECT_SECONDS = 10
 
@@ -27,10 +30,27 @@ ON CONFLICT DO NOTHING RETURNING 1
 """
 
 
+def check(url: str) -> None:
+    """Refuse what is no URL of PostgreSQL: the driver's own words for it would show the password."""
+    if url == OF_THE_STACK:
+        raise CommandFailed(
+            Exit.USAGE,
+            "url: stack is for `settle ledger migrate` alone: the others connect to a PostgreSQL, as by"
+            " postgresql://user@host/database",
+        )
+    try:
+        conninfo_to_dict(url)
+        is_url = url.startswith(("postgresql://", "postgres://"))
+    except (psycopg.Error, UnicodeError):
+        is_url = False
+    if not is_url:
+        raise CommandFailed(Exit.USAGE, "url: must be like postgresql://user@host/database")
+
+
 @contextmanager
 def books(url: str) -> Iterator[psycopg.Connection]:
     """Connect to a PostgreSQL by its URL. Raises CommandFailed in one line, without the password."""
-    _check(url)
+    check(url)
     try:
         connection = psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_SECONDS)
     except (psycopg.Error, UnicodeError) as error:
@@ -86,17 +106,6 @@ def grant(connection: psycopg.Connection, role: str, member: str) -> None:
     """Let a user be a projector, or finance."""
     statement = sql.SQL("GRANT {} TO {}").format(sql.Identifier(f"ledger_{role}"), sql.Identifier(member))
     connection.execute(statement)
-
-
-def _check(url: str) -> None:
-    """Refuse what is no URL of PostgreSQL: the driver's own words for it would show the password."""
-    try:
-        conninfo_to_dict(url)
-        is_url = url.startswith(("postgresql://", "postgres://"))
-    except (psycopg.Error, UnicodeError):
-        is_url = False
-    if not is_url:
-        raise CommandFailed(Exit.USAGE, "url: must be like postgresql://user@host/database")
 
 
 def _line(error: Exception) -> str:

@@ -5,11 +5,12 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 
-from settle.books import months
+from settle.books import aurora, months
 from settle.exit_codes import Exit
 from tests.books import town as towns
 from tests.books.conftest import Command
@@ -168,6 +169,21 @@ def test_a_url_of_another_form_is_refused_without_the_password(command: Command,
 
     refused(ended, Exit.USAGE, "url: must be like postgresql://user@host/database")
     assert "secret" not in ended[2]
+
+
+@pytest.mark.parametrize("arguments", ["rebuild", "follow", *NEEDS_BOOKS])
+def test_the_stacks_own_aurora_is_migrated_and_nothing_else(
+    command: Command, monkeypatch: pytest.MonkeyPatch, arguments: str
+) -> None:
+    migrated: list[Any] = []
+    monkeypatch.setattr(aurora, "migrate", migrated.append)
+
+    ended = command(*arguments.split(), "--url", "stack")
+
+    refused(ended, Exit.USAGE, "url: stack is for `settle ledger migrate` alone")
+    assert migrated == []
+    assert command("migrate", "--url", "stack")[0] == 0
+    assert len(migrated) == 1
 
 
 @pytest.mark.parametrize("arguments", ["migrate", "rebuild", *NEEDS_BOOKS])
