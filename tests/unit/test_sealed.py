@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from settlement.adapters import journal_copy
 from settlement.adapters.journal_copy import Bucket, Directory
 from settlement.ledger.keys import Row
 from settlement.model.status import Status
@@ -315,6 +316,12 @@ def test_an_object_without_an_end_takes_no_memory(journal: Sealed, monkeypatch: 
     monkeypatch.setattr(objects, "OBJECT_BYTES_MAX", 100)
 
     assert "is cut off, or too large" in journal.compare(EVERY).faults[0]
+
+
+def test_an_object_that_is_too_large_is_not_read(journal: Sealed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_copy, "OBJECT_BYTES_MAX", 10)
+
+    assert "is too large" in journal.compare(EVERY).faults[0]
 
 
 def test_a_line_of_a_forged_object_takes_no_memory(journal: Sealed, monkeypatch: pytest.MonkeyPatch) -> None:

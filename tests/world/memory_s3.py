@@ -37,7 +37,7 @@ class MemoryS3:
         number = int(VersionId) if VersionId.isdecimal() else len(versions) - 1
         if not 0 <= number < len(versions) or (content := versions[number]) is None:
             raise _error("GetObject", "NoSuchKey")
-        return {"Body": io.BytesIO(content)}
+        return {"Body": io.BytesIO(content), "ContentLength": len(content)}
 
     def delete_object(self, *, Bucket: str, Key: str) -> Any:  # noqa: N803
         self.versions[Key].append(None)

@@ -8,7 +8,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from settlement.model.errors import JournalUnavailable
-from settlement.sealing.objects import Found
+from settlement.sealing.objects import OBJECT_BYTES_MAX, Found
 
 _GONE = ("NoSuchKey", "NoSuchVersion", "MethodNotAllowed")
 """S3's answers to a read of an object that is not there, or of the marker of its deletion."""
@@ -54,7 +54,7 @@ class Bucket:
             yield self._found(name, waiting[name])
 
     def read(self, found: Found) -> bytes:
-        """Return the content of an object as it was first put. Raises OSError if it is gone.
+        """Return the content of an object as it was first put. Raises OSError if it is gone, or too large.
 
         Raises JournalUnavailable without an answer: botocore's own errors are an OSError in part, and an
         object that is there would count as one that is not.
@@ -62,6 +62,8 @@ class Bucket:
         key = self._prefix + found.name
         try:
             answer = self._client.get_object(Bucket=self._bucket, Key=key, VersionId=found.version)
+            if answer["ContentLength"] > OBJECT_BYTES_MAX:  # a forged one would take all memory
+                raise OSError("is too large")
             content: bytes = answer["Body"].read()
         except ClientError as error:
             code = error.response["Error"]["Code"]
