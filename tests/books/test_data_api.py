@@ -1,4 +1,4 @@
-"""The projection by the RDS Data API: the same books as over a connection, whatever call is lost."""
+"""The projection by the RDS Data API: the same books as over a connection, also if a call is lost."""
 
 import gzip
 import random

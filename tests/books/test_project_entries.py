@@ -1,4 +1,4 @@
-"""ProjectEntries: each object of the journal is in Aurora once, whatever is lost; none holds up another."""
+"""ProjectEntries: each object of the journal is in Aurora once, also after a loss; none holds up another."""
 
 import gzip
 import json
