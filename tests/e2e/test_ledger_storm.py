@@ -1,0 +1,190 @@
+"""Both databases go away in turn while payments run, and in the end the books have what the table has."""
+
+import json
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from botocore.exceptions import BotoCoreError, ClientError
+
+from settle.books import reach, verify
+from settle.queries import sealed
+from settlement.adapters.sealed_journal import SealedJournal
+from settlement.ledger import keys
+from settlement.model.status import Status
+from settlement.sealing import lines
+from tests.e2e.embedded import COMMAND_SECONDS_MAX, SETTLE, Embedded, embedded_aws, new_account, new_key
+from tests.e2e.test_storm import stopped_and_started
+from tests.world import postgresql
+
+pytestmark = pytest.mark.long
+
+IN_FLIGHT_MAX = 2
+PAUSE_SECONDS = 0.3
+"""A slow machine has as many in flight as a fast one, and no more."""
+
+ENTRIES_OF_ONE = 3
+"""Of a payment: its hold, its release and its fee."""
+
+
+@pytest.fixture
+def embedded() -> Iterator[Embedded]:
+    """An embedded AWS of its own, which keeps its tables over an orderly stop."""
+    with embedded_aws() as own:
+        up = own.settle("local", "up", PERSIST_STATE="1", LAMBDA_ACCOUNT_CONCURRENCY="8")
+        assert up.returncode == 0, up.stderr
+        yield own
+
+
+class Payments:
+    """Payments that follow each other, a few in flight, also while the embedded AWS is away."""
+
+    def __init__(self, embedded: Embedded) -> None:
+        self._embedded, self._over = embedded, threading.Event()
+        payer, payee = new_account(embedded, "gina", "100000.00"), new_account(embedded, "hugo")
+        self._request = {"payer": payer, "payee": payee, "amount": "1.00", "currency": "EUR"}
+        self._in_flight = dict[str, str]()
+        self.settled = 0
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> "Payments":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def more(self) -> None:
+        """Wait until some more of them have settled."""
+        wanted = self.settled + IN_FLIGHT_MAX + 1
+        self._embedded.wait_for(lambda: self.settled >= wanted)
+
+    def end(self) -> int:
+        """Send no more, and wait for the end of all; return how many there were."""
+        self._over.set()
+        self._thread.join()
+        self._embedded.wait_for(self._look)
+        return self.settled
+
+    def _run(self) -> None:
+        while not self._over.wait(PAUSE_SECONDS):
+            with suppress(ClientError, BotoCoreError):  # it is away
+                if self._look() or len(self._in_flight) < IN_FLIGHT_MAX:
+                    self._send(new_key("pay"))
+
+    def _send(self, key: str) -> None:
+        self._in_flight[key] = ""  # if its answer is lost, it may have begun
+        self._in_flight[key] = self._embedded.run("SettlementStandardArn", {**self._request, "key": key})
+
+    def _look(self) -> bool:
+        """Count what has settled; do as a client and as recovery do about what has stopped."""
+        for key, execution in list(self._in_flight.items()):
+            row = self._embedded.stack.store.read(keys.settlement(key))
+            if row and row["status"] == Status.SETTLED:
+                del self._in_flight[key]
+                self.settled += 1
+            elif not self._is_running(execution):
+                self._embedded.recover(key) if row else self._send(key)
+        return not self._in_flight
+
+    def _is_running(self, execution: str) -> bool:
+        if not execution:
+            return False
+        try:
+            told = self._embedded.step_functions.describe_execution(executionArn=execution)
+        except ClientError:  # it is not known any more
+            return False
+        return bool(told["status"] == "RUNNING")
+
+
+class Follower:
+    """`settle ledger follow`, whose rounds are in a file."""
+
+    def __init__(self, embedded: Embedded, url: str, told: Path) -> None:
+        self._told = told
+        with told.open("wb") as output:
+            self.process = subprocess.Popen(
+                [SETTLE, "ledger", "follow", "--every", "1", "--json", "--url", url],
+                stdout=output,
+                env=embedded.environment,
+            )
+
+    def rounds(self) -> list[dict[str, Any]]:
+        assert self.process.poll() is None, "it goes on, whatever is away"
+        whole, _, _ = self._told.read_text().rpartition("\n")
+        return [json.loads(line) for line in whole.splitlines()]
+
+    def entries(self) -> int:
+        return sum(one["entries"] for one in self.rounds())
+
+    def faults(self) -> int:
+        return sum(str(one["fault"]).startswith("ledger: ") for one in self.rounds())
+
+
+def fill_journal(embedded: Embedded) -> int:
+    """Copy the table's entries into the sealed journal; return how many there are.
+
+    The embedded AWS keeps its tables over a stop, and neither their streams nor what is in the bucket. It is
+    what `settle journal fill` does, which leaves the newest quarter of an hour alone.
+    """
+    rows, now = [row for row in embedded.rows() if row["pk"].startswith("ENTRIES#")], datetime.now(UTC)
+    journal = SealedJournal(embedded.stack.client("s3"), sealed.bucket(embedded.stack))
+    journal.add([lines.filled(row, int(now.timestamp())) for row in rows], now)
+    return len(rows)
+
+
+def booked(url: str) -> int:
+    """Return the number of entries in the books: no round counts those of a commit whose answer was lost."""
+    with psycopg.connect(url) as connection:
+        ((count,),) = connection.execute("SELECT count(*) FROM ledger.entry").fetchall()
+    return int(count)
+
+
+@contextmanager
+def following(embedded: Embedded, url: str, told: Path) -> Iterator[Follower]:
+    follower = Follower(embedded, url, told)
+    try:
+        yield follower
+    finally:
+        follower.process.terminate()
+        follower.process.wait(COMMAND_SECONDS_MAX)
+
+
+def test_books_and_table_agree_though_each_was_away_while_payments_ran(
+    embedded: Embedded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with postgresql.cluster() as cluster:
+        url = f"{cluster.url}/postgres"
+        assert embedded.settle("ledger", "migrate", "--url", url).returncode == 0
+        with following(embedded, url, tmp_path / "rounds") as follower, Payments(embedded) as payments:
+            embedded.wait_for(lambda: follower.entries() > 0)
+
+            cluster.kill()
+            payments.more()
+            embedded.wait_for(lambda: follower.faults() > 0)
+            known = follower.entries()
+            cluster.start()
+            embedded.wait_for(lambda: follower.entries() > known)
+
+            with stopped_and_started(embedded):
+                payments.more()
+                cluster.kill()
+                payments.more()
+                cluster.start()
+                count = payments.end()
+                entries = fill_journal(embedded)
+                embedded.wait_for(lambda: booked(url) >= entries)
+
+                monkeypatch.setattr(verify, "LAG", timedelta())  # they are all young
+                verdict = reach.verify(url, embedded.stack, datetime.now(UTC))
+                print(f"{count} payments, {entries} entries, {len(follower.rounds())} rounds, {verdict}")
+                assert (verdict["agrees"], verdict["behind_seconds"]) == (True, 0), verdict
+                assert verdict["entries"] == entries > count * ENTRIES_OF_ONE
+                assert embedded.conserved()
