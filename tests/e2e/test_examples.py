@@ -10,6 +10,8 @@ from settle.machines import Machine
 from settle.queries import statement
 from tests.e2e.embedded import Embedded, new_account, new_key
 
+pytestmark = pytest.mark.long
+
 SETTLED, REPLAYED = ("SETTLED", False, None, None), ("SETTLED", True, None, None)
 TWO_DECIMALS = (
     "amount: must be a decimal string with at most 2 decimals and at most 13 digits before the point"

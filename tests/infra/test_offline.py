@@ -87,7 +87,7 @@ def files(root: Path) -> set[str]:
 @pytest.mark.parametrize(
     ("stage", "synthesise"),
     [
-        pytest.param("prod", offline, id="prod-offline"),
+        pytest.param("prod", offline, id="prod-offline", marks=pytest.mark.long),
         pytest.param("local", in_this_process, id="local"),
         pytest.param("dev", offline, id="dev-offline", marks=pytest.mark.long),
         pytest.param("local", offline, id="local-offline", marks=pytest.mark.long),

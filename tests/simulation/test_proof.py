@@ -151,6 +151,7 @@ def test_a_world_with_a_proof_has_runs_that_prove_it() -> None:
     assert result.counted["Proven"] > 16  # one at the end of each world, and others
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reason", [CutOff, TooLong])
 def test_a_run_that_is_cut_off_at_a_second_look_says_so_and_names_no_fault(
     reason: type[CutOff], monkeypatch: pytest.MonkeyPatch

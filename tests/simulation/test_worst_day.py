@@ -20,7 +20,7 @@ def good(day: Played, hours: str) -> set[str]:
 @pytest.mark.parametrize(
     ("seconds", "limits"),
     [
-        pytest.param(100, FEW, id="short, few"),
+        pytest.param(100, FEW, id="short, few", marks=pytest.mark.long),
         pytest.param(200, FEW, id="few", marks=pytest.mark.long),
         pytest.param(200, LIMITS, id="prod", marks=pytest.mark.long),
     ],
