@@ -117,7 +117,7 @@ class Follower:
             )
 
     def rounds(self) -> list[dict[str, Any]]:
-        assert self.process.poll() is None, "it goes on, whatever is away"
+        assert self.process.poll() is None, "it goes on while a database is away"
         whole, _, _ = self._told.read_text().rpartition("\n")
         return [json.loads(line) for line in whole.splitlines()]
 
