@@ -49,7 +49,12 @@ class Acceptance(Construct):
         orders, settlements = people.doors
         statements = [
             allow("Doors", ["execute-api:Invoke"], [orders.arn("*"), *settlements.starts]),
-            *_executions((parts.express, parts.standard, parts.compensation)),
+            allow(
+                "Starts",
+                ["states:StartExecution", "states:StartSyncExecution"],
+                [parts.express.state_machine_arn, parts.standard.state_machine_arn],
+            ),
+            *_looks((parts.express, parts.standard, parts.compensation)),
             allow("Requests", ["sqs:SendMessage"], [parts.start.queue.queue_arn]),
             allow("Signing", ["secretsmanager:GetSecretValue"], [kyc.signing.secret_arn]),
             allow("Proof", ["lambda:InvokeFunction"], [parts.functions["ReconcileBooks"].function_arn]),
@@ -96,11 +101,10 @@ class Acceptance(Construct):
         ]
 
 
-def _executions(machines: Sequence[Machine]) -> list[dict[str, Any]]:
+def _looks(machines: Sequence[Machine]) -> list[dict[str, Any]]:
     arns = [one.state_machine_arn for one in machines]
     looks = ["states:DescribeStateMachine", "states:DescribeStateMachineAlias"]
     return [
-        allow("Starts", ["states:StartExecution", "states:StartSyncExecution"], arns),
         allow("Definitions", looks, [one for arn in arns for one in (arn, f"{arn}:*")]),
         allow(
             "Histories",

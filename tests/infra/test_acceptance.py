@@ -118,6 +118,14 @@ def test_it_writes_no_row_and_changes_nothing_that_is_deployed(stage: str) -> No
 
 
 @pytest.mark.parametrize("stage", TRIED)
+def test_it_starts_payments_and_no_reversal(stage: str) -> None:
+    """A reversal begins by an order, through the door."""
+    (started,) = (one["Resource"] for one in statements(stage) if "states:StartExecution" in one["Action"])
+
+    assert started == ["${SettlementExpress}", "${SettlementStandard}"]
+
+
+@pytest.mark.parametrize("stage", TRIED)
 def test_its_own_queues_are_none_of_the_stage_s(stage: str) -> None:
     """Those of the stage have names by CloudFormation: the stack's, and then a construct with a capital."""
     (own,) = (one["Resource"] for one in statements(stage) if "sqs:DeleteQueue" in one["Action"])
