@@ -635,6 +635,22 @@ def test_a_part_that_is_not_possible_is_not_proposed(
     assert bus.events == []
 
 
+def test_all_that_is_left_may_be_proposed_and_not_a_cent_more(
+    calls: Calls, order: Order, stage: Callable[[int], None]
+) -> None:
+    calls.after("CollectFee")
+    stage(1)
+    order("reverse-part", {"part": 1, "amount": "40.00", "reason": "one came back"})
+    stage(2)
+    with calls.writes_nothing(), pytest.raises(PartRefused, match="more than what is left"):
+        order("reverse-part/propose", body("reverse-part", part=2, amount="7.73"))
+
+    digest = order("reverse-part/propose", body("reverse-part", part=2, amount="7.72"))["proposal"]["digest"]
+    order("reverse-part/approve", {"digest": digest}, "bea")
+
+    assert calls.row()["reversed_in_part"] == 4772
+
+
 def test_a_part_that_the_payee_cannot_pay_waits_for_its_money(calls: Calls, order: Order) -> None:
     calls.after("CollectFee")
     digest = order("reverse-part/propose", body("reverse-part"))["proposal"]["digest"]

@@ -1,5 +1,6 @@
 """The end of an entry's time: which rows get one, and which one is lawful."""
 
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -36,6 +37,14 @@ def test_an_entry_of_a_step_gets_an_end_and_no_other_row(name: str) -> None:
 
 def test_an_entry_ends_so_many_days_after_the_second_in_which_it_was_posted() -> None:
     assert expiry.with_expiry(ENTRY, 400)[EXPIRES] == POSTED + 400 * DAY_SECONDS
+
+
+@pytest.mark.parametrize("now", ["2026-11-21T12:00:00Z", "2026-11-21T12:00:59.999999Z"])
+def test_entries_may_be_gone_a_day_early_and_by_full_minutes(now: str) -> None:
+    at = datetime.fromisoformat(now)
+
+    assert expiry.gone_until(at) == datetime.fromisoformat("2026-11-22T12:00:00Z")
+    assert expiry.kept_from(at, 400) == "2025-10-18T12:00:00.000Z"
 
 
 @pytest.mark.parametrize(

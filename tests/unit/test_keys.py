@@ -25,6 +25,10 @@ def test_the_keys_are_those_of_the_design_and_tell_each_kind_of_row_from_the_oth
         "EVIDENCE#k k:verify": ledger_keys.evidence("k", "verify"),
         "WAITING#k WAITING": ledger_keys.waiting("k"),
         "KYC_EVENT#e EVENT": ledger_keys.event("e"),
+        "SWEPT#ENTRIES#shop#3 2026-11-22T06:04": ledger_keys.swept("ENTRIES#shop#3", "2026-11-22T06:04"),
+        "ORDER#o ORDER": ledger_keys.order("o"),
+        "PROPOSAL#k PROPOSAL": ledger_keys.proposal("k"),
+        "MIGRATION#m MIGRATION": ledger_keys.migration("m"),
         "CIRCUIT kyc": ledger_keys.circuit("kyc"),
     }
 
@@ -35,6 +39,7 @@ def test_the_keys_are_those_of_the_design_and_tell_each_kind_of_row_from_the_oth
         assert ledger_keys.is_settlement(row) is (row is settlement)
         assert ledger_keys.is_account(row) is (row is account)
         assert ledger_keys.is_entry(row) is row["pk"].startswith("ENTRIES#")
+        assert ledger_keys.is_swept(row) is row["pk"].startswith("SWEPT#")
         assert ledger_keys.is_evidence(row) is row["pk"].startswith("EVIDENCE#")
 
 

@@ -73,11 +73,6 @@ def is_evidence(row: Row) -> bool:
     return bool(row["pk"].startswith("EVIDENCE#"))
 
 
-def is_order(row: Row) -> bool:
-    """Return whether a row is a person's order on an account."""
-    return bool(row["sk"] == "ORDER")
-
-
 def account(name: str) -> Row:
     """Return the key of a customer's balance row."""
     return {"pk": f"ACCOUNT#{name}", "sk": "BALANCE"}
