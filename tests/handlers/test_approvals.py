@@ -28,6 +28,7 @@ from settlement.model.errors import (
 from settlement.reconciliation import Look, reconcile
 from tests.handlers.conftest import Later, Meanwhile
 from tests.world.constants import EXECUTION_ARN, KEY, LATER_AT, NONCE, WIRE
+from tests.world.contracts import checked_page
 from tests.world.functions import Calls, Context
 from tests.world.orders import answered, request
 from tests.world.services import Died, throttled, unanswered
@@ -469,6 +470,7 @@ def test_break_glass_pages_and_is_on_record(calls: Calls, decision: str, order: 
     assert not undecided(calls, decision)
     assert evidence(calls, decision)["break_glass"] == "yes"
     ((kind, page),) = bus.events
+    assert checked_page(kind, page) is page
     assert kind == "GlassBroken"
     what = f"5.00 of {KEY}" if decision == "reverse-part" else KEY
     assert page["summary"].startswith(f"break-glass: {PERSONS['ada'][0]} decides {decision} alone on {what}")

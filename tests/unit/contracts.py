@@ -8,7 +8,18 @@ from referencing import Registry, Resource
 
 from tests.world.contracts import CONTRACTS, EVENT, OUTCOME
 
-__all__ = ["CIRCUIT", "CONTRACTS", "ENTERED", "EVENT", "OUTCOME", "REQUEST", "RESOLVED", "SCHEMAS", "faults"]
+__all__ = [
+    "CIRCUIT",
+    "CONTRACTS",
+    "ENTERED",
+    "EVENT",
+    "GLASS",
+    "OUTCOME",
+    "REQUEST",
+    "RESOLVED",
+    "SCHEMAS",
+    "faults",
+]
 
 SCHEMAS: dict[str, Any] = {
     path.name.removesuffix(".schema.json"): json.loads(path.read_text())
@@ -18,7 +29,7 @@ _ALL: Registry[Any] = Registry().with_resources(
     (schema["$id"], Resource.from_contents(schema)) for schema in SCHEMAS.values()
 )
 REQUEST = "settlement-request"
-ENTERED, RESOLVED, CIRCUIT = "limbo-entered", "limbo-resolved", "kyc-circuit-changed"
+ENTERED, RESOLVED, GLASS, CIRCUIT = "limbo-entered", "limbo-resolved", "glass-broken", "kyc-circuit-changed"
 
 
 def faults(name: str, document: Any) -> list[str]:

@@ -34,6 +34,7 @@ from tests.unit.contracts import (
     CONTRACTS,
     ENTERED,
     EVENT,
+    GLASS,
     OUTCOME,
     REQUEST,
     RESOLVED,
@@ -49,7 +50,7 @@ each_contract = pytest.mark.parametrize("name", SCHEMAS)
 
 
 def test_there_is_a_contract_for_every_input_and_output() -> None:
-    assert SCHEMAS.keys() == {REQUEST, OUTCOME, EVENT, ENTERED, RESOLVED, CIRCUIT}
+    assert SCHEMAS.keys() == {REQUEST, OUTCOME, EVENT, ENTERED, RESOLVED, GLASS, CIRCUIT}
 
 
 @each_contract

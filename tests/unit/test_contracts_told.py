@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,16 +13,17 @@ from hypothesis import strategies as st
 
 from handlers import _kyc
 from settlement.model.circuit import State
-from settlement.model.orders import Decision
+from settlement.model.orders import Decision, Order, PartialReversal, Reversal
 from settlement.model.settlement import LABELS
 from settlement.model.status import REVERSIBLE, Status, Step
 from settlement.policy import compensation, outcome
 from settlement.policy.pager import PagerConfig, resolution_notice
 from tests.unit import books
 from tests.unit.books import LAST, unwind
-from tests.unit.contracts import CIRCUIT, ENTERED, OUTCOME, RESOLVED, SCHEMAS, faults
+from tests.unit.contracts import CIRCUIT, ENTERED, GLASS, OUTCOME, RESOLVED, SCHEMAS, faults
 from tests.unit.vectors import CONFIG, FAILURE, SETTLEMENT
 from tests.world.contracts import checked_outcome
+from tests.world.orders import PROOF
 from tests.world.saga import COMPLETE, RETRY, WRITE_OFF, Saga
 
 # Outcomes
@@ -168,6 +170,8 @@ def test_every_failure_keeps_its_contract(error: str, cause: str) -> None:
 # Events
 
 PAGER = PagerConfig.from_json(os.environ["PAGER"])
+GLASS_PROOF = PROOF | {"break_glass": "yes"}
+ALONE = replace(WRITE_OFF, proof=GLASS_PROOF)
 
 
 def alert(stuck: Step = Step.RELEASE) -> dict[str, Any]:
@@ -196,6 +200,27 @@ def test_the_notice_of_a_decision_keeps_its_contract(order: Any) -> None:
     assert faults(RESOLVED, notice(order)) == []
 
 
+def broken_glass(order: Order = ALONE, decision: str = "write-off") -> dict[str, Any]:
+    state = books.stuck(Step.FEE, Step.RELEASE).state()
+    return on_the_wire(PAGER.broken_glass(state, decision, order, CONFIG))
+
+
+@pytest.mark.parametrize(
+    ("order", "decision"),
+    [
+        (ALONE, "write-off"),
+        (Reversal(reason="sent twice", by="ops", proof=GLASS_PROOF), "reverse"),
+        (
+            PartialReversal(reason="one back", by="ops", proof=GLASS_PROOF, part=1, amount=1),
+            "reverse-part",
+        ),
+    ],
+    ids=["write-off", "reverse", "reverse-part"],
+)
+def test_the_page_of_a_broken_glass_keeps_its_contract(order: Order, decision: str) -> None:
+    assert faults(GLASS, broken_glass(order, decision)) == []
+
+
 @pytest.mark.parametrize("state", State)
 def test_the_event_of_the_circuit_keeps_its_contract(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[dict[str, Any]] = []
@@ -219,6 +244,7 @@ def test_the_contracts_have_every_decision_every_state_and_every_reversal() -> N
     enums = {
         ENTERED: ("stuck_step", {step.reversal for step in REVERSIBLE}),
         RESOLVED: ("decision", set(Decision)),
+        GLASS: ("decision", {*Decision, "reverse", "reverse-part"}),
         CIRCUIT: ("state", {state.value for state in State}),
     }
 
@@ -226,12 +252,13 @@ def test_the_contracts_have_every_decision_every_state_and_every_reversal() -> N
         assert set(SCHEMAS[name]["properties"][field]["enum"]) == expected
 
 
-@pytest.mark.parametrize("name", [OUTCOME, ENTERED, RESOLVED, CIRCUIT])
+@pytest.mark.parametrize("name", [OUTCOME, ENTERED, RESOLVED, GLASS, CIRCUIT])
 def test_a_document_with_a_field_missing_renamed_or_mistyped_breaks_its_contract(name: str) -> None:
     wholes = {
         OUTCOME: told("in LIMBO"),
         ENTERED: alert(),
         RESOLVED: notice(),
+        GLASS: broken_glass(),
         CIRCUIT: SCHEMAS[CIRCUIT]["examples"][0],
     }
     whole = wholes[name]

@@ -21,9 +21,10 @@ _EVENT = jsonschema_rs.validator_for(
 _PAGES = {
     "LimboEntered": jsonschema_rs.validator_for(schema("limbo-entered")),
     "LimboResolved": jsonschema_rs.validator_for(schema("limbo-resolved")),
+    "GlassBroken": jsonschema_rs.validator_for(schema("glass-broken")),
     "KycCircuitChanged": jsonschema_rs.validator_for(schema("kyc-circuit-changed")),
 }
-"""The events on the bus of the machines that have a contract, by their type; `GlassBroken` has none."""
+"""The events on the bus of the machines, by their type."""
 
 
 def checked_outcome(outcome: Any) -> Any:
@@ -39,11 +40,8 @@ def checked_event(event: Any) -> Any:
 
 
 def checked_page(kind: str, detail: Any) -> Any:
-    """Return the detail of an event for people that keeps its contract, if it has one.
-
-    Raises AssertionError for any other.
-    """
-    return _checked(_PAGES[kind], detail, f"a {kind}") if kind in _PAGES else detail
+    """Return the detail of an event for people, if it keeps its contract. Raises AssertionError if not."""
+    return _checked(_PAGES[kind], detail, f"a {kind}")
 
 
 def _checked(validator: Any, document: Any, kind: str) -> Any:
