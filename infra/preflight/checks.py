@@ -13,7 +13,8 @@ CHECKS: Mapping[str, Check] = {
     "names": stack.names,
     "currencies": stack.exponents,
     "secrets": stack.secrets,
-    "pages": stack.addresses,
+    "pages": stack.pages,
+    "finance": stack.finance,
 }
 
 

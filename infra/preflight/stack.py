@@ -110,27 +110,36 @@ def secrets(account: Account) -> Iterator[Finding]:
         )
 
 
-def addresses(account: Account) -> Iterator[Finding]:
-    """Look whether a page reaches a person: an address that is subscribed, and has confirmed it."""
+def pages(account: Account) -> Iterator[Finding]:
+    """Look whether a page reaches a person."""
+    yield from _reached(account, "pages", "PagerTopicArn", "page_address")
+
+
+def finance(account: Account) -> Iterator[Finding]:
+    """Look whether what is late for a closed month reaches finance, in a stage with books in Aurora."""
+    yield from _reached(account, "finance", "FinanceTopicArn", "finance_address")
+
+
+def _reached(account: Account, check: str, output: str, setting: str) -> Iterator[Finding]:
+    """Look whether a topic of the stack has an address that is subscribed, and has confirmed it."""
     outputs = _outputs(account)
-    if outputs is None or "PagerTopicArn" not in outputs:
+    if outputs is None or output not in outputs:
         return
-    topic = outputs["PagerTopicArn"]
-    pages = account.client("sns").get_paginator("list_subscriptions_by_topic")
-    found = [one for page in pages.paginate(TopicArn=topic) for one in page["Subscriptions"]]
+    listed = account.client("sns").get_paginator("list_subscriptions_by_topic")
+    found = [one for page in listed.paginate(TopicArn=outputs[output]) for one in page["Subscriptions"]]
     waiting = [one["Endpoint"] for one in found if one["SubscriptionArn"] == "PendingConfirmation"]
     if waiting:
         yield Finding(
-            "pages",
+            check,
             Verdict.LACKING,
-            f"{', '.join(sorted(waiting))} has not confirmed the subscription to pages",
+            f"{', '.join(sorted(waiting))} has not confirmed the subscription to {output}",
             "open the mail of AWS Notifications, and confirm",
         )
     elif found:
-        yield Finding("pages", Verdict.FINE, f"{len(found)} confirmed subscription(s) to pages")
+        yield Finding(check, Verdict.FINE, f"{len(found)} confirmed subscription(s) to {output}")
     else:
         yield Finding(
-            "pages", Verdict.LACKING, "a page reaches no one", "pass -c page_address=ADDRESS, and deploy"
+            check, Verdict.LACKING, f"{output} reaches no one", f"pass -c {setting}=ADDRESS, and deploy"
         )
 
 

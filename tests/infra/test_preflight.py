@@ -118,6 +118,11 @@ DEPLOYED: dict[str, Answer] = {
 }
 """The answers about a stack that is deployed, and in use."""
 
+BOOKS: dict[str, Answer] = DEPLOYED | {
+    "DescribeStacks": stack(StageConfig=PROD.stage_config, KycCredentialsArn=SECRET, FinanceTopicArn=TOPIC)
+}
+"""The same with books in Aurora; no person is paged."""
+
 
 def found(**answers: Answer) -> dict[str, Finding]:
     """Return the finding of each check that has one."""
@@ -137,7 +142,8 @@ def test_an_account_that_is_ready_is_fine_before_the_first_deployment_and_after_
         *("identity", "bootstrap", "layer", "concurrency"),
         *("stack", "currencies", "secrets", "pages"),
     ]
-    assert verdicts() == verdicts(**DEPLOYED) == {}
+    assert verdicts() == verdicts(**DEPLOYED) == verdicts(**BOOKS) == {}
+    assert found(**BOOKS)["finance"].found == "1 confirmed subscription(s) to FinanceTopicArn"
 
 
 def test_no_check_makes_a_call_that_writes() -> None:
@@ -208,6 +214,11 @@ LACKING: dict[str, tuple[str, dict[str, Answer], str]] = {
         DEPLOYED | {"ListSubscriptionsByTopic": subscribed("PendingConfirmation")},
         "oncall@example.com has not confirmed",
     ),
+    "no subscription of finance": (
+        "finance",
+        BOOKS | {"ListSubscriptionsByTopic": subscribed()},
+        "FinanceTopicArn reaches no one",
+    ),
 }
 
 
@@ -264,7 +275,7 @@ def test_a_call_that_is_refused_leaves_its_check_unknown(operation: str, check: 
 def test_a_stack_that_cannot_be_looked_up_is_not_taken_for_none() -> None:
     asked = {"DescribeStacks": "Throttling:Rate exceeded"}
 
-    assert set(verdicts(**asked)) == {"stack", "names", "currencies", "secrets", "pages"}
+    assert set(verdicts(**asked)) == {"stack", "names", "currencies", "secrets", "pages", "finance"}
 
 
 def test_without_an_identity_nothing_else_is_asked() -> None:
