@@ -4,6 +4,7 @@ import hashlib
 import json
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 from settle.exit_codes import CommandFailed, Exit
 from settle.local import processes, record
@@ -14,14 +15,16 @@ _SOURCES = ("app.py", "cdk.json", "infra", "lambdas", "statemachines")
 
 
 def bootstrap(running: Running) -> None:
-    """Prepare the embedded account for the CDK."""
-    _cdk(running, "bootstrap")
+    """Prepare the embedded account for the CDK, from a folder without an app, which it would synthesise."""
+    _cdk(running, record.SCRATCH, "bootstrap", f"aws://{record.ACCOUNT}/{record.REGION}")
 
 
 def deploy(running: Running, sources: str) -> Running:
     """Deploy the app; return the record with the stack's outputs. `sources` is the digest of the app."""
     outputs_file = record.SCRATCH / "outputs.json"
-    _cdk(running, "deploy", "--require-approval", "never", "--outputs-file", str(outputs_file))
+    context = ("-c", "stage=local", "-c", f"kyc_url={running.kyc_url}")
+    output = ("-o", str(record.SCRATCH / "cdk.out"), "--outputs-file", str(outputs_file))
+    _cdk(running, record.PROJECT, "deploy", "--require-approval", "never", *context, *output)
     outputs = json.loads(outputs_file.read_text())[record.STACK_NAME]
     return replace(running, sources=sources, outputs=outputs)
 
@@ -38,24 +41,22 @@ def digest() -> str:
     return hashed.hexdigest()
 
 
-def _cdk(running: Running, command: str, *options: str) -> None:
+def _cdk(running: Running, folder: Path, command: str, *options: str) -> None:
     cdk = record.PROJECT / "node_modules" / ".bin" / "cdk"
     if not cdk.exists():
         raise CommandFailed(
             Exit.FAILED, f"the CDK CLI is not installed in {record.PROJECT}: run `make setup` in a checkout"
         )
-    context = ("-c", "stage=local", "-c", f"kyc_url={running.kyc_url}")
-    output = ("-o", str(record.SCRATCH / "cdk.out"), "--no-notices")
     try:
         finished = subprocess.run(
-            [cdk, command, *context, *output, *options],
+            [cdk, command, "--no-notices", *options],
             check=False,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             env=processes.environment() | {"AWS_ENDPOINT_URL": running.endpoint_url},
-            cwd=record.PROJECT,
+            cwd=folder,
             timeout=DEPLOY_SECONDS_MAX,
         )
     except subprocess.TimeoutExpired as error:

@@ -15,6 +15,7 @@ SCRATCH = HOME / "embedded"
 """The files that the running embedded AWS writes; removed with it."""
 
 STACK_NAME = "settlement-local"
+ACCOUNT = "000000000000"
 REGION = "eu-west-1"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 """The root of the embedded account. Functions run under their own roles, which are enforced."""
