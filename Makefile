@@ -7,6 +7,8 @@ PIP := .venv/bin/python -m pip install --disable-pip-version-check --no-compile 
 NPM := .venv/bin/npm --no-progress --loglevel=http
 
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
+# The end-to-end tests wait for most of their time. They come first, and other tests fill the processors.
+LONG_JOBS ?= $(shell expr $(JOBS) + 2)
 # A shim of pyenv is found on the path, and may not run.
 DEPLOYED_PYTHON ?= $(lastword python3.13 $(wildcard $(HOME)/.local/share/uv/python/cpython-3.13.*/bin/python3.13) $(wildcard $(HOME)/.pyenv/versions/3.13.*/bin/python3.13))
 PYTEST := .venv/bin/pytest -p tests.world.progress -n $(JOBS) --dist loadfile
@@ -75,7 +77,7 @@ test: setup  ## the suite of each change
 	$(PYTEST) -m "not long"
 
 test-all: setup .venv-localemu/.ready  ## what make test leaves out: slow, exhaustive, end to end
-	$(PYTEST) -m long
+	$(PYTEST) -m long -n $(LONG_JOBS) --no-loadscope-reorder
 	$(PYTEST) tests/store -m "not long" --server dynamodb-local -k server
 	$(PYTEST) tests/kyc -m "not long" --server dynamodb-local
 	.venv/bin/python -m tests.simulation.seeded --jobs $(JOBS) --seconds $(SEED_SECONDS)
