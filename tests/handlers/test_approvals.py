@@ -1,6 +1,7 @@
 """TakeOrder: decisions that need more than one person, whom conditions of the transaction count."""
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -68,6 +69,9 @@ class Bus:
     def put_events(self, *, Entries: list[dict[str, Any]]) -> dict[str, int]:  # noqa: N803
         if self.failure:
             raise self.failure
+        assert {(one["Source"], one["EventBusName"]) for one in Entries} == {
+            ("settlement", os.environ["EVENT_BUS"])
+        }
         self.events += [(one["DetailType"], json.loads(one["Detail"])) for one in Entries]
         return {"FailedEntryCount": self.failed}
 

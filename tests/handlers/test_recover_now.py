@@ -61,6 +61,7 @@ def test_a_finished_settlement_needs_nothing(
         assert calls.recover_now() == NOTHING
 
     assert (step_functions.called, counted()) == ([], {"StepCalled": 1})
+    assert calls.order("recover", {"key": KEY, "by": "ops"}) == NOTHING
 
 
 def test_a_review_that_begins_meanwhile_is_left_to_its_end(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from settlement.model.errors import PageUnavailable
+from settlement.policy.page import page_of
 from tests.handlers.conftest import Counted
 from tests.world.functions import Calls, Context
 from tests.world.services import Topics, throttled, unanswered
@@ -37,6 +38,7 @@ def test_a_page_goes_to_the_topic_of_its_urgency_and_one_that_is_not_known_is_ur
     (message,) = topics.published
     assert message.keys() == {"TopicArn", "Subject", "Message"}
     assert message["TopicArn"] == os.environ[topic]
+    assert message["Subject"] == page_of({"detail-type": kind, "detail": DETAIL}).subject
     assert json.loads(message["Message"].rpartition("\n")[2]) == DETAIL
 
 

@@ -167,10 +167,11 @@ class OrderedTopic:
         assert TopicArn == os.environ["ORDERED_TOPIC"]
         event = json.loads(Message)
         assert message["MessageGroupId"] == event["subject"]
-        assert {one["StringValue"] for one in message["MessageAttributes"].values()} == {
-            event["type"],
-            event["data"]["status"],
+        assert message["MessageAttributes"] == {
+            "type": {"DataType": "String", "StringValue": event["type"]},
+            "status": {"DataType": "String", "StringValue": event["data"]["status"]},
         }
+        assert (message["MessageDeduplicationId"] == event["id"]) is ("replayed" not in event)
         if failed := self.failing(event):
             raise failed
         if message["MessageDeduplicationId"] not in self._known:
