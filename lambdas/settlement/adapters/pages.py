@@ -24,8 +24,8 @@ from settlement.sealing.lines import plain_row
 SEGMENTS = 4
 """Parts of the table that are read beside each other, so that the judgement does not wait for the network."""
 
-PAGE_ROWS = 1000
-"""Rows of a page. A whole one of 1 MB has some thousands, and as many pages are in memory as segments."""
+PAGE_ROWS = 400
+"""Rows of a page: as many pages are in memory as segments. With 1,000 rows, a proof takes 10 MB more."""
 
 TRIES_MAX = 10
 """Calls for one page while DynamoDB throttles or does not answer, over some twenty seconds."""
