@@ -126,6 +126,7 @@ def check_order(stage: Stage, event: Any) -> int:
         check_answer(answer)
         check_message(content["message"])
         check_nothing_done(stage)
+        assert not stage.pages.events, "a refused order has paged"
     check_conserved(before, stage.table.rows)
     return int(answer["statusCode"])
 

@@ -1,11 +1,13 @@
-"""The same claims, guided by coverage, for as long as there is time: `python -m tests.fuzz.long --handler X`.
+"""The same claims, guided by coverage, for as long as there is time: `python -m tests.fuzz.long`.
 
-An input that breaks a claim ends the run, and is printed as it goes into `tests/fuzz/kept.py`. Inputs that
-reach new code are kept in the folder of `--corpus`, where the next run begins.
+Each function has a process of its own, one after the other; with `--handler` only that one runs. An input
+that breaks a claim ends the run, and is printed as it goes into `tests/fuzz/kept.py`. Inputs that reach new
+code are kept in the folder of `--corpus`, where the next run begins.
 """
 
 import argparse
 import gc
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -34,11 +36,17 @@ class Provided:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--handler", choices=FUNCTIONS, required=True)
+    parser.add_argument("--handler", choices=FUNCTIONS)
     parser.add_argument("--runs", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, help="by default another one in each run")
     parser.add_argument("--corpus", type=Path, help="a folder that the run reads and adds to")
     asked = parser.parse_args()
+    if asked.handler is None:
+        for name in FUNCTIONS:
+            subprocess.run(
+                [sys.executable, "-m", "tests.fuzz.long", *sys.argv[1:], "--handler", name], check=True
+            )
+        return
     options = [f"-atheris_runs={asked.runs}", f"-max_len={INPUT_BYTES_MAX}", "-len_control=0", "-timeout=60"]
     options += ["-verbosity=0", "-rss_limit_mb=4096"]
     if asked.seed is not None:

@@ -13,6 +13,7 @@ from tests.world.environment import NOW  # first: it makes the functions' enviro
 from tests.world.ledger import Ledger  # first: it makes the functions' environment
 
 from handlers import (  # isort: skip
+    _event_bus,
     _step_functions,
     _topics,
     _kyc,
@@ -33,7 +34,7 @@ from tests.world.constants import LIMBO_AFTER, REJECTED_BY_KYC, STALLED_ORDER
 from tests.world.functions import Calls
 from tests.world.memory_s3 import MemoryS3
 from tests.world.provider import APPROVED, IN_REVIEW, REJECTED, Provider
-from tests.world.services import Bus, Died, Functions, Queues, Secrets, Topics, signed
+from tests.world.services import Bus, Died, Functions, PageBus, Queues, Secrets, Topics, signed
 from tests.world.step_functions import StepFunctions
 
 HANDLERS = dict(zip((file.stem for file in functions.FILES), functions.HANDLERS.values(), strict=True))
@@ -52,6 +53,7 @@ class Stage:
     step_functions: StepFunctions = field(default_factory=StepFunctions)
     queues: Queues = field(default_factory=Queues)
     functions: Functions = field(default_factory=Functions)
+    pages: PageBus = field(default_factory=PageBus)
     at: datetime = NOW
 
     def set(self, rows: Rows, at: datetime, answer: Any) -> None:
@@ -63,6 +65,7 @@ class Stage:
         _step_functions._client = self.step_functions  # type: ignore[assignment]
         self.queues.sent.clear()
         self.functions.sent.clear()
+        self.pages.events.clear()
 
     def now(self) -> datetime:
         return self.at
@@ -98,6 +101,7 @@ def staged() -> Iterator[Stage]:
         mock.patch.object(_queues, "_client", stage.queues),
         mock.patch.object(_functions, "_client", stage.functions),
         mock.patch.object(_topics, "_client", Topics()),
+        mock.patch.object(_event_bus, "_client", stage.pages),
         mock.patch.object(_journal, "_client", MemoryS3()),
         mock.patch.object(_outcome_bus, "_client", Bus()),
         mock.patch.object(_secrets._provider, "client", Secrets()),

@@ -14,7 +14,7 @@ from standardwebhooks import Webhook
 
 from settlement.model.errors import SettlementError
 from tests.world.constants import KEY
-from tests.world.contracts import checked_event
+from tests.world.contracts import checked_event, checked_page
 from tests.world.environment import NOW
 
 SECRET = "whsec_" + base64.b64encode(b"canary-signing-secret-current").decode()
@@ -178,6 +178,27 @@ class OrderedTopic:
             self._known.add(message["MessageDeduplicationId"])
             self.taken.append(event)
         return {"MessageId": "1"}
+
+
+@dataclass
+class PageBus:
+    """The machines' bus as an EventBridge client: it keeps its events, and refuses `failed` of a call's.
+
+    `failing` is raised for each call. An event that breaks its contract is an AssertionError.
+    """
+
+    failing: BaseException | None = None
+    failed: int = 0
+    events: list[tuple[str, Any]] = field(default_factory=list)
+
+    def put_events(self, *, Entries: list[dict[str, str]]) -> dict[str, int]:  # noqa: N803
+        if self.failing:
+            raise self.failing
+        for entry in Entries:
+            assert (entry["Source"], entry["EventBusName"]) == ("settlement", os.environ["EVENT_BUS"])
+            detail = checked_page(entry["DetailType"], json.loads(entry["Detail"]))
+            self.events.append((entry["DetailType"], detail))
+        return {"FailedEntryCount": self.failed}
 
 
 @dataclass
