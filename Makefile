@@ -1,5 +1,7 @@
 PYTHON ?= python3
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
+# Images of containers set it. Each process would compile all that it imports, and the tests start thousands.
+unexport PYTHONDONTWRITEBYTECODE
 
 INSTALL := $(PYTHON) tools/install.py
 # Without --no-compile, pip compiles all of aws-cdk-lib, most of which is never imported.
