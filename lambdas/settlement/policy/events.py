@@ -21,7 +21,7 @@ class EventType(StrEnum):
     """The changes of a settlement that are told."""
 
     CLAIMED = "claimed"
-    """The start queue has claimed the key. A key that was held in the same write begins with `held`."""
+    """The key is claimed, and nothing is held. A key that was held in the same write begins with `held`."""
 
     HELD = "held"
     IN_REVIEW = "in_review"
