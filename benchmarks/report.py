@@ -150,8 +150,8 @@ def _dollars(results: Results) -> Iterator[str]:
         met, also = ("met" if bill[way].total <= most else "missed" for bill in (ours, known))
         better = f", better {STRETCH[way]}" if way in STRETCH else ""
         yield (
-            f"- {way}: {ours[way].total:.1f}, or {known[way].total:.1f} where the environment remembers the"
-            f" payee; the target is at most {most}{better}: {met}, and {also}."
+            f"- {way}: {ours[way].total:.1f} ({met}), or {known[way].total:.1f} where the environment"
+            f" remembers the payee ({also}); the target is at most {most}{better}."
         )
     smaller = replace(results, deployed=replace(results.deployed, memory_mb=_SMALLER_MB)).bills("ours")
     yield f"- With {_SMALLER_MB} MB: " + ", ".join(f"{way} {smaller[way].total:.1f}" for way in TARGETS) + "."

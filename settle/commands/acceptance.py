@@ -1,5 +1,6 @@
 """`settle acceptance`."""
 
+import re
 import signal
 from pathlib import Path
 from typing import Annotated
@@ -9,8 +10,8 @@ import typer
 from settle.commands.options import AsJson, StackName
 from settle.exit_codes import CommandFailed, Exit
 
-TRIAL_STACKS = ("settlement-dev",)
-"""The deployed stacks that need no second word; of every other one nothing says that it is not prod."""
+TRIAL_STACK = re.compile(r"settlement-(dev|my-[a-z0-9]+)")
+"""The stacks that need no second word: `dev`, and personal stages. Any other one may be prod."""
 
 
 def acceptance(
@@ -35,7 +36,7 @@ def acceptance(
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the report as Markdown, too.")
     ] = None,
     prod: Annotated[
-        bool, typer.Option("--yes-this-is-prod", help="On a stack other than settlement-dev.")
+        bool, typer.Option("--yes-this-is-prod", help="On a stack other than `dev` or a personal one.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -47,7 +48,7 @@ def acceptance(
 
     Example: settle acceptance --stack settlement-dev --load 10 --load 50 --load 100 -o acceptance.md
     """
-    if stack is not None and stack not in TRIAL_STACKS and not prod:
+    if stack is not None and not TRIAL_STACK.fullmatch(stack) and not prod:
         raise CommandFailed(
             Exit.USAGE,
             f"stack: {stack} may be prod: this moves money, and pages; confirm by --yes-this-is-prod",

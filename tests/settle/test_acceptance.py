@@ -207,6 +207,9 @@ def test_the_page_has_a_row_for_each_check(proof: dict[str, Any]) -> None:
     [
         (("--stack", "settlement-prod"), "stack: settlement-prod may be prod"),
         (("--stack", "payments"), "stack: payments may be prod"),
+        (("--stack", "settlement-my-olga-2"), "stack: settlement-my-olga-2 may be prod"),
+        (("--stack", "settlement-my-olga", "--only", "luck"), "only: has no luck"),
+        (("--stack", "settlement-dev", "--only", "luck"), "only: has no luck"),
         (("--load", "0"), "'--load': Input should be greater than or equal to 1"),
         (
             ("--only", "luck"),
