@@ -39,7 +39,7 @@ GRANTS: Mapping[str, Mapping[str, Rows]] = {
     },
     "RefundFee": {"Put": (ENTRIES,), "Update": (SETTLEMENT,)},
     "ReclaimFunds": {
-        "GetItem": (SETTLEMENT, SWEPT),
+        "GetItem": (SETTLEMENT, SWEPT, MERCHANT),
         "Query": (MERCHANT_ENTRIES,),
         "Put": (ENTRIES, SWEPT),
         "Update": (SETTLEMENT, ACCOUNT),
@@ -73,7 +73,7 @@ TRIGGERED: Mapping[str, Mapping[str, Rows]] = {
     },
     "ReadSettlements": {"GetItem": (SETTLEMENT, ACCOUNT), "Query": (ENTRIES,)},
     "SweepMerchants": {
-        "GetItem": (SWEPT,),
+        "GetItem": (SWEPT, MERCHANT),
         "Query": (MERCHANT_ENTRIES,),
         "Put": (SWEPT,),
         "Update": (MERCHANT,),

@@ -68,6 +68,7 @@ class Merchants(Construct):
             event_source_arn=self.queue.queue_arn,
             batch_size=_BATCH_MAX,
             max_batching_window=Duration.seconds(1),
+            report_batch_item_failures=True,
             max_concurrency=2,  # several calls for one merchant would race on its balance
         )
         pager.alarm(

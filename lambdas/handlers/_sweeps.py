@@ -30,7 +30,7 @@ def sweep(body: object, caller: Caller) -> dict[str, Any]:
     state = store.account(merchant)
     if state is None:
         raise AccountNotFound("account")
-    minutes, left = sweeper.fold_backlog(store, merchant, since, begin, lambda: _dependencies.now() >= until)
+    minutes, left = sweeper.fold_backlog(store, state, since, begin, lambda: _dependencies.now() >= until)
     exponent = _dependencies.config.currencies[state.currency]
     return {
         "account": merchant,

@@ -1,6 +1,5 @@
-"""Work on many settlements at once: threads, and the pace that they keep together."""
+"""Work on many things at once: threads, and the pace that they keep together."""
 
-import os
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,12 +13,10 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 THREADS = 8
-"""The settlements that one function works on at once. A look waits for services most of its time: some 60 to
-120 ms, so that eight threads look at some 100 settlements a second. botocore keeps ten connections open.
+"""The settlements, or merchants, that one function works on at once. A look waits for services most of its
+time: some 60 to 120 ms, so that eight threads look at some 100 settlements a second. botocore keeps ten
+connections open.
 """
-
-STARTS_PER_SECOND = float(os.environ["STARTS_PER_SECOND"])
-"""The pace of the function: the share of one partition in the stage's `recovery_starts_per_second`."""
 
 
 def each(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:

@@ -38,6 +38,7 @@ def test_a_queue_of_releases_calls_the_sweep_and_a_bad_message_is_put_aside(stag
         "EventSourceArn": "${MerchantsReleases.Arn}",
         "FunctionName": "${SweepMerchants}",
         "MaximumBatchingWindowInSeconds": 1,
+        "FunctionResponseTypes": ["ReportBatchItemFailures"],
         "ScalingConfig": {"MaximumConcurrency": 2},
     }
     queue = properties(stage, "SQS::Queue")["MerchantsReleases"]

@@ -38,7 +38,8 @@ ENTRIES_MAX, PUT_BYTES_MAX = 10, 256 * 1_024
 
 def released(*entries: Mapping[str, Any]) -> dict[str, Any]:
     """Return what calls SweepMerchants: a message of the queue for each release, given by its keys."""
-    return {"Records": [{"body": json.dumps([[entry["pk"], entry["sk"]]])} for entry in entries]}
+    bodies = (json.dumps([[entry["pk"], entry["sk"]]]) for entry in entries)
+    return {"Records": [{"messageId": f"m-{number}", "body": body} for number, body in enumerate(bodies)]}
 
 
 def text(content: Any) -> str:

@@ -9,7 +9,8 @@ from settlement.ledger import keys, sweep
 from settlement.ledger.keys import Row
 from settlement.ledger.sweep import Span, Unreadable
 from settlement.ledger.transaction import AlreadyApplied
-from settlement.model.errors import StoreUnavailable
+from settlement.model.errors import AccountNotFound, StoreUnavailable
+from settlement.model.state import AccountState
 
 TRIES_MAX = 6
 """Sweeps of one span while other sweepers are quicker: each of those has folded something."""
@@ -27,18 +28,29 @@ def fold(store: Store, span: Span, unreadable: Unreadable = _warn) -> int:
 
     What had committed before the call is in the balance after it, but for an entry that cannot be read: once
     it is mended, any sweep of its minute adds it. Raises StoreUnavailable, the account's refusals, and
-    ValueError if the row of the minute cannot be read.
+    ValueError if the row of the minute, or of the account, cannot be read.
     """
+    account = store.account(span.merchant)
+    if account is None:
+        raise AccountNotFound("account")
+    spoilt: set[str] = set()
+
+    def note(key: Row, reason: str) -> None:
+        spoilt.add(sweep.minute_and_second(key["sk"])[1])
+        unreadable(key, reason)
+
     for _ in range(TRIES_MAX):
         found = store.read(span.swept)  # before the entries: what is folded was among them then
         sweep.ensure_readable(found)
-        rows = store.entries(span.partition, *span.bounds, unreadable=unreadable)
-        entries = list(sweep.readable(rows, unreadable))
-        gains = sweep.unswept(found, entries)
+        rows = store.entries(span.partition, *span.bounds, unreadable=note)
+        releases = list(sweep.readable(rows, account.currency, note))
+        gains = sweep.unswept(found, releases)
+        for entry in sweep.lessened(found, releases, spoilt):
+            unreadable(entry, "its second has an entry that cannot be read")
         if not gains:
             return 0
         try:
-            store.transact(sweep.fold(span, found, gains, entries[0]["currency"]))
+            store.transact(sweep.fold(span, found, gains, account.currency))
         except AlreadyApplied:
             continue
         telemetry.count("MerchantSwept")
@@ -47,7 +59,7 @@ def fold(store: Store, span: Span, unreadable: Unreadable = _warn) -> int:
 
 
 def fold_backlog(
-    store: Store, merchant: str, since: str, begin: Span | None, is_over: Callable[[], bool]
+    store: Store, merchant: AccountState, since: str, begin: Span | None, is_over: Callable[[], bool]
 ) -> tuple[dict[str, int], Span | None]:
     """Fold what no sweep has reached since a minute, until the time `is_over`; return it by minute.
 
@@ -65,21 +77,24 @@ def fold_backlog(
     return folded, None
 
 
-def _spans(store: Store, merchant: str, since: str, begin: Span | None) -> Iterator[tuple[Span, bool]]:
+def _spans(
+    store: Store, merchant: AccountState, since: str, begin: Span | None
+) -> Iterator[tuple[Span, bool]]:
     """Yield each minute with entries, one partition after the other, and whether a release waits in it.
 
     Both kinds of rows are read page by page, as a merchant may have a history of years. A page of either
     may be the older one: what is folded of a second has been all of it once, so that a release is missed
     only if it is folded.
     """
-    partitions = keys.entry_partitions(merchant)
+    partitions = keys.entry_partitions(merchant.account)
     for partition in partitions[partitions.index(begin.partition) if begin else 0 :]:
         first = begin.minute if begin and partition == begin.partition else since
         rows = store.entries(keys.swept(partition, "")["pk"], first, _LAST)
         found = next(rows, None)
-        entries = sweep.readable(store.entries(partition, first, _LAST, unreadable=_warn), _warn)
+        entries = store.entries(partition, first, _LAST, unreadable=_warn)
         for minute, of_minute in groupby(entries, key=lambda entry: str(entry["sk"])[: keys.MINUTE]):
             while found and found["sk"] < minute:
                 found = next(rows, None)
             swept = found if found and found["sk"] == minute else None
-            yield Span(partition, minute), bool(sweep.unswept(swept, of_minute))
+            releases = sweep.readable(of_minute, merchant.currency, _warn)
+            yield Span(partition, minute), bool(sweep.unswept(swept, releases))

@@ -5,7 +5,7 @@ A sweep reads this row, then the entries, and adds the difference. So it does no
 visible, how often its second is swept, or by how many sweepers.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from settlement.ledger import balances, keys
@@ -62,17 +62,20 @@ def minute_and_second(posted_at: str) -> tuple[str, str]:
     return posted_at[: keys.MINUTE], posted_at[keys.MINUTE + 1 : keys.MINUTE + 3]
 
 
-def readable(entries: Iterable[Row], unreadable: Unreadable) -> Iterator[Row]:
-    """Yield the entries that a sweep can read: one that a foreign hand has changed holds up no other."""
+def readable(entries: Iterable[Row], currency: str, unreadable: Unreadable) -> Iterator[Row]:
+    """Yield the releases that a sweep can read: one that a foreign hand has changed holds up no other.
+
+    `currency` is the merchant's: an amount in any other one is nothing that its balance could have.
+    """
     for entry in entries:
-        if reason := _fault(entry):
+        if reason := _fault(entry, currency):
             unreadable({name: entry[name] for name in ("pk", "sk")}, reason)
-        else:
+        elif is_release(entry):
             yield entry
 
 
-def _fault(entry: Row) -> str | None:
-    """Return why a sweep cannot read an entry; None if it can."""
+def _fault(entry: Row, currency: str) -> str | None:
+    """Return why a sweep cannot read an entry; None if it can, or need not."""
     if type(entry.get("step")) is not str:
         return "step: must be a text"
     if not is_release(entry):
@@ -82,8 +85,8 @@ def _fault(entry: Row) -> str | None:
         return "posted_at: must be the time in the sort key"
     if type(amount) is not int or amount < 0:
         return "amount: must be a whole number of minor units"
-    if type(entry.get("currency")) is not str:
-        return "currency: must be a text"
+    if entry.get("currency") != currency:
+        return "currency: must be the account's"
     return None
 
 
@@ -111,6 +114,19 @@ def unswept(found: Row | None, entries: Iterable[Row]) -> dict[str, int]:
     return {
         second: more for second, total in sorted(sums.items()) if (more := total - folded.get(second, 0)) > 0
     }
+
+
+def lessened(found: Row | None, releases: Sequence[Row], seconds: Collection[str]) -> Iterator[Row]:
+    """Yield the releases of those `seconds` that gain nothing though not all of their entries can be read.
+
+    One of these was folded before it was changed. Until it is mended, no sum says whether a release is
+    folded, too.
+    """
+    gains = unswept(found, releases)
+    for entry in releases:
+        _, second = minute_and_second(entry["posted_at"])
+        if second in seconds and second not in gains:
+            yield entry
 
 
 def fold(span: Span, found: Row | None, gains: Mapping[str, int], currency: str) -> tuple[Write, Write]:

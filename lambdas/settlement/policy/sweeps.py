@@ -9,23 +9,36 @@ from settlement.model import accounts
 from settlement.model.state import SettlementState
 from settlement.model.status import Step
 
-_ADDRESS = re.compile(r"ENTRIES#merchant\.[^#]+#\d+ \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.Z].*", re.DOTALL)
+Release = tuple[str, str]
+"""The partition and the sort key of a merchant's entry."""
+
+NO_RELEASE = "release: must be the place of a merchant's entry"
+
+_ADDRESS = re.compile(r"ENTRIES#merchant\.[^#]*#\d+ \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.Z].*", re.DOTALL)
 """A partition of a merchant's entries and the sort key of one of them, as `keys.entry` makes them."""
 
 
-def releases(message: object) -> list[tuple[str, str]]:
-    """Return the partitions and sort keys of a message. Raises ValueError if it has anything else."""
+def releases(message: object) -> tuple[list[Release], list[object]]:
+    """Return the releases of a message, and what else it has. Raises ValueError if it is no list."""
     if type(message) is not list:
         raise ValueError("message: must be a list of releases")
-    for one in message:
-        if type(one) is not list or [type(name) for name in one] != [str, str]:
-            raise ValueError("release: must be a partition and a sort key")
-        if not _ADDRESS.fullmatch(" ".join(one)):
-            raise ValueError("release: must be the place of a merchant's entry")
-    return [(partition, sort_key) for partition, sort_key in message]
+    return [(one[0], one[1]) for one in message if _is_release(one)], [
+        one for one in message if not _is_release(one)
+    ]
 
 
-def spans(entries: Iterable[tuple[str, str]]) -> list[Span]:
+def _is_release(one: object) -> bool:
+    is_pair = type(one) is list and [type(name) for name in one] == [str, str]
+    return is_pair and bool(_ADDRESS.fullmatch(" ".join(one)))  # type: ignore[arg-type]
+
+
+def bucket(release: Release) -> tuple[str, str]:
+    """Return the partition and the minute of a release: those of its span."""
+    partition, sort_key = release
+    return partition, minute_and_second(sort_key)[0]
+
+
+def spans(entries: Iterable[Release]) -> list[Span]:
     """Return the spans that cover these entries of merchants, each given by its partition and sort key.
 
     There is one for each partition and minute, however many entries it has.
@@ -34,7 +47,7 @@ def spans(entries: Iterable[tuple[str, str]]) -> list[Span]:
     for partition, sort_key in entries:
         minute, second = minute_and_second(sort_key)
         found.setdefault((partition, minute), set()).add(second)
-    return sorted(Span(*bucket, min(seconds), max(seconds)) for bucket, seconds in found.items())
+    return sorted(Span(*place, min(seconds), max(seconds)) for place, seconds in found.items())
 
 
 def before_refund(state: SettlementState | None) -> Span | None:

@@ -32,7 +32,10 @@ As many of each: a world meets the same events with either. No document has `Hos
 """
 
 FUNCTION_MS = 8_000
-LONG_MS = {"RecoverStalled": 50_000, "StartSettlements": 50_000, "ReconcileBooks": 900_000}
+LONG_MS = {
+    **dict.fromkeys(("RecoverStalled", "StartSettlements", "SweepMerchants"), 50_000),
+    "ReconcileBooks": 900_000,
+}
 """The remaining time that a call's context reports at first."""
 
 

@@ -54,16 +54,21 @@ class Stream:
                 self._world.people.spawn("the stream", 0, self._deliver, self._records[-1])
 
     def _deliver(self, record: Any) -> None:
-        """Deliver a record until its batch is accepted, often with others that were delivered before."""
+        """Deliver a record until its message is done, often with others that were delivered before."""
         world, chance = self._world, self._world.chance
         batch = [record]
         if chance.happens(0.5):
             batch += [chance.one_of(self._records) for _ in range(chance.within(1, 5))]
             chance.random.shuffle(batch)
         while True:
-            call = world.cloud.call("SweepMerchants", released(*map(from_wire, batch)))
-            if world.hub.wait(call.answer, MINUTE_MS) and call.answer.value is None:
-                return
+            sent = released(*map(from_wire, batch))
+            call = world.cloud.call("SweepMerchants", sent)
+            if world.hub.wait(call.answer, MINUTE_MS) and isinstance(call.answer.value, dict):
+                failed = {one["itemIdentifier"] for one in call.answer.value["batchItemFailures"]}
+                named = (message["messageId"] for message in sent["Records"])
+                batch = [one for one, name in zip(batch, named, strict=True) if name in failed]
+                if not batch:
+                    return
             world.hub.sleep(chance.within(500, 30_000))
 
     def _sweep_by_hand(self, merchant: str) -> None:

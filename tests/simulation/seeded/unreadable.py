@@ -1,12 +1,13 @@
 """Releases to merchants that no sweep can read, among others, when a world's history is over.
 
 A foreign hand spoils some entries, or the row of a minute, and some messages of the queue are no messages.
-SweepMerchants gets all of them on a copy of the table. Then the hand mends what it has spoilt.
+SweepMerchants gets all of them on a copy of the table. Then the hand mends what it has spoilt, and one
+balance is busy.
 """
 
 import json
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from random import Random
 from typing import Any
 from unittest import mock
@@ -15,7 +16,8 @@ from botocore.exceptions import ReadTimeoutError
 
 from handlers import _dependencies, _queues
 from settlement.adapters.dynamodb import Store
-from settlement.model.errors import SettlementError
+from settlement.ledger import keys
+from settlement.model.errors import SettlementError, StoreUnavailable
 from tests.simulation.seeded.facts import demand, is_swept_later, number
 from tests.world.environment import NOW
 from tests.world.expressions import Item
@@ -31,6 +33,7 @@ SPOILT: tuple[dict[str, Any], ...] = (
     {"amount": {"N": "1.5"}},
     {"amount": {"N": "-3"}},
     {"currency": {"N": "1"}},
+    {"currency": {"S": "XAU"}},
     {"posted_at": {"S": "yesterday"}},
     {"step": {"SS": ["release"]}},
 )
@@ -38,6 +41,9 @@ SPOILT: tuple[dict[str, Any], ...] = (
 
 NONSENSE = ("no json", "{}", '[["ENTRIES#alice", "yesterday"]]', "[[1, 2]]", "null")
 """Messages that PublishEvents never sends."""
+
+NO_RELEASE = ["ENTRIES#merchant.shop", "yesterday"]
+"""What it never sends beside a release."""
 
 
 class Unreadable:
@@ -104,9 +110,12 @@ class Unreadable:
         unread = spoilt | {key for key in late if minute and _minute(key) == minute[0]}
         nonsense = set(self._random.sample(NONSENSE, self._random.randint(0, 2)))
 
-        self._deliver([*map(_body, late), *sorted(nonsense)])
+        first, *others = late
+        self._deliver([json.dumps([NO_RELEASE, first]), *map(_body, others), *sorted(nonsense)])
 
-        demand(self._aside == nonsense | {*map(_body, unread)}, "what no sweep can read is put aside", *late)
+        wanted = nonsense | {json.dumps([NO_RELEASE])} | {*map(_body, unread)}
+        doubtful = {_body(key) for key in late if _second(key) in {*map(_second, unread)}}
+        demand(wanted <= self._aside <= wanted | doubtful, "what no sweep can read is put aside", *late)
         read = _sums(row for key, row in late.items() if key not in unread)
         grown = _difference(_available(table), before)
         demand(grown == read, "what no sweep can read holds up no other release", grown, read)
@@ -117,6 +126,36 @@ class Unreadable:
         self._deliver([*map(_body, late)])
         grown, all_of_it = _difference(_available(table), before), _sums(late.values())
         demand(grown == all_of_it, "what is mended is swept once", grown, all_of_it)
+        self._be_busy(table, late)
+
+    def _be_busy(self, table: MemoryDynamoDb, late: dict[Key, Item]) -> None:
+        """Let one merchant's balance be busy while one batch sweeps a further release of each late one."""
+        before, transact = _available(table), Store.transact
+        more = {(pk, f"{sk}-again"): {**row, "sk": {"S": f"{sk}-again"}} for (pk, sk), row in late.items()}
+        for row in more.values():
+            _put(table, row)
+        busy = self._random.choice(sorted({row["credit"]["S"] for row in more.values()}))
+
+        def conflicts(store: Store, writes: Any) -> Any:
+            if any(write.parameters.get("Key") == keys.account(busy) for write in writes):
+                raise StoreUnavailable("DynamoDB: TransactionConflict")
+            return transact(store, writes)
+
+        event = {"Records": [{"messageId": _body(key), "body": _body(key)} for key in more]}
+        answer: dict[str, Any] = {"batchItemFailures": []}
+        with mock.patch.object(Store, "transact", conflicts), suppress(SettlementError):
+            answer = HANDLERS["SweepMerchants"](event, Context())
+        grown = _difference(_available(table), before)
+        others = _sums(row for row in more.values() if row["credit"]["S"] != busy)
+        demand(grown == others, "a busy merchant holds up no other one", grown, others)
+        failed = {one["itemIdentifier"] for one in answer["batchItemFailures"]}
+        waits = {_body(key) for key, row in more.items() if row["credit"]["S"] == busy}
+        demand(failed <= waits, "only a busy merchant's releases come again", failed)
+        demand(
+            bool(failed) or not _sums(more.values()).get(f"ACCOUNT#{busy}"), "a busy merchant's come again"
+        )
+        self._deliver([*map(_body, more)])
+        demand(_difference(_available(table), before) == _sums(more.values()), "they are swept then")
 
     def _spoilt_minute(self, table: MemoryDynamoDb, late: dict[Key, Item]) -> tuple[Key, Item] | None:
         """Spoil the row of a minute that was swept; return its key and the row as it was."""
@@ -133,12 +172,13 @@ class Unreadable:
         while bodies:
             size = self._random.randint(1, 4)
             batch, bodies = bodies[:size], bodies[size:]
-            event = {"Records": [{"body": body} for body in batch]}
+            event = {"Records": [{"messageId": body, "body": body} for body in batch]}
             for _ in range(2 * FAULTS_MAX):
                 try:
-                    HANDLERS["SweepMerchants"](event, Context())
+                    answer = HANDLERS["SweepMerchants"](event, Context())
                 except (Died, SettlementError):
                     continue
+                demand(answer == {"batchItemFailures": []}, "what no sweep can read fails no message", answer)
                 if self._random.random() > 0.1:
                     break
             else:
@@ -151,6 +191,10 @@ def _key(row: Item) -> Key:
 
 def _body(key: Key) -> str:
     return json.dumps([key])
+
+
+def _second(key: Key) -> Key:
+    return key[0], key[1][:19]
 
 
 def _minute(key: Key) -> Key:
