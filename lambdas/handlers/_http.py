@@ -31,7 +31,7 @@ def body(event: dict[str, Any]) -> dict[str, Any]:
         content = base64.b64decode(text, validate=True) if event.get("isBase64Encoded") else text.encode()
         if len(content) > BODY_BYTES_MAX:
             raise InvalidRequest(f"body: must be at most {BODY_BYTES_MAX} bytes, and has {len(content)}")
-        found = json.loads(content, object_pairs_hook=_members)
+        found = json.loads(content, object_pairs_hook=members)
     except (ValueError, RecursionError):
         raise InvalidRequest("body: must be JSON") from None
     if not isinstance(found, dict):
@@ -49,7 +49,7 @@ def response(status: int, content: dict[str, Any], **headers: str) -> Response:
     }
 
 
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object of JSON. Raises InvalidRequest for a name that it has twice: readers differ on it."""
     found = dict(pairs)
     if len(found) < len(pairs):

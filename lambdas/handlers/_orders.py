@@ -71,9 +71,11 @@ def carry_out_resolution(
         raise StepFenced("resolve", f"case {order.case} was decided otherwise{_told(entry)}", state.status)
     if not is_new:
         state = state_of(key)
-    is_left = is_new or state.status is Status.COMPENSATING
-    if not _step_functions.wake(_waiting(key, order.case), {"case": order.case}) and is_left:
-        _start(state, owner, order_name(order.case))
+    if not _step_functions.wake(_waiting(key, order.case), {"case": order.case}):
+        if is_new:
+            _start(state, owner, order_name(order.case))
+        elif state.status is Status.COMPENSATING:
+            _resumption.wait_for(key)  # which starts nothing beside an execution that runs
     return {"key": key, "case": order.case, "order": _on_record(entry)}
 
 
@@ -101,8 +103,10 @@ def carry_out_reversal(
         raise NotReversible(
             "the settlement was completed out of LIMBO since it was first ordered", state.status
         )
-    if state.status is Status.COMPENSATING:
+    if state.status is Status.COMPENSATING and found is None:
         _start(state, executions.ordered(key, REVERSE, _dependencies.nonce()), REVERSE)
+    elif state.status is Status.COMPENSATING:
+        _resumption.wait_for(key)  # which starts nothing beside an execution that runs
     return {"key": key, "order": _on_record(found or transaction.gate.parameters["Item"])}
 
 

@@ -7,7 +7,7 @@ from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, pro
 from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from handlers import _claim, _dependencies, _queues, _step_functions
+from handlers import _claim, _dependencies, _http, _queues, _step_functions
 from settlement.adapters.telemetry import count, logger, observed
 from settlement.model import executions
 from settlement.model.errors import IdempotencyConflict, InvalidRequest, SettlementError, StartUnavailable
@@ -71,6 +71,6 @@ def _start(record: SQSRecord) -> None:
 
 def _content(body: str) -> Any:
     try:
-        return json.loads(body)
+        return json.loads(body, object_pairs_hook=_http.members)
     except (ValueError, RecursionError):
         raise InvalidRequest("message: must be a request in JSON") from None

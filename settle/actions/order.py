@@ -99,9 +99,9 @@ def _unknown(decision: str, order: dict[str, Any], told: str) -> str:
     return f"{decision}: not carried out, or not known to be: {told}; repeat it{key}{part}"
 
 
-def check_order(parse: Callable[..., object], order: dict[str, Any], *more: Any) -> None:
-    """Refuse a malformed order before anything is looked up or sent."""
+def check_order(parse: Callable[..., Any], order: dict[str, Any], *more: Any) -> Any:
+    """Return a parsed order. Raises CommandFailed for a malformed one, before anything is sent."""
     try:
-        parse(order, UNPROVEN, *more)
+        return parse(order, UNPROVEN, *more)
     except InvalidRequest as refusal:
         raise CommandFailed(Exit.USAGE, str(refusal)) from refusal

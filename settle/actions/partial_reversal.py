@@ -4,16 +4,31 @@ from typing import Any
 
 from settle.actions import proposal
 from settle.actions.order import check_order, give
+from settle.exit_codes import CommandFailed, Exit
 from settle.queries.settlement import state_of
 from settle.stack import Stack
-from settlement.model.orders import REVERSE_PART, parse_part
+from settlement.model.orders import REVERSE_PART, PartialReversal, parse_part, part_name
 from settlement.model.proposal import Move
 from settlement.policy import outcome
 
 
-def next_part(stack: Stack, key: str) -> int:
-    """Return the number of the next part of a settlement."""
-    return state_of(stack, key).next_part
+def next_part(stack: Stack, key: str, amount: str, reason: str) -> int:
+    """Return the number of the next part of a settlement.
+
+    Raises CommandFailed if the latest part was the same: its answer may have been lost.
+    """
+    number = state_of(stack, key).next_part
+    latest = stack.store.evidence(key, part_name(number - 1))
+    if latest is None:
+        return number
+    wanted = _parsed(stack, key, amount, reason, number)
+    if (latest["amount"], latest["reason"]) == (wanted.amount, wanted.reason):
+        raise CommandFailed(
+            Exit.CONFLICT,
+            f"part: part {number - 1} of {key} gave back {amount} for this reason, at {latest['posted_at']};"
+            f" to repeat it: --part {number - 1}; to give back as much again: --part {number}",
+        )
+    return number
 
 
 def reverse_part(stack: Stack, key: str, amount: str, reason: str, part: int) -> dict[str, Any]:
@@ -33,10 +48,16 @@ def break_glass(stack: Stack, key: str, amount: str, reason: str, part: int) -> 
 
 
 def _order(stack: Stack, key: str, amount: str, reason: str, part: int) -> dict[str, Any]:
+    _parsed(stack, key, amount, reason, part)
+    return {"key": key, "part": part, "amount": amount, "reason": reason.strip()}
+
+
+def _parsed(stack: Stack, key: str, amount: str, reason: str, part: int) -> PartialReversal:
     state = state_of(stack, key)
     order = {"key": key, "part": part, "amount": amount, "reason": reason.strip()}
-    check_order(parse_part, order, stack.config.currencies[state.settlement.currency])
-    return order
+    exponent = stack.config.currencies[state.settlement.currency]
+    found: PartialReversal = check_order(parse_part, order, exponent)[1]
+    return found
 
 
 def _given(stack: Stack, route: str, order: dict[str, Any]) -> dict[str, Any]:

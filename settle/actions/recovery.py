@@ -17,7 +17,8 @@ NOTHING = "none"
 def recover(stack: Stack, key: str) -> tuple[dict[str, Any], str | None]:
     """Have recovery take a settlement over; return the action and the status after it, and why there is none.
 
-    Safe to repeat: recovery starts nothing while an execution runs. A finished settlement is not asked about.
+    Safe to repeat: while a reversal runs, recovery starts nothing; a payment it resumes at once, as two
+    executions do it no harm. A finished settlement is not asked about.
     """
     state = state_of(stack, key)
     done = (

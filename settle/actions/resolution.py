@@ -55,6 +55,14 @@ def resolve(
     return outcome.of_state(state, stack.config, replayed=False)
 
 
+def is_on_record(stack: Stack, key: str, decision: Decision, reason: str, case: int | None) -> bool:
+    """Return whether the case, or the latest one that is closed, has this decision for this reason."""
+    decided = state_of(stack, key).resolutions
+    number = case or decided
+    made = stack.store.evidence(key, order_name(number)) if 0 < number <= decided else None
+    return made is not None and _is(made, {"decision": decision, "reason": reason.strip()})
+
+
 def ensure_shown(stack: Stack, state: SettlementState, command: str) -> None:
     """Raise CommandFailed if a command without a case may mean an earlier case than the open one."""
     if state.case_number > 1:

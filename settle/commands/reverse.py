@@ -37,7 +37,8 @@ def reverse(
     """Give the payer everything back, the fee included, or an amount. Safe to repeat.
 
     Everything: of a settled payment, or a stalled one. An amount: of a settled one, up to all that was
-    released, in as many parts as wanted; the fee stays. Repeat a part with its number.
+    released, in as many parts as wanted; the fee stays. Repeat a part with its number: the same amount for
+    the same reason as the part before is refused without one.
     Exit code 0: the payer has the money back. 5: the reversal is stuck, and the settlement is in LIMBO.
 
     Example: settle reverse order-2026-000101 --reason "goods came back"
@@ -52,7 +53,7 @@ def reverse(
         raise CommandFailed(Exit.USAGE, "part: is the number of a part, which has an --amount")
     target = find(stack)
     if amount is not None:
-        number = partial_reversal.next_part(target, key) if part is None else part
+        number = partial_reversal.next_part(target, key, amount, reason) if part is None else part
         console.note(f"{key}: this is part {number}; to repeat it: --part {number}")
         order = partial_reversal.reverse_part
         if propose or break_glass:
@@ -62,7 +63,7 @@ def reverse(
     if propose:
         console.print_record(proposal.propose(target, key, None, reason), as_json)
         return
-    if break_glass:
+    if break_glass and not reversal.is_on_record(target, key, reason):
         proposal.break_glass(target, key, None, reason)
     result = reversal.reverse(target, key, reason)
     if not reversal.is_on_record(target, key, reason):

@@ -220,13 +220,13 @@ CASES = [
     pytest.param(
         pay_shop,
         lambda calls: calls.sweep("merchant.shop"),
-        ([GET, QUERY, TRANSACT], 4, 0),
-        id="a sweep: what is folded, the entries, one transaction for all of them",
+        ([GET, GET, QUERY, TRANSACT], 4, 0),
+        id="a sweep: the account, what is folded, the entries, one transaction for all of them",
     ),
     pytest.param(
         sweep_shop,
         lambda calls: calls.sweep("merchant.shop"),
-        ([GET, QUERY], 0, 0),
+        ([GET, GET, QUERY], 0, 0),
         id="a sweep that finds nothing new",
     ),
     pytest.param(
@@ -234,7 +234,7 @@ CASES = [
         lambda calls: calls.reverse(
             "ReclaimFunds", calls.begin(settlement=TO_SHOP, reversal=STALLED_ORDER), TO_SHOP
         ),
-        ([*ORDERED, UPDATE, GET, GET, QUERY, TRANSACT, TRANSACT], 6 + 4 + 6, 0),
+        ([*ORDERED, UPDATE, GET, GET, GET, QUERY, TRANSACT, TRANSACT], 6 + 4 + 6, 0),
         id="a merchant's refund, which sweeps first",
     ),
     pytest.param(

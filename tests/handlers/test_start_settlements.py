@@ -84,6 +84,9 @@ def test_a_batch_of_good_bad_and_conflicting_messages_has_each_its_own_outcome(
         pytest.param("\ufeff" + text(WIRE), "message: must be a request in JSON", id="a byte order mark"),
         pytest.param("NaN", "request: must be a JSON object", id="NaN"),
         pytest.param(text(NAMELESS), "key: missing", id="no key"),
+        pytest.param(
+            text(WIRE)[:-1] + ', "amount": "99.00"}', "body: an object has a field twice", id="a field twice"
+        ),
         pytest.param(text(WIRE | {"x" * 200_000: ""}), "x" * 40 + ": unknown field", id="200 kB of a name"),
     ],
 )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from handlers import _dependencies
 from handlers._http import BODY_BYTES_MAX
@@ -401,6 +402,20 @@ def test_a_completed_case_whose_execution_was_not_woken_is_announced_when_its_wa
     assert announced["notice"]["decision"] == "complete"
 
 
+def test_a_repeated_decision_leaves_it_to_recovery_whether_an_execution_runs(
+    limbo: Calls, step_functions: StepFunctions, functions: Functions
+) -> None:
+    """The first one has woken the execution, whose token is used up. A second execution would alert twice."""
+    limbo.decide("retry")
+    step_functions.failing["send_task_success"] = ClientError(
+        {"Error": {"Code": "TaskTimedOut", "Message": "used"}}, "SendTaskSuccess"
+    )
+
+    limbo.decide("retry")
+
+    assert (step_functions.started, functions.sent) == ([], [{"key": KEY}])
+
+
 def test_a_repeated_decision_on_a_finished_settlement_starts_nothing(
     calls: Calls, step_functions: StepFunctions
 ) -> None:
@@ -435,7 +450,7 @@ def test_a_reversal_begins_with_its_order_and_an_execution_is_started_with_its_n
 
 
 def test_a_reversal_that_comes_again_is_one_and_the_first_person_stays_on_record(
-    calls: Calls, step_functions: StepFunctions
+    calls: Calls, step_functions: StepFunctions, functions: Functions
 ) -> None:
     calls.after("CollectFee")
     first = calls.order_reversal()
@@ -443,7 +458,8 @@ def test_a_reversal_that_comes_again_is_one_and_the_first_person_stays_on_record
     with calls.writes_nothing():
         assert calls.order_reversal({"reason": "another", "by": BEA}) == first
 
-    assert [data for _, _, data in step_functions.started] == [named("reverse")]  # the same, while it runs
+    assert [data for _, _, data in step_functions.started] == [named("reverse")]
+    assert functions.sent == [{"key": KEY}]  # recovery looks whether that execution runs
 
 
 def test_a_reversal_in_limbo_is_not_started_again(calls: Calls, step_functions: StepFunctions) -> None:

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
+from handlers import _event_bus
 from settle.actions import proposal, resolution
 from settle.door import Answer
 from settle.exit_codes import CommandFailed, Exit
 from settlement.ledger import keys
 from settlement.model.orders import TEXT_LENGTH_MAX, Decision
+from tests.settle.conftest import Command
 from tests.settle.desk import ADA, REASON, Desk
 from tests.world.constants import KEY, WIRE
 
@@ -266,6 +268,33 @@ def test_without_a_case_no_decision_is_on_a_later_case_than_the_first(desk: Desk
         proposal.propose(desk.stack, KEY, RETRY, REASON)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("reverse", KEY),
+        ("limbo", "resolve", KEY, "write-off"),
+        ("limbo", "resolve", KEY, "write-off", "--case", "1"),
+    ],
+    ids=" ".join,
+)
+def test_a_command_that_breaks_the_glass_may_be_repeated(
+    desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch, line: tuple[str, ...]
+) -> None:
+    """Its first answer was lost: it is carried out once, pages once, and is answered as it is."""
+    paged: list[str] = []
+    monkeypatch.setattr(_event_bus, "put", lambda kind, detail: paged.append(kind))
+    if line[0] == "limbo":
+        desk.stuck()
+    else:
+        desk.pay()
+    desk.door.losing = 1
+    assert command(*line, "--break-glass", "--reason", REASON)[0] == Exit.FAILED
+
+    assert command(*line, "--break-glass", "--reason", REASON)[0] == Exit.FINE
+
+    assert (desk.row()["status"], paged) == ("COMPENSATED", ["GlassBroken"])
+
+
 @pytest.mark.parametrize("case", [2, 17])
 def test_a_case_that_there_is_not_takes_no_decision(desk: Desk, case: int) -> None:
     desk.stuck()
@@ -289,4 +318,4 @@ def test_a_command_that_gave_up_on_its_execution_can_be_repeated_after_the_execu
 
     assert resolve(desk, case=case)["status"] == "COMPENSATED"
 
-    assert desk.orders == [{"settlement": WIRE, "order": "resolve:1"}]
+    assert desk.orders == [{"settlement": WIRE}]  # by recovery: no execution ran

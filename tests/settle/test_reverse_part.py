@@ -33,12 +33,12 @@ def refused(desk: Desk, amount: str = "5.00", part: int = 1, reason: str = WHY) 
 
 def test_each_part_has_the_number_that_is_shown(desk: Desk) -> None:
     desk.pay()
-    assert partial_reversal.next_part(desk.stack, KEY) == 1
+    assert partial_reversal.next_part(desk.stack, KEY, "5.00", WHY) == 1
 
     assert reverse(desk, reason=f"  {WHY} ") == "5.00"
 
     assert desk.door.given[-1] == ("reverse-part", {"key": KEY, "part": 1, "amount": "5.00", "reason": WHY})
-    assert partial_reversal.next_part(desk.stack, KEY) == 2
+    assert partial_reversal.next_part(desk.stack, KEY, "0.5", WHY) == 2
     assert reverse(desk, "0.5", 2) == "5.50"
 
 
@@ -52,6 +52,26 @@ def test_a_part_may_be_repeated_with_its_number(desk: Desk) -> None:
     assert desk.ledger.rows() == before
     code, told = refused(desk, "6.00")
     assert (code, told[:56]) == (Exit.CONFLICT, "reverse-part: PartRefused: part: number 1 is on record s")
+
+
+@pytest.mark.parametrize("option", [(), ("--propose",), ("--break-glass",)])
+def test_the_same_command_again_gives_nothing_back_a_second_time(
+    desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch, option: tuple[str, ...]
+) -> None:
+    """Its first answer may have been lost: only a number says whether it is meant once more."""
+    monkeypatch.setattr(_event_bus, "put", lambda kind, detail: None)
+    desk.pay()
+    line = ("reverse", KEY, "--amount", "5.00", "--reason", f" {WHY}")
+    desk.door.losing = 1
+    assert command(*line)[0] == Exit.FAILED
+
+    code, _, told = command(*line, *option)
+
+    assert (code, desk.row()["reversed_in_part"]) == (Exit.CONFLICT, 500)
+    assert f"part: part 1 of {KEY} gave back 5.00 for this reason" in told
+    assert told.endswith("to repeat it: --part 1; to give back as much again: --part 2\n")
+    assert command(*line, "--part", "2")[0] == command(*line[:3], "4.00", *line[4:])[0] == Exit.FINE
+    assert desk.row()["reversed_in_part"] == 1400
 
 
 def test_a_part_without_an_answer_is_to_be_repeated_with_its_number(
