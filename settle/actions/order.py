@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from botocore.exceptions import HTTPClientError
+from botocore.exceptions import HTTPClientError, ReadTimeoutError
 
 from settle.exit_codes import CommandFailed, Exit
 from settle.stack import Stack
@@ -75,7 +75,9 @@ def give(
             time.sleep(pause)
             answer = stack.door.send(decision, order)
     except HTTPClientError as unreachable:
-        raise DoorShut(Exit.FAILED, _unknown(decision, order, type(unreachable).__name__)) from unreachable
+        is_slow = isinstance(unreachable, ReadTimeoutError)  # the next order may have an answer
+        failure = CommandFailed if is_slow else DoorShut
+        raise failure(Exit.FAILED, _unknown(decision, order, type(unreachable).__name__)) from unreachable
     if answer.status == 200:
         return answer.content
     name, message = answer.content.get("error"), answer.content.get("message")
