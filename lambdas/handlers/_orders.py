@@ -4,6 +4,7 @@ If this dies in between, the settlement is listed for recovery, which starts an 
 name. The same order again wakes it, too.
 """
 
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -20,6 +21,7 @@ from settlement.model.errors import (
     ApprovalNeeded,
     NotReversible,
     SettlementNotFound,
+    StartUnavailable,
     StepFenced,
 )
 from settlement.model.orders import (
@@ -75,7 +77,7 @@ def carry_out_resolution(
         if is_new:
             _start(state, owner, order_name(order.case))
         elif state.status is Status.COMPENSATING:
-            _resumption.wait_for(key)  # which starts nothing beside an execution that runs
+            _resume(key)
     return {"key": key, "case": order.case, "order": _on_record(entry)}
 
 
@@ -106,7 +108,7 @@ def carry_out_reversal(
     if state.status is Status.COMPENSATING and found is None:
         _start(state, executions.ordered(key, REVERSE, _dependencies.nonce()), REVERSE)
     elif state.status is Status.COMPENSATING:
-        _resumption.wait_for(key)  # which starts nothing beside an execution that runs
+        _resume(key)
     return {"key": key, "order": _on_record(found or transaction.gate.parameters["Item"])}
 
 
@@ -166,6 +168,15 @@ def recover(body: object, caller: Caller) -> dict[str, Any]:
     if state_of(key).status in FINISHED:
         return {"key": key, "action": "none", "execution": None}
     return _resumption.wait_for(key)
+
+
+def _resume(key: str) -> None:
+    """Have recovery resume a settlement whose order is repeated: it starts nothing while its owner runs.
+
+    Without an answer the schedule does so. The order is on record all the same.
+    """
+    with suppress(StartUnavailable):
+        _resumption.wait_for(key)
 
 
 def _ensure_one_is_enough(state: SettlementState, order: approval.AnyOrder) -> None:

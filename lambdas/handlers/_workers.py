@@ -1,5 +1,6 @@
 """Work on many things at once: threads, and the pace that they keep together."""
 
+import os
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,11 @@ THREADS = 8
 time: some 60 to 120 ms, so that eight threads look at some 100 settlements a second. botocore keeps ten
 connections open.
 """
+
+
+def starts_per_second() -> float:
+    """Return the pace of recovery: the share of one partition in the stage's `recovery_starts_per_second`."""
+    return float(os.environ["STARTS_PER_SECOND"])
 
 
 def each(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:

@@ -4,7 +4,6 @@ A run works on one partition of the index. Each partition has a schedule of its 
 recovered side by side, and that a failure in one does not delay the others.
 """
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -43,9 +42,6 @@ RESERVED_MS = 20_000
 REVIEW_ENDS_WITHIN = timedelta(hours=1)
 """How long before its end a review is counted, for the alarm."""
 
-STARTS_PER_SECOND = float(os.environ["STARTS_PER_SECOND"])
-"""The pace of the function: the share of one partition in the stage's `recovery_starts_per_second`."""
-
 _UNANSWERED_SECONDS = 60
 """How long a settlement is deferred whose execution could not be described or started."""
 
@@ -56,7 +52,7 @@ class _Run:
 
     context: Any
     began_at: datetime = field(default_factory=lambda: _dependencies.now())  # noqa: PLW0108 (of a later test)
-    pace: _workers.Pace = field(default_factory=lambda: _workers.Pace(STARTS_PER_SECOND))
+    pace: _workers.Pace = field(default_factory=lambda: _workers.Pace(_workers.starts_per_second()))
 
     @property
     def has_time(self) -> bool:

@@ -30,7 +30,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, list[dict[str, str
     Return the messages to receive again: a span of theirs was refused, had no answer, or no time was left for
     it. Merchants are swept beside each other, and none keeps another one waiting. What can never be read, a
     message, a release, an entry, or the row of a minute, is put aside with the reason; if its message comes
-    again, it may be so twice.
+    again, so does this.
     """
     aside: list[tuple[str, str]] = []
     news: dict[str, list[Release]] = {}
@@ -40,7 +40,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, list[dict[str, str
         except (ValueError, RecursionError) as unread:
             aside.append((message["body"], str(unread)))
         else:
-            aside += [(json.dumps([one]), sweeps.NO_RELEASE) for one in wrong]
+            aside += [(json.dumps(wrong), sweeps.NO_RELEASE)] if wrong else []
     released = {one for releases in news.values() for one in releases}
     merchants = [list(spans) for _, spans in groupby(sweeps.spans(released), attrgetter("merchant"))]
     again: set[tuple[str, str]] = set()

@@ -15,19 +15,18 @@ from settlement.policy import outcome
 def next_part(stack: Stack, key: str, amount: str, reason: str) -> int:
     """Return the number of the next part of a settlement.
 
-    Raises CommandFailed if the latest part was the same: its answer may have been lost.
+    Raises CommandFailed if a part was the same: its answer may have been lost.
     """
     number = state_of(stack, key).next_part
-    latest = stack.store.evidence(key, part_name(number - 1))
-    if latest is None:
-        return number
     wanted = _parsed(stack, key, amount, reason, number)
-    if (latest["amount"], latest["reason"]) == (wanted.amount, wanted.reason):
-        raise CommandFailed(
-            Exit.CONFLICT,
-            f"part: part {number - 1} of {key} gave back {amount} for this reason, at {latest['posted_at']};"
-            f" to repeat it: --part {number - 1}; to give back as much again: --part {number}",
-        )
+    for earlier in range(1, number):
+        made = stack.store.evidence(key, part_name(earlier))
+        if made and (made["amount"], made["reason"]) == (wanted.amount, wanted.reason):
+            raise CommandFailed(
+                Exit.CONFLICT,
+                f"part: part {earlier} of {key} gave back {amount} for this reason, at {made['posted_at']};"
+                f" to repeat it: --part {earlier}; to give back as much again: --part {number}",
+            )
     return number
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from settle.actions import resolution, reversal
 from settle.actions.order import check_order, give
 from settle.actions.resolution import ensure_shown, still
 from settle.exit_codes import CommandFailed, Exit
@@ -54,6 +55,8 @@ def _order(
         order: dict[str, Any] = {"key": key, "reason": reason}
         check_order(parse_reversal, order)
         status = state_of(stack, key).status
+        if move is Move.BREAK_GLASS and reversal.is_on_record(stack, key, reason):
+            status = Status.SETTLED  # it is repeated, to the same route: a person may have no other one
         if status not in (Status.SETTLED, Status.PROCESSING):
             raise CommandFailed(Exit.CONFLICT, f"{key}: is {status} and cannot be reversed")
         return REVERSE, order | {"expected_status": status, "reason": reason.strip()}
@@ -61,6 +64,8 @@ def _order(
     check_order(parse_resolution, order)
     state = state_of(stack, key)
     if case is None and state.status is not Status.LIMBO:
+        if move is Move.BREAK_GLASS and resolution.is_on_record(stack, state, decision, reason):
+            return decision, order | {"case": state.resolutions, "reason": reason.strip()}
         raise CommandFailed(Exit.CONFLICT, f"{key}: is {state.status}, not in LIMBO")
     if case is None:
         command = (

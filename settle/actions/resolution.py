@@ -55,11 +55,9 @@ def resolve(
     return outcome.of_state(state, stack.config, replayed=False)
 
 
-def is_on_record(stack: Stack, key: str, decision: Decision, reason: str, case: int | None) -> bool:
-    """Return whether the case, or the latest one that is closed, has this decision for this reason."""
-    decided = state_of(stack, key).resolutions
-    number = case or decided
-    made = stack.store.evidence(key, order_name(number)) if 0 < number <= decided else None
+def is_on_record(stack: Stack, state: SettlementState, decision: Decision, reason: str) -> bool:
+    """Return whether the latest case that is closed has this decision for this reason."""
+    made = stack.store.evidence(state.key, order_name(state.resolutions))
     return made is not None and _is(made, {"decision": decision, "reason": reason.strip()})
 
 

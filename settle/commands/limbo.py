@@ -95,10 +95,8 @@ def resolve(
     from settle.output import console
     from settle.stack import find
 
-    target = find(stack)
-    is_repeated = resolution.is_on_record(target, key, decision, reason, case)
-    decide = proposal.break_glass if break_glass and not is_repeated else resolution.resolve
-    result = decide(target, key, decision, reason, case)
+    decide = proposal.break_glass if break_glass else resolution.resolve
+    result = decide(find(stack), key, decision, reason, case)
     console.print_record(result, as_json)
     raise typer.Exit(Exit.LIMBO if result["status"] == Status.LIMBO else Exit.FINE)
 

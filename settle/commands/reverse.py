@@ -38,7 +38,7 @@ def reverse(
 
     Everything: of a settled payment, or a stalled one. An amount: of a settled one, up to all that was
     released, in as many parts as wanted; the fee stays. Repeat a part with its number: the same amount for
-    the same reason as the part before is refused without one.
+    the same reason as an earlier part is refused without one.
     Exit code 0: the payer has the money back. 5: the reversal is stuck, and the settlement is in LIMBO.
 
     Example: settle reverse order-2026-000101 --reason "goods came back"
@@ -63,7 +63,7 @@ def reverse(
     if propose:
         console.print_record(proposal.propose(target, key, None, reason), as_json)
         return
-    if break_glass and not reversal.is_on_record(target, key, reason):
+    if break_glass:
         proposal.break_glass(target, key, None, reason)
     result = reversal.reverse(target, key, reason)
     if not reversal.is_on_record(target, key, reason):

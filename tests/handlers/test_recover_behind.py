@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from handlers import _dependencies, _workers, recover_stalled
+from handlers import _dependencies, _workers
 from settlement.adapters import telemetry
 from settlement.model.errors import StartUnavailable
 from tests.handlers.conftest import Counted, Later
@@ -312,7 +312,7 @@ def test_a_run_begins_its_looks_evenly_at_its_pace(
     monkeypatch.setattr(_dependencies, "now", lambda: clock[0])
     monkeypatch.setattr(_workers, "pause", pause)
     monkeypatch.setattr(_workers, "THREADS", 1)
-    monkeypatch.setattr(recover_stalled, "STARTS_PER_SECOND", 10.0)
+    monkeypatch.setattr(_workers, "starts_per_second", lambda: 10.0)
 
     calls.recover()
 

@@ -218,7 +218,7 @@ class Storm:
             (_step_functions, "_client"): _Machines(self),
             (_workers, "each"): self._each,
             (_workers, "pause"): lambda seconds: hub.sleep(int(seconds * 1000)),
-            (_workers, "STARTS_PER_SECOND"): self.per_second / keys.IN_FLIGHT_SHARDS,
+            (_workers, "starts_per_second"): lambda: self.per_second / keys.IN_FLIGHT_SHARDS,
             (telemetry, "called"): lambda *_: None,
             (telemetry.metrics, "add_metric"): publish,
             (telemetry.metrics.provider, "flush_metrics"): lambda *_, **__: None,

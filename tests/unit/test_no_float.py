@@ -18,7 +18,8 @@ ALLOWED = {
     # DynamoDB counts capacity in halves of units: they go into a log line.
     ("settlement/adapters/telemetry.py", "_used: dict[str, dict[str, float]] = {}"),
     # Recovery's pace: starts a second, the time between two of them, and a pause after a refused one.
-    ("handlers/recover_stalled.py", "STARTS_PER_SECOND = float(os.environ['STARTS_PER_SECOND'])"),
+    ("handlers/_workers.py", "def starts_per_second() -> float:"),
+    ("handlers/_workers.py", "return float(os.environ['STARTS_PER_SECOND'])"),
     ("handlers/_workers.py", "def pause(seconds: float) -> None:"),
     ("handlers/_workers.py", "def __init__(self, per_second: float) -> None:"),
     ("handlers/_workers.py", "self._interval = timedelta(seconds=1 / per_second)"),

@@ -32,7 +32,7 @@ def fold(store: Store, span: Span, unreadable: Unreadable = _warn) -> int:
     """
     account = store.account(span.merchant)
     if account is None:
-        raise AccountNotFound("account")
+        raise AccountNotFound("payee")
     spoilt: set[str] = set()
 
     def note(key: Row, reason: str) -> None:
@@ -45,7 +45,7 @@ def fold(store: Store, span: Span, unreadable: Unreadable = _warn) -> int:
         rows = store.entries(span.partition, *span.bounds, unreadable=note)
         releases = list(sweep.readable(rows, account.currency, note))
         gains = sweep.unswept(found, releases)
-        for entry in sweep.lessened(found, releases, spoilt):
+        for entry in sweep.doubtful(found, releases, spoilt):
             unreadable(entry, "its second has an entry that cannot be read")
         if not gains:
             return 0

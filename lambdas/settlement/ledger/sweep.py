@@ -116,16 +116,16 @@ def unswept(found: Row | None, entries: Iterable[Row]) -> dict[str, int]:
     }
 
 
-def lessened(found: Row | None, releases: Sequence[Row], seconds: Collection[str]) -> Iterator[Row]:
-    """Yield the releases of those `seconds` that gain nothing though not all of their entries can be read.
+def doubtful(found: Row | None, releases: Sequence[Row], seconds: Collection[str]) -> Iterator[Row]:
+    """Yield the releases of which no sum tells how much is folded: of `seconds` with unreadable entries.
 
-    One of these was folded before it was changed. Until it is mended, no sum says whether a release is
-    folded, too.
+    What cannot be read may have been folded before it was changed. Until it is mended, no sum says how much
+    of the other releases is folded.
     """
-    gains = unswept(found, releases)
+    folded = found["folded"] if found else {}
     for entry in releases:
         _, second = minute_and_second(entry["posted_at"])
-        if second in seconds and second not in gains:
+        if second in seconds and folded.get(second):
             yield entry
 
 
