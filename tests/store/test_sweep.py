@@ -50,6 +50,26 @@ class Meanwhile:
         return getattr(self._client, name)
 
 
+class BetweenReads:
+    """A client after whose first call of an operation something happens."""
+
+    def __init__(self, client: Any, operation: str, act: Callable[[], object]) -> None:
+        self._client, self._operation, self._act = client, operation, act
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._client, name)
+        if name != self._operation:
+            return call
+
+        def answered(**parameters: Any) -> Any:
+            answer = call(**parameters)
+            self._operation = ""
+            self._act()
+            return answer
+
+        return answered
+
+
 def beside(ledger: Ledger, *acts: Callable[[], object]) -> Store:
     return Store(Meanwhile(ledger.client, *acts), ledger.table_name, pause=lambda failed_tries: None)
 
@@ -114,6 +134,21 @@ def test_of_two_sweepers_one_folds_and_the_other_looks_again(shop: Ledger, swept
     assert sweeper.fold(beside(shop, quicker), SPAN) == 1
 
     assert available(shop) == (108 if swept_before else 106)
+
+
+@pytest.mark.parametrize("operation", ["get_item", "query"])
+def test_what_another_sweeper_folds_between_two_reads_is_not_taken_back(shop: Ledger, operation: str) -> None:
+    """The row is read before the entries: read after them, it would have more than they say."""
+    release(shop, "07", 5, "a")
+
+    def quicker() -> None:
+        release(shop, "07", 3, "b")
+        sweeper.fold(shop.store, SPAN)
+
+    client = BetweenReads(shop.client, operation, quicker)
+    sweeper.fold(Store(client, shop.table_name, pause=lambda failed_tries: None), SPAN)
+
+    assert available(shop) == 108
 
 
 def test_a_sweeper_that_is_never_the_quickest_gives_up_and_has_folded_nothing(shop: Ledger) -> None:
