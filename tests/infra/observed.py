@@ -59,7 +59,7 @@ from tests.world.memory_s3 import MemoryS3
 from tests.world.services import API_KEY, SECRET
 from tests.world.stream import record
 
-SEEDS = range(300)
+SEEDS = range(450)
 """The histories that are watched. With fewer, the rarest calls are missed, and their grants look needless."""
 
 DEAD_LETTERS = "dead-letters"
