@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError, ReadTimeoutError
 
-from settlement.adapters import second_look, table_scan
+from settlement.adapters import pages, second_look, table_scan
 from settlement.adapters.dynamodb import Store
 from settlement.adapters.pages import Part
 from settlement.ledger import keys
@@ -83,7 +83,7 @@ def test_a_second_look_whose_batch_fails_leaves_the_table_unproven(
 
 def test_a_proof_that_is_cut_off_stops_reading_at_once(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not when the exception is forgotten: its traceback keeps the reader, and the reader its threads."""
-    every_row, events, kept = table_scan._every_row, list[str](), list[CutOff]()
+    every_row, events, kept = pages.scan, list[str](), list[CutOff]()
     monkeypatch.setattr(watch, "STRIDE", 2)
 
     def reading(store: Store, part: Part) -> Iterator[Row]:
@@ -97,7 +97,7 @@ def test_a_proof_that_is_cut_off_stops_reading_at_once(town: Town, monkeypatch: 
             kept.append(CutOff("no time is left"))
             raise kept[0]
 
-    monkeypatch.setattr(table_scan, "_every_row", reading)
+    monkeypatch.setattr(pages, "scan", reading)
 
     findings = table_scan.check(town.store, cut_off)
 

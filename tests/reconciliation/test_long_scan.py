@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from settlement.adapters import second_look, table_scan
+from settlement.adapters import pages, second_look, table_scan
 from settlement.adapters.dynamodb import Store
 from settlement.adapters.pages import Part
 from settlement.ledger.keys import Row, subject
@@ -32,7 +32,7 @@ def reconciled(town: Town, missed: set[str], first: str, monkeypatch: pytest.Mon
     The scan meets the rows of the kind `first` before that, and the others after it, but for the `missed`
     orders.
     """
-    every_row = table_scan._every_row
+    every_row = pages.scan
 
     def scan(store: Store, part: Part) -> Iterator[Row]:
         before = [row for row in every_row(store, part) if subject(row)[0] == first]
@@ -46,7 +46,7 @@ def reconciled(town: Town, missed: set[str], first: str, monkeypatch: pytest.Mon
                 yield row
 
     with monkeypatch.context() as patched:
-        patched.setattr(table_scan, "_every_row", scan)
+        patched.setattr(pages, "scan", scan)
         return table_scan.check(town.store)
 
 

@@ -40,6 +40,17 @@ def test_a_row_that_no_function_has_signed_is_named(desk: Desk, command: Command
     assert fault.endswith("its signature is not that of a function of this stage")
 
 
+def test_a_row_to_which_an_attribute_was_added_is_named(desk: Desk, command: Command) -> None:
+    desk.pay()
+    row = next(row for row in desk.ledger.rows() if row["pk"].startswith("EVIDENCE#"))
+    desk.ledger.put(row | {"no_function": "puts this"})
+
+    code, out, _ = command("reconcile", "--json")
+
+    (fault,) = json.loads(out)["faults"]
+    assert (code, fault.partition(": ")[0]) == (Exit.FAILED, row["pk"])
+
+
 def test_without_signatures_the_command_says_what_it_did_not_judge(desk: Desk, command: Command) -> None:
     forge(desk)
 

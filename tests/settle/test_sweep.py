@@ -242,7 +242,7 @@ def test_a_malformed_row_of_a_sweep_is_named(book: Book, broken: dict[str, Any],
 
 def test_the_second_look_knows_what_is_swept(paid: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """The scan meets the balance before a sweep and the rest after it."""
-    every_row = table_scan._every_row
+    every_row = pages.scan
 
     def meanwhile(store: Any, part: Any) -> Any:
         rows = list(every_row(store, part))
@@ -250,7 +250,7 @@ def test_the_second_look_knows_what_is_swept(paid: Desk, monkeypatch: pytest.Mon
         after = [row for row in every_row(store) if not keys.is_account(row)]
         return iter([row for row in rows if keys.is_account(row)] + after)
 
-    monkeypatch.setattr(table_scan, "_every_row", meanwhile)
+    monkeypatch.setattr(pages, "scan", meanwhile)
 
     found = table_scan.proof(paid.stack.store, paid.stack.config.currencies)
 

@@ -1,6 +1,6 @@
 """The reconciliation of a table, which may be at work."""
 
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -28,7 +28,6 @@ from settlement.reconciliation import (
     reconcile,
     unwatched,
 )
-from settlement.reconciliation.attributes import JUDGED
 from settlement.reconciliation.watch import LOOKING, TooLong, looking_again
 from settlement.sealing.signature import RowKeys
 
@@ -86,9 +85,9 @@ def check(
 
 
 def rows(store: Store, part: Part = WHOLE) -> Generator[Row, None, None]:
-    """Yield all rows of a part of the table, with what is judged of them. Raises CutOff."""
+    """Yield all rows of a part of the table, as they are: a signature covers its whole row. Raises CutOff."""
     try:
-        yield from _every_row(store, part)
+        yield from pages.scan(store, part)
     except StoreUnavailable as failed:
         raise CutOff(str(failed)) from failed
 
@@ -123,8 +122,3 @@ def proof(store: Store, currencies: Mapping[str, int], row_keys: RowKeys | None 
     """Reconcile the whole table, and return the findings with amounts as decimal strings."""
     findings = check(store, currencies=currencies, row_keys=row_keys)
     return rendered(findings, currencies, signatures=row_keys is not None)
-
-
-def _every_row(store: Store, part: Part = WHOLE) -> Iterator[Row]:
-    names = {f"#{number}": name for number, name in enumerate(JUDGED)}
-    return pages.scan(store, part, ProjectionExpression=", ".join(names), ExpressionAttributeNames=names)
