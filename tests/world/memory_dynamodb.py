@@ -210,6 +210,8 @@ class MemoryDynamoDb:
         TotalSegments: int = 1,  # noqa: N803
         Limit: int = _PAGE_ROWS,  # noqa: N803
         ExclusiveStartKey: Item | None = None,  # noqa: N803
+        ProjectionExpression: str = "",  # noqa: N803
+        ExpressionAttributeNames: Names | None = None,  # noqa: N803
         ReturnConsumedCapacity: str = "NONE",  # noqa: N803
     ) -> dict[str, Any]:
         """Return the next page of a segment, in an order of its own; pages are no snapshot."""
@@ -219,8 +221,13 @@ class MemoryDynamoDb:
         places = sorted((_scanned(key), key) for key in self.items if _hash(key) % TotalSegments == Segment)
         left = [key for place, key in places if begin is None or place > begin]
         page = left[: min(Limit, self.page_rows)]
-        answer: dict[str, Any] = {"Items": [dict(self.items[key]) for key in page]}
-        answer["ConsumedCapacity"] = _UNITS
+        given = ExpressionAttributeNames or {}
+        names = {given.get(name, name) for name in ProjectionExpression.split(", ") if name}
+        answer: dict[str, Any] = {"ConsumedCapacity": _UNITS}
+        answer["Items"] = [
+            {name: value for name, value in self.items[key].items() if name in names or not names}
+            for key in page
+        ]
         if len(page) < len(left):
             answer["LastEvaluatedKey"] = {"pk": {"S": page[-1][0]}, "sk": {"S": page[-1][1]}}
         return answer
