@@ -43,8 +43,11 @@ def at_work(processes: list[psutil.Process]) -> list[psutil.Process]:
 def settle_one(embedded: Embedded) -> str:
     """Settle one payment in any home; return its status."""
     for account, deposit in (("alice", "100.00"), ("bob", "0")):
-        opened = embedded.settle("account", "open", account, "--currency", "EUR", "--deposit", deposit)
-        assert opened.returncode == 0, opened.stderr
+        order = ("account", "open", account, "--currency", "EUR", "--deposit", deposit)
+        opened = [embedded.settle(*order)]
+        if "repeat it" in opened[0].stderr:  # on a busy machine
+            opened.append(embedded.settle(*order))
+        assert opened[-1].returncode == 0, opened
     request = {"key": new_key("life"), "payer": "alice", "payee": "bob", "amount": "1.00", "currency": "EUR"}
     return str(embedded.told("start", "-", stdin=json.dumps(request))["status"])
 
