@@ -10,7 +10,6 @@ from handlers import _dependencies, _event_bus, _orders
 from settlement.adapters import telemetry
 from settlement.ledger import keys, proposals
 from settlement.ledger.transaction import AlreadyApplied, Write
-from settlement.model import money
 from settlement.model.caller import Caller
 from settlement.model.errors import ProposalRefused
 from settlement.model.orders import (
@@ -18,9 +17,10 @@ from settlement.model.orders import (
     REVERSE_PART,
     PartialReversal,
     Reversal,
-    parse_digest,
+    parse_named,
     parse_resolution,
     parse_reversal,
+    parse_shown,
 )
 from settlement.model.proposal import Move, Proposal, ProposalStatus
 from settlement.model.state import SettlementState
@@ -59,16 +59,17 @@ def approve(decision: str, body: object, caller: Caller) -> dict[str, Any]:
 
     Repeated, it is answered as it is on record, and the execution is woken if none was.
     """
-    key, digest = parse_digest(body)
+    key, named = parse_shown(body, decision)
     latest = _latest(key)  # before the settlement, so that one that does not fit it is void for good
     state, now = _orders.state_of(key), _dependencies.now()
-    proposal = approval.ensure_named(latest, decision, digest)
+    proposal = approval.ensure_named(latest, named)
     order = approval.order_of(state, proposal, caller)
     if proposal.status is ProposalStatus.DONE and _orders.is_on_record(state, order):
         return _carry_out(state, order, now)
     if proposal.is_valid(now) and caller.person in proposal.persons - {proposal.proposer}:
         return _answer(proposal, state)
     approval.ensure_approvable(state, proposal, caller, now, _dependencies.config)
+    approval.ensure_shown(state, proposal, named, _dependencies.config)
     if proposal.lacking == 1:
         return _carry_out(state, order, now, proposals.complete(proposal, caller, now))
     evidence = proposals.record(state.settlement, proposal, Move.APPROVE, caller, now)
@@ -77,10 +78,10 @@ def approve(decision: str, body: object, caller: Caller) -> dict[str, Any]:
 
 def withdraw(decision: str, body: object, caller: Caller) -> dict[str, Any]:
     """Withdraw a proposal: the proposer's, or that of another person. Raises its refusal."""
-    key, digest = parse_digest(body)
+    key, named = parse_named(body, decision)
     latest = _latest(key)
     state, now = _orders.state_of(key), _dependencies.now()
-    proposal = approval.ensure_named(latest, decision, digest)
+    proposal = approval.ensure_named(latest, named)
     if proposal.status is ProposalStatus.WITHDRAWN:
         return _answer(proposal, state)
     if proposal.status is ProposalStatus.DONE:
@@ -143,7 +144,9 @@ def _moved(write: Write, evidence: Write, state: SettlementState) -> dict[str, A
 def _answer(proposal: Proposal, state: SettlementState) -> dict[str, Any]:
     told = {name: getattr(proposal, name) for name in _TOLD}
     if proposal.part:
-        currency = state.settlement.currency
-        amount = money.render(proposal.amount, _dependencies.config.currencies[currency])
-        told |= {"part": proposal.part, "amount": amount, "currency": currency}
+        told["part"] = proposal.part
+    config = _dependencies.config
+    if proposal.part or approval.is_of(state, proposal, config):
+        amount = approval.amount_of(state, proposal, config)
+        told |= {"amount": amount, "currency": state.settlement.currency}
     return {"key": proposal.key, "proposal": told | {"digest": proposal.seen}}

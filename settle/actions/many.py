@@ -9,7 +9,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from settle.actions.order import PAUSES_SECONDS, DoorShut, give
 from settle.exit_codes import CommandFailed, Exit
-from settle.queries import follow
+from settle.queries import follow, proposal
 from settle.queries.selection import Item, Verb, Wanted
 from settle.stack import Stack
 from settlement.adapters import batch
@@ -17,6 +17,7 @@ from settlement.ledger import keys
 from settlement.model.errors import SettlementError
 from settlement.model.state import MalformedRow, SettlementState
 from settlement.model.status import Status
+from settlement.policy import approval
 
 PATIENCE_SECONDS = (*PAUSES_SECONDS, *(8,) * 10)
 """Pauses before each further try of one order: many orders take the door's limits up themselves."""
@@ -83,8 +84,11 @@ def carry_out(stack: Stack, wanted: Wanted, items: Sequence[Item], tell: Tell, c
 def _order(stack: Stack, wanted: Wanted, item: Item, waiting: dict[str, Item], tell: Tell) -> Exit:
     """Give the order on one case; what is to be carried out is `waiting` then. Raises DoorShut."""
     verb, decision = wanted.verb, wanted.decision
-    if verb.is_on_proposals and item.proposal:
-        body: dict[str, Any] = {"key": item.key, "digest": item.proposal.seen}
+    if verb is Verb.APPROVE and item.proposal:
+        amount = approval.amount_of(item.state, item.proposal, stack.config)
+        body: dict[str, Any] = {"key": item.key, **proposal.shown(item.proposal, amount)}
+    elif verb is Verb.WITHDRAW and item.proposal:
+        body = {"key": item.key, "decision": decision, "digest": item.proposal.seen}
     else:
         body = {"key": item.key, "case": item.case.number, "decision": decision, "reason": wanted.reason}
     route = decision.value if verb is Verb.RESOLVE else f"{decision}/{verb}"

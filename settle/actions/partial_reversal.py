@@ -38,7 +38,7 @@ def reverse_part(stack: Stack, key: str, amount: str, reason: str, part: int) ->
 def propose(stack: Stack, key: str, amount: str, reason: str, part: int) -> dict[str, Any]:
     """Propose to reverse a part; return what is proposed. Safe to repeat with its number."""
     give(stack, f"{REVERSE_PART}/{Move.PROPOSE}", _order(stack, key, amount, reason, part))
-    return proposal.shown(stack, key)
+    return proposal.latest(stack, key)
 
 
 def break_glass(stack: Stack, key: str, amount: str, reason: str, part: int) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Decisions that need more than one person: proposed, approved and withdrawn through the stack's door."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from settle.actions import resolution, reversal
@@ -22,21 +23,29 @@ def propose(
     """Propose a decision on the open case, or to reverse (None); return what is proposed. Safe to repeat."""
     name, order = _order(stack, Move.PROPOSE, key, decision, reason, case)
     give(stack, f"{name}/{Move.PROPOSE}", order)
-    return shown(stack, key)
+    return latest(stack, key)
 
 
-def approve(stack: Stack, key: str, digest: str) -> dict[str, Any]:
-    """Approve what was shown with this digest; return the outcome, or what still lacks a person."""
-    found = proposals.named(stack, key, digest)
-    answer = give(stack, f"{found.decision}/{Move.APPROVE}", {"key": key, "digest": found.seen})
-    return _followed(stack, key) if "order" in answer else shown(stack, key)
+def approve(stack: Stack, key: str, shown: Mapping[str, Any]) -> dict[str, Any]:
+    """Approve a proposal as it was `shown`; return the outcome, or what still lacks a person.
+
+    Nothing is looked up: what the person was shown is sent, and compared there. Safe to repeat.
+    """
+    answer = _move(stack, Move.APPROVE, key, shown, ("decision", "case", "part", "amount", "digest"))
+    return _followed(stack, key) if "order" in answer else latest(stack, key)
 
 
-def withdraw(stack: Stack, key: str, digest: str) -> dict[str, Any]:
-    """Withdraw what was shown with this digest; return it. Safe to repeat."""
-    found = proposals.named(stack, key, digest)
-    give(stack, f"{found.decision}/{Move.WITHDRAW}", {"key": key, "digest": found.seen})
-    return {"key": key, "withdrawn": found.decision, "digest": digest}
+def withdraw(stack: Stack, key: str, shown: Mapping[str, Any]) -> dict[str, Any]:
+    """Withdraw a proposal as it was `shown`; return it. Safe to repeat."""
+    _move(stack, Move.WITHDRAW, key, shown, ("decision", "digest"))
+    return {"key": key, "withdrawn": shown["decision"], "digest": shown["digest"]}
+
+
+def _move(
+    stack: Stack, move: Move, key: str, shown: Mapping[str, Any], names: Sequence[str]
+) -> dict[str, Any]:
+    sent = {name: shown[name] for name in names if name in shown}
+    return give(stack, f"{shown['decision']}/{move}", {"key": key, **sent})
 
 
 def break_glass(
@@ -77,12 +86,12 @@ def _order(
     return decision, order | {"case": case or state.case_number, "reason": reason.strip()}
 
 
-def shown(stack: Stack, key: str) -> dict[str, Any]:
+def latest(stack: Stack, key: str) -> dict[str, Any]:
     """Return the latest proposal, with the command that approves it. Raises CommandFailed."""
     found = proposals.latest(stack, key)
     if found is None:
         raise CommandFailed(Exit.FAILED, f"{key}: its proposal is gone")
-    return {"key": key, **proposals.told(stack, found)}
+    return {"key": key, **proposals.told(stack, state_of(stack, key), found)}
 
 
 def _followed(stack: Stack, key: str) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from settle.commands import many
-from settle.commands.many import KeyAndDecision, KeyOrDecision, OfAccount, OfError, Seen
-from settle.commands.options import AsCsv, AsJson, Reason, StackName, StuckKey, check_key, refuse_both
+from settle.commands.many import KeyAndDecision, KeyAndProposed, OfAccount, OfError, Seen
+from settle.commands.options import AsCsv, AsJson, Reason, StackName, StuckKey, refuse_both
 from settle.exit_codes import CommandFailed, Exit
 from settlement.model.status import Status
 
@@ -16,8 +16,11 @@ Case = Annotated[
 ]
 Digest = Annotated[
     str | None,
-    typer.Option(help="Of one: the proposal's digest, of which `settle limbo show` prints the first digits."),
+    typer.Option(help="Of one: the proposal's digest, all 64 digits, as it was shown."),
 ]
+ShownCase = Annotated[int | None, typer.Option(help="Of one: the number of the case that was shown.")]
+ShownPart = Annotated[int | None, typer.Option(help="Of one: the number of the part that was shown.")]
+ShownAmount = Annotated[str | None, typer.Option(help="Of one: the amount that was shown.")]
 
 app = typer.Typer(no_args_is_help=True, help="Settlements that wait for a person's decision.")
 
@@ -136,7 +139,10 @@ def propose(
 @app.command("approve")
 def approve(
     *,
-    word: KeyOrDecision,
+    words: KeyAndProposed,
+    case: ShownCase = None,
+    part: ShownPart = None,
+    amount: ShownAmount = None,
     digest: Digest = None,
     account: OfAccount = None,
     error: OfError = None,
@@ -146,22 +152,25 @@ def approve(
 ) -> None:
     """Approve what another person has proposed, a reversal too. Safe to repeat.
 
+    Paste the command that `settle limbo show` or `settle status` prints: the whole of it is compared.
     With --account or --all-of, every open proposal of a decision: first as a dry run, which prints the
     command with --seen. That one approves the proposals that were shown.
     Exit code 0: it is done, or waits for one more person. 5: the settlement is stuck again.
 
-    Example: settle limbo approve order-2026-000101 --digest 2c26b46b68ff
+    Example: settle limbo approve order-2026-000101 write-off --case 1 --amount 47.72 --digest $DIGEST
     Example: settle limbo approve write-off --account merchant.shop-9
     """
-    if many.is_of_many(account, error, seen=seen, digest=digest):
-        many.order("approve", many.decision_of(word), (account, error), seen, stack, as_json=as_json)
-    key, digest = check_key(word), _given(digest)
+    of_one = {"case": case, "part": part, "amount": amount, "digest": digest}
+    if many.is_of_many(account, error, seen=seen, **of_one):
+        many.order("approve", many.decision_alone(words), (account, error), seen, stack, as_json=as_json)
+    key, decision = many.key_and_proposed(words)
 
     from settle.actions import proposal
     from settle.output import console
     from settle.stack import find
 
-    result = proposal.approve(find(stack), key, digest)
+    shown = {name: value for name, value in of_one.items() if value is not None}
+    result = proposal.approve(find(stack), key, {"decision": decision, **shown})
     console.print_record(result, as_json)
     raise typer.Exit(Exit.LIMBO if result.get("status") == Status.LIMBO else Exit.FINE)
 
@@ -169,7 +178,7 @@ def approve(
 @app.command("withdraw")
 def withdraw(
     *,
-    word: KeyOrDecision,
+    words: KeyAndProposed,
     digest: Digest = None,
     account: OfAccount = None,
     error: OfError = None,
@@ -181,21 +190,17 @@ def withdraw(
 
     With --account or --all-of, every open proposal of a decision, as `settle limbo approve` approves them.
 
-    Example: settle limbo withdraw order-2026-000101 --digest 2c26b46b68ff
+    Example: settle limbo withdraw order-2026-000101 write-off --digest $DIGEST
     Example: settle limbo withdraw write-off --account merchant.shop-9
     """
     if many.is_of_many(account, error, seen=seen, digest=digest):
-        many.order("withdraw", many.decision_of(word), (account, error), seen, stack, as_json=as_json)
-    key, digest = check_key(word), _given(digest)
+        many.order("withdraw", many.decision_alone(words), (account, error), seen, stack, as_json=as_json)
+    key, decision = many.key_and_proposed(words)
+    if digest is None:
+        raise CommandFailed(Exit.USAGE, "digest: missing; or give a decision, and --account or --all-of")
 
     from settle.actions import proposal
     from settle.output import console
     from settle.stack import find
 
-    console.print_record(proposal.withdraw(find(stack), key, digest), as_json)
-
-
-def _given(digest: str | None) -> str:
-    if digest is None:
-        raise CommandFailed(Exit.USAGE, "digest: missing; or give a decision, and --account or --all-of")
-    return digest
+    console.print_record(proposal.withdraw(find(stack), key, {"decision": decision, "digest": digest}), as_json)

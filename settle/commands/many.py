@@ -8,9 +8,11 @@ import typer
 from settle.commands.completion import keys_then_decisions
 from settle.commands.options import check_account, check_key
 from settle.exit_codes import CommandFailed, Exit
-from settlement.model.orders import Decision
+from settlement.model.orders import REVERSE, REVERSE_PART, Decision
 
-_SEEN = re.compile(r"[1-9]\d{0,8}-[0-9a-f]{32}", re.ASCII)
+_SEEN = re.compile(r"[1-9]\d{0,8}-[0-9a-f]{64}", re.ASCII)
+PROPOSABLE = (*Decision, REVERSE, REVERSE_PART)
+"""What a person may propose about one settlement."""
 
 OfAccount = Annotated[
     str | None,
@@ -40,12 +42,13 @@ KeyAndDecision = Annotated[
         " and retry, write-off or complete.",
     ),
 ]
-KeyOrDecision = Annotated[
-    str,
+KeyAndProposed = Annotated[
+    list[str],
     typer.Argument(
-        metavar="KEY|DECISION",
+        metavar="[KEY] DECISION",
         autocompletion=keys_then_decisions,
-        help="The settlement's idempotency key; with --account or --all-of, the decision that is proposed.",
+        help="The settlement's idempotency key, unless --account or --all-of is given;"
+        f" and what is proposed: {', '.join(PROPOSABLE)}.",
     ),
 ]
 
@@ -69,6 +72,16 @@ def key_and_decision(words: list[str]) -> tuple[str, Decision]:
     if len(words) != 2:
         raise typer.BadParameter("give KEY DECISION; or DECISION and --account, --all-of or both")
     return check_key(words[0]), decision_of(words[1])
+
+
+def key_and_proposed(words: list[str]) -> tuple[str, str]:
+    """Return the arguments of a command about one proposal. Raises BadParameter, or CommandFailed."""
+    if len(words) != 2:
+        raise typer.BadParameter("give KEY DECISION; or DECISION and --account, --all-of or both")
+    key, decision = words
+    if decision not in PROPOSABLE:
+        raise typer.BadParameter(f"DECISION must be one of {', '.join(PROPOSABLE)}")
+    return check_key(key), decision
 
 
 def decision_alone(words: list[str]) -> Decision:

@@ -30,7 +30,7 @@ from settlement.policy import approval
 
 RESOLVE = "resolve"
 _VERBS = (RESOLVE, Move.PROPOSE.value)
-_CASE_DIGITS_MAX = 10
+_NUMBER_DIGITS_MAX = 10
 
 
 def decide(console: Console, request: Request) -> Response:
@@ -136,7 +136,7 @@ def order(console: Console, request: Request) -> Response:
     """Carry out or propose a decision. What cannot be undone is confirmed first."""
     key, decision, fields = check_key(request.path_params["key"]), _decision(request), request.state.fields
     verb = _one_of("verb", fields.get("verb", ""), _VERBS)
-    case, reason = _case(fields), fields.get("reason", "")
+    case, reason = _number(fields, "case"), fields.get("reason", "")
     check_order(parse_resolution, {"key": key, "case": case, "decision": decision, "reason": reason})
     if verb == Move.PROPOSE:
         proposed.propose(console.stack, key, decision, reason, case)
@@ -150,24 +150,28 @@ def order(console: Console, request: Request) -> Response:
 
 
 def approve(console: Console, request: Request) -> Response:
-    """Approve a proposal, after a confirmation."""
-    key, fields = check_key(request.path_params["key"]), request.state.fields
-    digest = fields.get("digest", "")
-    found = proposals.named(console.stack, key, digest)
-    if fields.get("confirmed") != found.decision:
-        told = proposals.told(console.stack, found)
+    """Approve a proposal as the page has shown it, after a confirmation.
+
+    What is confirmed is sent as the page has it, with its whole digest: nothing is looked up in between.
+    """
+    key, shown = check_key(request.path_params["key"]), _shown(request.state.fields)
+    decision, digest = shown["decision"], shown["digest"]
+    if request.state.fields.get("confirmed") != digest:
+        told = proposals.open_on(console.stack, state_of(console.stack, key)).get("proposal")
+        if told is None or (told["digest"], told["decision"]) != (digest, decision):
+            raise CommandFailed(Exit.CONFLICT, "proposal: it is no longer the open one; look at it again")
         more = {name: str(told[name]) for name in ("reason", "proposed_by", "approvals", "valid_until")}
-        facts = {"decision": found.decision, "effect": _effect_now(console, key, told), **more}
-        sent = {"digest": digest, "confirmed": found.decision}
-        return _confirm(console, request, f"approve {found.decision} of {key}", facts, sent)
-    proposed.approve(console.stack, key, digest)
+        facts = {"decision": decision, "effect": _effect_now(console, key, told), **more, "digest": digest}
+        sent = {name: str(value) for name, value in shown.items()} | {"confirmed": digest}
+        return _confirm(console, request, f"approve {decision} of {key}", facts, sent)
+    proposed.approve(console.stack, key, shown)
     return onward(f"/settlements/{key}")
 
 
 def withdraw(console: Console, request: Request) -> Response:
-    """Withdraw a proposal; it can be proposed again."""
+    """Withdraw the proposal that the page has shown; it can be proposed again."""
     key = check_key(request.path_params["key"])
-    proposed.withdraw(console.stack, key, request.state.fields.get("digest", ""))
+    proposed.withdraw(console.stack, key, _shown(request.state.fields))
     return onward(f"/settlements/{key}/decide")
 
 
@@ -196,14 +200,22 @@ def _decision(request: Request) -> Decision:
     return Decision(_one_of("decision", request.path_params["decision"], list(Decision)))
 
 
+def _shown(fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return a proposal as the page has shown it."""
+    decision = _one_of("decision", fields.get("decision", ""), (*Decision, REVERSE, REVERSE_PART))
+    shown: dict[str, Any] = {"decision": decision, "digest": fields.get("digest", "")}
+    shown |= {name: _number(fields, name) for name in ("case", "part") if name in fields}
+    return shown | ({"amount": fields["amount"]} if "amount" in fields else {})
+
+
 def _one_of(name: str, value: str, names: tuple[str, ...] | list[Decision]) -> str:
     if value not in names:
         raise CommandFailed(Exit.USAGE, f"{name}: must be one of {', '.join(names)}")
     return value
 
 
-def _case(fields: Mapping[str, str]) -> int:
-    text = fields.get("case", "")
-    if not (text.isascii() and text.isdecimal() and len(text) <= _CASE_DIGITS_MAX):
-        raise CommandFailed(Exit.USAGE, "case: must be the number of the case that was shown")
+def _number(fields: Mapping[str, str], name: str) -> int:
+    text = fields.get(name, "")
+    if not (text.isascii() and text.isdecimal() and len(text) <= _NUMBER_DIGITS_MAX):
+        raise CommandFailed(Exit.USAGE, f"{name}: must be the number that was shown")
     return int(text)

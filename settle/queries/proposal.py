@@ -4,38 +4,19 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from settle.exit_codes import CommandFailed, Exit
 from settle.stack import Stack
 from settlement.adapters import batch
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
-from settlement.model import money
 from settlement.model.proposal import Proposal
 from settlement.model.state import MalformedRow, SettlementState
 from settlement.policy import approval
-
-SHORT = 12
-"""The digits of a digest that a person types."""
 
 
 def latest(stack: Stack, key: str) -> Proposal | None:
     """Return the latest proposal about a settlement, which may be closed, expired or void."""
     row = stack.store.read(keys.proposal(key))
     return _read(row) if row else None
-
-
-def named(stack: Stack, key: str, digest: str) -> Proposal:
-    """Return the latest proposal if it is the one of which the digest was shown. Raises CommandFailed."""
-    found = latest(stack, key)
-    if found is None:
-        raise CommandFailed(Exit.CONFLICT, f"{key}: nothing is proposed")
-    if len(digest) < SHORT or not found.seen.startswith(digest):
-        raise CommandFailed(
-            Exit.CONFLICT,
-            "digest: that of the latest proposal is another one; look at it with"
-            f" `settle status {key}{stack.option}`",
-        )
-    return found
 
 
 def open_on(stack: Stack, state: SettlementState) -> dict[str, Any]:
@@ -46,7 +27,7 @@ def open_on(stack: Stack, state: SettlementState) -> dict[str, Any]:
 def open_in(stack: Stack, state: SettlementState, row: Row | None) -> dict[str, Any]:
     """Return the same as `open_on`, from the row of the latest proposal."""
     found = _read(row) if row else None
-    return {"proposal": told(stack, found)} if found and _is_open(stack, state, found) else {}
+    return {"proposal": told(stack, state, found)} if found and _is_open(stack, state, found) else {}
 
 
 def open_on_many(stack: Stack, states: Sequence[SettlementState]) -> dict[str, Proposal]:
@@ -65,30 +46,43 @@ def approvals(proposal: Proposal) -> str:
     return f"{proposal.approvals} of {proposal.needed - 1}"
 
 
-def told(stack: Stack, proposal: Proposal) -> dict[str, Any]:
-    """Return a proposal as a person reads it, and the next command while it is open."""
-    digest = proposal.seen[:SHORT]
+def told(stack: Stack, state: SettlementState, proposal: Proposal) -> dict[str, Any]:
+    """Return a proposal as a person reads it, and the command that approves it.
+
+    The amount and the command are left out once the settlement has changed: nobody can approve it.
+    """
+    fits = approval.is_of(state, proposal, stack.config)
+    amount = approval.amount_of(state, proposal, stack.config) if fits else ""
     return {
         "decision": proposal.decision,
-        **({"case": proposal.case} if proposal.case else {}),
-        **(_part(stack, proposal) if proposal.part else {}),
+        **_numbers(proposal),
+        **({"amount": amount, "currency": state.settlement.currency} if fits else {}),
         "reason": proposal.reason,
         "proposed_by": proposal.proposed_by,
         "approvals": approvals(proposal),
         "valid_until": proposal.valid_until,
-        "digest": digest,
-        "command": f"settle limbo approve {proposal.key} --digest {digest}{stack.option}",
+        "digest": proposal.seen,
+        **({"command": _command(stack, proposal, amount)} if fits else {}),
     }
 
 
-def _part(stack: Stack, proposal: Proposal) -> dict[str, Any]:
-    """Return what a proposal to reverse a part gives back."""
-    state = stack.store.settlement(proposal.key)
-    if state is None:
-        raise CommandFailed(Exit.NOT_FOUND, f"{proposal.key}: no request has claimed it")
-    currency = state.settlement.currency
-    amount = money.render(proposal.amount, stack.config.currencies[currency])
-    return {"part": proposal.part, "amount": amount, "currency": currency}
+def shown(proposal: Proposal, amount: str) -> dict[str, Any]:
+    """Return what an approval of a proposal repeats, as a person was shown it."""
+    numbers = _numbers(proposal)
+    return {"decision": proposal.decision, **numbers, "amount": amount, "digest": proposal.seen}
+
+
+def _command(stack: Stack, proposal: Proposal, amount: str) -> str:
+    numbers = "".join(f" --{name} {number}" for name, number in _numbers(proposal).items())
+    return (
+        f"settle limbo approve {proposal.key} {proposal.decision}{numbers} --amount {amount}"
+        f" --digest {proposal.seen}{stack.option}"
+    )
+
+
+def _numbers(proposal: Proposal) -> dict[str, int]:
+    """Return the number of the case, or of the part, that a proposal is about."""
+    return {name: number for name in ("case", "part") if (number := getattr(proposal, name))}
 
 
 def _read(row: Row) -> Proposal:

@@ -91,7 +91,11 @@ def _proposals(stack: Stack, stuck: Iterable[SettlementState], at: datetime) -> 
     others = [SettlementState.from_row(row) for row in rows]
     states = [*known.values(), *(one for one in others if one.status is not Status.LIMBO)]
     found = proposal.open_on_many(stack, states)
-    told = [{"key": key} | proposal.told(stack, one) for key, one in found.items()]
+    told = [
+        {"key": state.key} | proposal.told(stack, state, found[state.key])
+        for state in states
+        if state.key in found
+    ]
     return sorted(told, key=lambda one: (one["valid_until"], one["key"]))
 
 

@@ -25,8 +25,8 @@ from settlement.model.proposal import Move, Proposal
 from settlement.model.state import SettlementState
 from settlement.policy import approval, compensation
 
-_DIGITS = 32
-"""The digits of the digest: cases that were not shown cannot be made to have the same one."""
+_COUNT_DIGITS_MAX = 9
+"""Most digits of the count before the digest."""
 
 
 class Verb(StrEnum):
@@ -87,14 +87,13 @@ class Selection:
         items = self.fit[:count]
         lines = sorted(self._line(item) for item in items)
         text = json.dumps([self.wanted.verb, self.wanted.decision, lines], separators=(",", ":"))
-        return f"{len(items)}-{hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]}"
+        return f"{len(items)}-{hashlib.sha256(text.encode()).hexdigest()}"
 
     def shown(self, seen: str) -> Sequence[Item] | None:
         """Return the cases that a person was shown under this digest; None if they are not the same now."""
         count, _, _ = seen.partition("-")
-        is_same = (
-            count.isascii() and count.isdigit() and len(count) < _DIGITS and self.seen(int(count)) == seen
-        )
+        is_count = count.isascii() and count.isdigit() and len(count) <= _COUNT_DIGITS_MAX
+        is_same = is_count and self.seen(int(count)) == seen
         return self.fit[: int(count)] if is_same else None
 
     def _line(self, item: Item) -> tuple[Any, ...]:

@@ -59,7 +59,7 @@ cli.main()
 class Shell:
     """A person's shell with the variables set that the runbooks name.
 
-    The person copies the digest that a command has printed into the next command.
+    The person copies the amount and the digest that a command has printed into the next command.
     """
 
     def __init__(self, embedded: Embedded, key: str = "", **environment: str) -> None:
@@ -106,8 +106,8 @@ class Shell:
         )
         assert "Traceback" not in finished.stderr, finished.stderr
         told = finished.stdout + finished.stderr
-        for option, digest in re.findall(r"--(seen|digest) ([0-9a-f-]+)", told):
-            self.environment[option.upper()] = digest
+        for option, shown in re.findall(r"--(seen|digest|amount) ([0-9a-f.-]+)", told):
+            self.environment[option.upper()] = shown
         return finished.returncode, told
 
     def signed_by(self, one: Person, scripts: Path) -> "Shell":
@@ -120,7 +120,7 @@ class Shell:
         script.chmod(0o755)
         found = one.session.get_credentials()
         environment = {
-            **{name: value for name, value in self.environment.items() if name not in ("SEEN", "DIGEST")},
+            **{name: value for name, value in self.environment.items() if name not in ("SEEN", "DIGEST", "AMOUNT")},
             "PATH": f"{scripts}{os.pathsep}{self.environment['PATH']}",
             "AWS_ACCESS_KEY_ID": found.access_key,
             "AWS_SECRET_ACCESS_KEY": found.secret_key,

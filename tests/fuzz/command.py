@@ -71,7 +71,7 @@ _LINES: tuple[tuple[str, ...], ...] = (
     ("limbo", "resolve", "<decision>", "--all-of", "InsufficientFunds", "--reason", "paid in"),
     ("limbo", "propose", "<decision>", "--account", "bob", "--reason", "paid in", "--seen", f"1-{'0' * 32}"),
     ("limbo", "approve", "<decision>", "--account", "bob"),
-    ("limbo", "withdraw", "<key>", "--digest", "0" * 12),
+    ("limbo", "withdraw", "<key>", "<decision>", "--digest", "0" * 64),
     ("account", "open", "dora", "--currency", "EUR", "--deposit", "<amount>"),
     ("account", "open", "alice", "--currency", "EUR"),
     ("account", "show", "alice"),

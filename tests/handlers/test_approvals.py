@@ -52,6 +52,10 @@ THEMSELVES = {
 DECISIONS = ["write-off", "complete", "retry"]
 ALL = [*DECISIONS, "reverse", "reverse-part"]
 REVERSALS = ("reverse", "reverse-part")
+SHOWN: dict[str, dict[str, Any]] = {
+    "reverse": {"amount": "48.20"},
+    "reverse-part": {"part": 1, "amount": "5.00"},
+}
 Order = Callable[..., dict[str, Any]]
 
 
@@ -80,7 +84,7 @@ def order(calls: Calls, stage: Callable[[int], None], bus: PageBus, step_functio
 
     def give(route: str, body: dict[str, Any], who: Any = "ada") -> dict[str, Any]:
         by, user_id = PERSONS[who] if isinstance(who, str) else who
-        event = request(route, {"key": KEY, **body}, by, user_id=user_id, request_id=f"req-{user_id}")
+        event = request(route, {"key": KEY, **named(route), **body}, by, user_id=user_id, request_id=f"req-{user_id}")
         return answered(calls.handlers["TakeOrder"](event, Context()))
 
     return give
@@ -91,6 +95,14 @@ def body(decision: str, **more: Any) -> dict[str, Any]:
     if decision in REVERSALS:
         case = {} if decision == "reverse" else {"part": 1, "amount": "5.00"}
     return {"reason": "sent to the wrong shop", **case, **more}
+
+
+def named(route: str) -> dict[str, Any]:
+    """Return what an approval or a withdrawal repeats of a proposal, beside its digest."""
+    decision, _, move = route.partition("/")
+    if move == "approve":
+        return {"decision": decision, **SHOWN.get(decision, {"case": 1, "amount": "47.72"})}
+    return {"decision": decision} if move == "withdraw" else {}
 
 
 @pytest.fixture(params=ALL)
@@ -510,6 +522,27 @@ def test_a_digest_that_is_none_is_refused(
         order(f"{decision}/{move}", {"digest": digest})
 
 
+WRONG = {"case": [0, 2, "1", None, True], "part": [2, "1"], "amount": ["1.00", "48.2", 48.2, None, "x"]}
+
+
+@pytest.mark.parametrize(("field", "other"), [(name, one) for name, of in WRONG.items() for one in of])
+def test_what_was_shown_is_compared_with_the_proposal(
+    *, calls: Calls, decision: str, order: Order, digest: str, field: str, other: Any
+) -> None:
+    if field not in named(f"{decision}/approve"):
+        pytest.skip(f"a proposal to {decision} has no {field}")
+    with calls.writes_nothing(), pytest.raises((InvalidRequest, ProposalRefused), match=f"^{field}: "):
+        order(f"{decision}/approve", {"digest": digest, field: other}, "bea")
+
+
+@pytest.mark.parametrize("move", ["approve", "withdraw"])
+def test_the_decision_in_a_named_proposal_is_that_of_the_route(
+    calls: Calls, decision: str, order: Order, digest: str, move: str
+) -> None:
+    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=r"^decision: must be"):
+        order(f"{decision}/{move}", {"digest": digest, "decision": "open"}, "bea")
+
+
 def test_nothing_proposed_is_nothing_to_approve(calls: Calls, decision: str, order: Order) -> None:
     with calls.writes_nothing(), pytest.raises(ProposalRefused, match=r"^digest: there is no proposal to "):
         order(f"{decision}/approve", {"digest": "0" * 64})
@@ -632,7 +665,7 @@ def test_all_that_is_left_may_be_proposed_and_not_a_cent_more(
         order("reverse-part/propose", body("reverse-part", part=2, amount="7.73"))
 
     digest = order("reverse-part/propose", body("reverse-part", part=2, amount="7.72"))["proposal"]["digest"]
-    order("reverse-part/approve", {"digest": digest}, "bea")
+    order("reverse-part/approve", {"digest": digest, "part": 2, "amount": "7.72"}, "bea")
 
     assert calls.row()["reversed_in_part"] == 4772
 

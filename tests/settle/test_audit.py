@@ -110,11 +110,9 @@ def test_a_decision_of_two_has_both_and_each_move_is_an_order(
     config = replace(_dependencies.config, approvals={"write-off": 2})
     monkeypatch.setattr(_dependencies, "config", config)
     desk.stuck()
-    proposal.propose(desk.stack, KEY, Decision.WRITE_OFF, REASON)
+    shown = proposal.propose(desk.stack, KEY, Decision.WRITE_OFF, REASON)
     desk.door.by = GRACE
-    shown = proposals.latest(desk.stack, KEY)
-    assert shown
-    proposal.approve(desk.stack, KEY, shown.seen)
+    proposal.approve(desk.stack, KEY, shown)
 
     proposed, decided = told(desk)[-2:]
 

@@ -218,7 +218,7 @@ def test_a_proposal_that_is_another_one_by_now_is_not_approved(desk: Desk) -> No
         late = grace.send(f"/settlements/{KEY}/approve", **(hidden(asked) | {"csrf": grace.session.csrf}))
 
     assert late.status_code == 409
-    assert "digest: that of the latest proposal is another one" in texts(late.text)
+    assert "it is not that of the latest proposal" in texts(late.text)
 
 
 @pytest.mark.usefixtures("two_persons")

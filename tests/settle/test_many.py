@@ -79,7 +79,7 @@ def test_a_dry_run_shows_each_case_and_orders_nothing(stuck: Desk, command: Comm
     assert [case["key"] for case in found["cases"]] == [ONE, TWO, THREE]
     assert (found["count"], found["at_risk"]) == (3, {"EUR": "143.16"})
     assert (found["errors"], found["left_out"]) == ({"InsufficientFunds": 3}, [])
-    assert re.fullmatch("3-[0-9a-f]{32}", found["seen"])
+    assert re.fullmatch("3-[0-9a-f]{64}", found["seen"])
     assert found["command"] == (
         f"settle limbo resolve write-off --account bob --reason 'approved by finance'"
         f" --seen {found['seen']} --stack under-test"
@@ -422,7 +422,7 @@ def test_only_proposals_of_the_decision_are_approved(together: Desk, command: Co
     assert proposing["left_out"][0]["why"].startswith("proposal: complete is open")
 
 
-SEEN = f"3-{'0' * 32}"
+SEEN = f"3-{'0' * 64}"
 
 
 @pytest.mark.parametrize(
@@ -442,7 +442,10 @@ SEEN = f"3-{'0' * 32}"
         (("resolve", "retry", "--account", "", "--reason", "x"), "account: must match"),
         (("approve", "write-off", *OF_BOB, "--digest", "0" * 12), "digest: is of one case"),
         (("approve", ONE, *OF_BOB), "must be one of"),
-        (("withdraw", ONE), "digest: missing"),
+        (("approve", ONE, "write-off", *OF_BOB), "give DECISION alone"),
+        (("approve", ONE, "forget"), "must be one of"),
+        (("withdraw", ONE), "give KEY DECISION"),
+        (("withdraw", ONE, "write-off"), "digest: missing"),
     ],
     ids=str,
 )

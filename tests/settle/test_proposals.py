@@ -1,5 +1,6 @@
 """`settle limbo propose`, `approve`, `withdraw`: what needs two persons, from the page to its end."""
 
+import shlex
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ from settle.actions import proposal, resolution
 from settle.exit_codes import CommandFailed, Exit
 from settle.queries import limbo, settlement
 from settle.queries import proposal as proposals
+from settlement.ledger import keys
 from settlement.model.orders import Decision
 from tests.settle.conftest import Command
 from tests.settle.desk import ADA, GRACE, REASON, Desk
@@ -41,15 +43,63 @@ def test_one_proposes_another_approves_and_the_outcome_is_told(desk: Desk) -> No
 
     assert shown == settlement.describe(desk.stack, KEY)["proposal"]
     assert (shown["proposed_by"], shown["decision"], shown["approvals"]) == (ADA, "write-off", "0 of 1")
-    command = f"settle limbo approve {KEY} --digest {shown['digest']} --stack under-test"
-    assert proposed["command"] == shown["command"] == command
-    refused(Exit.CONFLICT, "takes part in it", proposal.approve, desk.stack, KEY, shown["digest"])
+    assert proposed["command"] == shown["command"] == (
+        f"settle limbo approve {KEY} write-off --case 1 --amount 47.72 --digest {shown['digest']}"
+        " --stack under-test"
+    )
+    refused(Exit.CONFLICT, "takes part in it", proposal.approve, desk.stack, KEY, shown)
     desk.door.by = GRACE
-    outcome = proposal.approve(desk.stack, KEY, shown["digest"])
+    outcome = proposal.approve(desk.stack, KEY, shown)
 
     assert outcome["status"] == "COMPENSATED"
     assert (desk.entry("resolve:1")["by"], desk.entry("resolve:1")["approved_by"]) == (ADA, GRACE)
-    assert proposal.approve(desk.stack, KEY, shown["digest"]) == outcome
+    assert proposal.approve(desk.stack, KEY, shown) == outcome
+
+
+def test_the_printed_command_approves_what_it_shows(desk: Desk, command: Command) -> None:
+    desk.stuck()
+    printed = proposal.propose(desk.stack, KEY, WRITE_OFF, REASON)["command"]
+    desk.door.by = GRACE
+
+    code, _, error = command(*shlex.split(printed)[1:])
+
+    assert (code, error) == (Exit.FINE, "")
+    assert desk.row()["status"] == "COMPENSATED"
+
+
+@pytest.mark.parametrize(
+    ("option", "other"), [("--case", "2"), ("--amount", "47.00"), ("--amount", "1.00"), ("--digest", "0" * 64)]
+)
+def test_an_approval_of_something_else_than_was_shown_is_refused(
+    desk: Desk, command: Command, option: str, other: str
+) -> None:
+    desk.stuck()
+    words = shlex.split(proposal.propose(desk.stack, KEY, WRITE_OFF, REASON)["command"])[1:]
+    words[words.index(option) + 1] = other
+    desk.door.by = GRACE
+    before = desk.ledger.rows()
+
+    code, _, error = command(*words)
+
+    assert (code, f"ProposalRefused: {option[2:]}: " in " ".join(error.split())) == (Exit.CONFLICT, True)
+    assert desk.ledger.rows() == before
+
+
+def test_a_proposal_of_the_same_first_digits_is_not_approved(desk: Desk, command: Command) -> None:
+    """Two reasons whose digests begin alike are found within minutes: a cut digest would fit both."""
+    desk.stuck()
+    printed = proposal.propose(desk.stack, KEY, WRITE_OFF, "1.00")["command"]
+    words = shlex.split(printed)[1:]
+    digest = words[words.index("--digest") + 1]
+    row = desk.ledger.row(keys.proposal(KEY))
+    assert row is not None
+    desk.ledger.put(row | {"seen": digest[:12] + "0" * 52, "reason": "47.00"})
+    desk.door.by = GRACE
+
+    code, _, error = command(*words)
+
+    assert (code, "it is not that of the latest" in " ".join(error.split())) == (Exit.CONFLICT, True)
+    assert desk.door.given[-1][1]["digest"] == digest
 
 
 def test_a_case_is_shown_with_its_proposal_and_the_command_that_approves_it(
@@ -68,29 +118,30 @@ def test_a_case_is_shown_with_its_proposal_and_the_command_that_approves_it(
     assert (code, told in text) == (Exit.FINE, True), text
 
 
-@pytest.mark.parametrize("digest", ["", "abc", "0" * 12, "0" * 64])
-def test_a_digest_that_was_not_shown_is_refused_before_anything_is_sent(desk: Desk, digest: str) -> None:
+@pytest.mark.parametrize("digits", [0, 12, 63])
+def test_a_cut_digest_names_no_proposal(desk: Desk, digits: int) -> None:
     desk.stuck()
-    proposal.propose(desk.stack, KEY, WRITE_OFF, REASON)
-    sent = len(desk.door.given)
+    shown = proposal.propose(desk.stack, KEY, WRITE_OFF, REASON)
+    cut = shown | {"digest": shown["digest"][:digits]}
+    desk.door.by = GRACE
 
-    refused(Exit.CONFLICT, "digest: that of the latest", proposal.approve, desk.stack, KEY, digest)
-
-    assert len(desk.door.given) == sent
+    for move in (proposal.approve, proposal.withdraw):
+        refused(Exit.USAGE, "digest: must be the proposal's, of 64", move, desk.stack, KEY, cut)
 
 
 def test_what_is_withdrawn_is_shown_no_more(desk: Desk) -> None:
     desk.stuck()
-    digest = proposal.propose(desk.stack, KEY, WRITE_OFF, REASON)["digest"]
+    shown = proposal.propose(desk.stack, KEY, WRITE_OFF, REASON)
 
-    proposal.withdraw(desk.stack, KEY, digest)
+    proposal.withdraw(desk.stack, KEY, shown)
 
     assert "proposal" not in limbo.show(desk.stack, KEY)
     desk.door.by = GRACE
-    refused(Exit.CONFLICT, "it is WITHDRAWN", proposal.approve, desk.stack, KEY, digest)
+    refused(Exit.CONFLICT, "it is WITHDRAWN", proposal.approve, desk.stack, KEY, shown)
 
 
 def test_nothing_proposed_is_nothing_to_approve(desk: Desk) -> None:
     desk.stuck()
 
-    refused(Exit.CONFLICT, "nothing is proposed", proposal.approve, desk.stack, KEY, "0" * 12)
+    shown = {"decision": "write-off", "case": 1, "amount": "47.72", "digest": "0" * 64}
+    refused(Exit.CONFLICT, "no proposal to write-off", proposal.approve, desk.stack, KEY, shown)

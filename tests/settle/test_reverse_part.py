@@ -136,7 +136,7 @@ def test_one_proposes_a_part_and_another_person_approves_it(
 
     assert (proposed["part"], proposed["amount"], proposed["currency"]) == (1, "5.00", "EUR")
     desk.door.by = GRACE
-    outcome = proposal.approve(desk.stack, KEY, proposed["digest"])
+    outcome = proposal.approve(desk.stack, KEY, proposed)
     assert (outcome["status"], outcome["reversed_in_part"]) == ("SETTLED", "5.00")
 
 

@@ -129,6 +129,21 @@ class PartialReversal(Order):
         return next((name for name in ("amount", "reason") if entry[name] != getattr(self, name)), None)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Named:
+    """A proposal as a person names it: by its whole digest and its decision.
+
+    An approval repeats the number of the case or of the part, and the amount: a decimal string in the
+    settlement's currency. They are None in a withdrawal, and where the decision has none.
+    """
+
+    decision: str
+    digest: str
+    case: int | None = None
+    part: int | None = None
+    amount: str | None = None
+
+
 def part_name(part: int) -> str:
     """Return the name of a reversal in part: of its evidence, and of its entry in the payee's account."""
     return f"{REVERSE_PART}:{part}"
@@ -247,12 +262,39 @@ def parse_replay(raw: object) -> list[str]:
     return list(dict.fromkeys(keys))
 
 
-def parse_digest(raw: object) -> tuple[str, str]:
-    """Return the key and the digest of a proposal. Raises InvalidRequest, naming each field at fault."""
-    content = _object(raw, ("key", "digest"))
+def parse_named(raw: object, decision: str) -> tuple[str, Named]:
+    """Return the key, and the proposal to `decision` that a person names to withdraw it.
+
+    Raises InvalidRequest, naming each field at fault.
+    """
+    return _named(raw, decision, ())
+
+
+def parse_shown(raw: object, decision: str) -> tuple[str, Named]:
+    """Return the key, and the proposal to `decision` as a person was shown it, who approves it.
+
+    Raises InvalidRequest, naming each field at fault.
+    """
+    number = {REVERSE: (), REVERSE_PART: ("part",)}.get(decision, ("case",))
+    return _named(raw, decision, (*number, "amount"))
+
+
+def _named(raw: object, decision: str, shown: tuple[str, ...]) -> tuple[str, Named]:
+    content = _object(raw, ("key", "decision", *shown, "digest"))
+    kinds = {"case": int, "part": int, "amount": str}
+    problems = [
+        f"{name}: must be that of the proposal, as it was shown"
+        for name in shown
+        if type(content[name]) is not kinds[name]
+    ]
+    if content["decision"] != decision:
+        problems.append(f"decision: must be {decision}, as the route says")
     if not (isinstance(content["digest"], str) and _DIGEST.fullmatch(content["digest"])):
-        raise InvalidRequest("digest: must be the proposal's, of 64 hexadecimal digits")
-    return content["key"], content["digest"]
+        problems.append("digest: must be the proposal's, of 64 hexadecimal digits")
+    if problems:
+        raise InvalidRequest("; ".join(sorted(problems)))
+    key: str = content["key"]
+    return key, Named(**{name: value for name, value in content.items() if name != "key"})
 
 
 def one_line(text: object, name: str) -> str:

@@ -6,12 +6,14 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from settlement.ledger import parts
+from settlement.model import money
 from settlement.model.caller import Caller
 from settlement.model.errors import NotReversible, ProposalRefused
 from settlement.model.orders import (
     REVERSE,
     REVERSE_PART,
     Decision,
+    Named,
     PartialReversal,
     Resolution,
     Reversal,
@@ -145,13 +147,30 @@ def ensure_fits(state: SettlementState, order: AnyOrder) -> None:
         )
 
 
-def ensure_named(proposal: Proposal | None, decision: str, digest: str) -> Proposal:
+def amount_of(state: SettlementState, proposal: Proposal, config: StageConfig) -> str:
+    """Return the amount that a proposal reverses, or that is stuck, while the settlement is as it has it."""
+    amount = proposal.amount
+    if not proposal.part:
+        in_limbo = state.status is Status.LIMBO
+        amount = compensation.stuck_case(state).amount if in_limbo else state.settlement.amount
+    return money.render(amount, config.currencies[state.settlement.currency])
+
+
+def ensure_named(proposal: Proposal | None, named: Named) -> Proposal:
     """Return the proposal that a person names. Raises ProposalRefused if the latest is another one."""
-    if proposal is None or proposal.decision != decision:
-        raise ProposalRefused(f"digest: there is no proposal to {decision}")
-    if proposal.seen != digest:
+    if proposal is None or proposal.decision != named.decision:
+        raise ProposalRefused(f"digest: there is no proposal to {named.decision}")
+    if proposal.seen != named.digest:
         raise ProposalRefused("digest: it is not that of the latest proposal; look at it again")
     return proposal
+
+
+def ensure_shown(state: SettlementState, proposal: Proposal, named: Named, config: StageConfig) -> None:
+    """Raise ProposalRefused if a person was shown another case, part or amount than the proposal's."""
+    told = {"case": proposal.case, "part": proposal.part, "amount": amount_of(state, proposal, config)}
+    for name, value in told.items():
+        if getattr(named, name) not in (None, value):
+            raise ProposalRefused(f"{name}: that of the proposal is {value}; look at it again")
 
 
 def ensure_approvable(

@@ -132,8 +132,10 @@ def posts(settlement: Mapping[str, Any]) -> dict[str, Asked]:
 def approvals(key: str, items: Mapping[tuple[str, str], Item]) -> dict[str, Asked]:
     """Return all orders about a reversal that needs several persons, by each of them."""
     found = items.get((f"PROPOSAL#{key}", "PROPOSAL"))
-    named = {"key": key, "digest": text(found, "seen") or "0" * 64}
-    bodies = {"propose": {"key": key, "reason": "a late call"}, "approve": named, "withdraw": named}
+    named = {"key": key, "decision": "reverse", "digest": text(found, "seen") or "0" * 64}
+    amount = number(items.get((f"SETTLEMENT#{key}", "SETTLEMENT")), "amount")
+    approved = named | {"amount": f"{amount // 100}.{amount % 100:02}"}
+    bodies = {"propose": {"key": key, "reason": "a late call"}, "approve": approved, "withdraw": named}
     return {
         f"TakeOrder reverse/{move} as {user_id}": Asked(
             "TakeOrder", request(f"reverse/{move}", body, by, user_id=user_id)

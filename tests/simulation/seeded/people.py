@@ -390,12 +390,12 @@ class People:
         with suppress(*_UNANSWERED):
             told = proposal.propose(self._stack_of(who), key, None, "the customer asks for it", None)
             for other, move in moves:
-                move(self._stack_of(other), key, told["digest"])
+                move(self._stack_of(other), key, told)
 
     def _approve(self, who: tuple[str, str], key: str, told: dict[str, Any], move: Any) -> None:
         try:
             self._world.note("another person", f"{move.__name__}s {told['digest']}", who[1])
-            move(self._stack_of(who), key, told["digest"])
+            move(self._stack_of(who), key, told)
         except _UNANSWERED as failed:
             self._world.note("another person", "is told", failed)
 

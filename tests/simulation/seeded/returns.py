@@ -84,14 +84,15 @@ class Returns:
         content = self._move("propose", body, chance.choice(PERSONS))
         if content is None or "proposal" not in content:
             return
-        named = {"key": order["key"], "digest": content["proposal"]["digest"]}
+        told = {"decision": "reverse-part", **content["proposal"]}
         for _ in range(chance.choice((2, 3, 5))):
             delay = chance.choice((0, 5, 400, 20_000, 6 * MINUTE_MS))
             move = "withdraw" if chance.random() < 0.05 else "approve"
             if chance.random() < 0.05:
                 move, sent = "break-glass", body
             else:
-                sent = named
+                names = ("decision", "digest", *(("part", "amount") if move == "approve" else ()))
+                sent = {"key": order["key"], **{name: told[name] for name in names}}
             self._world.people.spawn(
                 "a person", delay, self._moved, move, sent, chance.choice(PERSONS), order
             )
