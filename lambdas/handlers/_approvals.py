@@ -4,6 +4,7 @@ The approval that completes the number carries the decision out, in one transact
 """
 
 from datetime import datetime
+from itertools import count
 from typing import Any
 
 from handlers import _dependencies, _event_bus, _orders
@@ -38,7 +39,7 @@ def propose(decision: str, body: object, caller: Caller) -> dict[str, Any]:
     latest = _latest(key)  # before the settlement, so that one that does not fit it is void for good
     state, now = _orders.state_of(key), _dependencies.now()
     config = _dependencies.config
-    number = latest.proposal_number + 1 if latest else 1
+    number = _next_number(key, latest)
     proposal = approval.proposed(state, order, caller, number=number, now=now, config=config)
     if latest and latest.is_valid(now) and approval.is_of(state, latest, config):
         same = ("decision", "case", "part", "amount", "reason", "proposer")
@@ -116,6 +117,12 @@ def _parsed(decision: str, body: object, caller: Caller, **more: str) -> tuple[s
 def _latest(key: str) -> Proposal | None:
     row = _dependencies.store.read(keys.proposal(key))
     return Proposal.from_row(row) if row else None
+
+
+def _next_number(key: str, latest: Proposal | None) -> int:
+    """Return the first number of a proposal that is free: its row may be lost, the evidence is not."""
+    numbers = count((latest.proposal_number if latest else 0) + 1)
+    return next(n for n in numbers if not _dependencies.store.evidence(key, f"{Move.PROPOSE}:{n}"))
 
 
 def _carry_out(

@@ -203,4 +203,6 @@ def withdraw(
     from settle.output import console
     from settle.stack import find
 
-    console.print_record(proposal.withdraw(find(stack), key, {"decision": decision, "digest": digest}), as_json)
+    console.print_record(
+        proposal.withdraw(find(stack), key, {"decision": decision, "digest": digest}), as_json
+    )

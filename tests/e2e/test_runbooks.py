@@ -56,6 +56,9 @@ cli.main()
 """
 
 
+_SHOWN = ("SEEN", "DIGEST", "AMOUNT")
+
+
 class Shell:
     """A person's shell with the variables set that the runbooks name.
 
@@ -120,7 +123,11 @@ class Shell:
         script.chmod(0o755)
         found = one.session.get_credentials()
         environment = {
-            **{name: value for name, value in self.environment.items() if name not in ("SEEN", "DIGEST", "AMOUNT")},
+            **{
+                name: value
+                for name, value in self.environment.items()
+                if name not in ("SEEN", "DIGEST", "AMOUNT")
+            },
             "PATH": f"{scripts}{os.pathsep}{self.environment['PATH']}",
             "AWS_ACCESS_KEY_ID": found.access_key,
             "AWS_SECRET_ACCESS_KEY": found.secret_key,

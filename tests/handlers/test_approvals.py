@@ -84,7 +84,9 @@ def order(calls: Calls, stage: Callable[[int], None], bus: PageBus, step_functio
 
     def give(route: str, body: dict[str, Any], who: Any = "ada") -> dict[str, Any]:
         by, user_id = PERSONS[who] if isinstance(who, str) else who
-        event = request(route, {"key": KEY, **named(route), **body}, by, user_id=user_id, request_id=f"req-{user_id}")
+        event = request(
+            route, {"key": KEY, **named(route), **body}, by, user_id=user_id, request_id=f"req-{user_id}"
+        )
         return answered(calls.handlers["TakeOrder"](event, Context()))
 
     return give
@@ -214,9 +216,7 @@ def test_the_proof_names_an_approved_decision_whose_persons_are_not_on_record(
     calls.ledger.delete(keys.evidence(KEY, forged))
 
     (fault,) = proven(calls)
-    assert fault.endswith(
-        f"its evidence {evidence_name(decision)} names persons whose proposal or approval is not on record"
-    )
+    assert f"evidence {evidence_name(decision)} names persons whose proposal or approval is not on" in fault
 
 
 def test_an_approval_that_comes_again_is_answered_and_writes_nothing(
@@ -302,6 +302,81 @@ def test_two_proposals_at_once_are_one(
         assert order(propose, body(decision), "bea")["proposal"]["proposed_by"] == PERSONS["bea"][0]
     with calls.writes_nothing(), pytest.raises(ProposalRefused, match="is open; approve it, or withdraw"):
         order(propose, body(decision))
+
+
+# A proposal's row that is lost
+
+
+def test_a_lost_proposal_is_named_and_another_one_takes_its_place(
+    calls: Calls, decision: str, order: Order, digest: str
+) -> None:
+    calls.ledger.delete(keys.proposal(KEY))
+    (fault,) = proven(calls)
+    assert fault.endswith("1 proposals are on record, but the row of the latest one is gone")
+
+    again = order(f"{decision}/propose", body(decision))["proposal"]
+
+    assert again["digest"] != digest
+    assert calls.ledger.row(keys.evidence(KEY, "propose:2"))
+    assert proven(calls) == []
+    order(f"{decision}/approve", {"digest": again["digest"]}, "bea")
+    assert not undecided(calls, decision)
+    assert proven(calls) == []
+
+
+def test_a_proposal_of_before_a_restore_is_replaced(
+    calls: Calls, decision: str, order: Order, digest: str
+) -> None:
+    first = proposal(calls)
+    order(f"{decision}/withdraw", {"digest": digest})
+    again = order(f"{decision}/propose", body(decision), "cyd")["proposal"]["digest"]
+    calls.ledger.put(first)
+    (fault,) = proven(calls)
+    assert fault.endswith("the row of its latest proposal is of number 1, its evidence of 2")
+
+    for who in ("ada", "bea"):
+        with calls.writes_nothing(), pytest.raises(ProposalRefused, match=r"not in its row|not that of"):
+            order(f"{decision}/withdraw", {"digest": digest if who == "ada" else again}, who)
+
+
+def test_a_move_is_answered_from_its_proposals_row_alone(
+    calls: Calls, decision: str, order: Order, stage: Callable[[int], None]
+) -> None:
+    """The row of before a restore lacks an approval that is on record."""
+    stage(4)
+    digest = order(f"{decision}/propose", body(decision))["proposal"]["digest"]
+    before = proposal(calls)
+    order(f"{decision}/approve", {"digest": digest}, "bea")
+    calls.ledger.put(before)
+
+    with calls.writes_nothing(), pytest.raises(ProposalRefused, match=r"approve:1:1 is on record, but not"):
+        order(f"{decision}/approve", {"digest": digest}, "cyd")
+
+
+@pytest.mark.parametrize("step", ["propose:x", "propose", "approve:1", "withdraw:0", "approve:1:1:1"])
+def test_a_move_without_its_numbers_is_malformed(
+    calls: Calls, decision: str, order: Order, digest: str, step: str
+) -> None:
+    row = calls.ledger.row(keys.evidence(KEY, "propose:1"))
+    assert row is not None
+    calls.ledger.put(row | keys.evidence(KEY, step) | {"step": step})
+
+    assert any(
+        f"step is '{step}'" in fault
+        for fault in reconcile(calls.ledger.rows(), lambda _: Look.DISAGREES).faults
+    )
+
+
+@pytest.mark.parametrize("step", ["withdraw:2", "approve:7:1"])
+def test_a_move_whose_proposal_is_not_on_record_is_named(
+    calls: Calls, decision: str, order: Order, digest: str, step: str
+) -> None:
+    row = calls.ledger.row(keys.evidence(KEY, "propose:1"))
+    assert row is not None
+    calls.ledger.put(row | keys.evidence(KEY, step) | {"step": step})
+
+    number = step.split(":")[1]
+    assert any(f":{number} is about a proposal that is not on record" in fault for fault in proven(calls))
 
 
 # What voids a proposal

@@ -43,9 +43,13 @@ def test_one_proposes_another_approves_and_the_outcome_is_told(desk: Desk) -> No
 
     assert shown == settlement.describe(desk.stack, KEY)["proposal"]
     assert (shown["proposed_by"], shown["decision"], shown["approvals"]) == (ADA, "write-off", "0 of 1")
-    assert proposed["command"] == shown["command"] == (
-        f"settle limbo approve {KEY} write-off --case 1 --amount 47.72 --digest {shown['digest']}"
-        " --stack under-test"
+    assert (
+        proposed["command"]
+        == shown["command"]
+        == (
+            f"settle limbo approve {KEY} write-off --case 1 --amount 47.72 --digest {shown['digest']}"
+            " --stack under-test"
+        )
     )
     refused(Exit.CONFLICT, "takes part in it", proposal.approve, desk.stack, KEY, shown)
     desk.door.by = GRACE
@@ -68,7 +72,8 @@ def test_the_printed_command_approves_what_it_shows(desk: Desk, command: Command
 
 
 @pytest.mark.parametrize(
-    ("option", "other"), [("--case", "2"), ("--amount", "47.00"), ("--amount", "1.00"), ("--digest", "0" * 64)]
+    ("option", "other"),
+    [("--case", "2"), ("--amount", "47.00"), ("--amount", "1.00"), ("--digest", "0" * 64)],
 )
 def test_an_approval_of_something_else_than_was_shown_is_refused(
     desk: Desk, command: Command, option: str, other: str

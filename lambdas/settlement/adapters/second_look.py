@@ -54,15 +54,19 @@ def look_again(store: WatchedStore, difference: Difference, began: datetime) -> 
 
 
 def _settlement(store: Store, difference: Difference) -> Look:
-    """Look at a settlement. Its slots are written once, so an unchanged row has not moved in between."""
+    """Look at a settlement. Its slots are written once, so an unchanged row has not moved in between.
+
+    A proposal moves without it: it is unchanged, too.
+    """
+    key = keys.subject(difference.key)[1]
     for look in range(LOOKS_MAX):
         time.sleep(_PAUSE_SECONDS if look else 0)
-        before = store.read(difference.key)
+        before, proposal = store.read(difference.key), store.read(keys.proposal(key))
         if before is None:
             return Look.DISAGREES
         told = settlement_row.settlement(before)
         read = journal.read(store, before, map(judgement.address, difference.entries))
-        if store.read(difference.key) != before:
+        if store.read(difference.key) != before or store.read(keys.proposal(key)) != proposal:
             continue
         entries = list(rows.sound(rows.entry, read.entries))
         evidence = list(rows.sound(rows.evidence, read.evidence))
@@ -70,6 +74,7 @@ def _settlement(store: Store, difference: Difference) -> Look:
         is_kept = {*difference.entries} <= {*entries} and {*difference.evidence} <= {*evidence}
         found = judgement.differences(told, entries, evidence)
         found += on_record.of_others(evidence, difference.events, difference.waiting)
+        found += on_record.of_proposals(evidence, rows.proposal(proposal) if proposal else None)
         return Look.DISAGREES if found or not is_kept else Look.of(told)
     return Look.MOVING
 

@@ -1,6 +1,7 @@
 """Writes of a proposal's row. None of them moves money: the decision's own writes do, in one transaction."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 from settlement.ledger import entries, keys
@@ -56,7 +57,11 @@ def withdraw(proposal: Proposal, caller: Caller, now: datetime) -> Write:
 
 
 def record(settlement: Settlement, proposal: Proposal, move: Move, caller: Caller, now: datetime) -> Write:
-    """Build the evidence of a move, which has who made it, when, and in which request."""
+    """Build the evidence of a move, which has who made it, when, and in which request.
+
+    A move that is repeated is found by its proposal's row. So a move of this number that is on record is of a
+    row that was lost, or is older than it was, and answers nothing.
+    """
     count = f":{proposal.approvals + 1}" if move is Move.APPROVE else ""
     content = {
         "decision": proposal.decision,
@@ -65,7 +70,9 @@ def record(settlement: Settlement, proposal: Proposal, move: Move, caller: Calle
         "by": caller.by,
         **caller.proof,
     }
-    return entries.evidence(settlement, f"{move}:{proposal.proposal_number}{count}", content, now)
+    step = f"{move}:{proposal.proposal_number}{count}"
+    lost = ProposalRefused(f"proposal: {step} is on record, but not in its row; propose it anew")
+    return replace(entries.evidence(settlement, step, content, now), on_failure=lambda found: lost)
 
 
 def _approve(proposal: Proposal, caller: Caller, now: datetime, *, is_last: bool) -> Write:

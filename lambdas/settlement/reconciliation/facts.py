@@ -94,6 +94,14 @@ class WaitingFacts(NamedTuple):
     number: int
 
 
+class ProposalFacts(NamedTuple):
+    """The latest proposal about a settlement, of which `number` counts all."""
+
+    key: str
+    number: int
+    is_withdrawn: bool
+
+
 class EventFacts(NamedTuple):
     """The marker of a webhook's event, which has brought a verdict."""
 

@@ -7,7 +7,13 @@ from settlement.model import accounts
 from settlement.model.status import Status, Step
 from settlement.model.verdict import KycDecision
 from settlement.reconciliation import values
-from settlement.reconciliation.facts import EventFacts, EvidenceFacts, SettlementFacts, WaitingFacts
+from settlement.reconciliation.facts import (
+    EventFacts,
+    EvidenceFacts,
+    ProposalFacts,
+    SettlementFacts,
+    WaitingFacts,
+)
 
 
 def differences(row: SettlementFacts, evidence: Collection[EvidenceFacts]) -> Iterator[str]:
@@ -39,6 +45,25 @@ def of_others(
         yield f"its evidence does not explain the event {', '.join(names)} of a webhook"
     if waiting and f"{_LIMBO}{waiting.number}" not in facts:
         yield f"an execution waits for the decision on case {waiting.number}, which was never opened"
+
+
+def of_proposals(evidence: Iterable[EvidenceFacts], latest: ProposalFacts | None) -> Iterator[str]:
+    """Return how the moves on record differ from the proposals that they are about, and from the latest row.
+
+    Each proposal has its evidence, from one transaction, and the row of the latest one stays.
+    """
+    moves = [one.step.split(":") for one in evidence if one.step.startswith(_PROPOSALS)]
+    proposed = {int(number) for move, number, *_ in moves if move == "propose"}
+    for move, number, *_ in sorted(moves):
+        if int(number) not in proposed:
+            yield f"its evidence {move}:{number} is about a proposal that is not on record"
+    newest = max(proposed, default=0)
+    if latest is None and proposed:
+        yield f"{newest} proposals are on record, but the row of the latest one is gone"
+    elif latest and latest.number != newest:
+        yield f"the row of its latest proposal is of number {latest.number}, its evidence of {newest}"
+    elif latest and latest.is_withdrawn != (["withdraw", str(newest)] in moves):
+        yield f"its proposal {newest} {'is' if latest.is_withdrawn else 'is not'} withdrawn, by its row alone"
 
 
 def _verdict_differs(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
@@ -140,4 +165,5 @@ def _are_numbered(steps: Collection[str], prefix: str, length: int) -> bool:
 
 _VERIFY, _REVERSE, _RESOLVE, _LIMBO = Step.VERIFY.value, "reverse", "resolve:", "limbo:"
 _PART, _PROPOSE = "reverse-part:", "propose:"
+_PROPOSALS = (_PROPOSE, "approve:", "withdraw:")
 _APPROVED = KycDecision.APPROVED.value

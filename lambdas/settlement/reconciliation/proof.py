@@ -178,7 +178,7 @@ def _read_waiting(row: Row, findings: Findings, own: Spool) -> None:
 
 
 def _read_proposal(row: Row, findings: Findings, own: Spool) -> None:
-    rows.proposal(row)
+    own.add(rows.proposal(row))
 
 
 def _read_event(row: Row, findings: Findings, own: Spool) -> None:
@@ -206,6 +206,8 @@ def _judge_settlement(
     told = judgement.differences(row, entries, journal.evidence) if row else [judgement.NO_ROW]
     if journal.events or journal.waiting:
         told += on_record.of_others(journal.evidence, journal.events, journal.waiting)
+    if journal.proposal or len(journal.evidence) > 1:
+        told += on_record.of_proposals(journal.evidence, journal.proposal)
     held = row
     if told:
         difference = Difference(

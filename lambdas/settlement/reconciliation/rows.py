@@ -27,6 +27,7 @@ from settlement.reconciliation.facts import (
     EventFacts,
     EvidenceFacts,
     OrderFacts,
+    ProposalFacts,
     SweepFacts,
     WaitingFacts,
 )
@@ -100,10 +101,17 @@ def evidence(row: Row) -> EvidenceFacts:
         persons = _persons(row, decision, reason, by)
         return told._replace(decision=decision, account=account, content=content, persons=persons)
     if kind in _MOVES:
-        decision, reason, by, digest = _MOVE(row)
-        _check_proposed(decision, digest)
-        return told._replace(persons=values.digest(digest, decision, reason, by))
+        return told._replace(persons=_move(row, step))
     raise MalformedRow(f"step is {step!r}")
+
+
+def _move(row: Row, step: str) -> str:
+    """Return the digest of a move: of the proposal that it is about, and of who made it."""
+    decision, reason, by, digest = _MOVE(row)
+    _check_proposed(decision, digest)
+    if not _MOVE_STEP.fullmatch(step):
+        raise MalformedRow(f"step is {step!r}")
+    return values.digest(digest, decision, reason, by)
 
 
 def _check_listed(row: Row, ordered_at: str | None) -> None:
@@ -184,8 +192,8 @@ def waiting(row: Row) -> WaitingFacts:
     return WaitingFacts(key, values.count(row, "case", 1))
 
 
-def proposal(row: Row) -> None:
-    """Check a proposal's row, which moves nothing: its decision has evidence. Raises MalformedRow."""
+def proposal(row: Row) -> ProposalFacts:
+    """Return the facts of a proposal's row, which moves nothing. Raises MalformedRow."""
     key, decision, _, digest, proposer, _, status = _PROPOSAL(row)
     if row["pk"] != keys.proposal(key)["pk"] or row["sk"] != keys.proposal(key)["sk"]:
         raise MalformedRow("its key is not that of its settlement")
@@ -198,13 +206,14 @@ def proposal(row: Row) -> None:
     if decision == REVERSE_PART:
         values.count(row, "part", 1)
         values.count(row, "amount", 1)
-    values.count(row, "proposal_number", 1)
+    number = values.count(row, "proposal_number", 1)
     lacking = values.count(row, "needed", 2) - 1 - values.count(row, "approvals")
     persons = values.optional(row, "persons", set) or set()
     if len(persons) != row["approvals"] + 1 or proposer not in persons:
         raise MalformedRow("its persons are not the proposer and as many others as it counts")
     if status != ProposalStatus.WITHDRAWN and (lacking == 0) != (status == ProposalStatus.DONE):
         raise MalformedRow(f"is {status} with {row['approvals']} of {row['needed'] - 1} approvals")
+    return ProposalFacts(key, number, status == ProposalStatus.WITHDRAWN)
 
 
 def _check_proposed(decision: str, digest: str) -> None:
@@ -292,6 +301,7 @@ MOVES = {"deposit": "credit", "withdraw": "debit"}
 _ORDERS = frozenset({"open", "deposit", "withdraw", "freeze", "unfreeze", "close"})
 _ACCOUNT_TIMES = ("opened_at", "frozen_at", "closed_at")
 _MOVES = frozenset({Move.PROPOSE.value, Move.APPROVE.value, Move.WITHDRAW.value})
+_MOVE_STEP = re.compile(r"((propose|withdraw):|approve:[1-9]\d{0,8}:)[1-9]\d{0,8}", re.ASCII)
 _ORDERED = _MOVES | {"resolve", REVERSE, REVERSE_PART}
 """The steps of evidence that are a person's order, without their numbers."""
 

@@ -31,6 +31,7 @@ from settlement.reconciliation.facts import (
     EvidenceFacts,
     ExternalFacts,
     OrderFacts,
+    ProposalFacts,
     SettlementFacts,
     SweepFacts,
     Waiting,
@@ -71,6 +72,7 @@ Facts = (
     | EvidenceFacts
     | EventFacts
     | WaitingFacts
+    | ProposalFacts
     | BalanceFacts
     | CaseFacts
     | OrderFacts
@@ -83,6 +85,7 @@ _TABLES: dict[type[Any], str] = {
     EvidenceFacts: "evidence",
     EventFacts: "events",
     WaitingFacts: "waiting",
+    ProposalFacts: "proposals",
     BalanceFacts: "balances",
     CaseFacts: "cases",
     OrderFacts: "orders",
@@ -107,6 +110,7 @@ class Journal:
     evidence: list[EvidenceFacts] = field(default_factory=list)
     events: list[EventFacts] = field(default_factory=list)
     waiting: WaitingFacts | None = None
+    proposal: ProposalFacts | None = None
 
 
 @dataclass
@@ -207,7 +211,7 @@ class Source(Protocol):
 
 def settlements(sources: Sequence[Source]) -> Iterator[Journal]:
     """Yield the rows of each settlement, by its key."""
-    kinds = (SettlementFacts, EntryFacts, EvidenceFacts, EventFacts, WaitingFacts)
+    kinds = (SettlementFacts, EntryFacts, EvidenceFacts, EventFacts, WaitingFacts, ProposalFacts)
     for key, facts in _merged(sources, *kinds):
         journal = Journal(key)
         for one in facts:
@@ -221,6 +225,9 @@ def settlements(sources: Sequence[Source]) -> Iterator[Journal]:
             elif type(one) is WaitingFacts:
                 _demand_once(journal.waiting is None, one)
                 journal.waiting = one
+            elif type(one) is ProposalFacts:
+                _demand_once(journal.proposal is None, one)
+                journal.proposal = one
             else:
                 _demand_once(journal.row is None, one)
                 journal.row = one

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -77,14 +77,14 @@ class People:
         self._verdicts: dict[str, Verdict] = {}
         self._stack: Any = self._stack_of(OLGA)
 
-    def _stack_of(self, who: tuple[str, str]) -> Any:
-        """Return the stack as one person's credentials reach it."""
+    def _stack_of(self, who: tuple[str, str], shown: Mapping[str, Any] | None = None) -> Any:
+        """Return the stack as one person's credentials reach it, who was shown a proposal."""
         return SimpleNamespace(
             name="simulated",
             option="",
             store=self._world.store,
             config=self._world.config,
-            door=SimpleNamespace(send=partial(self._order, who)),
+            door=SimpleNamespace(send=partial(self._order, who, shown=shown)),
         )
 
     def spawn(self, name: str, delay: int, act: Callable[..., object], *about: Any) -> None:
@@ -390,12 +390,12 @@ class People:
         with suppress(*_UNANSWERED):
             told = proposal.propose(self._stack_of(who), key, None, "the customer asks for it", None)
             for other, move in moves:
-                move(self._stack_of(other), key, told)
+                move(self._stack_of(other, told), key, told)
 
     def _approve(self, who: tuple[str, str], key: str, told: dict[str, Any], move: Any) -> None:
         try:
             self._world.note("another person", f"{move.__name__}s {told['digest']}", who[1])
-            move(self._stack_of(who), key, told)
+            move(self._stack_of(who, told), key, told)
         except _UNANSWERED as failed:
             self._world.note("another person", "is told", failed)
 
@@ -426,9 +426,22 @@ class People:
         with suppress(BotoCoreError):
             self._order(OLGA, "probe", {})
 
-    def _order(self, who: tuple[str, str], decision: str, order: dict[str, Any]) -> Answer:
-        """Send an order through the door, whose answer may be lost, or that of API Gateway itself."""
+    def _order(
+        self,
+        who: tuple[str, str],
+        decision: str,
+        order: dict[str, Any],
+        shown: Mapping[str, Any] | None = None,
+    ) -> Answer:
+        """Send an order through the door, whose answer may be lost, or that of API Gateway itself.
+
+        A person who was `shown` a proposal approves or withdraws that one.
+        """
         world = self._world
+        differing = [
+            name for name, value in order.items() if name != "key" and value != (shown or order)[name]
+        ]
+        demand(not differing, "a person approves or withdraws what was shown", decision, differing)
         by, user_id = who
         self._requests += 1
         asked = request(decision, order, by, user_id=user_id, request_id=f"req-{self._requests}")
