@@ -114,17 +114,9 @@ def lines_of(stack: Stack, state: SettlementState, entries: list[Row]) -> list[d
 
 
 def advice(result: dict[str, Any], lines: list[dict[str, str]]) -> dict[str, Any]:
-    """Return whether it is safe to send the payment again, under the same key and under a new one."""
+    """Return whether the payment may be sent again, by the outcome's `next`, and what proves it."""
     status = result["status"]
-    held = f"the escrow has {result['escrow']} {result['currency']}"
-    new_key_safe, why = {
-        "PROCESSING": (False, f"it may still go through: {held}"),
-        "SETTLED": (False, "the payee has been paid, and would be paid twice"),
-        "REJECTED": (True, "nothing was ever held"),
-        "COMPENSATING": (False, f"its reversal is not finished: {held}"),
-        "COMPENSATED": (True, "the payer is refunded in full"),
-        "LIMBO": (False, f"it waits for a person's decision: {held}; see `settle limbo show`"),
-    }[status]
+    new_key_safe = result["next"]["action"] == outcome.Action.NEW_KEY
     decisive = _DECISIVE.get(status)
     evidence = [
         f"{line['posted_at']} {line['step']}: {line['moved'] or line['note']} {line['amount']}".rstrip()
@@ -133,7 +125,7 @@ def advice(result: dict[str, Any], lines: list[dict[str, str]]) -> dict[str, Any
     ]
     return {
         "same_key": f"safe: it answers {status} again and moves nothing",
-        "new_key": f"{'safe' if new_key_safe else 'NOT safe'}: {why}",
+        "new_key": f"{'safe' if new_key_safe else 'NOT safe'}: {result['next']['reason']}",
         "new_key_safe": new_key_safe,
         "evidence": evidence or ["no journal entry moves money"],
     }

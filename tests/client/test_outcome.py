@@ -12,6 +12,8 @@ from settlement_client import Action, MalformedAnswer, Outcome, Status
 from tests.client.payments import OUTCOMES, PROCESSING, SETTLED
 from tests.unit.contracts import OUTCOME, SCHEMAS, faults
 
+COVERED: dict[str, Any] = PROCESSING | {"covered": ["fee"]}
+
 
 def rendered(outcome: Outcome) -> dict[str, Any]:
     """Return an outcome as JSON has it."""
@@ -26,13 +28,14 @@ def rendered(outcome: Outcome) -> dict[str, Any]:
         return vars(value) if hasattr(value, "__dict__") and not isinstance(value, str) else value
 
     kept = {name: plain(value) for name, value in vars(outcome).items()}
-    optional = {"reversed_in_part", "reference", "metadata"}
-    return {name: value for name, value in kept.items() if name not in optional or value is not None}
+    optional = {"covered", "reversed_in_part", "reference", "metadata"}
+    return {name: value for name, value in kept.items() if name not in optional or value not in (None, [])}
 
 
-@pytest.mark.parametrize(
-    "example", [*OUTCOMES, PROCESSING, SETTLED | {"reversed_in_part": "5.00"}], ids=range(len(OUTCOMES) + 2)
-)
+EXAMPLES = [*OUTCOMES, PROCESSING, SETTLED | {"reversed_in_part": "5.00"}, COVERED]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=range(len(EXAMPLES)))
 def test_each_example_of_the_contract_is_read_as_a_whole(example: dict[str, Any]) -> None:
     assert faults(OUTCOME, example) == []
 
@@ -55,6 +58,13 @@ def test_final_and_paid_follow_the_status(status: Status) -> None:
 
     assert outcome.is_final == (status in {"SETTLED", "REJECTED", "COMPENSATED"})
     assert outcome.is_paid == (status == "SETTLED")
+
+
+def test_a_payment_that_was_given_back_in_parts_does_not_stand() -> None:
+    given_back = str(Decimal(SETTLED["amount"]) - Decimal(SETTLED["fee"]))
+
+    assert Outcome.from_json(SETTLED | {"reversed_in_part": "0.01"}).is_paid
+    assert not Outcome.from_json(SETTLED | {"reversed_in_part": given_back}).is_paid
 
 
 def test_an_unknown_field_is_ignored() -> None:

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from settlement.model.status import Status
-from settlement.policy.outcome import next_action
+from tests.unit.states import next_of
 from tests.world.contracts import CONTRACTS, OUTCOME, checked_outcome
 
 HISTORIES = (
@@ -26,7 +26,7 @@ def event(key: str, sequence: int, status: str) -> dict[str, Any]:
     """Return EventBridge's event: an envelope of its own, and the CloudEvent as its detail."""
     name = f"settlement.{status.lower()}"
     data = (_SETTLED if status in ("SETTLED", "PROCESSING") else _REJECTED) | {"key": key, "status": status}
-    data |= {"next": next_action(Status(status), data["failure"])}
+    data |= {"next": next_of(Status(status), data["failure"])}
     data |= {} if status in PAID else {"finished_at": None}
     return {
         "version": "0",

@@ -8,8 +8,8 @@ import pytest
 from handlers import _dependencies
 from settlement.model.errors import AlreadyClaimed, IdempotencyConflict, InvalidRequest, StepFenced
 from settlement.model.status import Status
-from settlement.policy.outcome import next_action
 from tests.handlers.conftest import Counted, Later, Meanwhile
+from tests.unit.states import next_of
 from tests.world.constants import CLAIMED_AT, HASH, KEY, LATER_AT, OTHER_CONTENT, SPENT, WIRE, WITHOUT_FEE
 from tests.world.functions import Calls
 
@@ -21,7 +21,7 @@ REJECTED = WIRE | {
     "steps": [],
     "reversed": [],
     "failure": FAILURE,
-    "next": next_action(Status.REJECTED, FAILURE),
+    "next": next_of(Status.REJECTED, FAILURE),
     "replayed": False,
     "claimed_at": CLAIMED_AT,
     "finished_at": LATER_AT,

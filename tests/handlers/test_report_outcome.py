@@ -8,7 +8,7 @@ import pytest
 
 from settlement.model.errors import CapExceeded, InvalidRequest, StepFenced
 from settlement.model.status import Status
-from settlement.policy.outcome import next_action
+from tests.unit.states import next_of
 from tests.world.constants import (
     CLAIMED_AT,
     LATER_AT,
@@ -29,7 +29,7 @@ IN_FLIGHT: dict[str, Any] = WIRE | {
     "steps": [],
     "reversed": [],
     "failure": None,
-    "next": next_action(Status.PROCESSING, None),
+    "next": next_of(Status.PROCESSING, None),
     "replayed": False,
     "claimed_at": CLAIMED_AT,
     "finished_at": None,
@@ -39,7 +39,7 @@ RELEASED = IN_FLIGHT | {"escrow": "0.48", "steps": ["hold", "verify", "release"]
 SETTLED = {
     "status": "SETTLED",
     "steps": ["hold", "verify", "release", "fee"],
-    "next": next_action(Status.SETTLED, None),
+    "next": next_of(Status.SETTLED, None),
     "finished_at": CLAIMED_AT,
 }
 STOPPED = {"Error": "InReview", "Cause": "kyc: waits for a reviewer's decision"}
@@ -54,7 +54,7 @@ FAILURE = {"step": "verify", "error": "KycRejected", "cause": "kyc: the provider
 REVERSED = {
     "status": "COMPENSATING",
     "failure": FAILURE,
-    "next": next_action(Status.COMPENSATING, FAILURE),
+    "next": next_of(Status.COMPENSATING, FAILURE),
 }
 
 
@@ -162,7 +162,7 @@ def test_a_settlement_past_processing_is_reported_as_it_is(
     with calls.writes_nothing():
         report = calls.report(**error)
 
-    told = {"status": status.value, "next": next_action(status, FAILURE)}
+    told = {"status": status.value, "next": next_of(status, FAILURE)}
     assert report == HELD | told | failure | end | ({"escrow": "0.00"} if end else {})
 
 

@@ -293,7 +293,7 @@ def test_to_write_off_covers_the_stuck_amount_from_the_losses_and_makes_the_paye
     assert resolved == both[0] | both[1]
     escrow = 48 if step is Step.FEE else 4820
     row = decided(Step.FEE, WRITE_OFF, len(before(step)), **undone(*before(step)), escrow=escrow)
-    row |= {step.reversal_slot: DECIDED_AT}
+    row |= {step.reversal_slot: DECIDED_AT, "resolution": decision(WRITE_OFF) | {"covered": step.value}}
     others = [*posted(Step.FEE), *(REVERSED[each] for each in before(step)), limbo_evidence(step), *both]
     bob: Row = {"available": 5272} | (UNBLOCKED if step is Step.RELEASE else {})
     assert saga.books() == book(row, *others, alice=5180, bob=bob)
@@ -423,9 +423,22 @@ def test_each_case_is_decided_on_and_on_record_for_itself(saga: Saga) -> None:
     second = saga.resolve(WRITE_OFF)
 
     assert second["step"] == "resolve:2"
-    assert (saga.row()["resolutions"], saga.row()["resolution"]) == (2, decision(WRITE_OFF))
+    assert (saga.row()["resolutions"], saga.row()["resolution"]) == (
+        2,
+        decision(WRITE_OFF) | {"covered": "release"},
+    )
     names = {row["step"] for row in saga.books() if row["pk"] == f"EVIDENCE#{KEY}"}
     assert names == {"verify", "reverse", "limbo:1", "limbo:2", "resolve:1", "resolve:2"}
+
+
+def test_a_later_decision_keeps_what_the_losses_have_covered(saga: Saga) -> None:
+    saga.stuck(Step.RELEASE)
+    saga.resolve(WRITE_OFF)
+    saga.enter(failure=STUCK | {"step": Step.HOLD.reversal}, now=DECIDED)
+
+    saga.resolve(RETRY)
+
+    assert (saga.state().resolutions, saga.state().covered) == (2, {"release"})
 
 
 # The account

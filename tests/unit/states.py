@@ -9,6 +9,7 @@ from settlement.model.settlement import Settlement
 from settlement.model.state import AccountState, SettlementState
 from settlement.model.status import Status
 from settlement.model.timestamps import timestamp
+from settlement.policy.outcome import next_action
 from tests.unit.vectors import EXECUTION, SETTLEMENT
 from tests.world.environment import NOW
 
@@ -32,6 +33,11 @@ def row(settlement: Settlement = SETTLEMENT, **changes: Any) -> Row:
 def state(settlement: Settlement = SETTLEMENT, **changes: Any) -> SettlementState:
     """Return the state of such a row."""
     return SettlementState.from_row(row(settlement, **changes))
+
+
+def next_of(status: Status, failure: dict[str, str] | None = None) -> dict[str, str]:
+    """Return the `next` of the outcome of a settlement with this status and failure."""
+    return next_action(state(status=status, **({"failure": failure} if failure else {})))
 
 
 def account_row(account: str, available: int, currency: str = "EUR", **changes: Any) -> Row:

@@ -113,7 +113,8 @@ def test_a_decision_is_on_record_with_its_person_reason_and_time(decision: Resol
     state, decided_at = saga.state(), timestamp(DECIDED)
     assert entry.items() >= {"step": "resolve:1", "account": "bob", "posted_at": decided_at}.items()
     assert entry.items() >= decision.record().items()
-    assert state.resolution == decision.record() | {"decided_at": decided_at}
+    covered = {"covered": "release"} if decision is WRITE_OFF else {}
+    assert state.resolution == decision.record() | {"decided_at": decided_at} | covered
     assert (state.resolutions, state.stuck_step) == (1, None)
     if decision is not COMPLETE:  # in flight again, with the failure for which it was reversed
         index = keys.in_flight_index(SETTLEMENT.key, "2026-11-20T13:00:30.123Z")

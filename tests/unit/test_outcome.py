@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from settle.queries.settlement import advice
 from settlement.model.stage_config import StageConfig
 from settlement.model.status import TRANSITIONS, Status
 from settlement.policy import outcome
@@ -85,6 +86,7 @@ def test_the_outcome_has_the_callers_own_words(labels: dict[str, Any], config: S
     assert final.keys() == CONTRACT.keys() | labels.keys()
 
 
+AT = "2026-11-20T12:30:00.000Z"
 NEXT = {
     Status.PROCESSING: "same_key",
     Status.SETTLED: "nothing",
@@ -105,27 +107,59 @@ def test_the_next_action_follows_the_status(status: Status, replayed: bool, conf
     assert outcome_told["next"]["action"] == NEXT[status]
 
 
+ERRORS = ("KycRejected", "Cancelled", "ReversalRequested", None)
+LATEST: dict[str, dict[str, Any]] = {
+    "no decision": {},
+    "write-off": {"decision": "write-off", "decided_at": AT, "covered": "release"},
+    "write-off of the fee": {"decision": "write-off", "decided_at": AT, "covered": "fee"},
+    "retry after a write-off": {"decision": "retry", "decided_at": "later", "covered": "release"},
+    "retry": {"decision": "retry", "decided_at": AT},
+}
+PAYEE_KEEPS = ("write-off", "retry after a write-off")
+PARTS = {
+    "none": {},
+    "a part": {"parts": 1, "reversed_in_part": 100},
+    "all": {"parts": 2, "reversed_in_part": 4772},
+}
+
+
+@pytest.mark.parametrize("parts", PARTS)
+@pytest.mark.parametrize("latest", LATEST)
+@pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("status", Status)
-def test_a_new_key_is_told_only_once_this_one_can_never_pay(status: Status) -> None:
+def test_a_new_key_is_told_only_while_the_payee_has_nothing(
+    *, status: Status, error: str | None, latest: str, parts: str, config: StageConfig
+) -> None:
+    """The only word on paying again: of each status, failure, decision and part that there may be."""
+    changes: dict[str, Any] = {"status": status, **PARTS[parts], **slots(("hold", "release"), ("release",))}
+    changes |= {"release_reversed_at": AT} | ({"resolution": LATEST[latest]} if LATEST[latest] else {})
+    changes |= {"failure": {"step": "verify", "error": error, "cause": ""}} if error else {}
+
+    found = told(config, **changes)
+
+    by_a_person = error == "ReversalRequested" and status is Status.COMPENSATED
+    keeps = status is Status.COMPENSATED and latest in PAYEE_KEEPS
     is_final = not TRANSITIONS[status]
-
-    action = outcome.next_action(status, None)["action"]
-
-    assert (action == "new_key") == is_final
+    assert (found["next"]["action"] == "new_key") == (is_final and not by_a_person and not keeps)
+    assert (found["next"]["reason"] == "The payee is paid.") == (status is Status.SETTLED and parts == "none")
+    assert ("payee keeps the release" in found["next"]["reason"]) == keeps
+    assert ("release" in found.get("covered", ())) == (latest in PAYEE_KEEPS)
+    assert advice(found, [])["new_key_safe"] == (found["next"]["action"] == "new_key")
+    assert advice(found, [])["new_key"].endswith(found["next"]["reason"])
 
 
 @pytest.mark.parametrize("status", Status)
 def test_a_program_does_not_undo_a_persons_reversal(status: Status) -> None:
     failure = {"step": "reverse", "error": "ReversalRequested", "cause": "the goods came back (by Ada)"}
 
-    told_next = outcome.next_action(status, failure)
+    told_next = states.next_of(status, failure)
 
     ordered = {"action": "nothing", "reason": "A person has reversed the payment, and the payer has"}
     if status is Status.COMPENSATED:
         assert told_next["action"] == ordered["action"]
         assert told_next["reason"].startswith(ordered["reason"])
     else:
-        assert told_next == outcome.next_action(status, None)
+        assert told_next == states.next_of(status)
 
 
 def test_the_outcome_is_plain_json(config: StageConfig) -> None:

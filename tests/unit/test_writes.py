@@ -216,7 +216,7 @@ def _advice(row: Row) -> str:
         case Status.PROCESSING:
             told = f"the payee is paid; once it is SETTLED, {reversing}"
         case Status.SETTLED:
-            told = f"the payee is paid; {reversing}"
+            told = f"it is too late to cancel; {reversing.removesuffix('it')}what has not been given back"
         case Status.COMPENSATING:
             told = "it is being reversed already; wait for its outcome"
         case Status.LIMBO:

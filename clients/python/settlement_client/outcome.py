@@ -76,6 +76,9 @@ class Outcome:
     replayed: bool
     claimed_at: datetime
     finished_at: datetime | None
+    covered: tuple[str, ...] = ()
+    """The reversed steps that the losses have covered: with `release`, the payee keeps the money."""
+
     reversed_in_part: Decimal | None = None
     reference: str | None = None
     metadata: Mapping[str, str] | None = field(default=None, hash=False)
@@ -87,8 +90,8 @@ class Outcome:
 
     @property
     def is_paid(self) -> bool:
-        """Whether the payee has the money."""
-        return self.status is Status.SETTLED
+        """Whether the payment stands: it is SETTLED, and not all of it was given back in parts."""
+        return self.status is Status.SETTLED and (self.reversed_in_part or 0) < self.amount - self.fee
 
     @classmethod
     def from_json(cls, given: str | bytes | Mapping[str, Any]) -> "Outcome":
@@ -110,6 +113,7 @@ class Outcome:
             escrow=told.amount("escrow"),
             steps=told.texts("steps"),
             reversed=told.texts("reversed"),
+            covered=told.texts("covered") if told.has("covered") else (),
             failure=_failure(told.inner("failure")) if told.is_set("failure") else None,
             next=Next(action, advice.text("reason")),
             replayed=told.flag("replayed"),

@@ -91,7 +91,7 @@ def _advice(state: SettlementState) -> str:
 
 _ADVICE = {
     Status.PROCESSING: "the payee is paid; once it is SETTLED, a person's order reverses it",
-    Status.SETTLED: "the payee is paid; a person's order reverses it",
+    Status.SETTLED: "it is too late to cancel; a person's order reverses what has not been given back",
     Status.COMPENSATING: "it is being reversed already; wait for its outcome",
     Status.LIMBO: "its reversal is stuck, and a person decides; wait for its outcome",
     Status.COMPENSATED: "the payer has everything back already, so that nothing is to be done",

@@ -79,7 +79,8 @@ def leave(
 ) -> Write:
     """Carry out a person's decision on the settlement's row: the only write that leads out of LIMBO.
 
-    `execution` becomes the owner, in the place of an execution that may still wait for a decision.
+    `execution` becomes the owner, in the place of an execution that may still wait for a decision. The row
+    keeps which steps were covered by the losses, in this case and in those before it.
     """
     conditions = [
         status_is(Status.LIMBO),
@@ -87,9 +88,12 @@ def leave(
         case_unchanged(case.number - 1),
         escrow_holds(case.escrow),
     ]
+    is_covered = resolution.decision is Decision.WRITE_OFF
+    covered = sorted(case.covered | ({case.step.value} if is_covered else set()))
+    made = {"decided_at": timestamp(now)} | ({"covered": " ".join(covered)} if covered else {})
     values: dict[str, Any] = {
         ":number": case.number,
-        ":resolution": resolution.record() | {"decided_at": timestamp(now)},
+        ":resolution": resolution.record() | made,
         ":status": Status.COMPENSATING,
         ":execution": execution,
         ":now": timestamp(now),
@@ -106,7 +110,7 @@ def leave(
         due_at = timestamp(now + config.time_to_recover)
         values |= placeholders(keys.in_flight_index(settlement.key, due_at))
         assignments += ["#failure = reversed_for", "gsi1pk = :gsi1pk", "gsi1sk = :gsi1sk"]
-    if resolution.decision is Decision.WRITE_OFF:
+    if is_covered:
         conditions += [committed(case.step), not_reversed(case.step)]
         values |= {":change": case.amount}
         assignments += [f"{case.step.reversal_slot} = :now", "escrow = escrow + :change"]

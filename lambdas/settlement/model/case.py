@@ -13,6 +13,7 @@ class Case:
     `blocked_account` is the customer who places no holds meanwhile; None if `account` is internal or gone.
     `number` counts the settlement's cases from 1.
     `escrow` is the balance of the settlement's escrow meanwhile (minor units).
+    `covered` are the steps whose reversal the losses have covered in earlier cases.
     `done` means that the step is already reversed, but its function keeps failing.
     """
 
@@ -22,4 +23,5 @@ class Case:
     amount: int
     number: int
     escrow: int
+    covered: frozenset[str] = frozenset()
     done: bool = False

@@ -125,6 +125,16 @@ class SettlementState:
         return self.expired_at is not None
 
     @property
+    def covered(self) -> frozenset[str]:
+        """The reversed steps whose money the losses have covered: the party that had it keeps it."""
+        return frozenset((self.resolution or {}).get("covered", "").split())
+
+    @property
+    def is_given_back(self) -> bool:
+        """Whether all that was released has been given back in parts."""
+        return bool(self.parts) and self.reversed_in_part >= self.settlement.net
+
+    @property
     def case_number(self) -> int:
         """The number of the open case of LIMBO, or of the next one."""
         return self.resolutions + 1
@@ -237,8 +247,9 @@ def _check_types(row: Mapping[str, Any]) -> None:
     for name, value in row.items():
         if not isinstance(value, _TYPES.get(name, object)):
             raise MalformedRow(f"{_subject(row)}: {name} is no {_TYPES[name].__name__}")
-    if not all(isinstance(value, str) for value in row.get("metadata", {}).values()):
-        raise MalformedRow(f"{_subject(row)}: metadata has a member that is no str")
+    for name in ("metadata", "resolution"):
+        if not all(isinstance(value, str) for value in row.get(name, {}).values()):
+            raise MalformedRow(f"{_subject(row)}: {name} has a member that is no str")
 
 
 def _subject(row: Mapping[str, Any]) -> str:

@@ -158,6 +158,7 @@ def case_of(state: SettlementState, step: Step) -> Case:
         amount=transfer.amount if is_due else 0,
         number=state.case_number,
         escrow=state.escrow,
+        covered=state.covered,
         done=step in state.reversed,
     )
 

@@ -28,16 +28,23 @@ class Action(StrEnum):
     """To pay after all, use a new key: this one never pays any more."""
 
 
-def next_action(status: Status, failure: Mapping[str, str] | None) -> dict[str, str]:
+def next_action(state: SettlementState) -> dict[str, str]:
     """Return the `next` of an outcome: the caller's action, and the reason in words.
 
-    A payment that a person has reversed is not to be paid again by a program.
+    The one answer to whether a payment may be sent again. A payment that a person has reversed, in whole or
+    in parts, is not to be paid again by a program; nor is one whose payee keeps a release that the losses
+    have covered.
     """
-    action, reason = _NEXT[status]
-    if action is Action.NEW_KEY and (failure or {}).get("error") == CANCELLED:
+    action, reason = _NEXT[state.status]
+    error = (state.failure or {}).get("error")
+    if action is Action.NEW_KEY and error == CANCELLED:
         reason = _CANCELLED
-    if status is Status.COMPENSATED and (failure or {}).get("error") == REVERSAL_REQUESTED:
+    if state.status is Status.COMPENSATED and Step.RELEASE in state.covered:
+        action, reason = Action.NOTHING, _COVERED
+    elif state.status is Status.COMPENSATED and error == REVERSAL_REQUESTED:
         action, reason = Action.NOTHING, _REVERSED_BY_A_PERSON
+    elif state.status is Status.SETTLED and state.parts:
+        reason = _GIVEN_BACK if state.is_given_back else _GIVEN_BACK_IN_PART
     return {"action": action.value, "reason": reason}
 
 
@@ -72,6 +79,15 @@ _CANCELLED = (
     "Its starter has cancelled the payment, and this key never pays any more:"
     " to pay after all, use a new key."
 )
+_COVERED = (
+    "The payer has everything back, and the payee keeps the release: the losses have covered it."
+    " To pay again would pay the payee twice."
+)
+_GIVEN_BACK_IN_PART = "The payee is paid, and a part of it was given back."
+_GIVEN_BACK = (
+    "The payee was paid, and has given all of it back in parts:"
+    " to pay after all, a person decides that, and it takes a new key."
+)
 _REVERSED_BY_A_PERSON = (
     "A person has reversed the payment, and the payer has everything back:"
     " to pay after all, a person decides that, and it takes a new key."
@@ -94,10 +110,11 @@ def of_state(state: SettlementState, config: StageConfig, *, replayed: bool) -> 
         "steps": [step.value for step in Step if step in state.steps],
         "reversed": sorted(state.reversed),
         "failure": state.failure,
-        "next": next_action(state.status, state.failure),
+        "next": next_action(state),
         "replayed": replayed,
         "claimed_at": state.claimed_at,
         "finished_at": state.finished_at,
+        **({"covered": sorted(state.covered)} if state.covered else {}),
         **parts,
         **settlement.labels,
     }

@@ -47,6 +47,9 @@ class SettlementFacts(NamedTuple):
 
     reversed_in_part: int = 0
 
+    covered: str | None = None
+    """The steps that the losses have covered, with blanks between; None on a row that does not say so."""
+
 
 class EntryFacts(NamedTuple):
     """A journal entry: a settlement's between `account` and its escrow, or a deposit of `account`.

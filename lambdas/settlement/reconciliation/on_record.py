@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from settlement.ledger.kyc_review import REVIEW
 from settlement.model import accounts
+from settlement.model.orders import Decision
 from settlement.model.status import Status, Step
 from settlement.model.verdict import KycDecision
 from settlement.reconciliation import values
@@ -109,6 +110,7 @@ def _cases_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> I
         yield f"its latest decision is {row.resolution}, its evidence has another"
     elif row.resolved != (latest.content if latest else None):
         yield "its latest decision is not that of its evidence"
+    yield from _covered_differs(row, facts)
     stuck = facts.get(f"{_LIMBO}{row.resolutions + 1}")
     if row.stuck != (stuck.content if stuck else None):
         yield "its case of LIMBO is not that of its evidence"
@@ -118,6 +120,14 @@ def _cases_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> I
             yield f"its evidence {step} is of another account"
         if decision and decision.account != case.account:
             yield f"its evidence {decision.step} is of another account than {step}"
+
+
+def _covered_differs(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
+    """Compare what the losses have covered with the write-offs."""
+    written_off = (one for one in facts.values() if one.decision == Decision.WRITE_OFF)
+    covered = " ".join(sorted({_RELEASE if one.account == row.payee else _FEE for one in written_off}))
+    if row.covered != (covered or None):
+        yield f"the losses have covered {row.covered}, by its evidence {covered or None}"
 
 
 def _parts_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
@@ -163,6 +173,7 @@ def _are_numbered(steps: Collection[str], prefix: str, length: int) -> bool:
     return len(steps) == length and {*steps} == {f"{prefix}{number}" for number in range(1, length + 1)}
 
 
+_RELEASE, _FEE = Step.RELEASE.value, Step.FEE.value
 _VERIFY, _REVERSE, _RESOLVE, _LIMBO = Step.VERIFY.value, "reverse", "resolve:", "limbo:"
 _PART, _PROPOSE = "reverse-part:", "propose:"
 _PROPOSALS = (_PROPOSE, "approve:", "withdraw:")

@@ -105,7 +105,10 @@ def _of_reversal(row: Row, facts: SettlementFacts) -> SettlementFacts:
     """Add what a review or a reversal leaves on a settlement's row. Raises MalformedRow."""
     failure = values.record(row, "failure", _FAILURE)
     reason = values.record(row, "reversed_for", _FAILURE)
-    resolution = values.record(row, "resolution", _RESOLUTION)
+    made = values.optional(row, "resolution", dict) or {}
+    resolution = values.record(
+        row, "resolution", (*_RESOLUTION, *(name for name in made if name == "covered"))
+    )
     stuck_step, since = values.optional(row, "stuck_step"), values.optional(row, "in_flight_since")
     resolutions = values.count(row, "resolutions") if "resolutions" in row else 0
     resolved = ordered = stuck = None
@@ -133,6 +136,7 @@ def _of_reversal(row: Row, facts: SettlementFacts) -> SettlementFacts:
         reversed_in_part=reversed_in_part,
         resolutions=resolutions,
         resolution=resolution["decision"] if resolution else None,
+        covered=made.get("covered"),
         **{"resolved": resolved, "ordered": ordered, "stuck": stuck, "since": since},
     )
 
