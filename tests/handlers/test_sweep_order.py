@@ -11,7 +11,7 @@ from handlers import _dependencies
 from settlement.adapters import sweeper
 from settlement.adapters.dynamodb import Store
 from settlement.ledger import keys
-from settlement.model.errors import AccountNotFound, InvalidRequest, StoreUnavailable
+from settlement.model.errors import AccountNotEmpty, AccountNotFound, InvalidRequest, StoreUnavailable
 from settlement.model.timestamps import timestamp
 from tests.world.constants import CLAIMED_AT, KEY, ORDER, WIRE
 from tests.world.environment import NOW
@@ -183,3 +183,35 @@ def test_a_merchant_that_there_is_not_is_not_found(paid: Calls) -> None:
 
     assert answer["statusCode"] == 404
     assert json.loads(answer["body"])["error"] == AccountNotFound.__name__
+
+
+CLOSE = {"key": "close-merchant-0001", "order": "close", "account": SHOP, "reason": "it has left"}
+
+
+def test_a_merchant_with_money_that_is_not_swept_is_not_closed(paid: Calls) -> None:
+    with pytest.raises(AccountNotEmpty, match=r"^account: the account still has money$"):
+        paid.order("close", CLOSE | {"by": ORDER["by"]})
+
+    assert paid.account(SHOP)["available"] == NET
+    assert "closed_at" not in paid.account(SHOP)
+
+
+def test_a_merchant_is_closed_once_its_money_is_withdrawn(paid: Calls) -> None:
+    sweep(paid)
+    paid.ledger.open(SHOP, 0)
+
+    closed = paid.order("close", CLOSE | {"by": ORDER["by"]})
+
+    assert closed["account"]["closed_at"]
+    assert paid.order("close", CLOSE | {"by": ORDER["by"]}) == closed
+
+
+def test_a_merchant_that_takes_too_long_to_sweep_is_not_closed(
+    backlog: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time_runs_out(monkeypatch, seconds=2)
+
+    with pytest.raises(AccountNotEmpty, match="it still receives releases"):
+        backlog.order("close", CLOSE | {"by": ORDER["by"]})
+
+    assert "closed_at" not in backlog.account(SHOP)

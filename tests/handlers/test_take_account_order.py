@@ -8,7 +8,7 @@ from handlers import _dependencies
 from settlement.ledger import keys
 from settlement.model import errors
 from settlement.model.errors import IdempotencyConflict, InvalidRequest, StoreUnavailable
-from tests.handlers.conftest import Counted, Later
+from tests.handlers.conftest import Counted, Later, Meanwhile
 from tests.world.books import assert_conserved
 from tests.world.constants import CLAIMED_AT, LATER_AT, WIRE
 from tests.world.functions import Calls
@@ -178,13 +178,19 @@ def test_a_closed_merchant_is_refused_its_release(calls: Calls) -> None:
         calls("ReleaseFunds", shop, claimed_at=CLAIMED_AT)
 
 
-def test_a_merchant_that_closes_during_a_release_is_still_swept(calls: Calls) -> None:
+def test_a_merchant_that_closes_during_a_release_is_still_swept(calls: Calls, meanwhile: Meanwhile) -> None:
     shop = WIRE | {"payee": "merchant.shop"}
     calls.ledger.open("alice", 10_000)
     calls.ledger.open("merchant.shop", 0)
-    for state in ("HoldFunds", "VerifyKyc", "ReleaseFunds"):
+    for state in ("HoldFunds", "VerifyKyc"):
         calls(state, shop, claimed_at=CLAIMED_AT)
-    calls.administer(CLOSE | {"account": "merchant.shop"})
+
+    def close() -> None:
+        calls.ledger.open("merchant.shop", 0, closed_at=CLAIMED_AT)
+
+    meanwhile(_dependencies.store, "transact", close)
+    calls("ReleaseFunds", shop, claimed_at=CLAIMED_AT)
+    assert calls.account("merchant.shop")["closed_at"]
 
     calls.sweep("merchant.shop")
 

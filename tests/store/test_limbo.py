@@ -438,7 +438,7 @@ def test_a_later_decision_keeps_what_the_losses_have_covered(saga: Saga) -> None
 
     saga.resolve(RETRY)
 
-    assert (saga.state().resolutions, saga.state().covered) == (2, {"release"})
+    assert (saga.state().resolutions, saga.state().covered) == (2, frozenset({"release"}))
 
 
 # The account

@@ -37,7 +37,8 @@ def state(settlement: Settlement = SETTLEMENT, **changes: Any) -> SettlementStat
 
 def next_of(status: Status, failure: dict[str, str] | None = None) -> dict[str, str]:
     """Return the `next` of the outcome of a settlement with this status and failure."""
-    return next_action(state(status=status, **({"failure": failure} if failure else {})))
+    changes: dict[str, Any] = {"failure": failure} if failure else {}
+    return next_action(state(status=status, **changes))
 
 
 def account_row(account: str, available: int, currency: str = "EUR", **changes: Any) -> Row:

@@ -6,7 +6,7 @@ identity. Some records are poisoned: a person then replays the settlement that c
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from random import Random
 from typing import Any
@@ -85,7 +85,7 @@ class Relay:
                 continue
             self._records.setdefault(row["pk"]["S"], []).append(record(old, new, at=0))
 
-    def play(self, table: MemoryDynamoDb) -> None:
+    def play(self, table: MemoryDynamoDb, moved: Mapping[str, Mapping[str, int]]) -> None:
         """Relay the records with faults, and check what a reader has in the end. Raises Violated."""
         store = Store(table, "simulated")
         with ExitStack() as stack:
@@ -112,6 +112,7 @@ class Relay:
         for (pk, sk), row in table.items.items():
             if pk in self._records and sk == "SETTLEMENT":
                 self._check(row, is_poisoned=pk in poisoned)
+                self._check_new_key(row, moved)
 
     def put_events(self, Entries: list[dict[str, str]]) -> Any:  # noqa: N803
         """Take events as EventBridge does, some of them perhaps, and perhaps without an answer."""
@@ -238,6 +239,14 @@ class Relay:
         if not dense:  # a life that begins in the middle of another one
             return
         _check_data(key, by_number[latest]["data"], row)
+
+    def _check_new_key(self, row: Item, moved: Mapping[str, Mapping[str, int]]) -> None:
+        """Check that no reader pays again, by the last event, what the payee has kept of this payment."""
+        key = row["pk"]["S"].partition("#")[2]
+        told = max(self._told.get(key, ()), key=lambda one: int(one["sequence"]), default=None)
+        if told and told["data"]["next"]["action"] == "new_key":
+            kept = moved.get(key, {}).get(row["payee"]["S"], 0)
+            demand(not kept, "a new key is told while the payee keeps nothing of this one", key, kept)
 
 
 def from_image(one: Record) -> Item | None:

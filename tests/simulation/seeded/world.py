@@ -156,7 +156,7 @@ class World:
             self.hub.run(self.hub.now + CALM_MS_MAX, lambda: self.is_over)
             self.oracle.at_the_end(self.table.items, self.people.alerted)
             prove(self.table.items, retention_at(self.config, self.hub.now))
-            self.relay.play(self.table)
+            self.relay.play(self.table, self.oracle.moved)
             self.unreadable.play(self.table)
             self.reader.play()
             self.proof.at_the_end()
