@@ -1,4 +1,4 @@
-"""Closing a month: from then on its figures stay, and what comes late is booked when it comes."""
+"""The close of months: their figures stay, and a late entry is booked when it comes."""
 
 import re
 from datetime import UTC, date, datetime
