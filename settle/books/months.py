@@ -1,4 +1,4 @@
-"""Closing a month: from then on its figures stay, and what comes late is booked when it comes."""
+"""The close of months: their figures stay, and a late entry is booked when it comes."""
 
 import re
 from datetime import UTC, date, datetime
@@ -10,19 +10,20 @@ from settle.exit_codes import CommandFailed, Exit
 from settlement.model.timestamps import timestamp
 
 _MONTH = re.compile(r"[1-9][0-9]{3}-(0[1-9]|1[0-2])")
+_CLOSE = """
+INSERT INTO ledger.closed_month (month)
+SELECT %(first)s WHERE (%(first)s::timestamp AT TIME ZONE 'UTC' < ledger.closed_until()) IS NOT TRUE
+ON CONFLICT DO NOTHING
+"""
 
 
 def close(connection: psycopg.Connection, month: str, now: datetime) -> bool:
-    """Close a month such as 2026-11 that is over; return whether it was open. Raises CommandFailed.
+    """Close a month such as 2026-11, and all before it; return whether it was open. Raises CommandFailed.
 
-    It waits for projections under way, and they for it: no entry gets into a month while it is closed.
+    The close waits for projections under way, and they wait for it: no entry gets into a month while it is
+    closed.
     """
-    first = check(month, now)
-    with connection.transaction():
-        connection.execute("LOCK TABLE ledger.entry IN SHARE ROW EXCLUSIVE MODE")
-        closed = connection.execute(
-            "INSERT INTO ledger.closed_month (month) VALUES (%s) ON CONFLICT DO NOTHING", (first,)
-        )
+    closed = connection.execute(_CLOSE, {"first": check(month, now)})
     return bool(closed.rowcount)
 
 

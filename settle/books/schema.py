@@ -58,9 +58,11 @@ def books(url: str) -> Iterator[psycopg.Connection]:
     with connection:
         try:
             yield connection
-        except psycopg.errors.UndefinedTable:
+        except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedFunction) as lacking:
+            is_there = isinstance(lacking, psycopg.errors.UndefinedFunction)
+            state = "older than this command" if is_there else "not there"
             raise CommandFailed(
-                Exit.NOT_FOUND, "ledger: the schema is not there: run `settle ledger migrate` first"
+                Exit.NOT_FOUND, f"ledger: the schema is {state}: run `settle ledger migrate` first"
             ) from None
         except psycopg.Error as error:
             raise CommandFailed(Exit.FAILED, f"ledger: {_line(error)}") from error

@@ -134,7 +134,7 @@ def close(
         bool, typer.Option("--despite-put-aside", help="Close it although lines were put aside.")
     ] = False,
 ) -> None:
-    """Close a month: its figures stay, and an entry that comes later is booked when it comes.
+    """Close a month and all before it: their figures stay, and a later entry is booked when it comes.
 
     Refused within 15 minutes of its end, while the sealed journal has objects that are not in the books, and
     while lines are put aside, which may belong to it.

@@ -238,6 +238,8 @@ def findings(proof: Mapping[str, Any], as_json: bool) -> None:
         print_line(f"UNSWEPT {merchant}: {amount}; if it stays: settle account sweep {merchant}")
     for row in proof["unproven"]:
         print_line(f"UNPROVEN {row}")
+    for row in proof["listed_ahead"]:
+        print_line(f"LISTED AHEAD {row}")
     if not proof["signatures"]:
         print_line("NOT JUDGED: the signatures of the rows, which tell who put them")
     verdict = "conserved" if proof["conserved"] else "NOT CONSERVED" if proof["faults"] else "NOT PROVEN"

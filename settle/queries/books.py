@@ -9,7 +9,6 @@ from settle.output.progress import counting
 from settle.queries import segments
 from settle.stack import Stack
 from settlement.adapters import table_scan
-from settlement.reconciliation import Retention, Stage
 from settlement.reconciliation.watch import READING
 
 
@@ -30,8 +29,7 @@ def prove(stack: Stack, processes: int = 1, *, signatures: bool = True) -> dict[
                 shortest_retention_days=days,
             )
         else:
-            retention = Retention.at(datetime.now(UTC), days)
-            stage = Stage(frozenset(currencies), row_keys, retention=retention)
+            stage = table_scan.stage_at(datetime.now(UTC), frozenset(currencies), row_keys, days)
             findings = segments.check(stack, processes, count, stage)
     return table_scan.rendered(findings, currencies, signatures=signatures)
 

@@ -63,7 +63,7 @@ def missing(target: Stack, source: str, instant: datetime, now: datetime) -> Mis
             changed.append(f"{' '.join(lines.subject(line))}: was sealed twice, with different content")
     for row in batch.read(target.store, [{"pk": pk, "sk": sk} for pk, sk in images]):
         image = images.pop((row["pk"], row["sk"]))
-        if lines.digest(row) != image["sha256"]:
+        if not lines.is_as_sealed(row, image):
             changed.append(f"{row['pk']} {row['sk']}: is not as it was sealed")
     latest = timestamp(datetime.fromtimestamp(until, UTC)) if until else None
     return Missing(_by_key(images, target.row_keys if images else RowKeys({})), changed, latest)

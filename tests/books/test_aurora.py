@@ -212,9 +212,9 @@ def test_a_secret_that_may_not_be_read_changes_nothing(stack: Any, monkeypatch: 
 
 
 def test_a_statement_ends_at_a_semicolon_and_not_in_a_text_or_a_body() -> None:
-    assert aurora.statements("r0001") == []
+    assert aurora.statements("r0002") == []
     found = aurora.statements(None)
 
     assert not [one for one in found if one.startswith(("BEGIN;", "--"))]
     assert [one.split()[0] for one in found][:2] == ["CREATE", "CREATE"]
-    assert len([one for one in found if "LANGUAGE plpgsql" in one]) == 2
+    assert len([one for one in found if "LANGUAGE plpgsql" in one]) == 4

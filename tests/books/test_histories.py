@@ -82,6 +82,15 @@ IN_SQL = {
         CREATE OR REPLACE FUNCTION ledger.book() RETURNS trigger LANGUAGE plpgsql AS
         $$ BEGIN NEW.booked_at := NEW.posted_at; RETURN NEW; END $$
     """,
+    "a close is of its own month alone": """
+        CREATE OR REPLACE FUNCTION ledger.book() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        NEW.booked_at := NEW.posted_at;
+        IF EXISTS (SELECT FROM ledger.closed_month
+                   WHERE month = date_trunc('month', NEW.posted_at AT TIME ZONE 'UTC')::date) THEN
+            NEW.booked_at := greatest(clock_timestamp(), ledger.closed_until());
+        END IF;
+        RETURN NEW; END $$
+    """,
     "no trigger books the time": "ALTER TABLE ledger.entry ALTER booked_at SET DEFAULT now();"
     " DROP TRIGGER book ON ledger.entry",
 }

@@ -211,7 +211,7 @@ def town(name: str, row_keys: RowKeys | None = None, retention_days: int | None 
         more: dict[str, Any] = {"deadline_seconds": 800 + number} if number == 2 and name in _NAMED else {}
         if number == 1 and name in _NAMED:
             more = {"payer_name": "Alice Archer", "payee_name": "Bob Baker"}
-        if number == 2 and name in _LABELLED:
+        if name in _LABELLED:
             more |= {"reference": "invoice 7", "metadata": {"shop": "web", "cart": "c-7"}}
         key = f"order-{list(SHAPES).index(name):08}-{number:04}"
         amount = 4_820 + 1_111 * number
@@ -230,5 +230,5 @@ _NAMED = (
 )
 """The shapes of which one settlement has names, and the other its own deadline."""
 
-_LABELLED = ("settled", "refused", "voided")
-"""The shapes of which the other has words of its caller, too."""
+_LABELLED = ("settled", "settled, names erased", "refused", "voided")
+"""The shapes with a reference and metadata."""

@@ -1,5 +1,8 @@
 """Erased names switch off the comparison with the request hash, so they are allowed of few rows."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from settlement.adapters import second_look, table_scan
@@ -7,9 +10,15 @@ from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model.settlement import NAMES
 from settlement.reconciliation import Findings
+from settlement.reconciliation.settlement_row import NAMES_ERASED
+from settlement.sealing.signature import RowKeys
 from tests.reconciliation.client import readable
+from tests.reconciliation.mutations import Mutation, Rows, singles
 from tests.reconciliation.shapes import SHAPES, town
 from tests.reconciliation.town import Town
+from tests.reconciliation.unknowable import is_explained
+from tests.world.ledger import ROW_KEYS
+from tests.world.memory_dynamodb import Key, MemoryDynamoDb
 
 AT = "2026-12-24T12:00:00.000Z"
 KEY = "order-{:08}-0001"
@@ -24,9 +33,12 @@ def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(second_look, "_PAUSE_SECONDS", 0)
 
 
-def erase(shape: str, removed: tuple[str, ...] = NAMES, **changes: object) -> tuple[Town, str]:
+def erase(
+    shape: str, removed: tuple[str, ...] = NAMES, row_keys: RowKeys | None = None, **changes: object
+) -> tuple[Town, str]:
     """Return the town of a shape, one of its settlements without names, and the name of its row."""
-    made = town(shape)
+    made = town(shape, row_keys)
+    made.row_keys = None
     key = keys.settlement(KEY.format(list(SHAPES).index(shape)))
     row = made.store.read(key)
     assert row
@@ -36,8 +48,18 @@ def erase(shape: str, removed: tuple[str, ...] = NAMES, **changes: object) -> tu
     return made, key["pk"]
 
 
-def reconciled(made: Town) -> Findings:
-    return table_scan.check(readable(made.table), currencies={"EUR", "JPY"})
+def reconciled(made: Town, row_keys: RowKeys | None = None) -> Findings:
+    return table_scan.check(readable(made.table), currencies={"EUR", "JPY"}, row_keys=row_keys)
+
+
+def erased_and_changed(rows: Rows, key: Key) -> Iterator[tuple[Mutation, Rows]]:
+    """Yield each change of a settlement's row that the proof should find, with the names erased as well."""
+    for one in singles(rows):
+        item = one.rows.get(key)
+        if item is None or one.attribute in (*NAMES, NAMES_ERASED) or is_explained(one):
+            continue
+        left = {name: item[name] for name in item if name not in NAMES}
+        yield one, one.of(rows) | {key: left | {NAMES_ERASED: {"S": AT}}}
 
 
 @pytest.mark.parametrize("shape", FINISHED)
@@ -47,6 +69,37 @@ def test_the_names_of_a_finished_settlement_may_be_erased(shape: str) -> None:
     findings = reconciled(made)
 
     assert (findings.faults, findings.unproven, findings.conserved) == ([], [], True)
+
+
+@pytest.mark.parametrize("shape", FINISHED)
+def test_a_signed_row_is_proven_without_its_names(shape: str) -> None:
+    made, _ = erase(shape, row_keys=ROW_KEYS, names_erased_at=AT)
+
+    assert reconciled(made, ROW_KEYS).conserved
+
+
+@pytest.mark.parametrize("shape", FINISHED)
+def test_erased_names_hide_no_change_of_another_attribute(shape: str) -> None:
+    made = town(shape, ROW_KEYS)
+    row = keys.settlement(KEY.format(list(SHAPES).index(shape)))
+    rows, tried = {key: dict(item) for key, item in made.table.items.items()}, set()
+
+    for one, forged in erased_and_changed(rows, (row["pk"], row["sk"])):
+        findings = table_scan.check(
+            readable(MemoryDynamoDb(items=forged)), currencies={"EUR", "JPY"}, row_keys=ROW_KEYS
+        )
+        assert not findings.conserved, one[:3]
+        tried.add(one.attribute)
+    assert tried >= {"payer", "payee", "amount", "fee", "currency", "status"}
+
+
+@pytest.mark.parametrize("words", [{"reference": "invoice 8"}, {"metadata": {"shop": "till"}}])
+@pytest.mark.parametrize("shape", FINISHED)
+def test_erased_names_hide_no_words_that_are_added_or_changed(shape: str, words: dict[str, Any]) -> None:
+    made, name = erase(shape, row_keys=ROW_KEYS, names_erased_at=AT, **words)
+
+    (fault,) = reconciled(made, ROW_KEYS).faults
+    assert fault.startswith(f"{name}: SETTLEMENT is malformed: its signature is not that of")
 
 
 @pytest.mark.parametrize("shape", [*FINISHED, *UNFINISHED])

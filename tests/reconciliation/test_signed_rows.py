@@ -167,3 +167,26 @@ def test_a_settlement_changes_and_keeps_its_signature() -> None:
 
     assert ROW_KEYS.is_proven(signed | {"status": "SETTLED", "escrow": 0})
     assert not ROW_KEYS.is_proven(signed | {"payee": "mallory"})
+
+
+WORDS = {"reference": "invoice 7", "metadata": {"shop": "web"}}
+CLAIMED: Row = {**keys.settlement("k"), "request_hash": "h", "claimed_at": AT, "status": "PROCESSING"}
+
+
+@pytest.mark.parametrize("words", [{}, WORDS, {"reference": "invoice 7"}])
+@pytest.mark.parametrize("other", [{"reference": "invoice 8"}, {"metadata": {"shop": "till"}}])
+def test_a_signature_covers_the_words_of_the_caller(words: Row, other: Row) -> None:
+    signed = ROW_KEYS.signed(CLAIMED | words)
+
+    assert ROW_KEYS.is_proven(signed)
+    assert not ROW_KEYS.is_proven(signed | other)
+    for name in words:
+        assert not ROW_KEYS.is_proven({one: signed[one] for one in signed if one != name})
+
+
+def test_a_signature_of_an_earlier_release_proves_its_row() -> None:
+    """It leaves out the words, which the request's hash proves until the names are erased."""
+    earlier = CLAIMED | WORDS | {SIGNATURE: ROW_KEYS._signature("1", lines.canonical(CLAIMED))}
+
+    assert ROW_KEYS.is_proven(earlier)
+    assert not ROW_KEYS.is_proven(earlier | {"payee": "mallory"})

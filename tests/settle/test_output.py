@@ -83,6 +83,7 @@ def test_the_last_line_is_the_verdict(
             "currencies": {"EUR": {"customers": "1.00", "external": "-1.00", "sum": "0.00"}},
             "faults": faults,
             "unproven": unproven,
+            "listed_ahead": ["d: e"],
             "unswept": unswept,
             "signatures": signatures,
         },
@@ -95,7 +96,7 @@ def test_the_last_line_is_the_verdict(
         f"UNSWEPT {name}: {sum_}; if it stays: settle account sweep {name}" for name, sum_ in unswept.items()
     ]
     left = [] if signatures else ["NOT JUDGED: the signatures of the rows, which tell who put them"]
-    unproven = [f"UNPROVEN {row}" for row in unproven]
+    unproven = [*(f"UNPROVEN {row}" for row in unproven), "LISTED AHEAD d: e"]
     assert others == [f"FAULT {fault}" for fault in faults] + waits + unproven + left
     assert last == f"{verdict}: 2 accounts, 1 settlements, 5 entries, 0 in flight"
 

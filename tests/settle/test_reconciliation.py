@@ -249,6 +249,7 @@ def test_the_description_sums_each_currency_in_its_own_decimals(book: Book) -> N
         },
         "faults": [],
         "unproven": [],
+        "listed_ahead": [],
         "unswept": {},
     }
 

@@ -219,6 +219,15 @@ def test_a_row_that_is_there_and_not_as_it_was_sealed_is_named(day: Day) -> None
     assert told["books"]
 
 
+def test_words_that_are_not_as_they_were_sealed_are_named(day: Day) -> None:
+    (row,) = (row for row in day.restored.rows() if row["pk"] == f"SETTLEMENT#{HELD}")
+    day.restored.put(row | {"reference": "forged"})
+
+    _, told, _ = day.plan("--at", "2026-11-20T12:00:00Z")
+
+    assert told["changed"] == [f"{row['pk']} {row['sk']}: is not as it was sealed"]
+
+
 @pytest.mark.parametrize(
     ("name", "value", "fault"),
     [

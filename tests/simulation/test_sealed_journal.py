@@ -18,6 +18,8 @@ from handlers import _dependencies, _journal
 from settlement.adapters.journal_copy import Bucket
 from settlement.ledger.keys import Row
 from settlement.model.account_order import AccountOrder
+from settlement.model.settlement import NAMES
+from settlement.model.status import FINISHED
 from settlement.reconciliation import Difference, Look, Retention, Stage, reconcile, sealed
 from settlement.sealing import lines
 from tests.simulation.seeded.deployments import RETENTION_DAYS
@@ -147,9 +149,21 @@ def changed_claims(table: Table) -> Iterator[Forged]:
             yield changed(table, place, amount=row["amount"] + 1), {place}
 
 
+def other_words(table: Table) -> Iterator[Forged]:
+    """Change the caller's words, or add some, behind erased names that switch the request's hash off."""
+    for place, row in list(table.items()):
+        if row["sk"] == "SETTLEMENT" and row.get("status") in FINISHED and "payer" in row:
+            left = {**table, place: {name: row[name] for name in row if name not in NAMES}}
+            for words in ({"reference": "forged"}, {"metadata": {"shop": "forged"}}):
+                yield changed(left, place, names_erased_at=row["finished_at"], **words), {place}
+
+
 FORGERIES = {
     made.__name__: made
-    for made in (whole_settlements, raised_deposits, replaced_entries, swapped_evidence, changed_claims)
+    for made in (
+        *(whole_settlements, raised_deposits, replaced_entries, swapped_evidence, changed_claims),
+        other_words,
+    )
 }
 
 
@@ -171,7 +185,7 @@ def test_each_forgery_is_found_and_its_rows_are_named(kind: str) -> None:
             hidden += proven(forged)
 
     assert tried > 20
-    if kind in ("whole_settlements", "raised_deposits", "swapped_evidence"):
+    if kind in ("whole_settlements", "raised_deposits", "swapped_evidence", "other_words"):
         assert hidden, "the rows alone show each of them: nothing here needs the journal"
 
 

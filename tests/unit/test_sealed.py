@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -506,3 +507,50 @@ def test_equal_lines_make_equal_bytes(journal: Sealed) -> None:
     content = journal.s3.objects[first]
 
     assert gzip.compress(gzip.decompress(content), mtime=0) == content
+
+
+def without_words(told: dict[str, Any]) -> dict[str, Any]:
+    """Return a line of an earlier release."""
+    del told["new"][lines.WORDED]
+    return told
+
+
+@pytest.fixture
+def empty() -> Sealed:
+    """A journal without a row."""
+    return Sealed()
+
+
+OTHER_WORDS = ({"reference": "invoice 8"}, {"metadata": {"shop": "till"}})
+
+
+@pytest.mark.parametrize("words", OTHER_WORDS)
+def test_words_that_are_not_as_they_were_sealed_are_named(empty: Sealed, words: Row) -> None:
+    empty.copy([CLAIMED])
+    empty.seal()
+
+    assert empty.compare([CLAIMED]).faults == []
+    assert empty.compare([CLAIMED | words]).faults == [f"{SETTLEMENT}: is not as it was sealed"]
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_line_of_an_earlier_release_proves_all_but_the_words(empty: Sealed, *, again: bool) -> None:
+    """DynamoDB may send the record of a row twice: to the release before, and to this one."""
+    empty.add(without_words(inserted(CLAIMED)), *([inserted(CLAIMED)] if again else []))
+    empty.seal()
+
+    assert empty.compare([CLAIMED]).faults == []
+    assert bool(empty.compare([CLAIMED | OTHER_WORDS[0]]).faults) is again
+    assert empty.compare([CLAIMED | {"payee": "mallory"}]).faults
+
+
+def test_words_are_compared_with_the_first_of_several_changes(empty: Sealed) -> None:
+    """A row from before the journal began has no line of its put, and may be as it was again."""
+    was, forged = lines.image(with_status(None)), lines.image(with_status(None) | OTHER_WORDS[0])
+    empty.add({"event": "REMOVE", "at": AT, "number": "2", "old": was})
+    empty.add({"event": "REMOVE", "at": AT + 60, "number": "3", "old": forged})
+    empty.seal()
+
+    again = empty.compare([with_status(None)])
+    assert (again.faults, len(again.restored)) == ([], 1)
+    assert empty.compare([with_status(None) | OTHER_WORDS[0]]).faults

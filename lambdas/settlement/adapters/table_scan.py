@@ -36,6 +36,9 @@ LISTED_AHEAD_MAX = timedelta(hours=1)
 of an hour: the rest is for clocks that differ by minutes, as they do.
 """
 
+REVIEW_LISTED_AHEAD_MAX = timedelta(days=30) + LISTED_AHEAD_MAX
+"""How far ahead the index may list one in review: at its end, after the longest time that a stage may set."""
+
 
 def until(reserved_ms: int, left_ms: Callable[[], int]) -> Watch:
     """Return a watch that cuts a reconciliation off when no more than the reserved time is left.
@@ -79,9 +82,22 @@ def check(
     began = datetime.now(UTC)
     with closing(rows(store)) as every_row:  # else what is cut off goes on reading for as long as it is kept
         look_at = partial(look, store, began=began, watch=watch)
-        listed_until = timestamp(began + LISTED_AHEAD_MAX)
-        retention = Retention.at(began, shortest_retention_days)
-        return reconcile(every_row, look_at, watch, Stage(currencies, row_keys, listed_until, retention))
+        return reconcile(
+            every_row, look_at, watch, stage_at(began, currencies, row_keys, shortest_retention_days)
+        )
+
+
+def stage_at(
+    began: datetime,
+    currencies: Collection[str] | None,
+    row_keys: RowKeys | None,
+    shortest_retention_days: int | None,
+) -> Stage:
+    """Return the stage as a reconciliation that `began` then judges its rows."""
+    limits = (LISTED_AHEAD_MAX, REVIEW_LISTED_AHEAD_MAX)
+    listed_until, reviews_until = (timestamp(began + limit) for limit in limits)
+    retention = Retention.at(began, shortest_retention_days)
+    return Stage(currencies, row_keys, listed_until, reviews_until, retention)
 
 
 def rows(store: Store, part: Part = WHOLE) -> Generator[Row, None, None]:

@@ -87,7 +87,7 @@ class Findings:
     `totals`: per currency, minor units by kind of account. `faults`: contradictions. `in_flight`: rows
     that moved while they were read, and were right at a second look. `unproven`: rows that moved during
     every look. `unswept`: what each merchant has received and cannot spend yet, with its currency.
-    `ahead`: settlements that the index lists at a time too far ahead. `entries` counts evidence, too.
+    `ahead`: settlements that the index lists too far ahead, with their time. `entries` counts evidence, too.
     `cut_off`: the reason if not all was judged, without a name or an amount.
     """
 
@@ -129,6 +129,7 @@ class Findings:
         """Add what was found while another part of the table was read."""
         self.faults += other.faults
         self.unproven += other.unproven
+        self.ahead += other.ahead
         self.rows += other.rows
         self.accounts += other.accounts
         self.settlements += other.settlements
@@ -150,6 +151,7 @@ def describe(findings: Findings, render: Callable[[int, str], str]) -> dict[str,
         },
         "faults": findings.faults,
         "unproven": findings.unproven,
+        "listed_ahead": findings.ahead,
         "unswept": {
             merchant: f"{render(amount, currency)} {currency}"
             for merchant, (amount, currency) in sorted(findings.unswept.items())

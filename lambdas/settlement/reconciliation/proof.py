@@ -31,13 +31,14 @@ Read = Callable[[Row, Findings, Spool], str | None]
 class Stage(NamedTuple):
     """What is known of a stage beside its rows: its currencies, and the keys that sign the rows.
 
-    The index lists no settlement at a time after `listed_until`, but one in review. What is None is not
-    judged. By its `retention`, entries may be gone: their settlements' rows tell them.
+    The index lists no settlement at a time after `listed_until`, and none in review after `reviews_until`.
+    What is None is not judged. By its `retention`, entries may be gone: their settlements' rows tell them.
     """
 
     currencies: Collection[str] | None = None
     row_keys: RowKeys | None = None
     listed_until: str | None = None
+    reviews_until: str | None = None
     retention: Retention = KEEPS_ALL
 
 
@@ -66,7 +67,7 @@ def collect(
     all_rows: Iterable[Row], own: Spool, findings: Findings, watch: Watch, stage: Stage = UNKNOWN
 ) -> None:
     """Spool what is to be judged of each row. Raises CutOff."""
-    currencies, row_keys, listed_until, retention = stage
+    currencies, row_keys, _, _, retention = stage
     readers = _READERS | {"ENTRIES": partial(_read_entry, retention=retention)}
     for row in watched(all_rows, READING, watch):
         findings.rows += 1
@@ -82,8 +83,8 @@ def collect(
                 raise MalformedRow("its signature is not that of a function of this stage")
             if currencies is not None and currency is not None and currency not in currencies:
                 raise MalformedRow(f"{currency!r} is no currency of this stage")
-            if listed_until is not None and _is_listed_after(row, listed_until):
-                findings.ahead.append(row["pk"])
+            if keys.is_settlement(row) and _is_listed_ahead(row, stage):
+                findings.ahead.append(f"{row['pk']}: recovery's next look is at {row['gsi1sk']}")
         except MalformedRow as fault:
             findings.faults.append(f"{row['pk']}: {row['sk']} is malformed: {fault}")
 
@@ -124,9 +125,9 @@ def _add_up(entry: EntryFacts, own: Spool) -> None:
     own.post(entry.account, entry.currency, entry.change)
 
 
-def _is_listed_after(row: Row, until: str) -> bool:
-    is_listed = keys.is_settlement(row) and "gsi1sk" in row and "review" not in row
-    return bool(is_listed and row["gsi1sk"] > until)
+def _is_listed_ahead(row: Row, stage: Stage) -> bool:
+    until = stage.reviews_until if "review" in row else stage.listed_until
+    return until is not None and row.get("gsi1sk", "") > until
 
 
 def _read_entry(row: Row, findings: Findings, own: Spool, retention: Retention = KEEPS_ALL) -> str:

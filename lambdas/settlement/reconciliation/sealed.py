@@ -186,12 +186,14 @@ def _told(line: Any, retention: Retention) -> Told:
     new, old = (line.get(name) or {} for name in ("new", "old"))
     digests, at = (new.get("sha256"), old.get("sha256")), f"{int(line['at']):012}"
     content = sealed_expired.content_of_line(new.get("row", {}), retention)
-    return Told(*lines.subject(line), line["event"], *digests, at, *_course(old.get("row", {})), content)
+    about = (content, (old or new).get(lines.WORDED))
+    return Told(*lines.subject(line), line["event"], *digests, at, *_course(old.get("row", {})), *about)
 
 
 def _row(row: Row) -> Told:
     at = next((row[name] for name in lines.TIMES if isinstance(row.get(name), str)), "")
-    return Told(row["pk"], row["sk"], "ROW", lines.digest(row), None, at, *_course(row))
+    about = (None, lines.worded_digest(row))
+    return Told(row["pk"], row["sk"], "ROW", lines.digest(row), None, at, *_course(row), *about)
 
 
 def _course(row: Row) -> tuple[str | None, str]:
@@ -229,15 +231,17 @@ def _judge_row(told: list[Told], bounds: _Bounds, findings: SealedFindings) -> b
     if not journal:
         return _judge_unsealed(name, told[0].at, bounds, findings)
     findings.rows += 1
-    puts = {one.sha256 for one in journal if one.event in PUTS}
+    puts = [one for one in journal if one.event in PUTS]
     changes = [one for one in journal if one.event not in PUTS]
-    wanted = puts or {changes[0].before}
+    first = puts or changes[:1]
+    wanted = {one.sha256 if puts else one.before for one in first}
+    words = {one.worded for one in first} - {None}
     changed = ", ".join(f"{one.event} at {_instant(one.at)}" for one in changes)
     if row is None:
         findings.faults.append(f"{name}: is in the sealed journal, and not in the table{_after(changed)}")
-    elif len(puts) > 1:
+    elif len(wanted) > 1:
         findings.faults.append(f"{name}: was put more than once, with different content{_after(changed)}")
-    elif row.sha256 not in wanted:
+    elif row.sha256 not in wanted or not words <= {row.worded}:
         findings.faults.append(f"{name}: is not as it was sealed{_after(changed)}")
     elif left := [one.status for one in changes if not _is_put_back(one, row)]:
         findings.faults.append(

@@ -25,7 +25,8 @@ class Told(NamedTuple):
     `sha256` is the digest of the row; of a line about a change `before` is that of the row before it. Of a
     settlement's row there are its `status` and when it was `paid_at`; of its change, the same before it.
     An entry that may be gone is told by its line, and by its settlement's row (`SLOT`), with the digest of
-    its `content`; a write-off tells the entry that there is none of (`COVERED`).
+    its `content`; a write-off tells the entry that there is none of (`COVERED`). `worded` is the digest that
+    covers a settlement's words as well; lines of earlier releases have none.
     """
 
     pk: str
@@ -37,6 +38,7 @@ class Told(NamedTuple):
     status: str | None = None
     paid_at: str = ""
     content: str | None = None
+    worded: str | None = None
 
 
 class Named(NamedTuple):

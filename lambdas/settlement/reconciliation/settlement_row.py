@@ -22,7 +22,10 @@ from settlement.reconciliation.legal import attribute_faults, slot_faults
 from settlement.reconciliation.sequence import sequence_faults
 
 NAMES_ERASED = "names_erased_at"
-"""The attribute that stands for erased names: without them the hash cannot be computed again."""
+"""The attribute that stands for erased names: without them the hash cannot be computed again.
+
+The row's signature covers all others of the request.
+"""
 
 
 def settlement(row: Row) -> SettlementFacts:

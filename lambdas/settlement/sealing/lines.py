@@ -8,6 +8,7 @@ from typing import Any
 from settlement.ledger import expiry
 from settlement.ledger.expiry import EXPIRES
 from settlement.ledger.keys import Row
+from settlement.model.settlement import LABELS
 
 IMMUTABLE = ("ENTRIES#", "EVIDENCE#", "ORDER#")
 """How the partition keys of rows begin that no function may change. Each is sealed as a whole."""
@@ -20,7 +21,8 @@ CREATED: Mapping[str, tuple[str, ...]] = {
     "ACCOUNT#": ("pk", "sk", "currency", "opened_at"),
 }
 """The same of rows that change, and the attributes that stay as they were when the row was put. The names of
-the parties are not among them: the request's hash covers them.
+the parties are not among them: the request's hash covers them, until they are erased. `worded` adds the
+caller's words.
 """
 
 KINDS = (*IMMUTABLE, *CREATED)
@@ -28,6 +30,9 @@ KINDS = (*IMMUTABLE, *CREATED)
 
 PUTS = ("INSERT", "FILL")
 """The events of a row that was put: by a function, or as a person has copied it from the table."""
+
+WORDED = "worded_sha256"
+"""The member of a settlement's image that covers the caller's words. Lines of earlier releases lack it."""
 
 TIMES = ("posted_at", "claimed_at", "opened_at")
 """The attributes with the time of a row. Each kind has one."""
@@ -69,13 +74,35 @@ def digest(row: Row) -> str:
 
 def canonical(row: Row, but: str = "") -> bytes:
     """Return the attributes of a plain row that no function may change, `but` one, in canonical form."""
-    kept = CREATED.get(row["pk"].partition("#")[0] + "#", row)
-    return _CANONICAL.encode({name: row[name] for name in kept if name in row and name != but}).encode()
+    return _CANONICAL.encode(_kept(row, but)).encode()
+
+
+def worded(row: Row) -> bytes | None:
+    """Return a settlement's `canonical` form with the caller's words; None for a row of another kind.
+
+    A word that is absent is null, so no form without words equals one with them.
+    """
+    if not row["pk"].startswith("SETTLEMENT#"):
+        return None
+    return _CANONICAL.encode(_kept(row) | {name: row.get(name) for name in LABELS}).encode()
+
+
+def worded_digest(row: Row) -> str | None:
+    """Return the SHA-256 of a settlement's attributes with the caller's words; None for another row."""
+    form = worded(row)
+    return None if form is None else hashlib.sha256(form).hexdigest()
 
 
 def image(row: Row) -> dict[str, Any]:
-    """Return what is sealed of a plain row: some attributes as they are, and the digest of all."""
-    return {"row": {name: row[name] for name in sorted(_OPEN & row.keys())}, "sha256": digest(row)}
+    """Return what is sealed of a plain row: some attributes as they are, and the digests of all."""
+    found = {"row": {name: row[name] for name in sorted(_OPEN & row.keys())}, "sha256": digest(row)}
+    words = worded_digest(row)
+    return found if words is None else found | {WORDED: words}
+
+
+def is_as_sealed(row: Row, sealed: Mapping[str, Any]) -> bool:
+    """Return whether a row has the digests of its image; an image of an earlier release has one."""
+    return digest(row) == sealed["sha256"] and sealed.get(WORDED) in (None, worded_digest(row))
 
 
 def line(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,6 +148,11 @@ def subject(told: Mapping[str, Any]) -> tuple[str, str]:
     """Return the key of a line's row."""
     row = told["new" if "new" in told else "old"]["row"]
     return row["pk"], row["sk"]
+
+
+def _kept(row: Row, but: str = "") -> Row:
+    kept = CREATED.get(row["pk"].partition("#")[0] + "#", row)
+    return {name: row[name] for name in kept if name in row and name != but}
 
 
 def content(lines: Iterable[Mapping[str, Any]]) -> bytes:

@@ -1,8 +1,8 @@
 """The signature of a row: the proof that a function of the stage has put it.
 
 Who can write to the table can put rows that agree with each other: an order, its entry, and a higher balance.
-The signature is an HMAC of what no function changes of a row. Its key is not in the table: the functions that
-put such rows have it, and the proof.
+The signature is an HMAC of the attributes that no function changes. Its key is not in the table: the proof
+has it, and so have the functions that put such rows.
 """
 
 import hmac
@@ -46,7 +46,7 @@ class RowKeys:
             return row
         if not self.by_number:
             raise ValueError(f"{row['pk'].partition('#')[0]}: this function has no key to sign such a row")
-        return {**row, SIGNATURE: self._signature([*self.by_number][-1], row)}
+        return {**row, SIGNATURE: self._signature([*self.by_number][-1], _forms(row)[0])}
 
     def is_proven(self, row: Row) -> bool:
         """Return whether a row has the signature of its content, or is of a kind that has none."""
@@ -56,9 +56,16 @@ class RowKeys:
         if not isinstance(told, str):
             return False
         number = told.partition(":")[0]
-        known = number in self.by_number
-        return known and hmac.compare_digest(self._signature(number, row).encode(), told.encode())
+        return number in self.by_number and any(
+            hmac.compare_digest(self._signature(number, form).encode(), told.encode()) for form in _forms(row)
+        )
 
-    def _signature(self, number: str, row: Row) -> str:
-        digest = hmac.digest(self.by_number[number], lines.canonical(row, but=SIGNATURE), "sha256")
+    def _signature(self, number: str, form: bytes) -> str:
+        digest = hmac.digest(self.by_number[number], form, "sha256")
         return f"{number}:{urlsafe_b64encode(digest[:_BYTES]).decode()}"
+
+
+def _forms(row: Row) -> list[bytes]:
+    """Return the forms of a row that a signature may cover: today's, and that of earlier releases."""
+    earlier, today = lines.canonical(row, but=SIGNATURE), lines.worded(row)
+    return [earlier] if today is None else [today, earlier]
