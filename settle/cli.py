@@ -24,6 +24,7 @@ from settle.commands.start import start
 from settle.commands.status import status
 from settle.commands.wait import wait
 from settle.commands.watch import watch
+from settle.commands.words import Command
 from settle.exit_codes import CommandFailed, Exit
 from settle.output.printable import is_printable, printable
 from settlement.model.errors import SettlementError
@@ -80,6 +81,9 @@ for _name, _command in _COMMANDS.items():
     app.command(_name)(_command)
 for _name, _group in _GROUPS.items():
     app.add_typer(_group, name=_name)
+for _typer in (app, *_GROUPS.values()):
+    for _registered in _typer.registered_commands:
+        _registered.cls = Command
 
 
 def _show_version(wanted: bool) -> None:

@@ -74,6 +74,7 @@ def account(console: Console, request: Request) -> Response:
         line["reference"] = reference
     values: dict[str, Any] = {
         "account": told,
+        "archived": console.stack.command("account show", name, archive="stack"),
         "lines": lines,
         "count": len(entries),
         "number": number,

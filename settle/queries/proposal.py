@@ -33,7 +33,7 @@ def named(stack: Stack, key: str, digest: str) -> Proposal:
         raise CommandFailed(
             Exit.CONFLICT,
             "digest: that of the latest proposal is another one; look at it with"
-            f" `settle status {key}{stack.option}`",
+            f" `{stack.command('status', key)}`",
         )
     return found
 
@@ -77,7 +77,7 @@ def told(stack: Stack, proposal: Proposal) -> dict[str, Any]:
         "approvals": approvals(proposal),
         "valid_until": proposal.valid_until,
         "digest": digest,
-        "command": f"settle limbo approve {proposal.key} --digest {digest}{stack.option}",
+        "command": stack.command("limbo approve", proposal.key, digest=digest),
     }
 
 

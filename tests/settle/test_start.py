@@ -16,6 +16,7 @@ from settle.machines import Machine, explain
 from settle.request_file import INPUT_BYTES_MAX, key_of
 from settle.stack import Stack
 from settlement.ledger.keys import Row
+from settlement.model.command import command
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
 from settlement.model.status import Status
@@ -63,9 +64,9 @@ class Machines:
 def stack_of(machines: Machines) -> Stack:
     outputs = {"SettlementExpressArn": "arn:express", "SettlementStandardArn": "arn:standard"}
     config = StageConfig.from_json(os.environ["STAGE_CONFIG"])
-    return cast(
-        Stack, SimpleNamespace(outputs=outputs, client=machines.client, store=machines, config=config)
-    )
+    found = SimpleNamespace(outputs=outputs, client=machines.client, store=machines, config=config)
+    found.command = command
+    return cast(Stack, found)
 
 
 def row_of(status: str) -> Row:
