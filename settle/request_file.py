@@ -20,7 +20,7 @@ def read_requests(file: str) -> list[str]:
     `-` reads standard input.
     """
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+        text = (sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise CommandFailed(Exit.USAGE, f"file: {error}") from error
     requests = {number: line for number, line in enumerate(text.splitlines(), 1) if line.strip()}

@@ -31,6 +31,11 @@ class Ended:
     error: str | None = None
     message: str | None = None
 
+    @property
+    def status(self) -> str:
+        """The settlement's status, or the error and its message."""
+        return str(self.outcome["status"]) if self.outcome else f"{self.error}: {self.message}"
+
     def describe(self) -> dict[str, Any]:
         """Return the outcome, or the key, the execution and the error."""
         return self.outcome or {

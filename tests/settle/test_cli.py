@@ -45,7 +45,7 @@ def test_without_an_embedded_aws_a_command_says_in_one_line_how_to_start_one(
     monkeypatch.chdir(home)
     (home / "request.json").write_text("{}")
     for options in ((), ("--json",)) if command != ("local", "env") else ((),):
-        monkeypatch.setattr(sys, "stdin", io.StringIO("{}"))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"{}")))
         code, out, err = settle(*command, *options)
 
         assert (code, out, len(err.splitlines())) == (3, "", 1)

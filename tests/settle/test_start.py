@@ -392,4 +392,6 @@ def test_a_request_that_may_not_be_in_the_queue_is_to_be_sent_again(
     code, _, said = settle("start", str(file), "--queue")
 
     assert code == Exit.FAILED
-    assert said.startswith(f"settle: {KEY}: may not be in the queue: send it again.")
+    first, second = said.splitlines()
+    assert first == "settle: 0 of 1 requests are in the start queue"
+    assert second.startswith(f"settle: {KEY}: may not be in the queue: send it again.")
