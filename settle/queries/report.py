@@ -145,7 +145,7 @@ def _rows(row: Row, read: journal.Journal, proposed: Row | None) -> list[tuple[s
     return [
         (
             f"{one['pk']} / {one['sk']}",
-            json.dumps(one, indent=2, sort_keys=True, default=sorted, ensure_ascii=False).splitlines(),
+            json.dumps(one, indent=2, sort_keys=True, default=sorted, ensure_ascii=False).split("\n"),
         )
         for one in found
     ]
