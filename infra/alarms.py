@@ -242,7 +242,7 @@ def _throttles(pager: Pager, watched: Watched) -> None:
 def _groups(functions: Mapping[str, lambda_.Function]) -> dict[str, list[str]]:
     """Group the functions by purpose: one alarm takes ten metrics at most."""
     forward, compensating = (
-        set(re.findall(r"\$\{(\w+)\}", (STATE_MACHINES / f"{machine}.asl.json").read_text()))
+        set(re.findall(r"\$\{(\w+)\}", (STATE_MACHINES / f"{machine}.asl.json").read_text("utf-8")))
         for machine in ("settlement", "compensation")
     )
     return {

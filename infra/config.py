@@ -383,11 +383,10 @@ class Settings:
     @property
     def pager(self) -> str:
         """The configuration of on-call alerts: JSON, read by `policy/pager.PagerConfig`."""
-        stack = "" if self.is_embedded else f" --stack {self.stack_name}"
         return json.dumps(
             {
                 "runbook": f"{self.runbooks}/limbo.md",
-                "show_command": f"settle limbo show {{key}}{stack}",
+                "stack": None if self.is_embedded else self.stack_name,
                 "again_after_seconds": self.alert_again_after_seconds,
             }
         )

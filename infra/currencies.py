@@ -5,7 +5,9 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-PINNED_EXPONENTS: dict[str, int] = tomllib.loads((Path(__file__).parent / "currencies.toml").read_text())
+PINNED_EXPONENTS: dict[str, int] = tomllib.loads(
+    (Path(__file__).parent / "currencies.toml").read_text("utf-8")
+)
 """The exponent of each currency that a stage may use."""
 
 ASSET = re.compile(r"(?![A-Z]{3}$)[A-Z][A-Z0-9]{2,11}", re.ASCII)

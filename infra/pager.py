@@ -236,7 +236,7 @@ class Pager(Construct):
 
 @cache
 def _sections() -> dict[str, str]:
-    _, *found = re.split(r"^## ", ALARMS_RUNBOOK.read_text(), flags=re.MULTILINE)
+    _, *found = re.split(r"^## ", ALARMS_RUNBOOK.read_text("utf-8"), flags=re.MULTILINE)
     return {name: text for name, _, text in (one.partition("\n") for one in found)}
 
 

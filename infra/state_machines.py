@@ -33,7 +33,7 @@ def render_definition(name: str, settings: Settings) -> str:
     Raises ValueError if a function could run on after its task has timed out: a late commit would
     then be the rule and not the exception.
     """
-    definition = json.loads((STATE_MACHINES / f"{name}.asl.json").read_text())
+    definition = json.loads((STATE_MACHINES / f"{name}.asl.json").read_text("utf-8"))
     for state_name, state in definition["States"].items():
         if "TimeoutSeconds" in state:
             if state["TimeoutSeconds"] <= settings.function_timeout_seconds:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import version
 from typing import Annotated, NoReturn
 
@@ -24,7 +25,9 @@ from settle.commands.start import start
 from settle.commands.status import status
 from settle.commands.wait import wait
 from settle.commands.watch import watch
+from settle.commands.words import Command
 from settle.exit_codes import CommandFailed, Exit
+from settle.output.console import escape_unknown
 from settle.output.printable import is_printable, printable
 from settlement.model.errors import SettlementError
 from settlement.model.state import MalformedRow
@@ -80,6 +83,9 @@ for _name, _command in _COMMANDS.items():
     app.command(_name)(_command)
 for _name, _group in _GROUPS.items():
     app.add_typer(_group, name=_name)
+for _typer in (app, *_GROUPS.values()):
+    for _registered in _typer.registered_commands:
+        _registered.cls = Command
 
 
 def _show_version(wanted: bool) -> None:
@@ -99,6 +105,7 @@ def settle(
 
 def main() -> None:
     """Run the command; a failure is one line on standard error and the exit code that `Exit` gives it."""
+    escape_unknown()
     if not all(map(_is_utf8, sys.argv)):
         _end(Exit.USAGE, "arguments: must be UTF-8")
     if not all(map(is_printable, sys.argv[1:])):
@@ -132,7 +139,8 @@ def _is_of_aws(failure: Exception) -> bool:
 
 
 def _end(code: Exit, message: str, details: str = "") -> NoReturn:
-    print(f"settle: {printable(message)}", file=sys.stderr)
-    for line in details.splitlines():
-        print(printable(line), file=sys.stderr)
+    with suppress(OSError):
+        print(f"settle: {printable(message)}", file=sys.stderr)
+        for line in details.splitlines():
+            print(printable(line), file=sys.stderr)
     sys.exit(code)

@@ -37,7 +37,7 @@ class Explanation:
 
 def every() -> dict[str, Explanation]:
     """Return each error's explanation by its name. Raises KeyError for an error without one."""
-    acts = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+    acts = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
     told: dict[str, tuple[str, bool | None]] = {
         name: (_meaning(kind), issubclass(kind, Refusal)) for name, kind in kinds().items()
     }

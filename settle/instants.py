@@ -38,11 +38,14 @@ def parse(text: str, at: datetime, name: str = "since") -> datetime:
 
 
 def between(since: str, until: str | None, at: datetime) -> tuple[datetime, datetime]:
-    """Return the instants of `--since` and `--until`, the latter by default `at`. Raises CommandFailed."""
+    """Return the instants of `--since`, which is in the time, and of `--until`, which no longer is.
+
+    The latter is by default `at`. So two times that meet have no instant in common. Raises CommandFailed.
+    """
     begin = parse(since, at)
     end = parse(until, at, "until") if until is not None else at
-    if end < begin:
-        raise CommandFailed(Exit.USAGE, f"until: {until} is before --since {since}")
+    if end <= begin:
+        raise CommandFailed(Exit.USAGE, f"until: {until or 'now'} must be after --since {since}")
     return begin, end
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
+from settlement.model import strict_json
 from settlement.model.request import KEY
 
 INPUT_BYTES_MAX = 262_144
@@ -19,13 +20,10 @@ def read_requests(file: str) -> list[str]:
 
     `-` reads standard input.
     """
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CommandFailed(Exit.USAGE, f"file: {error}") from error
-    requests = {number: line for number, line in enumerate(text.splitlines(), 1) if line.strip()}
+    text = _text(file)
+    requests = {number: line for number, line in enumerate(text.split("\n"), 1) if line.strip()}
     with suppress(ValueError, RecursionError):
-        json.loads(text)
+        json.loads(text)  # not yet by the strict rules: one request may span lines, and be refused as one
         requests = {1: text}
     if not requests:
         raise CommandFailed(Exit.USAGE, f"file: {file} holds no request")
@@ -35,6 +33,17 @@ def read_requests(file: str) -> list[str]:
         except CommandFailed as failure:
             raise CommandFailed(failure.code, f"line {number}: {failure}; nothing was sent") from failure
     return list(requests.values())
+
+
+def _text(file: str) -> str:
+    try:
+        return (sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()).decode()
+    except UnicodeDecodeError as error:
+        told = f"file: {file} must be UTF-8, and is not at byte {error.start}"
+        raise CommandFailed(Exit.USAGE, told) from error
+    except OSError as error:
+        told = f"file: {file} cannot be read: {error.strerror or error}"
+        raise CommandFailed(Exit.USAGE, told) from error
 
 
 def labelled(request: str, reference: str | None, metadata: Mapping[str, str]) -> str:
@@ -48,10 +57,7 @@ def labelled(request: str, reference: str | None, metadata: Mapping[str, str]) -
         raise CommandFailed(Exit.USAGE, "request: must be a JSON object")
     if named := sorted(added.keys() & content.keys()):
         raise CommandFailed(Exit.USAGE, f"{', '.join(named)}: the request has its own; nothing was sent")
-    try:
-        return json.dumps(content | added)
-    except RecursionError:
-        raise CommandFailed(Exit.USAGE, "request: is nested too deep; nothing was sent") from None
+    return json.dumps(content | added)
 
 
 def key_of(request: str) -> str:
@@ -60,15 +66,10 @@ def key_of(request: str) -> str:
     Raises CommandFailed for a text that is no JSON or too large: StartExecution takes neither.
     """
     try:
-        size = len(request.encode())
-        content = json.loads(request, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise CommandFailed(Exit.USAGE, f"request: must be JSON: {error}") from error
-    if size > INPUT_BYTES_MAX:
+        content = strict_json.parse(request)
+    except strict_json.Malformed as fault:
+        raise CommandFailed(Exit.USAGE, f"request: {fault}") from fault
+    if len(request.encode()) > INPUT_BYTES_MAX:
         raise CommandFailed(Exit.USAGE, f"request: must be at most {INPUT_BYTES_MAX} bytes")
     key = content.get("key") if isinstance(content, dict) else None
     return key if isinstance(key, str) and KEY.fullmatch(key) else "refused"
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")

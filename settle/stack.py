@@ -14,6 +14,7 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.local import needs_extra
 from settle.local.record import CREDENTIALS, REGION, STACK_NAME, Running, reached_at
 from settlement.adapters.dynamodb import Store
+from settlement.model.command import command
 from settlement.model.stage_config import StageConfig
 from settlement.sealing.signature import RowKeys
 
@@ -47,10 +48,9 @@ class Stack:
     session: boto3.Session
     endpoint_url: str | None = None
 
-    @property
-    def option(self) -> str:
-        """The option with which a command finds this stack; empty for the embedded one."""
-        return "" if self.endpoint_url else f" --stack {self.name}"
+    def command(self, verb: str, *words: str, **options: object) -> str:
+        """Return a command on this stack, to paste into a shell. The embedded stack needs no name."""
+        return command(verb, *words, **options, stack=None if self.endpoint_url else self.name)
 
     @cached_property
     def config(self) -> StageConfig:

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from settlement.model import strict_json
 from settlement.model.errors import InvalidRequest, SettlementError
 from settlement.policy.order_answer import status_of
 
@@ -31,9 +32,11 @@ def body(event: dict[str, Any]) -> dict[str, Any]:
         content = base64.b64decode(text, validate=True) if event.get("isBase64Encoded") else text.encode()
         if len(content) > BODY_BYTES_MAX:
             raise InvalidRequest(f"body: must be at most {BODY_BYTES_MAX} bytes, and has {len(content)}")
-        found = json.loads(content, object_pairs_hook=members)
-    except (ValueError, RecursionError):
-        raise InvalidRequest("body: must be JSON") from None
+        found = strict_json.parse(content)
+    except strict_json.Malformed as fault:
+        raise InvalidRequest(f"body: {fault}") from None
+    except ValueError:
+        raise InvalidRequest("body: must be text") from None
     if not isinstance(found, dict):
         raise InvalidRequest("body: must be a JSON object")
     return found
@@ -47,11 +50,3 @@ def response(status: int, content: dict[str, Any], **headers: str) -> Response:
         "headers": {"content-type": "application/json", **named},
         "body": json.dumps(content),
     }
-
-
-def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of JSON. Raises InvalidRequest for a name that it has twice: readers differ on it."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise InvalidRequest("body: an object has a field twice")
-    return found

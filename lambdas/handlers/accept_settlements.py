@@ -54,7 +54,9 @@ def _start(settlement: Settlement, execution: str) -> None:
 def _answer(state: SettlementState, *, is_replay: bool) -> Response:
     location = f"/settlements/{state.settlement.key}"
     found = outcome.of_state(state, _dependencies.config, replayed=is_replay)
+    etag = f'"{state.sequence}"'
     if state.status in FINISHED:
-        return _http.response(200, found, location=location)
-    accepted = {"key": state.settlement.key, "status_url": location}
-    return _http.response(202, found if is_replay else accepted, location=location)
+        return _http.response(200, found, location=location, etag=etag)
+    if is_replay:
+        return _http.response(202, found, location=location, etag=etag)
+    return _http.response(202, {"key": state.settlement.key, "status_url": location}, location=location)

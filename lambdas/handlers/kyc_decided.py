@@ -12,7 +12,7 @@ from settlement.adapters.telemetry import count, logger, observed
 from settlement.adapters.webhook_signature import check_headers, verify
 from settlement.ledger.kyc_review import WebhookEvent
 from settlement.ledger.transaction import AlreadyApplied
-from settlement.model import executions
+from settlement.model import executions, strict_json
 from settlement.model.errors import (
     DeadlineExceeded,
     IdempotencyConflict,
@@ -114,9 +114,9 @@ def _body(event: dict[str, Any]) -> bytes:
 def _parse(event_id: str, body: bytes) -> tuple[str, Verdict]:
     """Return the settlement's key and the verdict. Raises InvalidRequest, naming the field at fault."""
     try:
-        content = json.loads(body)
-    except (ValueError, RecursionError):
-        raise InvalidRequest("body: must be JSON") from None
+        content = strict_json.parse(body)
+    except strict_json.Malformed as fault:
+        raise InvalidRequest(f"body: {fault}") from None
     try:
         if not isinstance(content, dict) or not content.keys() <= set(_FIELDS):
             raise ValueError(f"body: must be a JSON object with the fields {', '.join(_FIELDS)}")

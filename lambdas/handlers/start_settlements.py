@@ -1,15 +1,14 @@
 """StartSettlements: claim and start a settlement for each message of the start queue."""
 
-import json
 from typing import Any
 
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from handlers import _claim, _dependencies, _http, _queues, _step_functions
+from handlers import _claim, _dependencies, _queues, _step_functions
 from settlement.adapters.telemetry import count, logger, observed
-from settlement.model import executions
+from settlement.model import executions, strict_json
 from settlement.model.errors import IdempotencyConflict, InvalidRequest, SettlementError, StartUnavailable
 from settlement.model.request import parse_request
 from settlement.policy import steps
@@ -71,6 +70,6 @@ def _start(record: SQSRecord) -> None:
 
 def _content(body: str) -> Any:
     try:
-        return json.loads(body, object_pairs_hook=_http.members)
-    except (ValueError, RecursionError):
-        raise InvalidRequest("message: must be a request in JSON") from None
+        return strict_json.parse(body)
+    except strict_json.Malformed as fault:
+        raise InvalidRequest(f"message: {fault}") from None

@@ -123,7 +123,7 @@ def _follow(stack: Stack, waiting: dict[str, Item], tell: Tell, count: Count) ->
             time.sleep(_POLL_SECONDS)
     while waiting:
         _, item = waiting.popitem()
-        told = f"on record, and still in flight; see `settle status {item.key}{stack.option}`"
+        told = f"on record, and still in flight; see `{stack.command('status', item.key)}`"
         tell(Result(item, Exit.IN_FLIGHT, told))
 
 

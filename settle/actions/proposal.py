@@ -77,12 +77,9 @@ def _order(
             return decision, order | {"case": state.resolutions, "reason": reason.strip()}
         raise CommandFailed(Exit.CONFLICT, f"{key}: is {state.status}, not in LIMBO")
     if case is None:
-        command = (
-            f"resolve {key} {decision} --break-glass"
-            if move is Move.BREAK_GLASS
-            else f"{move} {key} {decision}"
-        )
-        ensure_shown(stack, state, command)
+        if move is Move.BREAK_GLASS:
+            ensure_shown(stack, state, "limbo resolve", decision, break_glass=True)
+        ensure_shown(stack, state, f"limbo {move}", decision)
     return decision, order | {"case": case or state.case_number, "reason": reason.strip()}
 
 
@@ -98,5 +95,5 @@ def _followed(stack: Stack, key: str) -> dict[str, Any]:
     """Follow what was decided to its end; return the outcome."""
     state = follow(stack, key, is_at_rest)
     if not is_at_rest(state):
-        raise still(state)
+        raise still(stack, state)
     return outcome.of_state(state, stack.config, replayed=False)

@@ -28,7 +28,7 @@ def recover(stack: Stack, key: str) -> tuple[dict[str, Any], str | None]:
     )
     state, action = state_of(stack, key), done["action"]
     result = {"key": key, "status": state.status.value, "action": action, "execution": done["execution"]}
-    return result, _why_not(state) if action == NOTHING else None
+    return result, _why_not(stack, state) if action == NOTHING else None
 
 
 def recover_code(result: dict[str, Any]) -> Exit:
@@ -37,15 +37,14 @@ def recover_code(result: dict[str, Any]) -> Exit:
     return by_status if result["action"] == NOTHING or by_status is Exit.LIMBO else Exit.FINE
 
 
-def _why_not(state: SettlementState) -> str:
+def _why_not(stack: Stack, state: SettlementState) -> str:
     """Return why there was nothing to do."""
     key = state.key
     if state.status in FINISHED:
         return f"{key} is {state.status}: there is nothing to recover"
     if state.status is Status.LIMBO:
-        return (
-            f"{key} waits for a person's decision, and so does its execution; see `settle limbo show {key}`"
-        )
+        show = stack.command("limbo show", key)
+        return f"{key} waits for a person's decision, and so does its execution; see `{show}`"
     if state.status is Status.PROCESSING and state.is_in_review:
         return f"{key} is in review until {state.deadline_at}, unless the provider decides before"
     return f"{key} needs no recovery: its execution {state.owner} runs"

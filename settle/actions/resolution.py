@@ -36,7 +36,7 @@ def resolve(
     if number > decided:
         if case is None:
             _refuse_repeated(stack, key, order)
-            ensure_shown(stack, state, f"resolve {key} {decision}")
+            ensure_shown(stack, state, "limbo resolve", decision)
         try:
             compensation.ensure_can_resolve(state, decision)
         except Refusal as refusal:
@@ -50,7 +50,7 @@ def resolve(
 
     state = follow(stack, key, is_done)
     if not is_done(state):
-        raise still(state)
+        raise still(stack, state)
     _ensure_decided(stack, key, order)
     return outcome.of_state(state, stack.config, replayed=False)
 
@@ -61,23 +61,26 @@ def is_on_record(stack: Stack, state: SettlementState, decision: Decision, reaso
     return made is not None and _is(made, {"decision": decision, "reason": reason.strip()})
 
 
-def ensure_shown(stack: Stack, state: SettlementState, command: str) -> None:
+def ensure_shown(
+    stack: Stack, state: SettlementState, verb: str, decision: Decision, **options: object
+) -> None:
     """Raise CommandFailed if a command without a case may mean an earlier case than the open one."""
     if state.case_number > 1:
-        number = f"--case {state.case_number}"
+        show = stack.command("limbo show", state.key)
+        decide = stack.command(verb, state.key, decision, **options, case=state.case_number, reason=REASON)
         raise CommandFailed(
             Exit.CONFLICT,
             f"case: {state.key} is stuck again, as case {state.case_number}; look at it with"
-            f" `settle limbo show {state.key}{stack.option}`, then decide with"
-            f' `settle limbo {command} {number} --reason "{REASON}"{stack.option}`',
+            f" `{show}`, then decide with `{decide}`",
         )
 
 
-def still(state: SettlementState) -> CommandFailed:
+def still(stack: Stack, state: SettlementState) -> CommandFailed:
     """Return the failure of a command that has followed a settlement for too long."""
     return CommandFailed(
         Exit.FAILED,
-        f"{state.key}: is still {state.status}; look at it with `settle status`, then repeat this command",
+        f"{state.key}: is still {state.status}; look at it with `{stack.command('status', state.key)}`,"
+        " then repeat this command",
     )
 
 
@@ -104,7 +107,7 @@ def _refuse_repeated(stack: Stack, key: str, wanted: dict[str, Any]) -> None:
         raise CommandFailed(
             Exit.LIMBO,
             f"{key}: that was carried out as case {number - 1}, and it is stuck again as case {number};"
-            f" look at it with `settle limbo show`, then decide with --case {number}",
+            f" look at it with `{stack.command('limbo show', key)}`, then decide with --case {number}",
         )
 
 

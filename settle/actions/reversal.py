@@ -37,12 +37,12 @@ def reverse(stack: Stack, key: str, reason: str) -> dict[str, Any]:
 
     state = follow(stack, key, is_done)
     if not is_done(state):
-        raise still(state)
+        raise still(stack, state)
     if state.status in (Status.SETTLED, Status.REJECTED):
         raise CommandFailed(
             Exit.CONFLICT,
             f"{key}: became {state.status} while this command ran, and was not reversed;"
-            f" see `settle status {key}`",
+            f" see `{stack.command('status', key)}`",
         )
     return outcome.of_state(state, stack.config, replayed=False)
 

@@ -31,6 +31,11 @@ class Ended:
     error: str | None = None
     message: str | None = None
 
+    @property
+    def status(self) -> str:
+        """The settlement's status, or the error and its message."""
+        return str(self.outcome["status"]) if self.outcome else f"{self.error}: {self.message}"
+
     def describe(self) -> dict[str, Any]:
         """Return the outcome, or the key, the execution and the error."""
         return self.outcome or {
@@ -54,7 +59,7 @@ def start(stack: Stack, machine: Machine, request: str) -> Ended:
     except (ClientError, BotoCoreError) as failed:
         raise CommandFailed(
             Exit.FAILED,
-            f"{key}: its outcome is unknown; see `settle status {key}`."
+            f"{key}: its outcome is unknown; see `{stack.command('status', key)}`."
             f" The requests after it were not sent. {failed}",
         ) from failed
     if execution["status"] == "SUCCEEDED":
@@ -107,5 +112,6 @@ def _await(stack: Stack, arn: str, key: str) -> Any:
             stuck = outcome.of_state(state, stack.config, replayed=False)
             return {"status": "SUCCEEDED", "output": json.dumps(stuck)}
         if time.monotonic() > give_up_at:
-            raise CommandFailed(Exit.IN_FLIGHT, f"{arn} is still running; see `settle status {key}`")
+            see = stack.command("status", key)
+            raise CommandFailed(Exit.IN_FLIGHT, f"{arn} is still running; see `{see}`")
         time.sleep(_POLL_SECONDS)

@@ -2,6 +2,7 @@
 
 import re
 import signal
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -57,7 +58,7 @@ def acceptance(
     from settle.acceptance import report as shown
     from settle.acceptance.checks import CHECKS, chosen
     from settle.acceptance.runner import prove
-    from settle.output import tables
+    from settle.output import console, tables
     from settle.output.progress import progress
     from settle.stack import find
 
@@ -72,10 +73,10 @@ def acceptance(
         signal.signal(ending, signal.default_int_handler)
     with progress() as tell:
         report = prove(target, chosen(only or [], load or [], rings=ring), tell)
+    is_written = console.is_written(partial(tables.acceptance, shown.described(report), as_json))
     if output is not None:
         output.write_text(shown.markdown(report), encoding="utf-8")
-    tables.acceptance(shown.described(report), as_json)
     if report.interrupted:
         raise KeyboardInterrupt
-    if not report.passed:
+    if not (report.passed and is_written):
         raise typer.Exit(Exit.FAILED)

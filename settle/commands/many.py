@@ -1,6 +1,7 @@
 """One decision on many cases of LIMBO: a dry run, or with its digest the orders."""
 
 import re
+from functools import partial
 from typing import Annotated, NoReturn
 
 import typer
@@ -140,7 +141,11 @@ def order(
         with progress.counting({"ordered": len(items), "at rest": len(items)}) as told:
             many.carry_out(target, wanted, items, results.append, told)
     finally:
-        output.results([result.describe() for result in results], as_json)
+        lines = [result.describe() for result in results]
+        if not console.is_written(partial(output.results, lines, as_json)):
+            for line in lines:
+                console.note(f"{line['key']}: {line['result']}")
+            results.append(many.Result(items[0], Exit.FAILED, "the results were not written"))
     if newer := len(found.fit) - len(items):
         console.note(f"left, as they came later and were not shown: {newer}")
     if named is selection.Verb.PROPOSE:

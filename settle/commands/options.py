@@ -53,7 +53,8 @@ Since = Annotated[
     str, typer.Option(metavar="WHEN", help="The first instant (ISO 8601), or an age (90m, 2h, 30d).")
 ]
 Until = Annotated[
-    str | None, typer.Option(metavar="WHEN", help="The last instant, or an age; by default now.")
+    str | None,
+    typer.Option(metavar="WHEN", help="The first instant after it, or an age; by default now."),
 ]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV with all fields, for a file.")]
 StackName = Annotated[

@@ -42,6 +42,6 @@ def reconcile(
     proof = books.prove(found, segments, signatures=signatures)
     if against:
         proof["sealed_journal"] = sealed.compare(found, against, head)
-    tables.findings(proof, as_json)
+    tables.findings(proof, as_json, stack)
     if not proof["conserved"] or (against and not proof["sealed_journal"]["agrees"]):
         raise typer.Exit(Exit.FAILED)

@@ -1,5 +1,6 @@
 """`settle start`."""
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -59,13 +60,25 @@ def start(
     from settle.output import console, tables
     from settle.stack import find
 
-    target, codes = find(stack), []
+    target = find(stack)
     if queue:
-        for request in requests:
-            console.note(f"{send(target, request)}: sent to the start queue")
+        sent: list[str] = []
+        with console.counted(sent, len(requests), "requests are in the start queue"):
+            for request in requests:
+                sent.append(send(target, request))
+                console.note(f"{sent[-1]}: sent to the start queue")
         raise typer.Exit(Exit.IN_FLIGHT)
-    for request in requests:
-        ended = start_one(target, machine, request)
-        tables.started(ended.describe(), as_json)
-        codes.append(start_code(ended))
+    codes: list[Exit] = []
+    is_written, answered = True, "requests are answered"
+    with console.counted(codes, len(requests), answered):
+        for request in requests:
+            ended = start_one(target, machine, request)
+            codes.append(start_code(ended))
+            show = partial(tables.started, ended.describe(), as_json)
+            is_written = is_written and console.is_written(show)
+            if not is_written:
+                console.note(f"{ended.key}: {ended.status}")
+    if not is_written:
+        console.note(f"settle: {len(codes)} of {len(requests)} {answered}")
+        codes.append(Exit.FAILED)
     raise typer.Exit(max(codes, key=lambda code: code.gravity))

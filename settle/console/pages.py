@@ -74,6 +74,7 @@ def account(console: Console, request: Request) -> Response:
         line["reference"] = reference
     values: dict[str, Any] = {
         "account": told,
+        "archived": console.stack.command("account show", name, archive="stack"),
         "lines": lines,
         "count": len(entries),
         "number": number,
@@ -146,13 +147,13 @@ def _given(request: Request) -> dict[str, str]:
 
 
 def _times(console: Console, request: Request) -> tuple[datetime | None, datetime | None]:
-    """Return the instants between which a person looks. Raises CommandFailed."""
+    """Return the first instant of a time, and the first one after it. Raises CommandFailed."""
     at = console.now()
     since, until = (
         instants.parse(text, at, name) if text else None for name, text in _given(request).items()
     )
-    if since and until and until < since:
-        raise CommandFailed(Exit.USAGE, "until: is before since")
+    if since and until and until <= since:
+        raise CommandFailed(Exit.USAGE, "until: must be after since")
     return since, until
 
 
@@ -162,6 +163,6 @@ def _is_between(instant: str, since: datetime | None, until: datetime | None) ->
         return True
     try:
         at = datetime.fromisoformat(instant)
-        return (since is None or at >= since) and (until is None or at <= until)
+        return (since is None or at >= since) and (until is None or at < until)
     except (ValueError, TypeError):
         return False

@@ -25,7 +25,7 @@ def deploy(running: Running, sources: str) -> Running:
     context = ("-c", "stage=local", "-c", f"kyc_url={running.kyc_url}")
     output = ("-o", str(record.SCRATCH / "cdk.out"), "--outputs-file", str(outputs_file))
     _cdk(running, record.PROJECT, "deploy", "--require-approval", "never", *context, *output)
-    outputs = json.loads(outputs_file.read_text())[record.STACK_NAME]
+    outputs = json.loads(outputs_file.read_text("utf-8"))[record.STACK_NAME]
     return replace(running, sources=sources, outputs=outputs)
 
 

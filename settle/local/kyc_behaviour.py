@@ -112,7 +112,7 @@ def canonical(payment: dict[str, str]) -> bytes:
 @cache
 def schema(name: str) -> Draft202012Validator:
     """Return the validator of one schema of the contract."""
-    contract = yaml.safe_load(CONTRACT.read_text())
+    contract = yaml.safe_load(CONTRACT.read_text("utf-8"))
     return Draft202012Validator(
         {"$ref": f"#/components/schemas/{name}", "components": contract["components"]}
     )

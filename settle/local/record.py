@@ -99,7 +99,7 @@ def reached_at(url: str, endpoint_url: str) -> str:
 def read() -> Running | None:
     """Return the record; None if there is none, or an unreadable one."""
     try:
-        return Running(**json.loads(STATE.read_text()))
+        return Running(**json.loads(STATE.read_text("utf-8")))
     except (FileNotFoundError, ValueError, TypeError, OverflowError):
         return None
 

@@ -1,11 +1,16 @@
 """The two consoles, and the layout of a line, a record and a table. All text passes `printable`.
 
-Nothing is cut, and no value is broken: a key, an ARN or a command is there to be copied.
+Nothing is cut, and no value is broken: a key, an ARN or a command is there to be copied. A character that the
+locale lacks is escaped. An answer that cannot be written raises OSError; a note that cannot is dropped.
 """
 
+import errno
+import io
 import json
 import os
-from collections.abc import Collection, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from rich.cells import cell_len, set_cell_size
@@ -13,9 +18,59 @@ from rich.console import Console
 
 from settle.output.printable import printable
 
-out = Console(markup=False, emoji=False, highlight=False)
-err = Console(markup=False, emoji=False, highlight=False, stderr=True)
+
+class _Answers(Console):
+    """Standard output. Rich itself would end the program at a closed pipe."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise the error that rich has caught."""
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
+class _Notes(_Answers):
+    """Standard error: the work goes on if nobody reads it."""
+
+    def print(self, *objects: Any, **layout: Any) -> None:
+        """Print, or drop what cannot be written."""
+        with suppress(OSError):
+            super().print(*objects, **layout)
+
+
+out = _Answers(markup=False, emoji=False, highlight=False)
+err = _Notes(markup=False, emoji=False, highlight=False, stderr=True)
 _GAP = "  "
+
+
+def escape_unknown() -> None:
+    """Let both streams escape the characters that their encoding lacks."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def is_written(show: Callable[[], None]) -> bool:
+    """Show an answer; return whether the output took it. A closed pipe or a full disk stops no work.
+
+    The output is let go then: Python would try once more at its end, and fail.
+    """
+    try:
+        show()
+    except OSError as failure:
+        note(f"settle: output: {failure.strerror or failure}; the work goes on, and the results follow here")
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    return True
+
+
+@contextmanager
+def counted(done: Sequence[object], total: int, what: str) -> Iterator[None]:
+    """Say how much of a batch is done if something stops it, Ctrl-C too."""
+    try:
+        yield
+    except BaseException:
+        note(f"settle: {len(done)} of {total} {what}")
+        raise
 
 
 def print_line(text: str = "", style: str | None = None) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from settle.output import spark
 from settle.output.console import note, print_json, print_line, print_record, print_table
+from settlement.model.command import command
 
 
 def settlement(result: Mapping[str, Any], as_json: bool) -> None:
@@ -224,7 +225,7 @@ def policy(found: Mapping[str, Any], as_json: bool) -> None:
         print_line(line)
 
 
-def findings(proof: Mapping[str, Any], as_json: bool) -> None:
+def findings(proof: Mapping[str, Any], as_json: bool, stack: str | None = None) -> None:
     """Print the sums of each currency, and every row that breaks them."""
     if as_json:
         print_json(proof)
@@ -235,7 +236,8 @@ def findings(proof: Mapping[str, Any], as_json: bool) -> None:
     for fault in proof["faults"]:
         print_line(f"FAULT {fault}")
     for merchant, amount in proof["unswept"].items():
-        print_line(f"UNSWEPT {merchant}: {amount}; if it stays: settle account sweep {merchant}")
+        sweep = command("account sweep", merchant, stack=stack)
+        print_line(f"UNSWEPT {merchant}: {amount}; if it stays: {sweep}")
     for row in proof["unproven"]:
         print_line(f"UNPROVEN {row}")
     for row in proof["listed_ahead"]:

@@ -37,7 +37,7 @@ _PERSONS = ("user_id", "approved_by", "approved_in", "break_glass", "request_id"
 
 
 def pages(stack: Stack, since: datetime, until: datetime, by: str | None) -> Iterator[list[dict[str, str]]]:
-    """Yield the orders between two instants, the oldest first, up to 100 at a time.
+    """Yield the orders from one instant to before another, the oldest first, up to 100 at a time.
 
     With `by`, they are those that a person has given or approved: a part of the ARN, regardless of case.
     """

@@ -52,11 +52,12 @@ def listed(stack: Stack, partitions: Sequence[str], left: Collection[str], limit
 
 
 def between(stack: Stack, partition: str, since: str, until: str) -> Iterator[Row]:
-    """Return the keys that the index lists in a partition between two sort keys, both included, in order."""
+    """Return the keys that the index lists in a partition from one sort key to before another, in order."""
     times = {":since": {"S": since}, ":until": {"S": until}}
-    return _entries(
+    found = _entries(
         stack, stack.client("dynamodb"), partition, " AND gsi1sk BETWEEN :since AND :until", times
     )
+    return (key for key in found if key["gsi1sk"] < until)
 
 
 def _entries(

@@ -14,13 +14,13 @@ FIELDS = ("posted_at", "key", "step", "debit", "credit", "amount", "currency", "
 
 
 def entries(stack: Stack, source: str, since: datetime, until: datetime) -> Iterator[list[dict[str, str]]]:
-    """Yield the entries that were posted between two instants, each once, an object of the journal at a time.
+    """Yield the entries posted from one instant to before another, each once, by the journal's objects.
 
     They come in the order in which they were sealed, which is nearly that of their times. An object that was
     put before `since` is not read. Raises CommandFailed for an object that cannot be read, for a line that is
     no entry, and for two entries of one key and step.
     """
-    first, last = timestamp(since), timestamp(until)
+    first, end = timestamp(since), timestamp(until)
     known: dict[tuple[str, str], Entry] = {}
     for found in objects.posted(sealed.copy(stack, source, "from"), objects.before(since)):
         if found.fault:
@@ -29,7 +29,7 @@ def entries(stack: Stack, source: str, since: datetime, until: datetime) -> Iter
         for number, one in found.entries:
             if isinstance(one, Aside):
                 raise CommandFailed(Exit.FAILED, f"{found.name}: line {number}: {one.reason}")
-            if not first <= one.posted_at <= last:
+            if not first <= one.posted_at < end:
                 continue
             if known.setdefault((one.key, one.step), one) is not one:
                 if known[one.key, one.step] != one:

@@ -1,6 +1,5 @@
 """Settlements in LIMBO: the open cases, and the effect of each decision on a case."""
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -36,10 +35,9 @@ class Which:
     error: str | None = None
 
     @property
-    def options(self) -> str:
+    def options(self) -> dict[str, str | None]:
         """The options of a command for the same cases."""
-        given = {"--account": self.account, "--all-of": self.error}
-        return "".join(f" {name} {shlex.quote(value)}" for name, value in given.items() if value is not None)
+        return {"account": self.account, "all_of": self.error}
 
     def has(self, state: SettlementState) -> bool:
         """Return whether the open case of a settlement is one of them."""
@@ -106,11 +104,11 @@ def _choice(stack: Stack, state: SettlementState, case: Case, decision: Decision
         return {"decision": decision.value, "effect": f"not possible: {refusal}", "command": None}
     persons = approval.needed(state, decision, stack.config)
     verb = "resolve" if persons == 1 else "propose"
-    command = f"settle limbo {verb} {state.key} {decision} --case {case.number}"
+    command = stack.command(f"limbo {verb}", state.key, decision, case=case.number, reason=REASON)
     return {
         "decision": decision.value,
         "effect": _effect(stack, state, case, decision),
-        "command": f'{command} --reason "{REASON}"{stack.option}',
+        "command": command,
     }
 
 

@@ -73,11 +73,8 @@ def shown(proposal: Proposal, amount: str) -> dict[str, Any]:
 
 
 def _command(stack: Stack, proposal: Proposal, amount: str) -> str:
-    numbers = "".join(f" --{name} {number}" for name, number in _numbers(proposal).items())
-    return (
-        f"settle limbo approve {proposal.key} {proposal.decision}{numbers} --amount {amount}"
-        f" --digest {proposal.seen}{stack.option}"
-    )
+    of = {**_numbers(proposal), "amount": amount, "digest": proposal.seen}
+    return stack.command("limbo approve", proposal.key, proposal.decision, **of)
 
 
 def _numbers(proposal: Proposal) -> dict[str, int]:

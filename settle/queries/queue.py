@@ -40,8 +40,7 @@ def describe(stack: Stack, at: datetime) -> dict[str, Any]:
     found = in_flight.in_flight(stack, LINES_MAX)
     flying = [in_flight.describe_in_flight(stack, row) for row in found.rows]
     cases = [
-        one | {"next": f"settle limbo show {one['key']}{stack.option}"}
-        for one in limbo.with_proposals(stack, states)
+        one | {"next": stack.command("limbo show", one["key"])} for one in limbo.with_proposals(stack, states)
     ]
     flying = [one | {"next": _next(stack, one, timestamp(at))} for one in flying]
     return {
@@ -64,7 +63,7 @@ def describe(stack: Stack, at: datetime) -> dict[str, Any]:
 def _next(stack: Stack, line: dict[str, Any], at: str) -> str:
     """Return the command for a settlement in flight: recovery has it in hand, unless it is late."""
     is_late = not line["in_review"] and (line["deadline_at"] or at) < at
-    return f"settle {'recover' if is_late else 'status'} {line['key']}{stack.option}"
+    return stack.command("recover" if is_late else "status", line["key"])
 
 
 def _ages(lines: Sequence[dict[str, Any]], at: datetime) -> list[dict[str, Any]]:

@@ -87,7 +87,8 @@ def _look(stack: Stack, key: str) -> tuple[Row, journal.Journal, Row | None]:
         if again == row:
             return row, read, proposed
         row = again
-    raise CommandFailed(Exit.CONFLICT, f"{key}: changes while it is read; `settle wait` for it, or try again")
+    wait = stack.command("wait", key)
+    raise CommandFailed(Exit.CONFLICT, f"{key}: changes while it is read; `{wait}`, or try again")
 
 
 def _ensure_sound(read: journal.Journal) -> None:
@@ -132,12 +133,10 @@ def _order(row: Row) -> dict[str, Any]:
 
 
 def _next(stack: Stack, state: SettlementState) -> str | None:
-    command = {
-        Status.PROCESSING: "settle wait",
-        Status.COMPENSATING: "settle wait",
-        Status.LIMBO: "settle limbo show",
-    }.get(state.status)
-    return command and f"{command} {state.key}{stack.option}"
+    verb = {Status.PROCESSING: "wait", Status.COMPENSATING: "wait", Status.LIMBO: "limbo show"}.get(
+        state.status
+    )
+    return verb and stack.command(verb, state.key)
 
 
 def _rows(row: Row, read: journal.Journal, proposed: Row | None) -> list[tuple[str, list[str]]]:
@@ -146,7 +145,7 @@ def _rows(row: Row, read: journal.Journal, proposed: Row | None) -> list[tuple[s
     return [
         (
             f"{one['pk']} / {one['sk']}",
-            json.dumps(one, indent=2, sort_keys=True, default=sorted, ensure_ascii=False).splitlines(),
+            json.dumps(one, indent=2, sort_keys=True, default=sorted, ensure_ascii=False).split("\n"),
         )
         for one in found
     ]

@@ -6,7 +6,6 @@ that comes later is not among them.
 
 import hashlib
 import json
-import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,9 +53,9 @@ class Wanted:
 
     def command(self, stack: Stack, verb: Verb, seen: str = "") -> str:
         """Return the command for the same cases with this verb; a dry run without the digest."""
-        reason = "" if verb.is_on_proposals else f" --reason {shlex.quote(self.reason or REASON)}"
-        digest = f" --seen {seen}" if seen else ""
-        return f"settle limbo {verb} {self.decision}{self.which.options}{reason}{digest}{stack.option}"
+        reason = None if verb.is_on_proposals else self.reason or REASON
+        options = {**self.which.options, "reason": reason, "seen": seen or None}
+        return stack.command(f"limbo {verb}", self.decision, **options)
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,9 @@ def express(embedded: Embedded, request: str) -> tuple[str, str]:
             ["amount: must be a decimal", "key: must be a string", "payee: missing", "payer: must be a"],
             id="several fields",
         ),
+        pytest.param(
+            '{"key": ' + "[" * 1_200 + "]" * 1_200 + "}", ["key: must be a string that matches"], id="deep"
+        ),
         pytest.param("null", ["request: must be a JSON object with the fields key, payer,"], id="null"),
         pytest.param('{"\\u001b[2Jmemo": 1}', ["unknown field"], id=CONTROLS),
     ],

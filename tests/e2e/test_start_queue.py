@@ -15,7 +15,7 @@ from tests.e2e.embedded import Embedded, new_key
 
 pytestmark = pytest.mark.long
 
-REASON = "InvalidRequest: message: must be a request in JSON"
+REASON = "InvalidRequest: message: must be JSON: Expecting value: line 1 column 1 (char 0)"
 HIDDEN_SECONDS = 30
 """How long a received message is hidden here: longer than the slowest batch takes."""
 

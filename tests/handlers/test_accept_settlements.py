@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from handlers import _dependencies, _long_poll
-from settlement.model.errors import StoreUnavailable
+from settlement.model.errors import InvalidRequest, StoreUnavailable
+from settlement.policy.starting import parse_start
 from tests.handlers.conftest import Counted, Later, Meanwhile
 from tests.handlers.test_read_settlements import Clock, clock
 from tests.world import posting
@@ -86,6 +87,7 @@ def test_a_call_is_claimed_and_started_under_the_name_that_owns_it(
         pytest.param("", KEY, {}, ["body"], id="no body"),
         pytest.param("[" * 9_000, KEY, {}, ["body"], id="deep nesting"),
         pytest.param('{"amount": "1.00", "amount": "2.00"}', KEY, {}, ["body"], id="a field twice"),
+        pytest.param("\ufeff" + json.dumps(NAMELESS), KEY, {}, ["body"], id="a byte order mark"),
         pytest.param('"' + "x" * 30_000 + '"', KEY, {}, ["body"], id="too long"),
         pytest.param(NAMELESS, KEY, {"prefer": "wait=0"}, ["Prefer"], id="no wait"),
         pytest.param(NAMELESS, KEY, {"prefer": "wait=21"}, ["Prefer"], id="a long wait"),
@@ -279,6 +281,34 @@ def test_a_caller_who_waits_gets_the_outcome_as_soon_as_it_is_final(
     assert (told.status, told.headers["location"], clock.sleeps) == (200, LOCATION, 3)
     assert checked_outcome(told.content)["status"] == "SETTLED"
     assert told.content["replayed"] is False
+    assert told.headers["etag"] == f'"{settled["sequence"]}"'
+
+
+@pytest.mark.parametrize(
+    ("prefer", "seconds"),
+    [
+        ('wait="10"', 10),
+        ("wait=10; foo=bar", 10),
+        ('wait = "10" ; foo="a,b;wait=3"', 10),
+        ('handling=lenient;wait=3, foo="x, wait=4", WAIT=10', 10),
+        ("wait=10, wait=5", 10),
+        ('foo="\\", wait=7", wait=10', 10),
+        ("respond-async; wait=10", 0),
+        ('foo="wait=10', 0),
+        (",;, ", 0),
+    ],
+)
+def test_a_preference_is_read_as_rfc_7240_writes_it(prefer: str, seconds: int) -> None:
+    assert (
+        parse_start({"idempotency-key": KEY, "prefer": prefer}, NAMELESS, _dependencies.config).wait
+        == seconds
+    )
+
+
+@pytest.mark.parametrize("prefer", ["wait", 'wait=""', 'wait="1', "wait=21;a=b", 'wait="0"', 'wait="1,2"'])
+def test_a_wait_of_no_seconds_is_refused(prefer: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"^Prefer: wait must be a whole number from 1 to 20$"):
+        parse_start({"idempotency-key": KEY, "prefer": prefer}, NAMELESS, _dependencies.config)
 
 
 @pytest.mark.parametrize(("wait", "left_ms", "sleeps"), [("5", 28_000, 5), ("20", 10_000, 4), ("20", 900, 0)])

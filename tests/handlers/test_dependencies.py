@@ -44,7 +44,7 @@ def test_the_stage_config_is_the_deployments(config: StageConfig) -> None:
 def test_the_pager_config_is_the_deployments() -> None:
     assert _dependencies.pager == PagerConfig(
         runbook="docs/runbooks/limbo.md",
-        show_command="settle limbo show {key}",
+        stack=None,
         again_after_seconds=1800,
     )
     assert json.loads(os.environ["PAGER"]) == vars(_dependencies.pager)

@@ -541,3 +541,12 @@ def test_a_key_that_the_queue_claimed_without_names_is_held_on_a_stage_that_requ
 def _is_refused_as(calls: Calls, settlement: Any, execution: str, refusal: type[SettlementError]) -> None:
     with pytest.raises(refusal):
         calls("HoldFunds", settlement, execution=execution)
+
+
+@pytest.mark.parametrize("depth", [101, 1_200, 4_000])
+def test_a_request_that_is_nested_deep_is_refused_by_its_field(calls: Calls, depth: int) -> None:
+    """Lambda, and the embedded AWS, must be able to read it: else no one learns that nothing was claimed."""
+    deep = json.loads("[" * depth + "]" * depth)
+
+    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=r"amount: must be a decimal string"):
+        calls("HoldFunds", settlement=WIRE | {"amount": deep})

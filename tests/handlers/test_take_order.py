@@ -498,7 +498,10 @@ def test_a_reversal_that_a_person_ended_by_completing_is_not_ordered_again(calls
 def test_a_field_that_is_there_twice_is_refused_as_readers_differ_on_it(calls: Calls) -> None:
     calls.after("HoldFunds")
 
-    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=r"^body: an object has a field twice$"):
+    with (
+        calls.writes_nothing(),
+        pytest.raises(InvalidRequest, match=r"^body: must have each field once, and has key twice$"),
+    ):
         calls.raw_order("recover", f'{{"key": "{KEY}", "key": "{KEY}"}}')
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shlex
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from infra.kyc_config import NOT_NAMED, PROVIDERS, SCREENS_BY_NAME, KycSettings
 from settle.cli import app as commands
 from settle.local import record
 from settlement.adapters import kyc_client, telemetry
+from settlement.model.command import command
 from settlement.model.errors import KycRequestRefused
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
@@ -377,9 +379,9 @@ def config(**changes: Any) -> StageConfig:
     return StageConfig.from_json(settings(**changes).stage_config)
 
 
-def parse(command: str) -> dict[str, Any]:
+def parse(line: str) -> dict[str, Any]:
     """Return the parameters of a command line, as the command itself parses them."""
-    _, group, name, *arguments = command.split()
+    _, group, name, *arguments = shlex.split(line)
     click: Any = typer.main.get_command(commands)
     found: dict[str, Any] = click.commands[group].commands[name].make_context(name, arguments).params
     return found
@@ -450,14 +452,12 @@ def test_a_stage_is_found_by_its_name(stage: str) -> None:
 @each_stage
 def test_the_alert_has_a_valid_command_and_the_address_of_the_runbook(stage: str) -> None:
     """On AWS the command must name the stack; the embedded one is its default."""
-    on_aws = [] if stage == "local" else ["--stack", f"settlement-{stage}"]
     chosen = replace(STAGES[stage], runbooks="https://runbooks.example/settlement")
     alert, key = json.loads(chosen.pager), "order-2026-000101"
-    command = alert["show_command"].format(key=key)
 
-    assert command.split() == ["settle", "limbo", "show", key, *on_aws]
-    parsed = parse(command)
-    assert (parsed["key"], parsed["stack"]) == (key, f"settlement-{stage}" if on_aws else None)
+    parsed = parse(command("limbo show", key, stack=alert["stack"]))
+
+    assert (parsed["key"], parsed["stack"]) == (key, None if stage == "local" else f"settlement-{stage}")
     assert alert["runbook"] == "https://runbooks.example/settlement/limbo.md"
     assert alert["again_after_seconds"] == chosen.alert_again_after_seconds
     assert asdict(PagerConfig.from_json(chosen.pager)) == alert

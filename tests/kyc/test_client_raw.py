@@ -87,6 +87,8 @@ BAD: dict[str, Talk | bytes] = {
     "no JSON": answer(PERSON),
     "JSON nested beyond reason": answer(b"[" * 60_000),
     "a number of 5000 digits": answer(b'{"n": ' + b"9" * 5000 + b"}"),
+    "two decisions": answer(b'{"decision": "REJECTED", ' + VERDICT[1:]),
+    "a byte order mark": answer(b"\xef\xbb\xbf" + VERDICT),
     "text that is no UTF-8": answer(b'{"decision": "\xff"}'),
     "a reference that is free text": answer(VERDICT.replace(b"ver_1", b"of " + PERSON)),
 }

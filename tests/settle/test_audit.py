@@ -125,13 +125,13 @@ def test_a_decision_of_two_has_both_and_each_move_is_an_order(
     assert told(desk, by="mallory") == []
 
 
-def test_times_bound_the_orders_and_both_ends_count(desk: Desk) -> None:
+def test_an_order_is_in_one_of_two_times_that_meet(desk: Desk) -> None:
     *_, third, last = told(desk)
     at = datetime.fromisoformat(third["when"])
 
     assert told(desk, since=at) == [third, last]
-    assert told(desk, until=at)[-1] == third
-    assert told(desk, at, at) == [third]
+    assert told(desk, until=at) + told(desk, since=at) == told(desk)
+    assert told(desk, at, at + timedelta(milliseconds=1)) == [third]
 
 
 def test_orders_of_several_months_come_by_time_and_page_by_page(
@@ -199,7 +199,11 @@ def test_as_a_table_it_has_a_line_for_each_order_or_says_that_there_is_none(
         (("--since", "yesterday"), "since: 'yesterday' must be an instant"),
         (("--since", "2026-12-01T00:00:00Z"), "since: 2026-12-01T00:00:00Z is in the future"),
         (("--since", "2d", "--until", "later"), "until: 'later' must be an instant"),
-        (("--since", "1d", "--until", "2d"), "until: 2d is before --since 1d"),
+        (("--since", "1d", "--until", "2d"), "until: 2d must be after --since 1d"),
+        (
+            ("--since", "2026-11-01T00:00:00Z", "--until", "2026-11-01T00:00:00Z"),
+            "until: 2026-11-01T00:00:00Z",
+        ),
         (("--since", "1d", "--csv", "--json"), "csv: give --csv or --json, not both"),
         (("--since", "1d", "--by", " "), "by: must be a person's name, or a part of an ARN"),
     ],

@@ -45,7 +45,7 @@ def test_without_an_embedded_aws_a_command_says_in_one_line_how_to_start_one(
     monkeypatch.chdir(home)
     (home / "request.json").write_text("{}")
     for options in ((), ("--json",)) if command != ("local", "env") else ((),):
-        monkeypatch.setattr(sys, "stdin", io.StringIO("{}"))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"{}")))
         code, out, err = settle(*command, *options)
 
         assert (code, out, len(err.splitlines())) == (3, "", 1)
@@ -172,10 +172,14 @@ def test_a_list_of_none_of_several_or_of_no_time_is_a_usage_error_in_one_line(
         (b"", "file: "),
         (b" \n\n", "file: "),
         (bytes(range(256)), "file: "),
-        (b"[" * 100_000, "line 1: request: must be JSON: "),
+        (b"[" * 100_000, "line 1: request: must be nested at most 100 levels deep; nothing was sent"),
+        (b'{"key": "a", "key": "b"}\n{}', "line 1: request: must have each field once, and has key twice"),
+        (b'{"key": "a",\n "key": "b"}\n', "line 1: request: must have each field once, and has key twice"),
+        (b"\xef\xbb\xbf{}", "line 1: request: must begin without a byte order mark"),
+        (b'{}\n{"a": NaN}', "line 2: request: must be JSON, which has no NaN"),
         (b'{"key": "order-2026-000101"}\nnonsense\n', "line 2: request: must be JSON: "),
     ],
-    ids=["empty", "blank", "binary", "too deep", "half good"],
+    ids=["empty", "blank", "binary", "deep", "twice", "twice on lines", "a mark", "NaN", "half good"],
 )
 def test_a_file_that_holds_no_request_is_a_usage_error_in_one_line(
     settle: Command, home: Path, monkeypatch: pytest.MonkeyPatch, is_file: bool, content: bytes, message: str
@@ -191,9 +195,9 @@ def test_a_file_that_holds_no_request_is_a_usage_error_in_one_line(
 
 
 def test_a_file_that_is_missing_or_a_directory_is_a_usage_error(settle: Command, home: Path) -> None:
-    for path in (home, home / "missing"):
-        code, out, err = settle("start", str(path))
-        assert (code, out, err.startswith("settle: file: ")) == (2, "", True)
+    for path, why in ((home, "Is a directory"), (home / "missing", "No such file or directory")):
+        message = f"settle: file: {path} cannot be read: {why}\n"
+        assert settle("start", str(path)) == (2, "", message)
 
 
 @pytest.mark.parametrize(

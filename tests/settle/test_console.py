@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -128,7 +128,9 @@ def test_a_statement_of_a_time_has_its_entries_alone(desk: Desk, visitor: Visito
         return len(list(cells(visitor.page(f"/accounts/bob?{query}"), "1 entries")))
 
     at = entry["posted_at"]
-    assert [count(since=at), count(until=at), count(since=at, until=at)] == [1, 1, 1]
+    behind = timestamp(datetime.fromisoformat(at) + timedelta(milliseconds=1))
+    assert [count(since=at), count(until=at), count(since=at, until=behind)] == [1, 0, 1]
+    assert "must be after" in visitor.get(f"/accounts/bob?since={at}&until={at}").text
     assert count(since=timestamp(NOW + timedelta(hours=5))) == 0
     assert count(until=timestamp(NOW - timedelta(hours=5))) == 0
     assert "wrong" in visitor.get(f"/accounts/bob?since={at}&until=1d").text

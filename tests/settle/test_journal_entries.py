@@ -91,14 +91,16 @@ def test_objects_from_before_the_time_are_not_read(journal: MemoryS3, settle: Co
     assert (failed, said.startswith(f"settle: {old}: ")) == (Exit.FAILED, True)
 
 
-def test_only_the_entries_of_the_time_are_exported(journal: MemoryS3, settle: Command, town: Town) -> None:
+def test_an_entry_is_in_one_of_two_times_that_meet(journal: MemoryS3, settle: Command, town: Town) -> None:
     times = sorted(row["posted_at"] for row in towns.entries(town))
     first, last = times[3], times[-4]
 
     _, out, _ = settle("journal", "entries", "--since", first, "--until", last)
+    _, rest, _ = settle("journal", "entries", "--since", last)
     none = settle("journal", "entries", "--since", "1m")
 
-    assert len(out.splitlines()) == sum(first <= one <= last for one in times)
+    assert len(out.splitlines()) == sum(first <= one < last for one in times)
+    assert len(rest.splitlines()) == sum(last <= one for one in times)
     assert none == (0, "", "no entry was sealed in this time\n")
 
 

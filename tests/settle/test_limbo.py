@@ -116,7 +116,7 @@ def test_each_possible_decision_is_shown_with_its_effect_and_its_command_on_this
     for endpoint, option in (("http://127.0.0.1:1", ""), (None, " --stack under-test")):
         object.__setattr__(desk.stack, "endpoint_url", endpoint)
         assert decisions(desk) == {
-            decision: (effect, f'settle limbo resolve {KEY} {decision} --case 1 --reason "<why>"{option}')
+            decision: (effect, f"settle limbo resolve {KEY} {decision} --case 1 --reason '<why>'{option}")
             for decision, effect in effects.items()
         }
 

@@ -15,6 +15,7 @@ from handlers import _dependencies
 from settle.actions import accounts, many, order
 from settle.door import Answer
 from settle.exit_codes import Exit
+from settle.output import many as output
 from settle.queries import follow
 from settle.queries import proposal as proposals
 from settlement.model.errors import IdempotencyConflict
@@ -456,3 +457,19 @@ def test_arguments_that_do_not_fit_together_are_refused_before_anything_is_asked
 
     assert (code, out) == (Exit.USAGE, "")
     assert told in " ".join(err.replace("│", "").split())
+
+
+def test_results_that_cannot_be_written_are_on_standard_error(
+    stuck: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = shown(command, *WRITE_OFF)["seen"]
+
+    def full(lines: object, as_json: bool) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(output, "results", full)
+    code, _, err = command(*WRITE_OFF, "--seen", seen)
+
+    assert (code, statuses(stuck, ONE, TWO, THREE)) == (Exit.FAILED, ["COMPENSATED"] * 3)
+    assert "settle: output: No space left on device" in err
+    assert all(f"{key}: " in err for key in (ONE, TWO, THREE))

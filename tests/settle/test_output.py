@@ -49,7 +49,7 @@ def test_the_demo_ends_with_commands_for_a_payment_that_has_settled_if_there_is_
     report._try_next(describe([refused, settled()], COSTS))
 
     shown = capsys.readouterr().out
-    assert '  settle reverse order-1 --reason "goods came back"' in shown.splitlines()
+    assert "  settle reverse order-1 --reason 'goods came back'" in shown.splitlines()
     assert "order-0" not in shown
     report._try_next(describe([refused, settled(status="REJECTED", failure=FAILURE)], COSTS))
     assert capsys.readouterr().out == ""

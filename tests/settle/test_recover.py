@@ -140,7 +140,8 @@ def test_a_settlement_in_limbo_ends_with_its_code_whether_it_is_alerted_again_or
     code, result, err = told(command("recover", KEY, "--json"))
 
     assert (code, result["status"], result["action"]) == (Exit.LIMBO, "LIMBO", recovery.action)
-    waits = f"{KEY} waits for a person's decision, and so does its execution; see `settle limbo show {KEY}`\n"
+    show = f"`settle limbo show {KEY} --stack under-test`"
+    waits = f"{KEY} waits for a person's decision, and so does its execution; see {show}\n"
     assert err == ("" if alerted else waits)
 
 

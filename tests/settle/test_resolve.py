@@ -239,7 +239,7 @@ def test_a_repeated_command_is_a_decision_on_the_next_case_only_if_it_names_that
     assert refused(desk) == (
         Exit.LIMBO,
         f"{KEY}: that was carried out as case 1, and it is stuck again as case 2;"
-        " look at it with `settle limbo show`, then decide with --case 2",
+        f" look at it with `settle limbo show {KEY} --stack under-test`, then decide with --case 2",
     )
     desk.pay_back()
     outcome = resolve(desk, RETRY, case=2)
@@ -260,7 +260,7 @@ def test_without_a_case_no_decision_is_on_a_later_case_than_the_first(desk: Desk
         f"case: {KEY} is stuck again, as case 2; look at it with"
         f" `settle limbo show {KEY} --stack under-test`, then decide with"
         f" `settle limbo resolve {KEY} write-off --case 2"
-        ' --reason "<why>" --stack under-test`'
+        " --reason '<why>' --stack under-test`"
     )
     with pytest.raises(CommandFailed, match=f"resolve {KEY} retry --break-glass --case 2"):
         proposal.break_glass(desk.stack, KEY, RETRY, REASON)
@@ -314,7 +314,8 @@ def test_a_command_that_gave_up_on_its_execution_can_be_repeated_after_the_execu
 ) -> None:
     desk.stuck()
     desk.machines.runs = False
-    message = f"^{KEY}: is still COMPENSATING; look at it with `settle status`, then repeat this command$"
+    status = f"`settle status {KEY} --stack under-test`"
+    message = f"^{KEY}: is still COMPENSATING; look at it with {status}, then repeat this command$"
     with pytest.raises(CommandFailed, match=message) as gave_up:
         resolve(desk)
     desk.executions[0].run(until="VoidHold").abort()

@@ -13,9 +13,10 @@ from settle.actions import start as starting
 from settle.actions.start import Ended, start, start_code
 from settle.exit_codes import CommandFailed, Exit
 from settle.machines import Machine, explain
-from settle.request_file import INPUT_BYTES_MAX, key_of
+from settle.request_file import INPUT_BYTES_MAX, key_of, read_requests
 from settle.stack import Stack
 from settlement.ledger.keys import Row
+from settlement.model.command import command
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
 from settlement.model.status import Status
@@ -63,9 +64,9 @@ class Machines:
 def stack_of(machines: Machines) -> Stack:
     outputs = {"SettlementExpressArn": "arn:express", "SettlementStandardArn": "arn:standard"}
     config = StageConfig.from_json(os.environ["STAGE_CONFIG"])
-    return cast(
-        Stack, SimpleNamespace(outputs=outputs, client=machines.client, store=machines, config=config)
-    )
+    found = SimpleNamespace(outputs=outputs, client=machines.client, store=machines, config=config)
+    found.command = command
+    return cast(Stack, found)
 
 
 def row_of(status: str) -> Row:
@@ -230,14 +231,14 @@ def test_a_request_without_a_good_key_is_for_the_machine_to_refuse(request_text:
     [
         ("", "must be JSON"),
         ("nonsense", "must be JSON"),
-        ('{"amount": NaN}', "NaN is no JSON"),
-        ('{"amount": -Infinity}', "-Infinity is no JSON"),
+        ('{"amount": NaN}', "which has no NaN"),
+        ('{"amount": -Infinity}', "which has no -Infinity"),
         ('{"key": "a"} {"key": "b"}', "must be JSON"),
-        ("\ufeff{}", "must be JSON"),
+        ("\ufeff{}", "must begin without a byte order mark"),
         ('{"amount": ' + "1" * 5000 + "}", "must be JSON"),
         (json.dumps({"key": "x" * INPUT_BYTES_MAX}), f"must be at most {INPUT_BYTES_MAX} bytes"),
         (json.dumps({"key": "ä" * (INPUT_BYTES_MAX // 2)}, ensure_ascii=False), "must be at most"),
-        ("[" * 100_000, "must be JSON"),
+        ("[" * 100_000, "must be nested at most 100 levels deep"),
         ('"\udcff"', "must be"),
     ],
     ids=lambda text: ascii(text)[:20],
@@ -391,4 +392,20 @@ def test_a_request_that_may_not_be_in_the_queue_is_to_be_sent_again(
     code, _, said = settle("start", str(file), "--queue")
 
     assert code == Exit.FAILED
-    assert said.startswith(f"settle: {KEY}: may not be in the queue: send it again.")
+    first, second = said.splitlines()
+    assert first == "settle: 0 of 1 requests are in the start queue"
+    assert second.startswith(f"settle: {KEY}: may not be in the queue: send it again.")
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c"])
+def test_only_a_line_feed_ends_a_request(tmp_path: Path, separator: str) -> None:
+    """A JSON text may have U+2028 in a string; the others are no JSON, and the message names their line."""
+    file = tmp_path / "payments.jsonl"
+    first = f'{{"key": "{KEY}", "reference": "a{separator}b"}}'
+    file.write_text(f"{first}\r\n\n{{", "utf-8", newline="")
+
+    with pytest.raises(CommandFailed) as refused:
+        read_requests(str(file))
+
+    line = 3 if separator in "\u2028\u2029\x85" else 1
+    assert str(refused.value).startswith(f"line {line}: request: must be JSON: ")

@@ -56,6 +56,21 @@ def test_the_caller_s_proof_is_on_record_and_no_part_of_the_order_which_another_
     assert AccountOrder.from_row({"pk": f"ORDER#{COMMON['key']}", **orders[0].to_row()}) == orders[0]
 
 
+@pytest.mark.parametrize("account", [".", ".."])
+def test_no_new_account_is_a_dot_segment(account: str) -> None:
+    expected = ["account: must not be . or .., which clients of HTTP drop from an address"]
+
+    assert problems({**OPEN, "account": account}) == expected
+    assert parse_account_order({**OPEN, "account": "..."}, CAROL, CONFIG).account == "..."
+
+
+@pytest.mark.parametrize("kind", [kind for kind in OrderKind if kind is not OrderKind.OPEN])
+def test_an_account_that_is_a_dot_segment_keeps_its_orders(kind: OrderKind) -> None:
+    raw = {name: value for name, value in DEPOSIT.items() if name in kind.fields} | {"order": kind}
+
+    assert parse_account_order({**raw, "account": ".."}, CAROL, CONFIG).account == ".."
+
+
 @pytest.mark.parametrize("raw", [None, [], "open", 7])
 def test_an_order_is_an_object(raw: object) -> None:
     assert problems(raw) == ["order: must be a JSON object with key, order, account and reason"]

@@ -34,6 +34,7 @@ HARMLESS = {
         "json",
         "operator",
         "re",
+        "shlex",
         "settlement",
         "typing",
         "unicodedata",

@@ -172,11 +172,11 @@ def test_an_alert_is_small_plain_json(config: StageConfig) -> None:
 
 
 def test_the_pagers_configuration_is_read_as_the_deployment_wrote_it() -> None:
-    text = '{"runbook": "R", "show_command": "look {key} --stack s", "again_after_seconds": 60}'
+    text = '{"runbook": "R", "stack": "s", "again_after_seconds": 60}'
 
     pager = PagerConfig.from_json(text)
 
-    assert pager == PagerConfig(runbook="R", show_command="look {key} --stack s", again_after_seconds=60)
+    assert pager == PagerConfig(runbook="R", stack="s", again_after_seconds=60)
     with pytest.raises(TypeError):
         PagerConfig.from_json(text.replace('"runbook"', '"unknown"'))
 

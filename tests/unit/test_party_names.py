@@ -129,7 +129,7 @@ def test_a_name_is_on_the_row_alone(config: StageConfig) -> None:
     state, request = SettlementState.from_row(row), parse_request(NAMED, config)
     settlement = state.settlement
     case = compensation.case_of(state, Step.RELEASE)
-    pager = PagerConfig(runbook="limbo.md", show_command="settle limbo show {key}", again_after_seconds=60)
+    pager = PagerConfig(runbook="limbo.md", stack=None, again_after_seconds=60)
     moving = [
         steps.hold(settlement, NOW),
         steps.release(settlement, config, NOW),

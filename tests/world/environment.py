@@ -19,10 +19,7 @@ os.environ |= {
     "POWERTOOLS_METRICS_DISABLED": "false",  # the command would switch them off for the whole process
     "POWERTOOLS_TRACE_DISABLED": "true",
     "TABLE_NAME": "replaced-by-the-store-fixture",
-    "PAGER": (
-        '{"runbook":"docs/runbooks/limbo.md","show_command":"settle limbo show {key}",'
-        '"again_after_seconds":1800}'
-    ),
+    "PAGER": ('{"runbook":"docs/runbooks/limbo.md","stack":null,"again_after_seconds":1800}'),
     "ROW_KEYS": "1:the-key-of-the-tests",
     "EVENT_BUS": "settlement-under-test",
     "PAGE_TOPIC": "arn:aws:sns:eu-west-1:123456789012:page",

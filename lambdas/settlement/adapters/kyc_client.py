@@ -16,6 +16,7 @@ from urllib3.exceptions import HTTPError
 from settlement.adapters import kyc_opensanctions, kyc_verifications
 from settlement.adapters.kyc_connection import Addresses, Cutoff
 from settlement.adapters.telemetry import note
+from settlement.model import strict_json
 from settlement.model.errors import KycUnavailable
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
@@ -132,8 +133,8 @@ class Client:
             raise KycUnavailable(f"kyc: the provider answers with status {status}, which is no verdict")
         try:
             # A score is only ever shown: as text it stays as the provider sent it.
-            return self._provider.read(json.loads(content, parse_float=str), settlement)
-        except (ValueError, RecursionError) as error:
+            return self._provider.read(strict_json.parse(content, parse_float=str), settlement)
+        except ValueError as error:
             self._renew()  # the connection may still carry the rest of a broken answer
             raise KycUnavailable("kyc: the provider's answer is not what its contract says") from error
 

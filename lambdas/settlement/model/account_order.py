@@ -45,6 +45,11 @@ class OrderKind(StrEnum):
         return (*_FIELDS, *(("currency",) if self is OrderKind.OPEN else about), "by", "reason")
 
 
+DOT_SEGMENTS = (".", "..")
+"""Ids that no new account may have: curl, Node and urllib3 cannot read them at `/accounts/{id}/entries`
+(RFC 3986, 5.2.4). An account that has one keeps working.
+"""
+
 _FIELDS = ("key", "order", "account")
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
@@ -143,6 +148,8 @@ def _name_problems(raw: Mapping[str, object]) -> Iterator[str]:
         value = raw.get(name)
         if name in raw and not (isinstance(value, str) and pattern.fullmatch(value)):
             yield f"{name}: must be a string that matches ^{pattern.pattern}$"
+    if raw.get("order") == OrderKind.OPEN and raw.get("account") in DOT_SEGMENTS:
+        yield "account: must not be . or .., which clients of HTTP drop from an address"
 
 
 def _money_problems(

@@ -7,6 +7,7 @@ from typing import Any
 from settlement.ledger.keys import Row
 from settlement.model import money
 from settlement.model.case import Case
+from settlement.model.command import command
 from settlement.model.orders import Order, PartialReversal
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
@@ -18,13 +19,13 @@ AGAIN_AFTER_SECONDS_MAX = 86_400
 
 @dataclass(frozen=True, kw_only=True)
 class PagerConfig:
-    """The runbook's address, the command to type next, and the wait before the second alert.
+    """The runbook's address, the name of the stack, and the wait before the second alert.
 
-    `show_command` has `{key}` in the place of the settlement's key.
+    `stack` is None for the embedded stack, which a command finds without a name.
     """
 
     runbook: str
-    show_command: str
+    stack: str | None
     again_after_seconds: int
 
     @classmethod
@@ -61,7 +62,7 @@ class PagerConfig:
             "alert": number,
             "execution_arn": execution,
             "runbook": self.runbook,
-            "next_command": self.show_command.format(key=state.key),
+            "next_command": command("limbo show", state.key, stack=self.stack),
         }
 
     def broken_glass(
@@ -87,7 +88,7 @@ class PagerConfig:
             "status": state.status,
             **order.evidence(),
             "runbook": self.runbook,
-            "next_command": self.show_command.format(key=state.key).replace("limbo show", "status"),
+            "next_command": command("status", state.key, stack=self.stack),
         }
 
 

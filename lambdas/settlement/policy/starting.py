@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from settlement.model import executions
@@ -12,6 +12,7 @@ from settlement.model.stage_config import StageConfig
 from settlement.policy.reading import WAIT_SECONDS_MAX
 
 KEY_HEADER = "Idempotency-Key"
+_QUOTED = re.compile(r'"([^"\\]*)"')
 _SECONDS = re.compile(r"[1-9][0-9]?", re.ASCII)
 
 
@@ -43,12 +44,17 @@ def parse_start(headers: Mapping[str, str], body: Mapping[str, Any], config: Sta
 
 
 def _wait(prefer: str) -> int:
-    """Return the seconds of `wait`. Other preferences are ignored, as RFC 7240 wants."""
-    for one in prefer.split(","):
-        name, _, text = one.partition("=")
+    """Return the seconds of the first `wait`; RFC 7240 has other preferences and parameters ignored."""
+    for preference in _parts(prefer, ","):
+        name, _, text = next(_parts(preference, ";"), "").partition("=")
         if name.strip().lower() == "wait":
-            seconds = text.strip()
+            seconds = _QUOTED.sub(r"\1", text.strip())
             if not (_SECONDS.fullmatch(seconds) and int(seconds) <= WAIT_SECONDS_MAX):
                 raise InvalidRequest(f"Prefer: wait must be a whole number from 1 to {WAIT_SECONDS_MAX}")
             return int(seconds)
     return 0
+
+
+def _parts(text: str, separator: str) -> Iterator[str]:
+    """Yield the parts of a header between separators that are in no quoted text."""
+    yield from (part[0] for part in re.finditer(rf'(?:[^"{separator}]|"(?:[^"\\]|\\.)*"?)+', text))

@@ -6,6 +6,7 @@ from typing import Any
 from settle.machines import Machine
 from settle.output import tables
 from settle.output.console import print_json, print_line, print_record, print_table
+from settlement.model.command import command
 from settlement.model.status import Status
 
 
@@ -45,7 +46,7 @@ def _stuck_reversal(walked: Mapping[str, Any]) -> None:
     tables.case(walked["case"], False)
     _heading(walked["decided"])
     print_line(walked["notice"]["summary"])
-    _heading(f"settle status {walked['settlement']['key']}")
+    _heading(command("status", walked["settlement"]["key"]))
     tables.settlement(walked["settlement"], False)
     verdict = "conserved" if walked["conserved"] else "NOT CONSERVED"
     print_line()
@@ -69,17 +70,17 @@ def _try_next(settlements: list[dict[str, Any]]) -> None:
     print_line()
     print_line("The embedded AWS stays up. Try next:", style="bold")
     print_line()
-    for purpose, command in (
+    for purpose, line in (
         ("let this shell find the command", 'export PATH="$PWD/.venv/bin:$PATH"'),
-        ("a settlement: its journal, and whether it is safe to retry", f"settle status {settled}"),
-        ("give its payer everything back", f'settle reverse {settled} --reason "goods came back"'),
+        ("a settlement: its journal, and whether it is safe to retry", command("status", settled)),
+        ("give its payer everything back", command("reverse", settled, reason="goods came back")),
         ("the account that has the fees, and its statement", "settle account show fees:EUR"),
         ("settlements in flight and in LIMBO, until Ctrl-C", "settle watch"),
         ("prove that no money was lost or made", "settle reconcile"),
         ("stop the embedded AWS, and remove everything on it", "settle local down"),
     ):
         print_line(f"  # {purpose}")
-        print_line(f"  {command}")
+        print_line(f"  {line}")
 
 
 def _heading(text: str) -> None:

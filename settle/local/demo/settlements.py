@@ -78,5 +78,5 @@ def _line(one: Settled, spent: Cost) -> dict[str, Any]:
 
 
 def _examples(name: str) -> Iterator[dict[str, Any]]:
-    for line in (EXAMPLES / name).read_text().splitlines():
+    for line in (EXAMPLES / name).read_text("utf-8").splitlines():
         yield json.loads(line)

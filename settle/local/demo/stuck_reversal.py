@@ -49,7 +49,7 @@ def walk(stack: Stack, report: Callable[[str], None]) -> dict[str, Any]:
     return {
         "alert": alert,
         "case": shown,
-        "decided": f"settle limbo resolve {key} {Decision.WRITE_OFF} --reason '{REASON}'",
+        "decided": stack.command("limbo resolve", key, Decision.WRITE_OFF, reason=REASON),
         "notice": notice,
         "settlement": settlement.describe(stack, key),
         "conserved": all(conserved),

@@ -41,4 +41,4 @@ def marked(machine: str, walks: Sequence[Walk]) -> str:
 
 @cache
 def _drawing(machine: str) -> str:
-    return (DRAWINGS / f"{machine}.svg").read_text()
+    return (DRAWINGS / f"{machine}.svg").read_text("utf-8")

@@ -100,7 +100,7 @@ def policy(form_action: str) -> str:
 
 @cache
 def _style() -> str:
-    return (_TEMPLATES / "style.css").read_text()
+    return (_TEMPLATES / "style.css").read_text("utf-8")
 
 
 @cache

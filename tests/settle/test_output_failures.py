@@ -1,0 +1,177 @@
+"""An output that cannot show a text, or is gone, stops no work that moves money."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import Any, TextIO
+
+import pytest
+
+from settle import cli, stack
+from settle.actions import start as starting
+from settle.actions.start import Ended
+from settle.exit_codes import CommandFailed, Exit
+from settle.machines import Machine
+from settle.output import console
+from settle.request_file import key_of
+from tests.settle.conftest import Command
+from tests.settle.desk import Desk
+from tests.world.constants import KEY
+
+KEYS = [f"order-2026-00010{number}" for number in range(1, 5)]
+
+
+@contextmanager
+def writing(target: int | str) -> Iterator[TextIO]:
+    stream = open(target, "w", encoding="utf-8")  # noqa: SIM115 - to close it fails, too
+    yield stream
+    with suppress(OSError):
+        stream.close()
+
+
+def closed_pipe() -> AbstractContextManager[TextIO]:
+    read, write = os.pipe()
+    os.close(read)
+    return writing(write)
+
+
+def full_disk() -> AbstractContextManager[TextIO]:
+    return writing("/dev/full")
+
+
+@pytest.fixture(autouse=True)
+def fresh_consoles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A console keeps the text that it could not write."""
+    monkeypatch.setattr(console, "out", type(console.out)())
+    monkeypatch.setattr(console, "err", type(console.err)(stderr=True))
+
+
+@pytest.fixture
+def batch(tmp_path: Path) -> Path:
+    file = tmp_path / "payments.jsonl"
+    file.write_text("".join(f"{json.dumps({'key': key})}\n" for key in KEYS))
+    return file
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The keys of the payments that were started; each settles at once."""
+    keys: list[str] = []
+
+    def start(_: Any, machine: Machine, request: str) -> Ended:
+        keys.append(key_of(request))
+        return Ended(keys[-1], "an-execution", {"key": keys[-1], "status": "SETTLED", "payee": "Zoë →"})
+
+    monkeypatch.setattr(starting, "start", start)
+    monkeypatch.setattr(stack, "find", lambda name: None)
+    return keys
+
+
+def run(monkeypatch: pytest.MonkeyPatch, out: TextIO, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["settle", *arguments])
+    monkeypatch.setattr(sys, "stdout", out)
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    return int(end.value.code or 0)
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
+@pytest.mark.parametrize("broken", [closed_pipe, full_disk], ids=["closed pipe", "full disk"])
+def test_an_output_that_is_gone_stops_no_payment_of_a_file(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    batch: Path,
+    started: list[str],
+    broken: Callable[[], Any],
+    options: tuple[str, ...],
+) -> None:
+    with broken() as out:
+        code = run(monkeypatch, out, "start", str(batch), *options)
+
+    told = capsys.readouterr().err.splitlines()
+    assert (code, started) == (Exit.FAILED, KEYS)
+    assert told[0].startswith("settle: output: ")
+    assert told[1:] == [*(f"{key}: SETTLED" for key in KEYS), "settle: 4 of 4 requests are answered"]
+
+
+@pytest.mark.parametrize("broken", [closed_pipe, full_disk], ids=["closed pipe", "full disk"])
+def test_a_note_that_cannot_be_shown_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch, batch: Path, started: list[str], broken: Callable[[], Any]
+) -> None:
+    with broken() as err, broken() as out:
+        monkeypatch.setattr(sys, "stderr", err)
+        code = run(monkeypatch, out, "start", str(batch))
+
+    assert (code, started) == (Exit.FAILED, KEYS)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "iso-8859-1", "cp437"])
+def test_a_text_that_the_locale_lacks_is_escaped(
+    monkeypatch: pytest.MonkeyPatch, batch: Path, started: list[str], encoding: str
+) -> None:
+    written = io.BytesIO()
+
+    code = run(monkeypatch, io.TextIOWrapper(written, encoding=encoding), "start", str(batch))
+
+    assert (code, started) == (Exit.FINE, KEYS)
+    assert written.getvalue().count("Zoë \u2192".encode(encoding, "backslashreplace")) == len(KEYS)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("status", KEY), ("account", "show", "alice"), ("account", "show", "alice", "--csv")],
+    ids=" ".join,
+)
+def test_our_own_signs_are_escaped_in_a_locale_without_them(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(stack, "find", lambda name: desk.stack)
+    desk.pay()
+
+    assert run(monkeypatch, io.TextIOWrapper(io.BytesIO(), encoding="ascii"), *words) == Exit.FINE
+
+
+def test_a_batch_that_is_stopped_says_its_place(
+    monkeypatch: pytest.MonkeyPatch, settle: Command, batch: Path, started: list[str]
+) -> None:
+    start = starting.start
+
+    def stop(*arguments: Any) -> Ended:
+        if len(started) == 2:
+            raise CommandFailed(Exit.FAILED, "its outcome is unknown")
+        return start(*arguments)
+
+    monkeypatch.setattr(starting, "start", stop)
+
+    code, _, err = settle("start", str(batch))
+
+    assert code == Exit.FAILED
+    assert err.splitlines() == [
+        "settle: 2 of 4 requests are answered",
+        "settle: its outcome is unknown",
+    ]
+
+
+@pytest.mark.parametrize("content", [{"key": KEY, "reference": "Zoë"}])
+def test_a_file_is_read_as_utf_8_in_each_locale(tmp_path: Path, content: dict[str, str]) -> None:
+    """The whole program, in the C locale without Python's own remedies."""
+    file = tmp_path / "request.json"
+    file.write_text(json.dumps(content, ensure_ascii=False), "utf-8")
+    program = "from settle.request_file import read_requests; print(ascii(read_requests('-')))"
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+    with file.open("rb") as standard_input:
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            stdin=standard_input,
+            capture_output=True,
+            check=True,
+            env={**os.environ, **locale},
+        )
+
+    assert done.stdout.decode().strip() == ascii([file.read_text("utf-8")])
