@@ -1,4 +1,4 @@
-"""The signals that end a command, as exceptions: what it has begun is then undone."""
+"""Signals that end a command become exceptions, so that cleanup runs."""
 
 import signal
 import sys
