@@ -44,7 +44,7 @@ def a_kill_ends_the_test_alone() -> Iterator[None]:
 
 
 @pytest.fixture
-def server(starts: Starts, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[bytes]]]:
+def server(starts: Starts, monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
     """The servers that `up` starts: processes that answer."""
     started: list[subprocess.Popen[bytes]] = []
 
