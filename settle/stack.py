@@ -156,9 +156,7 @@ def _embedded() -> Stack:
 
     running = embedded_aws.running()
     if running is None:
-        raise CommandFailed(
-            Exit.NOT_FOUND, "no stack: start the embedded AWS with `settle local up`, or pass --stack NAME"
-        )
+        raise CommandFailed(Exit.NOT_FOUND, f"no stack: pass --stack NAME; {embedded_aws.absence()}")
     return embedded(running)
 
 

@@ -71,7 +71,5 @@ def _running(command: str) -> Running:
 
     running = embedded_aws.running()
     if running is None:
-        raise CommandFailed(
-            Exit.NOT_FOUND, "the embedded AWS is not running; start it with `settle local up`"
-        )
+        raise CommandFailed(Exit.NOT_FOUND, embedded_aws.absence())
     return running

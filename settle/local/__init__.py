@@ -15,7 +15,7 @@ def needs_extra(purpose: str, extra: str = "local") -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as missing:
-        install = f"pip install 'settlement-saga[{extra}]'"
+        install = f"pip install '.[{extra}]'"  # a folder: no registry has the package
         raise CommandFailed(
-            Exit.FAILED, f"{purpose}: {missing.name} is not installed; run: {install}"
+            Exit.FAILED, f"{purpose}: {missing.name} is not installed; run in a checkout: {install}"
         ) from missing

@@ -2,7 +2,10 @@
 
 import hashlib
 import json
+import os
+import signal
 import subprocess
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,25 +44,52 @@ def digest() -> str:
     return hashed.hexdigest()
 
 
-def _cdk(running: Running, folder: Path, command: str, *options: str) -> None:
+def ensure_checkout() -> None:
+    """Raise CommandFailed outside a checkout, which alone has the app."""
+    if not record.in_checkout():
+        raise CommandFailed(
+            Exit.FAILED,
+            f"the app to deploy is in a checkout alone, and {record.PROJECT} is none:"
+            " run `make setup` in a clone, then its `.venv/bin/settle`",
+        )
+
+
+def ensure_cdk() -> Path:
+    """Return the CDK CLI. Raises CommandFailed if it is not installed."""
     cdk = record.PROJECT / "node_modules" / ".bin" / "cdk"
     if not cdk.exists():
         raise CommandFailed(
-            Exit.FAILED, f"the CDK CLI is not installed in {record.PROJECT}: run `make setup` in a checkout"
+            Exit.FAILED, f"the CDK CLI is not installed in {record.PROJECT}: run `make setup` there"
         )
-    try:
-        finished = subprocess.run(
-            [cdk, command, "--no-notices", *options],
-            check=False,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=processes.environment() | {"AWS_ENDPOINT_URL": running.endpoint_url},
-            cwd=folder,
-            timeout=DEPLOY_SECONDS_MAX,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise CommandFailed(Exit.FAILED, f"cdk {command} took longer than {error.timeout:.0f} s") from error
-    if finished.returncode != 0:
-        raise CommandFailed(Exit.FAILED, f"cdk {command} failed:", details=finished.stdout[-2000:])
+    return cdk
+
+
+def _cdk(running: Running, folder: Path, command: str, *options: str) -> None:
+    with subprocess.Popen(
+        [ensure_cdk(), command, "--no-notices", *options],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=processes.environment() | {"AWS_ENDPOINT_URL": running.endpoint_url},
+        cwd=folder,
+        start_new_session=True,
+    ) as cdk:
+        try:
+            told, _ = cdk.communicate(timeout=DEPLOY_SECONDS_MAX)
+        except subprocess.TimeoutExpired as error:
+            _kill_group(cdk.pid)
+            raise CommandFailed(
+                Exit.FAILED, f"cdk {command} took longer than {error.timeout:.0f} s"
+            ) from error
+        except BaseException:  # Ctrl-C too
+            _kill_group(cdk.pid)
+            raise
+    if cdk.returncode != 0:
+        raise CommandFailed(Exit.FAILED, f"cdk {command} failed:", details=told[-2000:])
+
+
+def _kill_group(leader: int) -> None:
+    """Kill all that is left of a session: the CLI alone would leave the synthesis at work."""
+    with suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)

@@ -5,9 +5,11 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import ExitStack
 
 from settle.exit_codes import CommandFailed, Exit
 from settle.local import deployment, kyc_provider, ports, postgresql, processes, record
+from settle.local.endings import undoable
 from settle.local.lock import locked
 from settle.local.record import Running
 from settle.output.console import note
@@ -42,12 +44,25 @@ def running() -> Running | None:
     return started
 
 
+def absence() -> str:
+    """Return why no command finds the embedded AWS, and the way out, by a look at its processes."""
+    left = sorted(process.pid for process in processes.ours())
+    if not left:
+        return "the embedded AWS is not running; start it with `settle local up`"
+    return (
+        f"the embedded AWS is not ready, but has processes ({', '.join(map(str, left))}): `settle local up`"
+        " is at work, or was killed; repeat it, or end them with `settle local down`"
+    )
+
+
 def up(report: Report, port: int | None = None, *, ledger: bool = False) -> Running:
     """Start the embedded AWS and deploy the app, or find both done. Safe to repeat, and after any crash.
 
-    With `ledger`, a PostgreSQL beside it has finance's books.
+    With `ledger`, a PostgreSQL beside it has finance's books. A failure, Ctrl-C or a kill stops all that
+    this call has started. Raises CommandFailed.
     """
-    with locked():
+    deployment.ensure_checkout()
+    with locked(), undoable(), ExitStack() as unless_done:
         started = _started()
         if started and not (started.outputs and _answers_in_time(started, START_SECONDS_MAX)):
             started = None
@@ -58,6 +73,7 @@ def up(report: Report, port: int | None = None, *, ledger: bool = False) -> Runn
             )
         if started is None:
             _clean_up()
+            unless_done.callback(_clean_up)
             started = _start(report, port or ports.free_port())
             report("bootstrapping it for the CDK")
             deployment.bootstrap(started)
@@ -68,12 +84,15 @@ def up(report: Report, port: int | None = None, *, ledger: bool = False) -> Runn
             record.write(started)
         if not kyc_provider.runs():
             _ensure_free(started.kyc_port)
+            unless_done.callback(processes.stop, processes.KYC_SIMULATOR)
             report(f"starting the simulated KYC provider on {started.kyc_url}")
             kyc_provider.start(started)
         kyc_provider.share_secrets(started)
         if ledger and not postgresql.runs():
+            unless_done.callback(processes.stop, processes.POSTGRESQL, processes.FOLLOWER)
             report("starting PostgreSQL, for finance's books")
             started = postgresql.start(started)
+        unless_done.pop_all()
         return started
 
 
@@ -85,6 +104,7 @@ def down() -> bool:
 
 def _start(report: Report, port: int) -> Running:
     _ensure_free(port)
+    deployment.ensure_cdk()
     report(f"starting the embedded AWS on 127.0.0.1:{port}")
     record.SCRATCH.mkdir(parents=True, exist_ok=True)
     variables = {
@@ -104,7 +124,6 @@ def _start(report: Report, port: int) -> Running:
     record.write(started)
     if not _answers_in_time(started, START_SECONDS_MAX):
         log_tail = (record.SCRATCH / "log").read_text(errors="replace")[-500:].strip().replace("\n", " | ")
-        _clean_up()
         raise CommandFailed(Exit.FAILED, f"the embedded AWS did not start: {log_tail}")
     return started
 

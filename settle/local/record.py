@@ -7,7 +7,25 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 PROJECT = Path(__file__).parent.parent.parent
-HOME = Path(os.environ.get("SETTLE_HOME") or PROJECT / ".settle").resolve()
+"""The checkout; for an installed wheel, the folder of all packages."""
+
+
+def in_checkout() -> bool:
+    """Return whether this code runs in a checkout: a wheel has no app to deploy."""
+    return (PROJECT / "cdk.json").is_file()
+
+
+def _home() -> Path:
+    """Return SETTLE_HOME, else `.settle` of the checkout, else a folder of the user's state."""
+    if named := os.environ.get("SETTLE_HOME"):
+        return Path(named)
+    if in_checkout():
+        return PROJECT / ".settle"
+    state = os.environ.get("XDG_STATE_HOME", "")
+    return Path(state if os.path.isabs(state) else os.path.expanduser("~/.local/state")) / "settle"
+
+
+HOME = _home().resolve()
 """The folder of the record and of all files of the embedded AWS; tests use one of their own."""
 
 STATE = HOME / "local.json"

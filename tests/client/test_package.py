@@ -7,6 +7,8 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+from packaging.requirements import Requirement
+
 import settlement_client
 from tests.world.templates import PROJECT
 
@@ -57,11 +59,17 @@ def test_it_works_where_the_stacks_own_code_is_not() -> None:
     assert finished.stdout.startswith("order-")
 
 
-def test_it_needs_the_boto3_that_is_tested_and_no_other_package() -> None:
+def test_it_needs_a_range_of_boto3_and_no_other_package() -> None:
     pins = (PROJECT / "requirements.in").read_text().splitlines()
-    (boto3,) = (line for line in pins if line.startswith("boto3=="))
+    (tested,) = (line.removeprefix("boto3==") for line in pins if line.startswith("boto3=="))
 
-    assert MANIFEST["project"]["dependencies"] == [boto3]
+    (needed,) = MANIFEST["project"]["dependencies"]
+    boto3 = Requirement(needed)
+
+    assert boto3.name == "boto3"
+    assert {each.operator for each in boto3.specifier} == {">=", "<"}
+    assert boto3.specifier.contains(tested)
+    assert not boto3.specifier.contains("2.0.0")
     assert MANIFEST["project"]["license"] == "Apache-2.0"
 
 

@@ -231,7 +231,8 @@ def test_the_installed_command_ends_with_the_code_and_the_line(tmp_path: Path) -
 
     assert (finished.returncode, finished.stdout) == (3, "")
     assert finished.stderr == (
-        "settle: no stack: start the embedded AWS with `settle local up`, or pass --stack NAME\n"
+        "settle: no stack: pass --stack NAME; the embedded AWS is not running;"
+        " start it with `settle local up`\n"
     )
 
 

@@ -155,19 +155,38 @@ def test_up_starts_a_provider_again_that_has_died_where_the_stage_asks_it(
     assert receiver.received().path == "/_aws/lambda-url/abc123/"
 
 
-def test_a_provider_that_was_started_but_never_told_is_told_by_the_next_up(
-    running: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_provider_that_was_started_but_never_told_is_told_by_the_next_up(running: Running) -> None:
     """The first `up` was killed in between: a provider that takes any key and calls no webhook is useless."""
-    with monkeypatch.context() as killed:
-        killed.setattr(kyc_provider, "boto3", SimpleNamespace(client=None))
-        with pytest.raises(TypeError):
-            embedded_aws.up(silent)
+    kyc_provider.start(running)
     assert asked(running, "another-key") == 200
 
     embedded_aws.up(silent)
 
     assert (asked(running, API_KEY), asked(running, "another-key")) == (200, 401)
+
+
+def test_a_failed_up_stops_the_provider_that_it_started_and_nothing_else(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kyc_provider, "boto3", SimpleNamespace(client=None))
+
+    with pytest.raises(TypeError):
+        embedded_aws.up(silent)
+
+    assert providers() == []
+    assert embedded_aws.running() == running
+
+
+def test_a_failed_up_keeps_the_provider_that_ran_before(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedded_aws.up(silent)
+    monkeypatch.setattr(kyc_provider, "boto3", SimpleNamespace(client=None))
+
+    with pytest.raises(TypeError):
+        embedded_aws.up(silent)
+
+    assert len(providers()) == 1
 
 
 def test_another_process_on_the_provider_s_port_is_not_taken_for_it(

@@ -163,7 +163,7 @@ def test_without_the_extra_one_line_says_what_to_install(arguments: tuple[str, .
     assert (finished.returncode, finished.stdout) == (1, "")
     (line,) = finished.stderr.splitlines()
     assert line.startswith(f"settle: {purpose}: ")
-    assert line.endswith("is not installed; run: pip install 'settlement-saga[local]'")
+    assert line.endswith("is not installed; run in a checkout: pip install '.[local]'")
 
 
 def test_without_the_extra_of_the_books_one_line_says_what_to_install() -> None:
@@ -171,7 +171,7 @@ def test_without_the_extra_of_the_books_one_line_says_what_to_install() -> None:
 
     assert finished.returncode == 1
     assert finished.stderr.startswith("settle: ledger: ")
-    assert finished.stderr.endswith("is not installed; run: pip install 'settlement-saga[ledger]'\n")
+    assert finished.stderr.endswith("is not installed; run in a checkout: pip install '.[ledger]'\n")
 
 
 def test_without_the_extra_of_the_console_one_line_says_what_to_install() -> None:
@@ -180,7 +180,7 @@ def test_without_the_extra_of_the_console_one_line_says_what_to_install() -> Non
     assert (finished.returncode, finished.stdout) == (1, "")
     (line,) = finished.stderr.splitlines()
     assert line.startswith("settle: console: ")
-    assert line.endswith("is not installed; run: pip install 'settlement-saga[console]'")
+    assert line.endswith("is not installed; run in a checkout: pip install '.[console]'")
 
 
 def test_a_declared_version_is_the_one_that_is_tested() -> None:

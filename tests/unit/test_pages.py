@@ -8,21 +8,10 @@ import pytest
 import typer.main
 
 from settle.cli import app
+from tests.world.pages import PAGES as ALL
+from tests.world.pages import PROJECT
 
-PROJECT = Path(__file__).parents[2]
-PAGES = sorted(
-    path
-    for place in (
-        "*.md",
-        "clients/**/*.md",
-        "docs/**/*.md",
-        "examples/**/*.md",
-        "statemachines/*.md",
-        "tests/*.md",
-    )
-    for path in PROJECT.glob(place)
-    if path.name != "CHANGELOG.md"  # it also names what is gone
-)
+PAGES = [page for page in ALL if page.name != "CHANGELOG.md"]  # it also names what is gone
 FOLDERS = "benchmarks|clients|docs|examples|infra|lambdas|settle|statemachines|tests"
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))

@@ -1,0 +1,235 @@
+"""`settle local up` that fails or is ended: nothing of it stays, and `status` looks at the processes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from settle.exit_codes import CommandFailed, Exit
+from settle.local import deployment, embedded_aws, processes, record
+from settle.local.endings import undoable
+from settle.local.record import PROJECT, Running
+from tests.settle.conftest import Command, Starts
+
+REFUSED = CommandFailed(Exit.FAILED, "cdk bootstrap failed:", details="no such account")
+
+
+def silent(text: str) -> None:
+    pass
+
+
+def fails(failure: BaseException) -> Callable[..., Any]:
+    def fail(*_: Any, **__: Any) -> None:
+        raise failure
+
+    return fail
+
+
+def kill(*_: Any) -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.fixture(autouse=True)
+def a_kill_ends_the_test_alone() -> Iterator[None]:
+    """As in a shell, no handler is set; without the one of `up`, the test process would end."""
+    yield
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.fixture
+def server(starts: Starts, monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
+    """The servers that `up` starts: processes that answer."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(module: str, **_: Any) -> int:
+        started.append(starts(module))
+        return started[-1].pid
+
+    monkeypatch.setattr(processes, "start", start)
+    monkeypatch.setattr(embedded_aws, "_answers", lambda started: True)
+    return started
+
+
+@pytest.mark.parametrize(
+    ("step", "ending", "seen"),
+    [
+        ("bootstrap", fails(REFUSED), CommandFailed),
+        ("deploy", fails(REFUSED), CommandFailed),
+        ("bootstrap", fails(KeyboardInterrupt()), KeyboardInterrupt),
+        ("deploy", kill, SystemExit),
+    ],
+)
+def test_a_failed_up_stops_what_it_started(
+    server: list[subprocess.Popen[bytes]],
+    settle: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+    ending: Callable[..., Any],
+    seen: type[BaseException],
+) -> None:
+    for each in ("bootstrap", "deploy"):
+        monkeypatch.setattr(deployment, each, ending if each == step else lambda *_: Running(1, 1, 2))
+
+    with pytest.raises(seen):
+        embedded_aws.up(silent)
+
+    assert len(server) == 1
+    assert server[0].wait(timeout=10) is not None
+    assert not record.STATE.exists()
+    assert not record.SCRATCH.exists()
+    assert settle("local", "status") == (
+        Exit.NOT_FOUND,
+        "",
+        "settle: the embedded AWS is not running; start it with `settle local up`\n",
+    )
+
+
+def test_a_failed_up_says_what_failed(
+    server: list[subprocess.Popen[bytes]], settle: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deployment, "bootstrap", fails(REFUSED))
+
+    code, out, err = settle("local", "up")
+
+    assert (code, out) == (Exit.FAILED, "")
+    assert err.splitlines()[-2:] == ["settle: cdk bootstrap failed:", "no such account"]
+
+
+def test_a_failed_update_leaves_the_stage_that_ran_before(
+    starts: Starts, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = Running(starts("ministack").pid, 1, 2, sources="of another day", outputs={"TableName": "t"})
+    record.write(before)
+    monkeypatch.setattr(embedded_aws, "_answers", lambda started: True)
+    monkeypatch.setattr(deployment, "deploy", fails(REFUSED))
+
+    with pytest.raises(CommandFailed, match="cdk bootstrap failed"):
+        embedded_aws.up(silent)
+
+    assert embedded_aws.running() == before
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_status_names_the_processes_that_a_killed_up_left(
+    starts: Starts, settle: Command, recorded: bool
+) -> None:
+    left = starts("ministack")
+    if recorded:
+        record.write(Running(left.pid, 1, 2))
+
+    for command in (("local", "status"), ("local", "env"), ("status", "order-2026-000101")):
+        code, out, err = settle(*command)
+
+        assert (code, out) == (Exit.NOT_FOUND, "")
+        assert f"has processes ({left.pid}): `settle local up` is at work, or was killed" in err
+        assert "is not running" not in err
+
+
+def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    earlier = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    with undoable():
+        os.kill(os.getpid(), signal.SIGHUP)
+
+    assert signal.signal(signal.SIGHUP, earlier) is signal.SIG_IGN
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    give_up_at = time.monotonic() + 10
+    while not is_so():
+        assert time.monotonic() < give_up_at
+        time.sleep(0.05)
+
+
+def has_ended(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or processes.has_ended(pid)
+
+
+@pytest.mark.parametrize("seen", [CommandFailed, KeyboardInterrupt])
+def test_a_deployment_that_is_ended_leaves_no_process_of_the_cdk(
+    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch, seen: type[BaseException]
+) -> None:
+    record.SCRATCH.mkdir()
+    cdk, child = project / "node_modules/.bin/cdk", home / "child"
+    cdk.parent.mkdir(parents=True)
+    cdk.write_text(f"#!/bin/sh\nsleep 600 &\necho $! > {child}.new\nmv {child}.new {child}\nwait\n")
+    cdk.chmod(0o755)
+    monkeypatch.setattr(deployment, "DEPLOY_SECONDS_MAX", 2)
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        until(child.exists)
+        raise KeyboardInterrupt
+
+    if seen is KeyboardInterrupt:
+        monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
+
+    with pytest.raises(seen):
+        deployment.bootstrap(Running(1, 1, 2))
+
+    until(lambda: has_ended(int(child.read_text())))
+
+
+def test_without_the_cdk_up_is_refused_before_it_starts_anything(
+    server: list[subprocess.Popen[bytes]], project: Path
+) -> None:
+    with pytest.raises(CommandFailed, match=r"the CDK CLI is not installed in .*: run `make setup` there"):
+        embedded_aws.up(silent)
+
+    assert server == []
+
+
+def test_outside_a_checkout_up_is_refused_and_writes_nothing(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record, "PROJECT", home / "site-packages")
+
+    with pytest.raises(CommandFailed, match="the app to deploy is in a checkout alone"):
+        embedded_aws.up(silent)
+
+    assert list(home.iterdir()) == []
+
+
+def state_folder(code: Path, **environment: str) -> str:
+    """Return the folder that a process takes whose code is in another place."""
+    (code / "settle").mkdir(parents=True)
+    for part in ("settle", "settle/local"):
+        (code / part).mkdir(exist_ok=True)
+        (code / part / "__init__.py").touch()
+    (code / "settle/local/record.py").write_text((PROJECT / "settle/local/record.py").read_text())
+    return subprocess.run(
+        [sys.executable, "-c", "from settle.local.record import HOME; print(HOME)"],
+        cwd=code,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(code), **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"HOME": "/home/nora"}, "/home/nora/.local/state/settle"),
+        ({"HOME": "/home/nora", "XDG_STATE_HOME": "/state"}, "/state/settle"),
+        ({"HOME": "/home/nora", "XDG_STATE_HOME": "relative"}, "/home/nora/.local/state/settle"),
+        ({"HOME": "/home/nora", "SETTLE_HOME": "/named"}, "/named"),
+    ],
+)
+def test_outside_a_checkout_the_state_is_the_user_s(
+    tmp_path: Path, environment: dict[str, str], expected: str
+) -> None:
+    assert state_folder(tmp_path / "site-packages", **environment) == expected
+
+
+def test_in_a_checkout_the_state_stays_in_it(tmp_path: Path) -> None:
+    (tmp_path / "clone").mkdir()
+    (tmp_path / "clone/cdk.json").touch()
+
+    assert state_folder(tmp_path / "clone") == str(tmp_path / "clone/.settle")

@@ -1,0 +1,37 @@
+"""The project's Markdown pages and their blocks of code."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+
+PROJECT = Path(__file__).parents[2]
+_BUILT = {"node_modules", "cdk.out", "mutants", "src"}
+"""Folders without pages of ours; hidden ones have none either."""
+
+_FOLDERS = [
+    folder
+    for folder in PROJECT.iterdir()
+    if folder.is_dir() and folder.name not in _BUILT and not folder.name.startswith(".")
+]
+PAGES = sorted([*PROJECT.glob("*.md"), *(page for folder in _FOLDERS for page in folder.rglob("*.md"))])
+"""Every page: one in a new folder, too."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of code: its page, the line of its fence, its language and its text."""
+
+    page: Path
+    line: int
+    language: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(PROJECT)}:{self.line}"
+
+
+def blocks(page: Path) -> list[Block]:
+    """Return the fenced blocks of a page, those in lists included."""
+    fences = [token for token in MarkdownIt().parse(page.read_text()) if token.type == "fence"]
+    return [Block(page, (fence.map or [0])[0] + 1, fence.info.strip(), fence.content) for fence in fences]
