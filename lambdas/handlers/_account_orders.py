@@ -6,6 +6,7 @@ from handlers import _dependencies
 from settlement.model.account_order import AccountOrder, parse_account_order
 from settlement.model.caller import Caller
 from settlement.model.errors import AccountNotFound
+from settlement.model.stored import sound
 from settlement.policy import administration
 
 
@@ -23,6 +24,6 @@ def carry_out(body: object, caller: Caller) -> dict[str, Any]:
         raise AccountNotFound("account")
     order_on_record = AccountOrder.from_row(recorded).to_wire(config)
     return {
-        "order": order_on_record | {"posted_at": recorded["posted_at"]},
+        "order": order_on_record | {"posted_at": sound(recorded)["posted_at"]},
         "account": state.to_wire(config),
     }

@@ -144,6 +144,6 @@ def _answer(proposal: Proposal, state: SettlementState) -> dict[str, Any]:
     told = {name: getattr(proposal, name) for name in _TOLD}
     if proposal.part:
         currency = state.settlement.currency
-        amount = money.render(proposal.amount, _dependencies.config.currencies[currency])
+        amount = money.render(proposal.amount, state.settlement.exponent(_dependencies.config))
         told |= {"part": proposal.part, "amount": amount, "currency": currency}
     return {"key": proposal.key, "proposal": told | {"digest": proposal.seen}}

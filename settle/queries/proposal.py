@@ -11,7 +11,8 @@ from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model import money
 from settlement.model.proposal import Proposal
-from settlement.model.state import MalformedRow, SettlementState
+from settlement.model.state import SettlementState
+from settlement.model.stored import MalformedRow
 from settlement.policy import approval
 
 SHORT = 12
@@ -87,7 +88,7 @@ def _part(stack: Stack, proposal: Proposal) -> dict[str, Any]:
     if state is None:
         raise CommandFailed(Exit.NOT_FOUND, f"{proposal.key}: no request has claimed it")
     currency = state.settlement.currency
-    amount = money.render(proposal.amount, stack.config.currencies[currency])
+    amount = money.render(proposal.amount, state.settlement.exponent(stack.config))
     return {"part": proposal.part, "amount": amount, "currency": currency}
 
 
