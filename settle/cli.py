@@ -30,7 +30,7 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.output.console import escape_unknown
 from settle.output.printable import is_printable, printable
 from settlement.model.errors import SettlementError
-from settlement.model.state import MalformedRow
+from settlement.model.stored import MalformedRow
 
 EPILOG = """\
 Exit codes:

@@ -26,8 +26,9 @@ from settle.exit_codes import Exit
 from settle.migrations.rows import Direction, Phase, Progress
 from settlement.adapters.dynamodb import _TRANSIENT_REASONS
 from settlement.ledger import expiry, keys
-from settlement.model.state import _TIMES, _TYPES
+from settlement.model.state import _OPTIONAL, _REVERSAL_SLOTS, _SLOTS, _TIMES
 from settlement.model.status import TRANSITIONS
+from settlement.model.stored import _TYPES
 from settlement.sealing.signature import RowKeys
 
 HERE = Path(__file__).parent
@@ -171,6 +172,14 @@ def _attributes(kind: str, *read: str, **written: type) -> str:
     return _meant(kind, ("attribute", "type"), {name: found[name] for name in found if name not in keys})
 
 
+_UPDATED = (
+    *_OPTIONAL,
+    *(slot for _, slot in (*_SLOTS, *_REVERSAL_SLOTS) if slot in _TYPES),
+    *("resolutions", "parts", "reversals_in_part", "reversed_in_part", "layout"),
+    *("payer_name", "payee_name", "reference", "metadata"),
+)
+"""The attributes of a settlement's row that an update sets, or that no vector has."""
+
 TABLES: dict[str, Callable[[], str]] = {
     "statuses": _statuses,
     "exit_codes": lambda: _meant("exit", ("name", "code"), {one.name: (str(one.value),) for one in Exit}),
@@ -184,7 +193,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "account": lambda: _attributes(
         "account", "available", "currency", "limbo_cases", *_TIMES, last_order=str
     ),
-    "settlement": lambda: _attributes("settlement", *(_TYPES.keys() - {"available", "limbo_cases", *_TIMES})),
+    "settlement": lambda: _attributes("settlement", *_UPDATED),
     "entry": lambda: _attributes("entry"),
     "evidence": lambda: _attributes("evidence"),
     "order": lambda: _attributes("order"),

@@ -5,10 +5,12 @@ from typing import Any
 
 from handlers import _dependencies
 from settlement.adapters import sweeper
+from settlement.ledger.keys import Row
 from settlement.model.account_order import AccountOrder, OrderKind, parse_account_order
 from settlement.model.accounts import is_merchant
 from settlement.model.caller import Caller
 from settlement.model.errors import AccountNotEmpty, AccountNotFound
+from settlement.model.stored import sound
 from settlement.model.timestamps import timestamp
 from settlement.policy import administration
 
@@ -37,7 +39,7 @@ def carry_out(body: object, caller: Caller) -> dict[str, Any]:
         raise AccountNotFound("account")
     order_on_record = AccountOrder.from_row(recorded).to_wire(config)
     return {
-        "order": order_on_record | {"posted_at": recorded["posted_at"]},
+        "order": order_on_record | {"posted_at": sound(recorded)["posted_at"]},
         "account": state.to_wire(config),
     }
 
@@ -49,6 +51,16 @@ def _sweep(merchant: str, now: datetime) -> None:
     if state is None or state.is_closed:
         return
     since = timestamp(now - SWEPT_BEFORE_CLOSE)
-    _, left = sweeper.fold_backlog(store, state, since, None, lambda: _dependencies.now() >= until)
+    aside: list[Row] = []
+
+    def put_aside(key: Row, reason: str) -> None:
+        sweeper.warn(key, reason)
+        aside.append(key)
+
+    _, left = sweeper.fold_backlog(
+        *(store, state, since, None), is_over=lambda: _dependencies.now() >= until, unreadable=put_aside
+    )
     if left:
         raise AccountNotEmpty("account", "it still receives releases: sweep it, withdraw, then close it")
+    if aside:
+        raise AccountNotEmpty("account", "it has releases that cannot be read: see `settle reconcile`")

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from settlement.model import strict_json
-from settlement.model.errors import InvalidRequest, SettlementError
+from settlement.model.errors import InvalidRequest, RowDamaged, SettlementError
+from settlement.model.stored import MalformedRow
 from settlement.policy.order_answer import status_of
 
 BODY_BYTES_MAX = 16_384
@@ -20,9 +21,12 @@ def answered(
     """Return the answer to a call, or its refusal with the status and the words that belong to it."""
     try:
         return answer(event, context)
-    except SettlementError as refusal:
-        said = {"error": type(refusal).__name__, "message": str(refusal)}
-        return response(status_of(refusal), said)
+    except SettlementError as error:
+        refusal = error
+    except MalformedRow as malformed:
+        refusal = RowDamaged.of(malformed)
+    said = {"error": type(refusal).__name__, "message": str(refusal)}
+    return response(status_of(refusal), said)
 
 
 def body(event: dict[str, Any]) -> dict[str, Any]:

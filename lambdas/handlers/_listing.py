@@ -1,6 +1,7 @@
 """Pages for a reader: an account's statement, and settlements by account or by status."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
 from typing import Any
@@ -11,8 +12,13 @@ from settlement.ledger.keys import Row
 from settlement.model import accounts, money
 from settlement.model.errors import AccountNotFound
 from settlement.model.status import Step
-from settlement.policy import outcome
+from settlement.model.stored import MalformedRow
+from settlement.policy import outcome, statement_line
 from settlement.policy.reading import IN_FLIGHT, EntriesQuery, StatusQuery
+from settlement.policy.statement_line import Line
+
+Aside = dict[str, str]
+"""A row that cannot be read, by its name, and the reason."""
 
 _FORWARD = {step.value for step in Step}
 """A settlement has one entry of these on an account: the reversals have names of their own."""
@@ -25,7 +31,7 @@ def statement(query: EntriesQuery) -> dict[str, Any]:
     """
     config = _dependencies.config
     currency, available = _balance(query.account)
-    found, cursor = _entries(query)
+    found = _page(query, currency)
     exponent = config.currencies[currency]
     days = config.shortest_retention_days
     kept_from = None if days is None else expiry.kept_from(_dependencies.now(), days)
@@ -36,22 +42,24 @@ def statement(query: EntriesQuery) -> dict[str, Any]:
         **({"complete_since": kept_from} if kept_from else {}),
         "entries": [
             {
-                "posted_at": entry["posted_at"],
-                "key": _key(entry),
-                "step": entry["step"],
-                "change": money.render(_change(entry), exponent),
+                "posted_at": line.posted_at,
+                "key": line.key,
+                "step": line.step,
+                "change": money.render(line.change, exponent),
             }
-            for entry in found
+            for line in found.lines
         ],
-        "cursor": cursor,
+        "unreadable": found.unreadable,
+        "cursor": found.cursor,
     }
 
 
 def by_account(query: EntriesQuery) -> dict[str, Any]:
     """Return the settlements of a page of an account's entries, each once. Raises AccountNotFound."""
-    _balance(query.account)
-    found, cursor = _entries(query)
-    return _page([_key(entry) for entry in found if entry["step"] in _FORWARD], cursor)
+    found = _page(query, _balance(query.account)[0])
+    told = _told([line.key for line in found.lines if line.step in _FORWARD], found.cursor)
+    told["unreadable"] = found.unreadable + told["unreadable"]
+    return told
 
 
 def by_status(query: StatusQuery) -> dict[str, Any]:
@@ -61,34 +69,57 @@ def by_status(query: StatusQuery) -> dict[str, Any]:
     """
     places = list(islice(_places(query), query.limit))
     cursor = query.cursor(places[-1]) if len(places) == query.limit else None
-    return _page([key for _, _, key in places], cursor, status=query.status)
+    return _told([key for _, _, key in places], cursor, status=query.status)
 
 
-def _page(names: list[str], cursor: str | None, status: str | None = None) -> dict[str, Any]:
-    config, store = _dependencies.config, _dependencies.store
-    states = [state for state in map(store.settlement, names) if state]
-    return {
-        "settlements": [
-            outcome.of_state(state, config, replayed=True)
-            for state in states
-            if status is None or state.status == status
-        ],
-        "cursor": cursor,
-    }
+def _told(names: list[str], cursor: str | None, status: str | None = None) -> dict[str, Any]:
+    """Return the outcomes of settlements, and the rows that cannot be read, each by its name."""
+    outcomes, unreadable = list[dict[str, Any]](), list[Aside]()
+    for key in names:
+        try:
+            state = _dependencies.store.settlement(key)
+            if state and status in (None, state.status):
+                outcomes.append(outcome.of_state(state, _dependencies.config, replayed=True))
+        except MalformedRow as malformed:
+            unreadable.append({"row": keys.settlement(key)["pk"], "reason": str(malformed)})
+    return {"settlements": outcomes, "unreadable": unreadable, "cursor": cursor}
 
 
-def _entries(query: EntriesQuery) -> tuple[list[Row], str | None]:
-    """Return a page of entries by their times, and the cursor behind it if there are more."""
-    first = query.position or query.since
+@dataclass(frozen=True)
+class _Entries:
+    """A page of entries, those among them that cannot be read, and the cursor behind it if there are more."""
+
+    lines: list[Line]
+    unreadable: list[Aside]
+    cursor: str | None
+
+
+def _page(query: EntriesQuery, currency: str) -> _Entries:
+    """Return a page of entries by their times."""
+    first, spoilt = query.position or query.since, dict[str, str]()
+
+    def put_aside(key: Row, reason: str) -> None:
+        spoilt[key["sk"]] = reason
+
     partitions = [
-        _dependencies.store.entries(partition, first, query.before, limit=query.limit + 2)
+        _dependencies.store.entries(
+            partition, first, query.before, limit=query.limit + 2, unreadable=put_aside
+        )
         for partition in keys.entry_partitions(query.account)
     ]
     ordered = merge(*partitions, key=lambda entry: str(entry["sk"]))
     behind = (entry for entry in ordered if entry["sk"] != query.position)
     found = list(islice(behind, query.limit + 1))
-    page = found[: query.limit]
-    return page, query.cursor(page[-1]["sk"]) if len(found) > query.limit else None
+    cursor = query.cursor(found[query.limit - 1]["sk"]) if len(found) > query.limit else None
+    lines, last = list[Line](), found[query.limit - 1]["sk"] if cursor else keys.END_OF_TIME
+    spoilt = {row: reason for row, reason in spoilt.items() if query.position != row and row <= last}
+    for entry in found[: query.limit]:
+        try:
+            lines.append(statement_line.read(entry, currency))
+        except MalformedRow as malformed:
+            spoilt[entry["sk"]] = str(malformed)
+    aside = [{"row": row, "reason": reason} for row, reason in sorted(spoilt.items())]
+    return _Entries(lines, aside, cursor)
 
 
 def _places(query: StatusQuery) -> Iterator[tuple[int, str, str]]:
@@ -107,7 +138,7 @@ def _places(query: StatusQuery) -> Iterator[tuple[int, str, str]]:
 
 
 def _balance(account: str) -> tuple[str, int | None]:
-    """Return an account's currency, and a customer's balance. Raises AccountNotFound."""
+    """Return an account's currency, and a customer's balance. Raises AccountNotFound, MalformedRow."""
     if not accounts.is_customer(account):
         currency = account.partition(":")[2]
         if currency not in _dependencies.config.currencies:
@@ -116,15 +147,5 @@ def _balance(account: str) -> tuple[str, int | None]:
     state = _dependencies.store.account(account)
     if state is None:
         raise AccountNotFound("account")
+    state.exponent(_dependencies.config)
     return state.currency, state.available
-
-
-def _key(entry: Row) -> str:
-    """Return the key under which the entry was posted: a settlement's, or a deposit's."""
-    key: str = entry["sk"].partition("#")[2].partition(":")[0]
-    return key
-
-
-def _change(entry: Row) -> int:
-    amount: int = entry["amount"]
-    return amount if entry["side"] == "credit" else -amount

@@ -126,7 +126,7 @@ def reverse_part(body: object, caller: Caller) -> dict[str, Any]:
 def part_of(body: object, caller: Caller, **more: str) -> tuple[SettlementState, PartialReversal]:
     """Return the settlement and the order to reverse a part of it, whose amount is in its currency."""
     state = state_of(key_of_part(body))
-    exponent = _dependencies.config.currencies[state.settlement.currency]
+    exponent = state.settlement.exponent(_dependencies.config)
     return state, parse_part(body, caller, exponent, **more)[1]
 
 
@@ -145,7 +145,7 @@ def carry_out_part(
         sweeper.fold(store, span)
     writes = compensation.reverse_part(settlement, order, now, _dependencies.config.row_layout)
     entry = store.record((*writes, completing) if completing else writes)
-    amount = money.render(entry["amount"], _dependencies.config.currencies[settlement.currency])
+    amount = money.render(entry["amount"], settlement.exponent(_dependencies.config))
     told = _on_record(entry) | {"amount": amount, "currency": settlement.currency}
     return {"key": state.key, "part": order.part, "order": told}
 
@@ -205,10 +205,13 @@ def _decide(
 
 
 def state_of(key: str) -> SettlementState:
-    """Read a settlement. Raises SettlementNotFound."""
+    """Read a settlement. Raises SettlementNotFound, and MalformedRow for one that no decision may rest on."""
     state = _dependencies.store.settlement(key)
     if state is None:
         raise SettlementNotFound("key: no request has claimed it")
+    state.settlement.exponent(_dependencies.config)
+    if state.status is Status.LIMBO:
+        compensation.stuck_case(state)
     return state
 
 

@@ -5,7 +5,7 @@ import time
 from handlers import _dependencies
 from settlement.ledger.failure_reasons import payee_refusal
 from settlement.model.settlement import Settlement
-from settlement.model.state import MalformedRow
+from settlement.model.stored import MalformedRow
 
 REMEMBERED_SECONDS = 60
 """How long an environment remembers that an account can receive, so that a busy payee costs no reads.

@@ -6,6 +6,7 @@ from typing import Any
 from handlers import _dependencies
 from settlement.adapters import sweeper
 from settlement.ledger import keys
+from settlement.ledger.keys import Row
 from settlement.ledger.sweep import Span
 from settlement.model import money
 from settlement.model.caller import Caller
@@ -19,8 +20,9 @@ TIME = timedelta(seconds=3)
 def sweep(body: object, caller: Caller) -> dict[str, Any]:
     """Make available what a merchant has received and no sweep has reached; return it by minute.
 
-    The answer has `more` if time ran out, and then `from`, with which the next call goes on. Nothing is
-    recorded: no money goes to another account, and the stream's function does the same unasked.
+    The answer has `more` if time ran out, and then `from`, with which the next call goes on. It names the
+    rows that cannot be read, which hold up no other minute. Nothing is recorded: no money goes to another
+    account, and the stream's function does the same unasked.
     Raises InvalidRequest, AccountNotFound, StoreUnavailable, and the account's refusals.
     """
     merchant, since, come = parse_sweep(body)
@@ -30,8 +32,15 @@ def sweep(body: object, caller: Caller) -> dict[str, Any]:
     state = store.account(merchant)
     if state is None:
         raise AccountNotFound("account")
-    minutes, left = sweeper.fold_backlog(store, state, since, begin, lambda: _dependencies.now() >= until)
-    exponent = _dependencies.config.currencies[state.currency]
+    exponent, aside = state.exponent(_dependencies.config), dict[str, str]()
+
+    def put_aside(key: Row, reason: str) -> None:
+        sweeper.warn(key, reason)
+        aside[key["sk"]] = reason
+
+    minutes, left = sweeper.fold_backlog(
+        *(store, state, since, begin), is_over=lambda: _dependencies.now() >= until, unreadable=put_aside
+    )
     return {
         "account": merchant,
         "currency": state.currency,
@@ -40,6 +49,7 @@ def sweep(body: object, caller: Caller) -> dict[str, Any]:
             {"minute": minute, "folded": money.render(folded, exponent)}
             for minute, folded in sorted(minutes.items())
         ],
+        "unreadable": [{"row": row, "reason": reason} for row, reason in sorted(aside.items())],
         "more": left is not None,
         "from": f"{partitions.index(left.partition)}#{left.minute}" if left else None,
     }

@@ -18,6 +18,7 @@ from settlement.model.errors import (
     IdempotencyConflict,
     InvalidRequest,
     KycUnavailable,
+    RowDamaged,
     SettlementError,
     SettlementNotFound,
     SignatureRefused,
@@ -27,6 +28,7 @@ from settlement.model.errors import (
 )
 from settlement.model.request import KEY
 from settlement.model.settlement import Settlement
+from settlement.model.stored import MalformedRow
 from settlement.model.verdict import KycDecision, Verdict, parse_verdict
 from settlement.policy import steps
 
@@ -39,6 +41,7 @@ STATUSES = {
     IdempotencyConflict: 409,
     StepFenced: 409,
     KycUnavailable: 503,
+    RowDamaged: 503,
     StartUnavailable: 503,
     StoreUnavailable: 503,
 }
@@ -53,8 +56,11 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Answer an HTTP request of a function URL or of an HTTP API (payload format 2.0 of either)."""
     try:
         return _response(200, _decided(event, context))
-    except SettlementError as refusal:
-        return _response(STATUSES[type(refusal)], {"error": type(refusal).__name__, "message": str(refusal)})
+    except SettlementError as error:
+        refusal = error
+    except MalformedRow as malformed:
+        refusal = RowDamaged.of(malformed)
+    return _response(STATUSES[type(refusal)], {"error": type(refusal).__name__, "message": str(refusal)})
 
 
 @observed("decide")

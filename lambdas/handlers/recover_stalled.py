@@ -4,7 +4,7 @@ A run works on one partition of the index. Each partition has a schedule of its 
 recovered side by side, and that a failure in one does not delay the others.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -22,6 +22,7 @@ from settlement.model.errors import (
 )
 from settlement.model.request import KEY
 from settlement.model.status import Status
+from settlement.model.stored import MalformedRow
 from settlement.model.timestamps import seconds_since, timestamp
 from settlement.policy import recovery
 
@@ -41,6 +42,9 @@ RESERVED_MS = 20_000
 
 REVIEW_ENDS_WITHIN = timedelta(hours=1)
 """How long before its end a review is counted, for the alarm."""
+
+_FIRSTS = 10
+"""How many places are read for the oldest: a forged one in front of it must not hide it."""
 
 _UNANSWERED_SECONDS = 60
 """How long a settlement is deferred whose execution could not be described or started."""
@@ -75,8 +79,8 @@ def handler(event: Any, context: Any) -> dict[str, str | None] | None:
     A settlement that cannot be taken over or started does not delay the others; a later run finds it again.
     With the `key` of a settlement in the event, only that one is recovered, due or not; with an `owner` too,
     only while that is its owner. The answer has the `action` ("none" if it needs none) and the name of the
-    started `execution`. Such a call raises InvalidRequest, SettlementNotFound, StoreUnavailable and
-    StartUnavailable; a scheduled one only InvalidRequest.
+    started `execution`. Such a call raises InvalidRequest, SettlementNotFound, MalformedRow, StoreUnavailable
+    and StartUnavailable; a scheduled one only InvalidRequest.
     """
     asked = event if isinstance(event, dict) else {}
     if "key" in asked:
@@ -101,7 +105,12 @@ def _recover_now(key: object, owner: object) -> dict[str, str | None]:
     state = _dependencies.store.settlement(key)
     if state is None:
         raise SettlementNotFound("key: no request has claimed it")
-    taken = _takeover.recover(state) if owner in (None, state.owner) else None
+    try:
+        taken = _takeover.recover(state) if owner in (None, state.owner) else None
+    except MalformedRow:
+        raise
+    except ValueError as wrong:  # a time that is none
+        raise MalformedRow(f"SETTLEMENT#{key}: {wrong}") from None
     return {
         "key": key,
         "action": taken.action if taken else "none",
@@ -126,9 +135,8 @@ def _watch(run: _Run) -> None:
     """Publish how late recovery is, as a run that never begins cannot tell, and the reviews about to end."""
     now = timestamp(run.began_at)
     with _isolated("the watch"):
-        firsts = [_dependencies.store.listed(shard, up_to=now, limit=1) for shard in PARTITIONS[1:]]
-        due = min((found["gsi1sk"] for first in firsts for found in first), default=now)
-        gauge("RecoveryBehindSeconds", seconds_since(due, run.began_at))
+        firsts = [_dependencies.store.listed(shard, up_to=now, limit=_FIRSTS) for shard in PARTITIONS[1:]]
+        gauge("RecoveryBehindSeconds", max(_oldest(first, run) for first in firsts))
         gauge("ReviewsEnding", sum(_reviews_ending(shard, run) for shard in PARTITIONS[1:]))
 
 
@@ -154,7 +162,15 @@ def _alert_again(run: _Run) -> None:
         first = _dependencies.random.randrange(max(len(cases), 1))
         chosen = [*cases[first:], *cases[:first]][:CASES_MAX]
         _publish(_workers.each(lambda found: _look_in_limbo(found, run), chosen))
-        gauge("OldestLimboSeconds", seconds_since(cases[0]["gsi1sk"], run.began_at) if cases else 0)
+        gauge("OldestLimboSeconds", _oldest(cases, run))
+
+
+def _oldest(listed: Iterable[Row], run: _Run) -> int:
+    """Return the age of the first place in the index that is an instant: a foreign hand may put any text."""
+    for found in listed:
+        with suppress(ValueError):
+            return seconds_since(found["gsi1sk"], run.began_at)
+    return 0
 
 
 def _publish(looks: Sequence[_Look | None]) -> None:

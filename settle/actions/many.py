@@ -15,8 +15,9 @@ from settle.stack import Stack
 from settlement.adapters import batch
 from settlement.ledger import keys
 from settlement.model.errors import SettlementError
-from settlement.model.state import MalformedRow, SettlementState
+from settlement.model.state import SettlementState
 from settlement.model.status import Status
+from settlement.model.stored import MalformedRow
 from settlement.policy import approval
 
 PATIENCE_SECONDS = (*PAUSES_SECONDS, *(8,) * 10)

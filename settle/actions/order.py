@@ -27,6 +27,7 @@ _CODES = {
             "PartRefused",
             "ProposalRefused",
             "ResolutionRefused",
+            "RowDamaged",
             "StepFenced",
         ),
         Exit.CONFLICT,

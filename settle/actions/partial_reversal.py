@@ -54,7 +54,7 @@ def _order(stack: Stack, key: str, amount: str, reason: str, part: int) -> dict[
 def _parsed(stack: Stack, key: str, amount: str, reason: str, part: int) -> PartialReversal:
     state = state_of(stack, key)
     order = {"key": key, "part": part, "amount": amount, "reason": reason.strip()}
-    exponent = stack.config.currencies[state.settlement.currency]
+    exponent = state.settlement.exponent(stack.config)
     found: PartialReversal = check_order(parse_part, order, exponent)[1]
     return found
 

@@ -21,13 +21,14 @@ def sweep(stack: Stack, merchant: str, since: str | None = None) -> dict[str, An
     state = stack.store.account(merchant)
     if state is None:
         raise CommandFailed(Exit.NOT_FOUND, f"account: there is no {merchant} in {stack.name}")
-    exponent, minutes = stack.config.currencies[state.currency], dict[str, int]()
+    exponent, minutes, aside = state.exponent(stack.config), dict[str, int](), dict[str, str]()
     order = {"account": merchant} | ({"since": since[: keys.MINUTE]} if since else {})
     while True:
         answer = give(stack, SWEEP, order)
         for one in answer["minutes"]:
             folded = money.parse(one["folded"], exponent)
             minutes[one["minute"]] = minutes.get(one["minute"], 0) + folded
+        aside |= {one["row"]: one["reason"] for one in answer["unreadable"]}
         if not answer["more"]:
             break
         order["from"] = answer["from"]
@@ -39,4 +40,5 @@ def sweep(stack: Stack, merchant: str, since: str | None = None) -> dict[str, An
             {"minute": minute, "folded": money.render(folded, exponent)}
             for minute, folded in sorted(minutes.items())
         ],
+        "unreadable": [{"row": row, "reason": reason} for row, reason in sorted(aside.items())],
     }

@@ -104,7 +104,7 @@ def _effect(console: Console, state: SettlementState, decision: str) -> str:
     """Return the effect of a decision with its amounts, as a sentence."""
     if decision == REVERSE:
         one = state.settlement
-        exponent = console.stack.config.currencies[one.currency]
+        exponent = one.exponent(console.stack.config)
         whole, fee, net = (
             money.render(part, exponent) for part in (one.amount, one.fee, one.amount - one.fee)
         )

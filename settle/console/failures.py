@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from settle.actions.order import DoorForbidden, DoorShut
 from settle.exit_codes import CommandFailed, Exit
 from settlement.model.errors import SettlementError
-from settlement.model.state import MalformedRow
+from settlement.model.stored import MalformedRow
 
 
 @dataclass(frozen=True)

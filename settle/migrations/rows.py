@@ -15,8 +15,8 @@ from settlement.ledger.conditions import ABSENT, Condition
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import AlreadyApplied, Write, put, update
 from settlement.model.layout import PARTS_COUNTED_BY_NAME
-from settlement.model.state import MalformedRow
 from settlement.model.status import Status
+from settlement.model.stored import MalformedRow
 from settlement.model.timestamps import timestamp
 
 

@@ -145,4 +145,4 @@ def _effect(stack: Stack, state: SettlementState, case: Case, decision: Decision
 
 
 def _amount(stack: Stack, state: SettlementState, minor: int) -> str:
-    return money.render(minor, stack.config.currencies[state.settlement.currency])
+    return money.render(minor, state.settlement.exponent(stack.config))

@@ -10,8 +10,9 @@ from settlement.adapters import pages
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model.orders import REVERSE_PART
-from settlement.model.state import MalformedRow, SettlementState
+from settlement.model.state import SettlementState
 from settlement.model.status import Status
+from settlement.model.stored import MalformedRow
 
 
 def plan(stack: Stack, migration: Migration, direction: Direction) -> dict[str, Any]:

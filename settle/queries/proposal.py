@@ -9,7 +9,8 @@ from settlement.adapters import batch
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model.proposal import Proposal
-from settlement.model.state import MalformedRow, SettlementState
+from settlement.model.state import SettlementState
+from settlement.model.stored import MalformedRow
 from settlement.policy import approval
 
 

@@ -13,8 +13,9 @@ from settle.stack import Stack
 from settlement.adapters import journal
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
-from settlement.model.state import MalformedRow, SettlementState
+from settlement.model.state import SettlementState
 from settlement.model.status import Status
+from settlement.model.stored import MalformedRow
 from settlement.model.timestamps import timestamp
 from settlement.policy import outcome
 

@@ -98,7 +98,7 @@ def _review(state: SettlementState) -> dict[str, str | None] | None:
 
 def lines_of(stack: Stack, state: SettlementState, entries: list[Row]) -> list[dict[str, str]]:
     """Return a line for each of the journal's entries: what moved, the escrow after it, and a note."""
-    exponent, key, held = stack.config.currencies[state.settlement.currency], state.key, 0
+    exponent, key, held = state.settlement.exponent(stack.config), state.key, 0
     lines = []
     for entry in entries:
         line = {"posted_at": entry["posted_at"], "step": entry["step"], "moved": "", "amount": ""}

@@ -15,8 +15,8 @@ from settle.queries import circuit, in_flight, limbo
 from settle.stack import Stack
 from settlement.ledger.keys import Row
 from settlement.model.errors import SettlementError
-from settlement.model.state import MalformedRow
 from settlement.model.status import Status, Step
+from settlement.model.stored import MalformedRow
 from settlement.model.timestamps import timestamp
 
 LOOKED_AT_MAX = 100

@@ -14,7 +14,8 @@ from settlement.model.errors import (
     IdempotencyConflict,
     StoreUnavailable,
 )
-from settlement.model.state import AccountState, MalformedRow
+from settlement.model.state import AccountState
+from settlement.model.stored import MalformedRow
 from tests.handlers.conftest import Counted, Later, Meanwhile
 from tests.world.constants import CLAIMED_AT, NONCE, WIRE
 from tests.world.functions import Calls

@@ -8,7 +8,7 @@ import pytest
 
 from settlement.ledger import keys
 from settlement.model.errors import InsufficientFunds
-from settlement.model.state import MalformedRow
+from settlement.model.stored import MalformedRow
 from tests.world.constants import CLAIMED_AT, REJECTED_BY_KYC, SPENT
 from tests.world.functions import Calls
 

@@ -24,7 +24,7 @@ UNAVAILABLE = StoreUnavailable("DynamoDB: ThrottlingException")
 @pytest.mark.parametrize(
     ("poison", "error"),
     [
-        ({"currency": "XXX"}, "KeyError"),
+        ({"currency": "XXX"}, "MalformedRow"),
         ({"owner_epoch": "many"}, "MalformedRow"),
         ({"deadline_at": 7}, "MalformedRow"),
         ({"status": "DONE"}, "MalformedRow"),

@@ -70,6 +70,7 @@ def test_what_no_sweep_has_reached_is_made_available_once_and_nothing_else_is_wr
         "currency": "EUR",
         "folded": "47.72",
         "minutes": [{"minute": CLAIMED_AT[:16], "folded": "47.72"}],
+        "unreadable": [],
         "more": False,
         "from": None,
     }

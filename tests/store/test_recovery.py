@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from settlement.model.errors import DeadlineExceeded, StepFenced
-from settlement.model.state import MalformedRow, SettlementState
+from settlement.model.state import SettlementState
 from settlement.model.status import Status, Step
+from settlement.model.stored import MalformedRow
 from settlement.policy import recovery
 from tests.store.rivals import at_once, callers
 from tests.store.rows import (

@@ -9,8 +9,9 @@ from settlement.ledger import account_orders, entries, forward, keys, kyc_review
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import AlreadyApplied, Write
 from settlement.model.errors import InsufficientFunds
-from settlement.model.state import AccountState, MalformedRow, SettlementState
+from settlement.model.state import AccountState, SettlementState
 from settlement.model.status import Status, Step
+from settlement.model.stored import MalformedRow
 from settlement.policy import recovery, steps
 from tests.store.rows import DECIDED_AT, begin_review, evidence, held, said
 from tests.world.environment import NOW

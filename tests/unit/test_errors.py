@@ -65,6 +65,12 @@ EXAMPLES: tuple[tuple[SettlementError, str, dict[str, Any]], ...] = (
         "hold: the settlement's deadline was 2026-11-20T12:15:00.123Z",
         {"step": "hold", "deadline_at": "2026-11-20T12:15:00.123Z"},
     ),
+    (
+        errors.RowDamaged.of(ValueError("SETTLEMENT#order-2026-000101: owner is no str")),
+        "SETTLEMENT#order-2026-000101: owner is no str;"
+        " mend the row, as the runbook of settle reconcile says",
+        {},
+    ),
     (errors.ApprovalNeeded("write-off", 2), "write-off: needs 2 persons: propose it", {}),
     (errors.StepFenced("report", "too late"), "report: too late", {"step": "report", "status": None}),
     (

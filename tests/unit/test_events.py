@@ -7,8 +7,8 @@ import pytest
 
 from settlement.ledger.keys import Row
 from settlement.model.orders import REVERSE
-from settlement.model.state import MalformedRow
 from settlement.model.status import Step
+from settlement.model.stored import MalformedRow
 from settlement.policy import outcome
 from settlement.policy.events import Event, EventType, event
 from tests.unit import states

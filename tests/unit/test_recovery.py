@@ -12,8 +12,9 @@ from settlement.ledger.keys import Row
 from settlement.ledger.transaction import Write
 from settlement.model.errors import StepFenced
 from settlement.model.request import parse_settlement
-from settlement.model.state import MalformedRow, SettlementState
+from settlement.model.state import SettlementState
 from settlement.model.status import Status, Step
+from settlement.model.stored import MalformedRow
 from settlement.model.timestamps import seconds_since, timestamp
 from settlement.policy import recovery
 from settlement.policy.recovery import Action, Takeover

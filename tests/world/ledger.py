@@ -40,8 +40,10 @@ class Ledger:
         self.client.delete_item(TableName=self.table_name, Key=wire)
 
     def row(self, key: keys.Row) -> keys.Row | None:
-        """Return one raw row; None if there is none."""
-        return self.store.read(key)
+        """Return one raw row, sound or not; None if there is none."""
+        wire = {name: {"S": key[name]} for name in ("pk", "sk")}
+        found = self.client.get_item(TableName=self.table_name, Key=wire, ConsistentRead=True)
+        return from_wire(found["Item"]) if "Item" in found else None
 
     def rows(self) -> list[keys.Row]:
         """Return all raw rows, in a stable order."""

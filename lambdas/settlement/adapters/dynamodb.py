@@ -16,6 +16,7 @@ from settlement.ledger.keys import Row
 from settlement.ledger.transaction import AlreadyApplied, StepTransaction, Write
 from settlement.model.errors import StoreUnavailable
 from settlement.model.state import AccountState, SettlementState
+from settlement.model.stored import MalformedRow, Stored, sound, subject_of
 from settlement.sealing.signature import RowKeys
 
 TRIES_MAX = 6
@@ -96,7 +97,7 @@ class Store:
         except AlreadyApplied as earlier:
             found: SettlementState = earlier.found
             return found
-        return SettlementState.from_row(from_wire(answer["Attributes"]))
+        return SettlementState.from_row(plain(answer["Attributes"]))
 
     def apply(self, write: Write) -> int | None:
         """Apply an update whose answer tells no row; return its write units, None if it was left alone."""
@@ -172,12 +173,12 @@ class Store:
         return self.read(keys.evidence(key, step))
 
     def waiting(self, state: SettlementState) -> Row | None:
-        """Read which execution waits for the decision on the settlement's open case; None if none does."""
+        """Read which execution waits for the decision on the open case; None if none does."""
         row = self.read(keys.waiting(state.key))
         return row if row and row["case"] == state.case_number else None
 
     def read(self, key: Row) -> Row | None:
-        """Read one row by its key, consistently; None if there is none."""
+        """Read one row by its key, consistently; None if there is none. Raises MalformedRow."""
         return self._row(key)
 
     def entries(
@@ -192,7 +193,8 @@ class Store:
         """Yield a partition's rows between two sort keys, in their order, each page read consistently.
 
         `limit` is the size of a page, for a caller who wants the first rows alone. A row with a number that
-        is no integer is left to `unreadable`, with its key and the reason; without it, ValueError is raised.
+        is no integer is left to `unreadable`, with its key and the reason; without it, the query raises
+        MalformedRow.
         """
         parameters: dict[str, Any] = {
             "TableName": self.table_name,
@@ -251,7 +253,7 @@ class Store:
     def _row(self, key: Row, *, may_lag: bool = False) -> Row | None:
         named = {"TableName": self.table_name, "Key": to_wire(key)}
         answer = self._call("get_item", [], **named, ConsistentRead=not may_lag)
-        return from_wire(answer["Item"]) if answer.get("Item") else None
+        return sound(plain(answer["Item"])) if answer.get("Item") else None
 
     def _call(self, operation: str, writes: Sequence[Write], **parameters: Any) -> Any:
         send = getattr(self.client, operation)
@@ -286,11 +288,20 @@ class Store:
         }
 
 
+def plain(item: Mapping[str, Any]) -> Stored:
+    """Return an item as a row. Raises MalformedRow, with its name, for a number that is no integer."""
+    try:
+        return Stored(from_wire(item))
+    except ValueError as wrong:
+        name = subject_of(from_wire({"pk": item["pk"]}))
+        raise MalformedRow(f"{name}: {wrong}") from None
+
+
 def _rows(items: Sequence[Mapping[str, Any]], unreadable: Callable[[Row, str], None] | None) -> Iterator[Row]:
     for item in items:
         try:
-            row = from_wire(item)
-        except ValueError as wrong:
+            row = plain(item)
+        except MalformedRow as wrong:
             if unreadable is None:
                 raise
             unreadable(from_wire({name: item[name] for name in ("pk", "sk")}), str(wrong))
@@ -339,7 +350,7 @@ def _state(item: Mapping[str, Any] | None) -> SettlementState | AccountState | R
     """Return the state of the row that a failed condition returns: None if there is no row."""
     if not item:
         return None
-    row = from_wire(item)
+    row = sound(plain(item))
     if keys.is_settlement(row):
         return SettlementState.from_row(row)
     return AccountState.from_row(row) if keys.is_account(row) else row

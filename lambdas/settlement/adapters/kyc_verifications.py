@@ -25,7 +25,7 @@ def body(settlement: Settlement, config: StageConfig) -> dict[str, Any]:
     return {
         "payer": settlement.payer,
         "payee": settlement.payee,
-        "amount": money.render(settlement.amount, config.currencies[settlement.currency]),
+        "amount": money.render(settlement.amount, settlement.exponent(config)),
         "currency": settlement.currency,
     }
 

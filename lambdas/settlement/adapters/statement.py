@@ -21,7 +21,7 @@ from settlement.adapters.dynamodb import Store
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model import accounts
-from settlement.model.state import MalformedRow
+from settlement.model.stored import MalformedRow
 from settlement.reconciliation import rows
 from settlement.reconciliation.facts import SweepFacts, Waiting, is_before, waiting
 from settlement.reconciliation.retention import KEEPS_ALL, Retention

@@ -11,6 +11,7 @@ from settlement.ledger.sweep import Span, Unreadable
 from settlement.ledger.transaction import AlreadyApplied
 from settlement.model.errors import AccountNotFound, StoreUnavailable
 from settlement.model.state import AccountState
+from settlement.model.stored import MalformedRow
 
 TRIES_MAX = 6
 """Sweeps of one span while other sweepers are quicker: each of those has folded something."""
@@ -19,11 +20,12 @@ _LAST = "~"
 """A sort key after every timestamp."""
 
 
-def _warn(key: Row, reason: str) -> None:
+def warn(key: Row, reason: str) -> None:
+    """Log what a sweep leaves out."""
     telemetry.logger.warning("entry left out of a sweep", key=key["sk"], reason=reason)
 
 
-def fold(store: Store, span: Span, unreadable: Unreadable = _warn) -> int:
+def fold(store: Store, span: Span, unreadable: Unreadable = warn) -> int:
     """Add what no sweep has folded of a span to the merchant's balance; return it, in minor units.
 
     What had committed before the call is in the balance after it, but for an entry that cannot be read: once
@@ -59,26 +61,36 @@ def fold(store: Store, span: Span, unreadable: Unreadable = _warn) -> int:
 
 
 def fold_backlog(
-    store: Store, merchant: AccountState, since: str, begin: Span | None, is_over: Callable[[], bool]
+    store: Store,
+    merchant: AccountState,
+    since: str,
+    begin: Span | None,
+    *,
+    is_over: Callable[[], bool],
+    unreadable: Unreadable,
 ) -> tuple[dict[str, int], Span | None]:
     """Fold what no sweep has reached since a minute, until the time `is_over`; return it by minute.
 
     Also return the span at which the next call begins, or None after the last one. Each call comes at least
-    one span further, so that repeated calls end. Raises StoreUnavailable, and the account's refusals.
+    one span further, so that repeated calls end. Entries, and rows of minutes, that cannot be read are left
+    to `unreadable`, and hold up no other minute. Raises StoreUnavailable, and the account's refusals.
     """
     folded: dict[str, int] = {}
     is_first = True
-    for span, is_waiting in _spans(store, merchant, since, begin):
+    for span, is_waiting in _spans(store, merchant, since, begin, unreadable):
         if not is_first and is_over():
             return folded, span
-        if is_waiting and (gained := fold(store, span)):
-            folded[span.minute] = folded.get(span.minute, 0) + gained
+        try:
+            if is_waiting and (gained := fold(store, span, unreadable)):
+                folded[span.minute] = folded.get(span.minute, 0) + gained
+        except MalformedRow as malformed:
+            unreadable(span.swept, str(malformed))
         is_first = False
     return folded, None
 
 
 def _spans(
-    store: Store, merchant: AccountState, since: str, begin: Span | None
+    store: Store, merchant: AccountState, since: str, begin: Span | None, unreadable: Unreadable
 ) -> Iterator[tuple[Span, bool]]:
     """Yield each minute with entries, one partition after the other, and whether a release waits in it.
 
@@ -89,12 +101,25 @@ def _spans(
     partitions = keys.entry_partitions(merchant.account)
     for partition in partitions[partitions.index(begin.partition) if begin else 0 :]:
         first = begin.minute if begin and partition == begin.partition else since
-        rows = store.entries(keys.swept(partition, "")["pk"], first, _LAST)
+        rows = store.entries(keys.swept(partition, "")["pk"], first, _LAST, unreadable=_named_by_fold)
         found = next(rows, None)
-        entries = store.entries(partition, first, _LAST, unreadable=_warn)
+        entries = store.entries(partition, first, _LAST, unreadable=unreadable)
         for minute, of_minute in groupby(entries, key=lambda entry: str(entry["sk"])[: keys.MINUTE]):
             while found and found["sk"] < minute:
                 found = next(rows, None)
             swept = found if found and found["sk"] == minute else None
-            releases = sweep.readable(of_minute, merchant.currency, _warn)
-            yield Span(partition, minute), bool(sweep.unswept(swept, releases))
+            releases = sweep.readable(of_minute, merchant.currency, unreadable)
+            yield Span(partition, minute), _waits(swept, releases)
+
+
+def _waits(swept: Row | None, releases: Iterator[Row]) -> bool:
+    """Return whether a release may wait; of a minute whose row cannot be read, so that `fold` names it."""
+    try:
+        sweep.ensure_readable(swept)
+    except MalformedRow:
+        return True
+    return bool(sweep.unswept(swept, releases))
+
+
+def _named_by_fold(key: Row, reason: str) -> None:
+    """Leave a row of a minute out: the minute's releases wait then, and `fold` reads the row again."""

@@ -12,8 +12,8 @@ from settlement.ledger import balances, keys
 from settlement.ledger.conditions import ABSENT, version_unchanged
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import AlreadyApplied, Write, put
-from settlement.model.state import MalformedRow
 from settlement.model.status import Step
+from settlement.model.stored import MalformedRow
 
 _AFTER = "~"
 """It sorts after everything that follows the second in an entry's sort key."""
@@ -93,7 +93,9 @@ def _fault(entry: Row, currency: str) -> str | None:
 def ensure_readable(found: Row | None) -> None:
     """Check the row with what is folded of a minute. Raises MalformedRow."""
     if found and (type(found.get("version")) is not int or not _is_folded(found.get("folded"))):
-        raise MalformedRow("sweep: the row of the minute must have a version and the sums of its seconds")
+        raise MalformedRow(
+            f"sweep: the row of the minute {found['sk']} must have a version and the sums of its seconds"
+        )
 
 
 def _is_folded(value: object) -> bool:

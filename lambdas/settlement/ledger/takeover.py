@@ -14,7 +14,8 @@ from settlement.ledger.conditions import (
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import Write, placeholders, update
 from settlement.model.errors import StepFenced
-from settlement.model.state import MalformedRow, SettlementState
+from settlement.model.state import SettlementState
+from settlement.model.stored import MalformedRow
 from settlement.model.timestamps import timestamp
 
 

@@ -13,7 +13,7 @@ from settlement.model.errors import InvalidRequest
 from settlement.model.orders import one_line
 from settlement.model.request import ACCOUNT, KEY, unknown_fields
 from settlement.model.stage_config import StageConfig
-from settlement.model.state import MalformedRow
+from settlement.model.stored import MalformedRow, exponent_of, sound, subject_of
 
 
 class OrderKind(StrEnum):
@@ -95,22 +95,22 @@ class AccountOrder:
         """Return the order in the form in which it was given."""
         content = self._content()
         if self.currency is not None and self.amount is not None:
-            content["amount"] = money.render(self.amount, config.currencies[self.currency])
+            content["amount"] = money.render(
+                self.amount, exponent_of(f"ORDER#{self.key}", self.currency, config)
+            )
         return content
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "AccountOrder":
         """Read an order's row. Raises MalformedRow."""
+        row = sound(row)
         try:
             order = OrderKind(row["order"])
-            content = {name: row[name] for name in order.fields if name not in ("key", "order")}
-        except KeyError as missing:
-            raise MalformedRow(f"{row.get('pk')}: has no attribute {missing}") from None
+        except MalformedRow:
+            raise
         except ValueError as error:
-            raise MalformedRow(f"{row.get('pk')}: {error}") from None
-        for name, value in content.items():
-            if not isinstance(value, int if name == "amount" else str):
-                raise MalformedRow(f"{row['pk']}: {name} is no {'int' if name == 'amount' else 'str'}")
+            raise MalformedRow(f"{subject_of(row)}: {error}") from None
+        content = {name: row[name] for name in order.fields if name not in ("key", "order")}
         return cls(key=row["pk"].partition("#")[2], order=order, **content)
 
     def _content(self) -> dict[str, Any]:

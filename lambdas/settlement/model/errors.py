@@ -229,6 +229,15 @@ class StoreUnavailable(SettlementError):
     """DynamoDB gave no definite answer: unreachable, throttled, in conflict. The outcome may be unknown."""
 
 
+class RowDamaged(SettlementError):
+    """A row was changed by hand and cannot be read. Nothing is decided on it until a person has mended it."""
+
+    @classmethod
+    def of(cls, malformed: ValueError) -> "RowDamaged":
+        """Return the error for a row, of which the message names it and what is wrong."""
+        return cls(f"{malformed}; mend the row, as the runbook of settle reconcile says")
+
+
 class KycUnavailable(SettlementError):
     """The KYC provider gave no verdict: it is unreachable, slow or breaks its contract."""
 

@@ -1,12 +1,13 @@
 """A proposal: a decision on a settlement that waits for the approval of other persons."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from settlement.model.caller import Caller
+from settlement.model.stored import MalformedRow, sound, subject_of
 from settlement.model.timestamps import timestamp
 
 
@@ -62,10 +63,13 @@ class Proposal:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "Proposal":
-        """Read a proposal's row, which the proof has checked."""
-        known = {one.name: row[one.name] for one in fields(cls) if one.name in row}
-        known["status"] = ProposalStatus(row["status"])
-        return cls(**known | {"persons": frozenset(row["persons"])})
+        """Read a proposal's row. Raises MalformedRow."""
+        row = sound(row)
+        known = {one.name: row[one.name] for one in fields(cls) if one.name in row or one.default is MISSING}
+        if row["status"] not in list(ProposalStatus):
+            raise MalformedRow(f"{subject_of(row)}: status is {row['status']!r}")
+        known |= {"status": ProposalStatus(row["status"]), "persons": frozenset(row["persons"])}
+        return cls(**known)
 
     def to_row(self) -> dict[str, Any]:
         """Return the attributes of a new proposal's row."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from settlement.model import money
 from settlement.model.stage_config import StageConfig
+from settlement.model.stored import exponent_of
 
 NAMES = ("payer_name", "payee_name")
 """The names of the parties: personal data, for a KYC provider that screens by name."""
@@ -79,9 +80,13 @@ class Settlement:
         del content["key"]
         return content
 
+    def exponent(self, config: StageConfig) -> int:
+        """Return the decimals of the currency. Raises MalformedRow if the stage does not have it."""
+        return exponent_of(f"SETTLEMENT#{self.key}", self.currency, config)
+
     def to_wire(self, config: StageConfig) -> dict[str, Any]:
         """Return the settlement as the state machines carry it: in the request's form, fee included."""
-        exponent = config.currencies[self.currency]
+        exponent = self.exponent(config)
         return self._content() | {
             "amount": money.render(self.amount, exponent),
             "fee": money.render(self.fee, exponent),

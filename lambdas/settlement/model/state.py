@@ -6,16 +6,13 @@ from typing import Any
 
 from settlement.model import money
 from settlement.model.layout import ensure_read, parts_of
-from settlement.model.settlement import NAMES, Settlement
+from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
 from settlement.model.status import REVERSIBLE, Status, Step
+from settlement.model.stored import MalformedRow, exponent_of, sound, subject_of
 
 CANCELLED = "Cancelled"
 """The error of a settlement that its starter has cancelled."""
-
-
-class MalformedRow(ValueError):
-    """A row lacks an attribute, or has one of another type or value than its kind allows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +63,7 @@ class SettlementState:
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "SettlementState":
         """Read a settlement's row. Raises MalformedRow."""
-        _check_types(row)
+        row = sound(row)
         try:
             ensure_read(row)
             return cls(
@@ -94,10 +91,10 @@ class SettlementState:
                 **{name: row[name] for name in _REQUIRED},
                 **{name: row.get(name) for name in _OPTIONAL},  # type: ignore[arg-type]
             )
-        except KeyError as missing:
-            raise MalformedRow(f"{_subject(row)}: has no attribute {missing}") from None
+        except MalformedRow:
+            raise
         except ValueError as error:
-            raise MalformedRow(f"{_subject(row)}: {error}") from None
+            raise MalformedRow(f"{subject_of(row)}: {error}") from None
 
     @property
     def key(self) -> str:
@@ -173,17 +170,14 @@ class AccountState:
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "AccountState":
         """Read an account's row. Raises MalformedRow."""
-        _check_types(row)
-        try:
-            return cls(
-                account=row["pk"].partition("#")[2],
-                available=row["available"],
-                currency=row["currency"],
-                limbo_cases=row.get("limbo_cases", 0),
-                **{name: row.get(name) for name in _TIMES},
-            )
-        except KeyError as missing:
-            raise MalformedRow(f"{_subject(row)}: has no attribute {missing}") from None
+        row = sound(row)
+        return cls(
+            account=row["pk"].partition("#")[2],
+            available=row["available"],
+            currency=row["currency"],
+            limbo_cases=row.get("limbo_cases", 0),
+            **{name: row.get(name) for name in _TIMES},
+        )
 
     @property
     def is_blocked(self) -> bool:
@@ -200,13 +194,17 @@ class AccountState:
         """Whether the account is closed: it places no holds, and no release or deposit reaches it."""
         return self.closed_at is not None
 
+    def exponent(self, config: StageConfig) -> int:
+        """Return the decimals of the currency. Raises MalformedRow if the stage does not have it."""
+        return exponent_of("ACCOUNT", self.currency, config)
+
     def to_wire(self, config: StageConfig) -> dict[str, Any]:
         """Return the account's state as the answer to an order has it."""
         times = {name: value for name in _TIMES if (value := getattr(self, name)) is not None}
         return {
             "account": self.account,
             "currency": self.currency,
-            "available": money.render(self.available, config.currencies[self.currency]),
+            "available": money.render(self.available, self.exponent(config)),
             "in_limbo": self.is_blocked,
             **times,
         }
@@ -215,25 +213,6 @@ class AccountState:
 _TIMES = ("opened_at", "frozen_at", "closed_at")
 """The times of an account's orders."""
 
-_INTEGERS = (
-    *("amount", "fee", "deadline_seconds", "escrow", "owner_epoch", "resolutions", "available"),
-    *("limbo_cases", "parts", "reversals_in_part", "reversed_in_part", "sequence", "layout"),
-)
-_MAPS = ("failure", "reversed_for", "resolution", "metadata")
-_TEXTS = (
-    *("pk", "gsi1sk", "payer", "payee", "reference", "currency", "request_hash", "status", "owner"),
-    *("claimed_at", "deadline_at", "in_flight_since", "recover_at", "expired_at", "finished_at"),
-    *("deadline_extended_at", "verdict", "review", "stuck_step", *_TIMES),
-    *(step.slot for step in Step),
-    *(step.reversal_slot for step in REVERSIBLE),
-)
-_TYPES: dict[str, type] = {
-    **dict.fromkeys(_INTEGERS, int),
-    **dict.fromkeys(_MAPS, dict),
-    **dict.fromkeys((*_TEXTS, *NAMES), str),
-}
-"""The types of the attributes that are read. Other attributes may come with a later release."""
-
 _SLOTS = tuple((step.value, step.slot) for step in Step)
 _REVERSAL_SLOTS = tuple((step.value, step.reversal_slot) for step in Step)
 _REQUIRED = ("request_hash", "escrow", "owner", "owner_epoch", "claimed_at", "deadline_at")
@@ -241,19 +220,3 @@ _OPTIONAL = (
     *("in_flight_since", "recover_at", "expired_at", "finished_at", "verdict", "review"),
     *("failure", "reversed_for", "stuck_step", "resolution", "deadline_extended_at"),
 )
-
-
-def _check_types(row: Mapping[str, Any]) -> None:
-    for name, value in row.items():
-        if not isinstance(value, _TYPES.get(name, object)):
-            raise MalformedRow(f"{_subject(row)}: {name} is no {_TYPES[name].__name__}")
-    for name in ("metadata", "resolution"):
-        if not all(isinstance(value, str) for value in row.get(name, {}).values()):
-            raise MalformedRow(f"{_subject(row)}: {name} has a member that is no str")
-
-
-def _subject(row: Mapping[str, Any]) -> str:
-    """Return the row's name for a message, which may have a settlement's key, but no account."""
-    name = str(row.get("pk"))
-    kind = name.partition("#")[0]
-    return kind if kind == "ACCOUNT" else name

@@ -153,7 +153,7 @@ def amount_of(state: SettlementState, proposal: Proposal, config: StageConfig) -
     if not proposal.part:
         in_limbo = state.status is Status.LIMBO
         amount = compensation.stuck_case(state).amount if in_limbo else state.settlement.amount
-    return money.render(amount, config.currencies[state.settlement.currency])
+    return money.render(amount, state.settlement.exponent(config))
 
 
 def ensure_named(proposal: Proposal | None, named: Named) -> Proposal:

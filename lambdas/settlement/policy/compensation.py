@@ -25,6 +25,7 @@ from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
 from settlement.model.status import FINISHED, REVERSIBLE, Status, Step
+from settlement.model.stored import MalformedRow
 from settlement.policy import outcome
 
 CUT_OFF = (
@@ -142,8 +143,10 @@ def is_completed_by(state: SettlementState, case: int | None) -> bool:
 
 
 def stuck_case(state: SettlementState) -> Case:
-    """Return the open case of a settlement in LIMBO."""
-    step = next(step for step in REVERSIBLE if step.reversal == state.stuck_step)
+    """Return the open case of a settlement in LIMBO. Raises MalformedRow if the row names no stuck step."""
+    step = next((step for step in REVERSIBLE if step.reversal == state.stuck_step), None)
+    if step is None:
+        raise MalformedRow(f"SETTLEMENT#{state.key}: stuck_step is {state.stuck_step!r}")
     return case_of(state, step)
 
 

@@ -12,8 +12,9 @@ from settlement.ledger.keys import Row
 from settlement.model.orders import REVERSE
 from settlement.model.request import KEY
 from settlement.model.stage_config import StageConfig
-from settlement.model.state import MalformedRow, SettlementState
+from settlement.model.state import SettlementState
 from settlement.model.status import TRANSITIONS, Status, Step
+from settlement.model.stored import MalformedRow
 from settlement.policy import outcome
 
 

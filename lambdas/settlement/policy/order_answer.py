@@ -23,7 +23,7 @@ _STATUSES: dict[type[SettlementError], int] = {
 
 _UNAVAILABLE = (
     *(errors.StoreUnavailable, errors.StartUnavailable, errors.PageUnavailable),
-    errors.JournalUnavailable,
+    *(errors.JournalUnavailable, errors.RowDamaged),
 )
 
 

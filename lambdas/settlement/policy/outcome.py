@@ -95,8 +95,11 @@ _REVERSED_BY_A_PERSON = (
 
 
 def of_state(state: SettlementState, config: StageConfig, *, replayed: bool) -> dict[str, Any]:
-    """Return the outcome of a settlement as it is. `replayed` means that this call did not run it."""
-    settlement, exponent = state.settlement, config.currencies[state.settlement.currency]
+    """Return the outcome of a settlement as it is. `replayed` means that this call did not run it.
+
+    Raises MalformedRow for a currency that the stage has not.
+    """
+    settlement, exponent = state.settlement, state.settlement.exponent(config)
     parts = {"reversed_in_part": money.render(state.reversed_in_part, exponent)} if state.parts else {}
     return {
         "key": settlement.key,

@@ -43,7 +43,7 @@ class PagerConfig:
     ) -> dict[str, Any]:
         """Return an alert about a settlement in LIMBO: the facts of the case, and the next command."""
         settlement, failure = state.settlement, state.failure or {}
-        at_risk = money.render(case.amount, config.currencies[settlement.currency])
+        at_risk = money.render(case.amount, settlement.exponent(config))
         held = case.step is Step.HOLD and state.escrow == case.amount
         risk = "safe in escrow" if held else "at risk"
         return {
@@ -70,7 +70,7 @@ class PagerConfig:
     ) -> dict[str, Any]:
         """Return the page about one person who decides alone what needs more."""
         settlement = state.settlement
-        exponent = config.currencies[settlement.currency]
+        exponent = settlement.exponent(config)
         whole = money.render(settlement.amount, exponent)
         amount, of_it = whole, ""
         if isinstance(order, PartialReversal):

@@ -8,7 +8,7 @@ from settlement.ledger import expiry, keys
 from settlement.ledger.expiry import EXPIRES
 from settlement.ledger.keys import Row
 from settlement.model import accounts
-from settlement.model.state import MalformedRow
+from settlement.model.stored import MalformedRow
 from settlement.reconciliation import judgement, on_record, ordered, rows, settlement_row, spool
 from settlement.reconciliation.facts import (
     BalanceFacts,

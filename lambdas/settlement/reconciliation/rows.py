@@ -17,8 +17,8 @@ from settlement.model.orders import REVERSE, REVERSE_PART, Decision
 from settlement.model.proposal import Move, ProposalStatus
 from settlement.model.request import ACCOUNT, KEY
 from settlement.model.settlement import hash_of
-from settlement.model.state import MalformedRow
 from settlement.model.status import Step
+from settlement.model.stored import MalformedRow
 from settlement.model.verdict import REFERENCE, KycDecision
 from settlement.reconciliation import values
 from settlement.reconciliation.facts import (

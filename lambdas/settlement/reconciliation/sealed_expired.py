@@ -12,8 +12,8 @@ from settlement.ledger.expiry import EXPIRES
 from settlement.ledger.keys import Row
 from settlement.model import accounts
 from settlement.model.orders import Decision
-from settlement.model.state import MalformedRow
 from settlement.model.status import Step
+from settlement.model.stored import MalformedRow
 from settlement.reconciliation import judgement, rows, settlement_row
 from settlement.reconciliation.retention import Retention
 from settlement.reconciliation.sealed_spool import Told

@@ -14,8 +14,9 @@ from settlement.model.layout import FIRST, NEWEST, PARTS_COUNTED_BY_NAME
 from settlement.model.orders import Decision
 from settlement.model.request import ACCOUNT, KEY
 from settlement.model.settlement import NAMES, OPTIONAL, hash_of
-from settlement.model.state import CANCELLED, MalformedRow
+from settlement.model.state import CANCELLED
 from settlement.model.status import FINISHED, REVERSIBLE, Status, Step
+from settlement.model.stored import MalformedRow
 from settlement.reconciliation import values
 from settlement.reconciliation.facts import SettlementFacts
 from settlement.reconciliation.legal import attribute_faults, slot_faults

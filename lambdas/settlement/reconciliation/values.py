@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any
 
 from settlement.ledger.keys import Row
-from settlement.model.state import MalformedRow
+from settlement.model.stored import MalformedRow
 
 LARGEST = 2**63 - 1
 """The largest amount that SQLite keeps exactly; the model accepts no more than 15 digits."""

@@ -24,7 +24,7 @@ from settlement.model.errors import KycUnavailable, SettlementError
 from settlement.model.orders import Decision
 from settlement.model.request import STARTED_BY
 from settlement.model.settlement import Settlement
-from settlement.model.state import MalformedRow
+from settlement.model.stored import MalformedRow
 from settlement.model.verdict import KycDecision, Verdict
 from tests.simulation.seeded import asking
 from tests.simulation.seeded.chance import ASKS

@@ -19,7 +19,7 @@ from settlement.adapters.dynamodb import Store
 from settlement.adapters.wire import from_wire
 from settlement.model.errors import SettlementError
 from settlement.model.stage_config import StageConfig
-from settlement.model.state import MalformedRow
+from settlement.model.stored import MalformedRow
 from settlement.policy.events import event
 from tests.simulation.seeded.facts import (
     LABELS,

@@ -8,7 +8,7 @@ import pytest
 from settlement.ledger import forward
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
-from settlement.model.state import MalformedRow
+from settlement.model.stored import MalformedRow
 from settlement.policy import steps
 from tests.store.failures.scripted import ANSWERED, Call, wire
 from tests.world.environment import NOW

@@ -6,8 +6,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from settlement.model.errors import IdempotencyConflict, StepFenced, StoreUnavailable
-from settlement.model.state import MalformedRow
 from settlement.model.status import Status, Step
+from settlement.model.stored import MalformedRow
 from tests.store.failures.scripted import (
     ANSWERED,
     MALFORMED,
