@@ -1,6 +1,7 @@
 """The life of an embedded AWS: two starts at once, processes that die, and its end."""
 
 import json
+import signal
 import subprocess
 from collections.abc import Iterator
 
@@ -114,3 +115,26 @@ def test_after_a_kill_in_the_middle_of_a_deployment_up_begins_afresh(home: Embed
     assert at_work(left) == []
     assert len(servers(home)) == 1
     assert settle_one(home) == "SETTLED"
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_an_up_that_is_ended_while_it_deploys_leaves_nothing(home: Embedded, ending: signal.Signals) -> None:
+    log = home.home / "up.log"
+    with log.open("wb") as output:
+        ended = subprocess.Popen(
+            [SETTLE, "local", "up"],
+            env=home.environment,
+            stderr=output,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509 (`nohup` ignores it)
+        )
+        home.wait_for(lambda: b"deploying" in log.read_bytes() or ended.poll() is not None)
+        ended.send_signal(ending)
+        code = ended.wait(60)
+
+    assert code == 128 + ending, log.read_text()
+    assert at_work(home.processes()) == []
+    status = home.settle("local", "status")
+    assert (status.returncode, status.stderr) == (
+        3,
+        "settle: the embedded AWS is not running; start it with `settle local up`\n",
+    )

@@ -1,71 +1,89 @@
-"""The tutorial `docs/start.md` shows the real output of each of its commands, in their order."""
+"""The tutorial `docs/start.md`, run as its reader does: it shows the output of each command.
+
+So does the README for the demo. `UPDATE_GOLDEN=1` writes the output of the run into both.
+"""
 
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded
+from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, embedded_aws
 from tests.world.templates import PROJECT
+from tests.world.tutorial import Shown, difference, rewritten, shown, stable
 
 pytestmark = pytest.mark.long
 
-VARYING = (
-    (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "<instant>"),
-    (re.compile(r"(-(?:reverse|resolve))?-[0-9a-f]{6,12}\b"), "<execution>"),
-)
-LEFT_OUT = "…"
+README, PAGE = PROJECT / "README.md", PROJECT / "docs" / "start.md"
+DEMO = "make demo"
+HEARD = "claimed|held|verified|released|settled|snapshot"
 VARIES = {
-    "settle reconcile": {0},
-    "settle start - --machine standard": {0, 7},
-    "settle start - --queue) & settle events tail --key tutorial-heard-01": {0},
+    "settle start - --machine standard": ({0, 7}, r"[a-z_]+( .+)?|…"),
+    "settle start - --queue) & settle events tail --key tutorial-heard-01": (
+        {0},
+        rf"tutorial-heard-01: sent to the start queue"
+        rf"|<instant>  tutorial-heard-01  \d  ({HEARD}) +[A-Z]+ +1\.00 EUR",
+    ),
 }
-"""How commands end whose output varies: the first counts the payments of other tests too, a reviewer may be
-there before the outcome of the second is read, and the payment of the third may end before it listens.
+"""How commands end whose output varies, and the form of each line.
+
+A reviewer may be there before the outcome of the first is read. The second hears events in any order.
 """
 
-ENDS_THE_STAGE = {"settle local down"}
+
+@pytest.fixture(scope="module")
+def reader() -> Iterator[Embedded]:
+    """A stage for this page alone: its last command ends it, and its proof counts the demo's payments."""
+    with embedded_aws() as own:
+        yield own
 
 
-def shown() -> Iterator[tuple[str, list[str]]]:
-    """Yield each command of the tutorial with its lines of output."""
-    page = (PROJECT / "docs" / "start.md").read_text()
-    tour = page.partition("\n## 2. ")[2]  # the first section shows the demo, which a test of its own runs
-    for block in re.findall(r"^```console\n(.*?)^```$", tour, re.MULTILINE | re.DOTALL):
-        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, *output = part.splitlines()
-            yield command, [line for line in map(stable, output) if line not in ("", LEFT_OUT)]
-
-
-def stable(line: str) -> str:
-    """Return a line without its times and the random part of names; columns may move with them."""
-    for pattern, word in VARYING:
-        line = pattern.sub(word, line)
-    return " ".join(line.split())
-
-
-def test_each_command_of_the_tutorial_prints_what_the_page_shows(embedded: Embedded, tmp_path: Path) -> None:
+def run(command: str, reader: Embedded, folder: Path) -> tuple[int, list[str]]:
+    """Run a command of the page in a shell; the installation has been done."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    run = [(command, output) for command, output in shown() if command not in ENDS_THE_STAGE]
-    assert len(run) > 20
+    finished = subprocess.run(
+        ["bash", "-c", "settle demo" if command == DEMO else command],
+        cwd=folder,
+        env=reader.environment | {"PATH": path, "COLUMNS": "100"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=COMMAND_SECONDS_MAX,
+    )
+    return finished.returncode, finished.stdout.splitlines()
 
-    for command, output in run:
-        finished = subprocess.run(
-            ["bash", "-c", command],
-            cwd=tmp_path,
-            env=embedded.environment | {"PATH": path, "COLUMNS": "100"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=COMMAND_SECONDS_MAX,
-        )
-        lines = iter([stable(line) for line in finished.stdout.splitlines()])
-        if exits := VARIES.get(command.rpartition(" | ")[2]):
-            assert finished.returncode in exits, f"{command}\n{finished.stdout}"
-        else:
-            assert [line for line in output if line not in lines] == [], f"{command}\n{finished.stdout}"
+
+def differs(each: Shown, code: int, real: list[str]) -> str:
+    """Return the difference of an output and the page; empty if there is none."""
+    if varies := VARIES.get(each.command.rpartition(" | ")[2]):
+        exits, form = varies
+        assert code in exits, real
+        return "\n".join(line for line in [*each.lines, *real] if not re.fullmatch(form, stable(line)))
+    return difference(each.lines, real)
+
+
+def test_the_tutorial_shows_the_output_of_each_command(reader: Embedded, tmp_path: Path) -> None:
+    expected = shown(PAGE.read_text())
+    assert len(expected) > 20
+    (of_the_readme,) = shown(README.read_text())
+    outputs, wrong = [], []
+
+    for each in expected:
+        code, real = run(each.command, reader, tmp_path)
+        if each.command == DEMO:
+            wrong.append(differs(of_the_readme, code, real))
+            demo = real
+            real = [*takewhile(lambda line: not line.startswith("["), each.lines), *real]
+        wrong.append(differs(each, code, real))
+        outputs.append(each.lines if each.command.rpartition(" | ")[2] in VARIES else real)
+    if os.environ.get("UPDATE_GOLDEN") and not os.environ.get("CI"):
+        PAGE.write_text(rewritten(PAGE.read_text(), outputs))
+        README.write_text(rewritten(README.read_text(), [demo]))
+
+    assert [found for found in wrong if found] == []
