@@ -9,11 +9,12 @@ from settle.commands.options import (
     Archive,
     AsCsv,
     AsJson,
+    AsSheet,
     Customer,
     Reason,
     StackName,
     check_key,
-    refuse_both,
+    is_csv,
 )
 from settlement.model.account_order import OrderKind
 
@@ -146,6 +147,7 @@ def show(
         typer.Option(help="Show the reference of each payment, for one more read of a row than without."),
     ] = True,
     as_csv: AsCsv = False,
+    as_sheet: AsSheet = False,
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
@@ -156,16 +158,16 @@ def show(
 
     Example: settle account show fees:EUR --stack settlement-prod
     """
-    refuse_both(as_csv, as_json)
+    in_csv = is_csv(as_csv, as_sheet, as_json)
 
     from settle.output import sheet, tables
     from settle.queries import statement
     from settle.stack import find
 
     shown = statement.show(find(stack), account, archive, with_references=references)
-    if as_csv:
+    if in_csv:
         lines = (one | {"currency": shown["currency"]} for one in shown["entries"])
-        sheet.show([lines], statement.FIELDS, statement.NUMBERS)
+        sheet.show([lines], statement.FIELDS, statement.NUMBERS, guarded=as_sheet)
     else:
         tables.account(shown, as_json)
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from settle import instants
-from settle.commands.options import AsCsv, AsJson, Since, StackName, Until, refuse_both
+from settle.commands.options import AsCsv, AsJson, AsSheet, Since, StackName, Until, is_csv
 from settle.exit_codes import CommandFailed, Exit
 
 
@@ -17,6 +17,7 @@ def audit(
         typer.Option(metavar="PERSON", help="Given or approved by: a session's name, or a part of the ARN."),
     ] = None,
     as_csv: AsCsv = False,
+    as_sheet: AsSheet = False,
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
@@ -27,7 +28,7 @@ def audit(
     Example: settle audit --since 30d --by olga --csv --stack settlement-prod
     """
     begin, end = instants.between(since, until, instants.now())
-    refuse_both(as_csv, as_json)
+    in_csv = is_csv(as_csv, as_sheet, as_json)
     if by is not None and not by.strip():
         raise CommandFailed(Exit.USAGE, "by: must be a person's name, or a part of an ARN")
 
@@ -36,8 +37,8 @@ def audit(
     from settle.stack import find
 
     pages = on_record.pages(find(stack), begin, end, by)
-    if as_csv:
-        sheet.show(pages, on_record.FIELDS)
+    if in_csv:
+        sheet.show(pages, on_record.FIELDS, guarded=as_sheet)
     elif as_json:
         orders.as_json(pages)
     else:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from settle import instants
-from settle.commands.options import AsCsv, AsJson, Since, StackName, Until
+from settle.commands.options import AsCsv, AsJson, AsSheet, Since, StackName, Until, is_csv
 
 app = typer.Typer(no_args_is_help=True, help="The sealed journal: the copy that no function can change.")
 
@@ -38,6 +38,7 @@ def entries(
         str, typer.Option("--from", help="The sealed journal: stack, s3://BUCKET/PREFIX or a directory.")
     ] = "stack",
     as_csv: AsCsv = False,
+    as_sheet: AsSheet = False,
     stack: StackName = None,
 ) -> None:
     """Export the entries of all accounts, each once, one JSON object a line. It reads no row of the table.
@@ -47,13 +48,14 @@ def entries(
     Example: settle journal entries --since 2026-11-01T00:00:00Z --csv --stack settlement-prod
     """
     begin, end = instants.between(since, until, instants.now())
+    in_csv = is_csv(as_csv, as_sheet)
 
     from settle.output import orders, sheet
     from settle.queries import journal as on_record
     from settle.stack import find
 
     pages = on_record.entries(find(stack), source, begin, end)
-    if as_csv:
-        sheet.show(pages, on_record.FIELDS)
+    if in_csv:
+        sheet.show(pages, on_record.FIELDS, guarded=as_sheet)
     else:
         orders.as_json(pages, "no entry was sealed in this time")

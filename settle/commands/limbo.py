@@ -6,7 +6,7 @@ import typer
 
 from settle.commands import many
 from settle.commands.many import KeyAndDecision, KeyAndProposed, OfAccount, OfError, Seen
-from settle.commands.options import AsCsv, AsJson, Reason, StackName, StuckKey, refuse_both
+from settle.commands.options import AsCsv, AsJson, AsSheet, Reason, StackName, StuckKey, is_csv
 from settle.exit_codes import CommandFailed, Exit
 from settlement.model.status import Status
 
@@ -30,6 +30,7 @@ def list_open(
     account: OfAccount = None,
     error: OfError = None,
     as_csv: AsCsv = False,
+    as_sheet: AsSheet = False,
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
@@ -38,7 +39,7 @@ def list_open(
     Example: settle limbo list --stack settlement-prod
     Example: settle limbo list --account merchant.shop-9 --all-of InsufficientFunds
     """
-    refuse_both(as_csv, as_json)
+    in_csv = is_csv(as_csv, as_sheet, as_json)
 
     from settle.output import sheet, tables
     from settle.queries import limbo
@@ -46,8 +47,8 @@ def list_open(
 
     target = find(stack)
     lines = limbo.with_proposals(target, limbo.chosen(target, limbo.Which(account, error)))
-    if as_csv:
-        sheet.show([lines], limbo.FIELDS)
+    if in_csv:
+        sheet.show([lines], limbo.FIELDS, guarded=as_sheet)
     else:
         tables.cases(lines, as_json)
 

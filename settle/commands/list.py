@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from settle import instants
-from settle.commands.options import AsCsv, AsJson, StackName, refuse_both
+from settle.commands.options import AsCsv, AsJson, AsSheet, StackName, is_csv
 from settle.exit_codes import CommandFailed, Exit
 
 
@@ -26,6 +26,7 @@ def list_settlements(
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Show so many at most.")] = 100,
     as_csv: AsCsv = False,
+    as_sheet: AsSheet = False,
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
@@ -38,7 +39,7 @@ def list_settlements(
         raise CommandFailed(Exit.USAGE, "list: give one of --in-flight, --limbo and --since WHEN")
     begin = instants.parse(since, at) if since is not None else None
 
-    refuse_both(as_csv, as_json)
+    in_csv = is_csv(as_csv, as_sheet, as_json)
 
     from settle.output import console, live, sheet, tables
     from settle.queries import in_flight as flights
@@ -57,8 +58,8 @@ def list_settlements(
         found = flights.in_flight(target, limit)
         lines = [flights.describe_in_flight(target, row) for row in found.rows]
         fields, more = flights.IN_FLIGHT, found.more
-    if as_csv:
-        sheet.show([lines], fields)
+    if in_csv:
+        sheet.show([lines], fields, guarded=as_sheet)
     elif in_limbo:
         tables.cases(lines, as_json)
     elif begin:

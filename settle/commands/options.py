@@ -42,10 +42,11 @@ def check_account(account: str) -> str:
     return account
 
 
-def refuse_both(as_csv: bool, as_json: bool) -> None:
-    """Raise CommandFailed if CSV and JSON are asked for at once."""
-    if as_csv and as_json:
-        raise CommandFailed(Exit.USAGE, "csv: give --csv or --json, not both")
+def is_csv(as_csv: bool, as_sheet: bool, as_json: bool = False) -> bool:
+    """Return whether CSV is asked for, of either kind. Raises CommandFailed if another form is, too."""
+    if as_csv + as_sheet + as_json > 1:
+        raise CommandFailed(Exit.USAGE, "csv: give one of --csv, --spreadsheet and --json")
+    return as_csv or as_sheet
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
@@ -56,7 +57,11 @@ Until = Annotated[
     str | None,
     typer.Option(metavar="WHEN", help="The first instant after it, or an age; by default now."),
 ]
-AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV with all fields, for a file.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV with all fields as they are, for programs.")]
+AsSheet = Annotated[
+    bool,
+    typer.Option("--spreadsheet", help="Print CSV for a spreadsheet: ' begins a text like a formula."),
+]
 StackName = Annotated[
     str | None, typer.Option("--stack", help="A deployed stack on AWS; by default the embedded one.")
 ]

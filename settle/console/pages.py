@@ -84,7 +84,7 @@ def account(console: Console, request: Request) -> Response:
 
 
 def statement_csv(console: Console, request: Request) -> Response:
-    """Hand out an account's statement, between two instants, as CSV (RFC 4180)."""
+    """Hand out an account's statement, between two instants, as CSV for a spreadsheet."""
     name = check_account(request.path_params["account"])
     told = statement.show(console.stack, name)
     since, until = _times(console, request)
@@ -95,7 +95,7 @@ def statement_csv(console: Console, request: Request) -> Response:
     ]
     file = f'attachment; filename="{name.replace(":", "-")}.csv"'
     return Response(
-        sheet.text(entries, statement.FIELDS, statement.NUMBERS),
+        sheet.text(entries, statement.FIELDS, statement.NUMBERS, guarded=True),
         media_type="text/csv",
         headers={"content-disposition": file},
     )

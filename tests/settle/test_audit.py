@@ -168,11 +168,11 @@ def test_as_json_each_order_is_a_line_with_all_fields(desk: Desk, command: Comma
     assert command("audit", "--since", "1m", "--json") == (0, "", "no order is on record in this time\n")
 
 
-def test_as_csv_it_has_a_header_and_no_cell_is_a_formula(desk: Desk, command: Command) -> None:
+def test_for_a_spreadsheet_it_has_a_header_and_no_cell_is_a_formula(desk: Desk, command: Command) -> None:
     formula = '=HYPERLINK("https://x.invalid","a, b")'
     accounts.give(desk.stack, OrderKind.FREEZE, key="freeze-key-000001", account="bob", reason=formula)
 
-    code, out, _ = command("audit", *SINCE, "--csv")
+    code, out, _ = command("audit", *SINCE, "--spreadsheet")
 
     lines = list(csv.DictReader(io.StringIO(out)))
     assert (code, named(lines)) == (0, [*OPENED, "freeze bob"])
@@ -204,7 +204,7 @@ def test_as_a_table_it_has_a_line_for_each_order_or_says_that_there_is_none(
             ("--since", "2026-11-01T00:00:00Z", "--until", "2026-11-01T00:00:00Z"),
             "until: 2026-11-01T00:00:00Z",
         ),
-        (("--since", "1d", "--csv", "--json"), "csv: give --csv or --json, not both"),
+        (("--since", "1d", "--csv", "--json"), "csv: give one of --csv, --spreadsheet and --json"),
         (("--since", "1d", "--by", " "), "by: must be a person's name, or a part of an ARN"),
     ],
 )

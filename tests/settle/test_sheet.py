@@ -1,4 +1,4 @@
-"""`--csv` where there is a table: all fields, a header also for nothing, and no formula."""
+"""CSV where there is a table: all fields, a header for nothing, too, and no formula in a spreadsheet."""
 
 import csv
 import io
@@ -19,6 +19,7 @@ EACH = [
     ("list", "--since", "2026-11-01T00:00:00Z"),
     ("account", "show", "alice"),
 ]
+HYPHEN = "-Xk2_fP0qR9sT1uV3wY5z"
 each_list = pytest.mark.parametrize("words", EACH, ids=" ".join)
 
 
@@ -51,7 +52,8 @@ def test_csv_and_json_at_once_are_refused(desk: Desk, command: Command, words: t
     code, out, said = command(*words, "--csv", "--json")
 
     assert (code, out) == (Exit.USAGE, "")
-    assert said == "settle: csv: give --csv or --json, not both\n"
+    assert said == "settle: csv: give one of --csv, --spreadsheet and --json\n"
+    assert command(*words, "--csv", "--spreadsheet") == (code, out, said)
 
 
 def test_an_empty_list_is_its_header(desk: Desk, command: Command) -> None:
@@ -72,8 +74,20 @@ def test_a_case_is_one_line(desk: Desk, command: Command) -> None:
 
 @pytest.mark.parametrize("value", ["=1+1", "+1", "-1", "@SUM(A1)", "\uff1d1+1", "\uff20SUM(A1)"])
 def test_a_text_is_no_formula_and_an_amount_stays_one(value: str) -> None:
-    assert lines(sheet.text([{"a": value}], ("a",))) == [{"a": f"'{value}"}]
-    assert lines(sheet.text([{"a": value}], ("a",), ("a",))) == [{"a": value}]
+    assert lines(sheet.text([{"a": value}], ("a",), guarded=True)) == [{"a": f"'{value}"}]
+    assert lines(sheet.text([{"a": value}], ("a",), ("a",), guarded=True)) == [{"a": value}]
+
+
+@pytest.mark.parametrize("words", [("limbo", "list"), ("list", "--limbo"), ("list", "--since", "90d")])
+def test_an_id_is_unchanged_in_csv_for_programs(desk: Desk, command: Command, words: tuple[str, ...]) -> None:
+    desk.stuck(key=HYPHEN)
+
+    (program,), (sheet,) = (
+        {line["key"] for line in lines(command(*words, option)[1]) if HYPHEN in line["key"]}
+        for option in ("--csv", "--spreadsheet")
+    )
+
+    assert (program, sheet) == (HYPHEN, f"'{HYPHEN}")
 
 
 @pytest.mark.parametrize("value", ['a "quoted", text', "two\nlines", "\x1b[31mred", "\u202ebidi"])
