@@ -10,6 +10,7 @@ VALUES = {
     "ACCOUNT": "shop-9",
     "CASE": "1",
     "CONTEXT": "-c kyc_url=https://kyc.example.com -c page_address=you@example.com",
+    "AMOUNT": "47.72",
     "DIGEST": 64 * "0",
     "KEY": "order-2026-000101",
     "SEEN": "1500-" + 64 * "0",
