@@ -5,12 +5,14 @@ Nothing is cut, and no value is broken: a key, an ARN or a command is there to b
 
 import json
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+import typer
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 
+from settle.exit_codes import Exit
 from settle.output.printable import printable
 
 out = Console(markup=False, emoji=False, highlight=False)
@@ -26,6 +28,15 @@ def print_line(text: str = "", style: str | None = None) -> None:
 def note(text: str) -> None:
     """Print a line beside the answer, on standard error."""
     err.print(printable(text), soft_wrap=True)
+
+
+def name_unreadable(lines: Iterable[Mapping[str, Any]]) -> None:
+    """Name the rows of a list that cannot be read; end the command as failed if there are any."""
+    unreadable = [one["unreadable"] for one in lines if "unreadable" in one]
+    for told in unreadable:
+        note(f"settle: cannot be read: {told}; see `settle reconcile`")
+    if unreadable:
+        raise typer.Exit(Exit.FAILED)
 
 
 def print_json(value: Any) -> None:
