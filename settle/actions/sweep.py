@@ -40,5 +40,5 @@ def sweep(stack: Stack, merchant: str, since: str | None = None) -> dict[str, An
             {"minute": minute, "folded": money.render(folded, exponent)}
             for minute, folded in sorted(minutes.items())
         ],
-        "unreadable": [{"row": row, "reason": reason} for row, reason in sorted(aside.items())],
+        "unreadable": [{"unreadable": f"{row}: {reason}"} for row, reason in sorted(aside.items())],
     }

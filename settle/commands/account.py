@@ -155,12 +155,13 @@ def show(
 
     `sum` adds up the entries in the order of their times, which is not always the order of their commits.
     If entries of the stage expire, those that are gone are shown with --archive.
+    Exit code 1: an entry cannot be read, and is named; the sums lack it.
 
     Example: settle account show fees:EUR --stack settlement-prod
     """
     in_csv = is_csv(as_csv, as_sheet, as_json)
 
-    from settle.output import sheet, tables
+    from settle.output import console, sheet, tables
     from settle.queries import statement
     from settle.stack import find
 
@@ -170,6 +171,7 @@ def show(
         sheet.show([lines], statement.FIELDS, statement.NUMBERS, guarded=as_sheet)
     else:
         tables.account(shown, as_json)
+    console.name_unreadable(shown.get("unreadable", ()))
 
 
 @app.command("sweep")
@@ -181,13 +183,17 @@ def sweep(
 ) -> None:
     """Make available what a merchant has received and no sweep has reached. Safe to repeat.
 
+    Exit code 1: a row cannot be read, and is named; all others are swept.
+
     Example: settle account sweep merchant.shop --since 2026-11-22T06:04
     """
     from settle.actions import sweep as by_hand
-    from settle.output import tables
+    from settle.output import console, tables
     from settle.stack import find
 
-    tables.swept(by_hand.sweep(find(stack), merchant, since), as_json)
+    answer = by_hand.sweep(find(stack), merchant, since)
+    tables.swept(answer, as_json)
+    console.name_unreadable(answer["unreadable"])
 
 
 def _give(

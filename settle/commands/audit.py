@@ -1,5 +1,6 @@
 """`settle audit`."""
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -24,6 +25,7 @@ def audit(
     """List people's orders: what, when, by whom, approved by whom, and in which request.
 
     With --json, one object a line. An order of the last seconds may not be listed yet.
+    Exit code 1: a row cannot be read, and is named, whoever gave the order.
 
     Example: settle audit --since 30d --by olga --csv --stack settlement-prod
     """
@@ -32,14 +34,23 @@ def audit(
     if by is not None and not by.strip():
         raise CommandFailed(Exit.USAGE, "by: must be a person's name, or a part of an ARN")
 
-    from settle.output import orders, sheet
+    from settle.output import console, orders, sheet
+    from settle.queries import aside
     from settle.queries import audit as on_record
     from settle.stack import find
 
-    pages = on_record.pages(find(stack), begin, end, by)
+    unreadable = list[dict[str, str]]()
+
+    def read() -> Iterator[list[dict[str, str]]]:
+        for page in on_record.pages(find(stack), begin, end, by):
+            unreadable.extend(aside.of(page))
+            yield page
+
+    pages = read()
     if in_csv:
         sheet.show(pages, on_record.FIELDS, guarded=as_sheet)
     elif as_json:
         orders.as_json(pages)
     else:
         orders.as_table(pages)
+    console.name_unreadable(unreadable)

@@ -24,7 +24,7 @@ def stuck_keys(context: typer.Context, incomplete: str) -> Offered:
     except Exception:  # a person who presses Tab has no use for an error
         return []
     return [
-        (one["key"], f"{one['amount_at_risk']} {one['currency']}, {one['error']}")
+        (one["key"], one.get("unreadable") or f"{one['amount_at_risk']} {one['currency']}, {one['error']}")
         for one in cases
         if one["key"].startswith(incomplete)
     ]

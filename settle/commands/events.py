@@ -82,7 +82,7 @@ def replay(
     if begin:
         keys = in_flight.changed_since(target, begin)
     elif in_limbo:
-        keys = [state.key for state in limbo.open_states(target)[0]]
+        keys = [one["key"] for one in limbo.open_cases(target)[0]]
     told, untold = 0, False
     for answer in replay.replay(target, keys or []):
         told += len(answer["told"])

@@ -36,21 +36,24 @@ def list_open(
 ) -> None:
     """List every settlement that waits for a decision, the oldest first, and what is proposed.
 
+    Exit code 1: a row cannot be read, and is named: mend it.
+
     Example: settle limbo list --stack settlement-prod
     Example: settle limbo list --account merchant.shop-9 --all-of InsufficientFunds
     """
     in_csv = is_csv(as_csv, as_sheet, as_json)
 
-    from settle.output import sheet, tables
+    from settle.output import console, sheet, tables
     from settle.queries import limbo
     from settle.stack import find
 
     target = find(stack)
-    lines = limbo.with_proposals(target, limbo.chosen(target, limbo.Which(account, error)))
+    lines = limbo.lines(target, limbo.chosen(target, limbo.Which(account, error)))
     if in_csv:
         sheet.show([lines], limbo.FIELDS, guarded=as_sheet)
     else:
         tables.cases(lines, as_json)
+    console.name_unreadable(lines)
 
 
 @app.command("show")

@@ -32,6 +32,8 @@ def list_settlements(
 ) -> None:
     """List settlements: in flight, in LIMBO, or claimed since some time.
 
+    Exit code 1: a row cannot be read, and is named: mend it.
+
     Example: settle list --in-flight --limit 20 --stack settlement-prod
     """
     at = instants.now()
@@ -48,15 +50,15 @@ def list_settlements(
 
     target = find(stack)
     if in_limbo:
-        states, more = limbo.open_states(target, limit)
-        lines, fields = limbo.with_proposals(target, states), limbo.FIELDS
+        open_cases = limbo.open_states(target, limit)
+        lines, fields, more = limbo.lines(target, open_cases), limbo.FIELDS, open_cases.more
     elif begin:
         found = flights.claimed_since(target, begin, limit)
-        lines = [flights.describe_claimed(target, row) for row in found.rows]
+        lines = flights.claimed_lines(target, found)
         fields, more = flights.CLAIMED, found.more
     else:
         found = flights.in_flight(target, limit)
-        lines = [flights.describe_in_flight(target, row) for row in found.rows]
+        lines = flights.in_flight_lines(target, found)
         fields, more = flights.IN_FLIGHT, found.more
     if in_csv:
         sheet.show([lines], fields, guarded=as_sheet)
@@ -68,3 +70,4 @@ def list_settlements(
         live.in_flight(lines, at, as_json)
     if more:
         console.note(f"there are more than these {limit}; see more of them with --limit")
+    console.name_unreadable(lines)

@@ -136,6 +136,8 @@ def order(
             )
         output.dry_run(selection.describe(target, found), as_json)
         raise typer.Exit(Exit.CONFLICT if seen else Exit.FINE)
+    for one in found.unreadable:
+        console.note(f"left out, as it cannot be read: {one['unreadable']}")
     results: list[many.Result] = []
     try:
         with progress.counting({"ordered": len(items), "at rest": len(items)}) as told:

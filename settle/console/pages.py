@@ -1,6 +1,6 @@
 """The pages that only read: the queue, a settlement, an account, a search."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import chain, islice
 from typing import Any
@@ -15,7 +15,7 @@ from settle.console.respond import onward, shown
 from settle.exit_codes import CommandFailed, Exit
 from settle.output import sheet
 from settle.output.page import render
-from settle.queries import audit, in_flight, limbo, queue, references, report, statement
+from settle.queries import aside, audit, in_flight, limbo, queue, references, report, statement
 from settlement.model.status import FINISHED, Status
 
 LIVE_SECONDS = 5
@@ -75,6 +75,7 @@ def account(console: Console, request: Request) -> Response:
     values: dict[str, Any] = {
         "account": told,
         "archived": console.stack.command("account show", name, archive="stack"),
+        "unreadable": _unreadable(told.get("unreadable", ())),
         "lines": lines,
         "count": len(entries),
         "number": number,
@@ -109,6 +110,7 @@ def search(console: Console, request: Request) -> Response:
     if asked.get("account"):
         return onward(f"/accounts/{check_account(asked['account'])}")
     values: dict[str, Any] = {"statuses": _STATUSES, "asked": asked, "settlements": None, "orders": None}
+    values["unreadable"] = []
     if asked.get("status"):
         values |= _by_status(console, asked["status"], *_times(console, request))
     elif "by" in asked:
@@ -128,10 +130,11 @@ def _by_status(
         lines = [one | {"amount": one["amount_at_risk"]} for one in cases]
     else:
         found = in_flight.in_flight(console.stack, queue.LINES_MAX)
-        every = (in_flight.describe_in_flight(console.stack, row) for row in found.rows)
-        lines, more = [one for one in every if one["status"] == status], found.more
-    kept = [one for one in lines if _is_between(one["since"] or "", since, until)]
-    return {"settlements": kept, "more": more}
+        every = in_flight.in_flight_lines(console.stack, found)
+        lines = [one for one in every if one["status"] in (status, None) or aside.UNREADABLE in one]
+        more = found.more
+    kept = [one for one in lines if aside.UNREADABLE in one or _is_between(one["since"] or "", since, until)]
+    return {"settlements": kept, "more": more, "unreadable": _unreadable(kept)}
 
 
 def _orders(console: Console, by: str, since: datetime | None, until: datetime | None) -> Mapping[str, Any]:
@@ -139,7 +142,16 @@ def _orders(console: Console, by: str, since: datetime | None, until: datetime |
     at = console.now()
     pages = audit.pages(console.stack, since or at - _ORDERS_SINCE, until or at, by or None)
     found = list(islice(chain.from_iterable(pages), ORDERS_MAX + 1))
-    return {"orders": found[:ORDERS_MAX], "more": len(found) > ORDERS_MAX}
+    shown_orders = found[:ORDERS_MAX]
+    return {
+        "orders": shown_orders,
+        "more": len(found) > ORDERS_MAX,
+        "unreadable": _unreadable(shown_orders),
+    }
+
+
+def _unreadable(lines: Sequence[aside.Line]) -> list[str]:
+    return [one[aside.UNREADABLE] for one in aside.of(lines)]
 
 
 def _given(request: Request) -> dict[str, str]:

@@ -9,13 +9,15 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import typer
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 
+from settle.exit_codes import Exit
 from settle.output.printable import printable
 
 
@@ -81,6 +83,15 @@ def print_line(text: str = "", style: str | None = None) -> None:
 def note(text: str) -> None:
     """Print a line beside the answer, on standard error."""
     err.print(printable(text), soft_wrap=True)
+
+
+def name_unreadable(lines: Iterable[Mapping[str, Any]]) -> None:
+    """Name the rows of a list that cannot be read; end the command as failed if there are any."""
+    unreadable = [one["unreadable"] for one in lines if "unreadable" in one]
+    for told in unreadable:
+        note(f"settle: cannot be read: {told}; see `settle reconcile`")
+    if unreadable:
+        raise typer.Exit(Exit.FAILED)
 
 
 def print_json(value: Any) -> None:

@@ -8,7 +8,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from settle.instants import distance
+from settle.instants import distance, seconds_since
 from settle.output.console import out, print_json, print_line, print_table
 from settle.output.printable import printable
 
@@ -94,6 +94,7 @@ def _rows(snapshot: dict[str, Any]) -> list[Text]:
         ("oldest in LIMBO", _oldest(limbo, at), False),
         ("at risk", ("at least " if limbo["more"] else "") + at_risk if at_risk else "nothing", False),
         ("KYC circuit", f"{circuit['state']}{since}", circuit["state"] != _CLOSED),
+        *(("cannot be read", told, True) for told in (*flying["unreadable"], *limbo["unreadable"])),
     )
     width = max(len(name) for name, _, _ in rows)
     return [
@@ -139,4 +140,6 @@ def _for_a_person(line: dict[str, Any], at: datetime) -> dict[str, Any]:
 
 
 def _when(instant: str | None, at: datetime) -> str:
-    return distance(instant, at) if instant else ""
+    if not instant or seconds_since(instant, at) is None:  # of a row that cannot be read
+        return instant or ""
+    return distance(instant, at)

@@ -9,6 +9,11 @@ from settle.output import spark
 from settle.output.console import note, print_json, print_line, print_record, print_table
 from settlement.model.command import command
 
+_CASE = (
+    *("key", "case", "since", "account", "stuck_step", "amount_at_risk", "currency", "error"),
+    *("proposed", "approvals"),
+)
+
 
 def settlement(result: Mapping[str, Any], as_json: bool) -> None:
     """Print the state of a settlement, its journal, and whether it is safe to retry."""
@@ -39,7 +44,7 @@ def cases(open_cases: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         print_json(open_cases)
     elif open_cases:
-        print_table(open_cases, tuple(open_cases[0]), right=("amount_at_risk",))
+        print_table(open_cases, _CASE, right=("amount_at_risk",))
     else:
         print_line("no settlement is in LIMBO")
 
@@ -68,7 +73,8 @@ def account(statement: Mapping[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(statement)
         return
-    waiting = f", {statement['unswept']} not available yet" if "unswept" in statement else ""
+    unswept = statement.get("unswept", "") or "not known how much is"
+    waiting = f", {unswept} not available yet" if "unswept" in statement else ""
     limbo = f", blocked by {statement['limbo_cases']} in LIMBO" if statement["limbo_cases"] else ""
     balance = "not known" if statement["available"] is None else statement["available"]
     print_line(f"{statement['account']}: {balance} {statement['currency']} available{waiting}{limbo}")

@@ -11,13 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 
-from settle.queries import index
+from settle.queries import aside, index
 from settle.stack import Stack
 from settlement.adapters import batch
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model import accounts, money
+from settlement.model.account_order import AccountOrder
 from settlement.model.orders import REVERSE, REVERSE_PART, Decision
+from settlement.model.proposal import Move
+from settlement.model.stored import MalformedRow, sound
 from settlement.model.timestamps import timestamp
 
 FIELDS = (
@@ -33,6 +36,7 @@ FIRST_MONTH = "2026-01"
 """No stage is older: a start in the year 1 asks for no month before it."""
 
 _RESOLVE = "resolve"
+_MOVES = (Move.PROPOSE, Move.APPROVE, Move.WITHDRAW)
 _PERSONS = ("user_id", "approved_by", "approved_in", "break_glass", "request_id", "source_ip")
 
 
@@ -40,15 +44,15 @@ def pages(stack: Stack, since: datetime, until: datetime, by: str | None) -> Ite
     """Yield the orders from one instant to before another, the oldest first, up to 100 at a time.
 
     With `by`, they are those that a person has given or approved: a part of the ARN, regardless of case.
+    A row that cannot be read is among them, whoever `by` is, with its reason in `unreadable`: a person who
+    spoils one row hides none, and not that one either.
     """
     first, last = timestamp(since), timestamp(until)
     for month in _months(max(first[: keys.MONTH], FIRST_MONTH), last[: keys.MONTH]):
         listed = index.between(stack, keys.orders_partition(month), first, last)
         while found := list(islice(listed, index.BATCH_MAX)):
-            rows = [row for row in batch.read(stack.store, found) if _is_of(row, by)]
-            if rows:
-                rows.sort(key=lambda row: (row["posted_at"], row["pk"], row["sk"]))
-                yield _described(stack, rows)
+            if page := _page(stack, found, by):
+                yield page
 
 
 def _months(month: str, last: str) -> Iterator[str]:
@@ -56,6 +60,61 @@ def _months(month: str, last: str) -> Iterator[str]:
     while f"{year:04}-{number:02}" <= last:
         yield f"{year:04}-{number:02}"
         year, number = (year, number + 1) if number < 12 else (year + 1, 1)
+
+
+def _page(stack: Stack, found: Sequence[Row], by: str | None) -> list[dict[str, str]]:
+    """Return the orders at these places of the index; of a row that cannot be read, its readable fields."""
+    spoilt = {}
+    rows = list[Row]()
+    times = {(one["pk"], one["sk"]): one["gsi1sk"] for one in found}
+
+    def put_aside(row: Row, reason: str) -> None:
+        spoilt[row["pk"], row["sk"]] = aside.line(FIELDS, row, reason) | _readable(row)
+
+    for row in batch.read(stack.store, found, put_aside):
+        if reason := _fault(stack, row):
+            put_aside(row, reason)
+        elif _is_of(row, by):
+            rows.append(row)
+    told = [((row["pk"], row["sk"]), one) for row, one in zip(rows, _described(stack, rows), strict=True)]
+    lines = [(times[name], name, one) for name, one in (*told, *spoilt.items())]
+    return [
+        {field: value or "" for field, value in (one | {"when": one["when"] or at}).items()}
+        for at, _, one in sorted(lines, key=lambda line: line[:2])
+    ]
+
+
+def _fault(stack: Stack, row: Row) -> str | None:
+    """Return why an order cannot be read; None if it can."""
+    try:
+        known = sound(row)
+        if not all(known[name] for name in ("posted_at", "by", "reason")):
+            raise MalformedRow("posted_at, by and reason must not be empty")
+        if keys.is_evidence(row):
+            _ensure_order(known)
+        else:
+            AccountOrder.from_row(known).to_wire(stack.config)
+    except MalformedRow as malformed:
+        return str(malformed)
+    return None
+
+
+def _ensure_order(row: Row) -> None:
+    """Check what an order about a settlement decides. Raises MalformedRow."""
+    kind = row["step"].partition(":")[0]
+    decision = "" if kind in (REVERSE, REVERSE_PART) else row["decision"]
+    if kind == REVERSE_PART and row["amount"] < 0:
+        raise MalformedRow("amount is less than 0")
+    if kind == _RESOLVE and decision not in list(Decision):
+        raise MalformedRow(f"decision is {decision!r}")
+    if kind not in (_RESOLVE, REVERSE, REVERSE_PART, *_MOVES):
+        raise MalformedRow(f"step is {row['step']!r}")
+
+
+def _readable(row: Row) -> dict[str, str]:
+    """Return the fields of an order that are texts, of a row that cannot be read as a whole."""
+    known = aside.texts(row, "order", "account", "currency", "reason", "by", *_PERSONS)
+    return known | ({"order": step} if isinstance(step := row.get("step"), str) else {})
 
 
 def _is_of(row: Row, by: str | None) -> bool:
@@ -80,8 +139,15 @@ def _described(stack: Stack, rows: Sequence[Row]) -> list[dict[str, str]]:
 def _read(stack: Stack, wanted: Sequence[Row]) -> dict[str, Row]:
     """Read rows, each once; return them by their sort key, or by the partition key of a settlement."""
     once = {(key["pk"], key["sk"]): key for key in wanted}
-    found = batch.read(stack.store, list(once.values()))
-    return {row["pk"] if keys.is_settlement(row) else row["sk"]: row for row in found}
+    read = batch.read(stack.store, list(once.values()), lambda row, reason: None)
+    told = [row for row in read if _has_money(stack, row)]
+    return {row["pk"] if keys.is_settlement(row) else row["sk"]: row for row in told}
+
+
+def _has_money(stack: Stack, row: Row) -> bool:
+    """Return whether a row tells its money; an order is told without the amounts of one that does not."""
+    amount, currency = row.get("amount"), row.get("currency")
+    return type(amount) is int and isinstance(currency, str) and currency in stack.config.currencies
 
 
 def _entry_of(row: Row, settlement: Row | None) -> Row | None:

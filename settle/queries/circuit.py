@@ -7,6 +7,10 @@ from settle.stack import Stack
 from settlement.adapters import kyc_circuit
 from settlement.ledger import keys
 from settlement.model.circuit import State
+from settlement.model.stored import MalformedRow
+
+UNREADABLE = "UNREADABLE"
+"""The state of a circuit of which the row was changed by hand."""
 
 
 def status(stack: Stack) -> dict[str, Any]:
@@ -15,8 +19,16 @@ def status(stack: Stack) -> dict[str, Any]:
     The count is of payments without an answer, less the reported answers. A circuit without a record is
     closed: nothing has failed.
     """
-    row = stack.store.read(keys.circuit(kyc_circuit.CIRCUIT)) or {}
+    nothing = dict.fromkeys(("since", "failures", "last_failure", "last_probe"))
+    unreadable = {"circuit": kyc_circuit.CIRCUIT, "state": UNREADABLE, **nothing}
+    try:
+        row = stack.store.read(keys.circuit(kyc_circuit.CIRCUIT)) or {}
+    except MalformedRow:
+        return unreadable
     state = row.get("state", State.CLOSED.value)
+    times = [row.get(name) for name in ("probed_at", "opened_at", "failed_at")]
+    if state not in list(State) or not all(type(one) is int for one in times if one is not None):
+        return unreadable
     probed_at = row.get("probed_at")
     return {
         "circuit": kyc_circuit.CIRCUIT,

@@ -9,13 +9,17 @@ from datetime import datetime
 from typing import Any
 
 from settle.instants import seconds_since
+from settle.queries import aside
+from settle.queries.aside import UNREADABLE, Line
 from settle.queries.index import Found, listed
 from settle.stack import Stack
 from settlement.adapters import pages
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model import money
+from settlement.model.state import SettlementState
 from settlement.model.status import FINISHED, Status, Step
+from settlement.model.stored import MalformedRow
 from settlement.model.timestamps import timestamp
 
 _PROGRESS = ("key", "status", "steps", "amount", "currency", "owner", "owner_epoch")
@@ -67,11 +71,26 @@ def changed_since(stack: Stack, since: datetime) -> list[str]:
     return sorted(keys.subject(row)[1] for row in found)
 
 
-def describe_in_flight(stack: Stack, row: Row) -> dict[str, Any]:
+def in_flight_lines(stack: Stack, found: Found) -> list[Line]:
+    """Return a line for each settlement in flight, and for each row that cannot be read."""
+    left = [aside.line(IN_FLIGHT, row, reason, **_EMPTY) for row, reason in found.unreadable]
+    return [describe_in_flight(stack, row) for row in found.rows] + left
+
+
+def claimed_lines(stack: Stack, found: Found) -> list[Line]:
+    """Return a line for each settlement of any status."""
+    return [describe_claimed(stack, row) for row in found.rows]
+
+
+_EMPTY: Line = {"steps": [], "in_review": False}
+
+
+def describe_in_flight(stack: Stack, row: Row) -> Line:
     """Return a settlement in flight: its progress, its owner, and recovery's next look.
 
     `since` is the last time at which it was set in motion; while in review, the time of its claim.
     """
+    row, unreadable = _sound(stack, row)
     in_review, claimed_at = "review" in row, row.get("claimed_at")
     return {
         **_progress(stack, row),
@@ -79,7 +98,18 @@ def describe_in_flight(stack: Stack, row: Row) -> dict[str, Any]:
         "in_review": in_review,
         "recover_at": row.get("gsi1sk"),
         "deadline_at": row.get("deadline_at"),
+        **unreadable,
     }
+
+
+def _sound(stack: Stack, row: Row) -> tuple[Row, Line]:
+    """Return the row without unsound attributes, and why it cannot be read: nothing if it can."""
+    try:
+        SettlementState.from_row(row).settlement.exponent(stack.config)
+    except MalformedRow as malformed:
+        kept = {name: row[name] for name in row if aside.is_sound(name, row[name])}
+        return kept, {UNREADABLE: str(malformed)}
+    return row, {}
 
 
 def behind_seconds(lines: Sequence[dict[str, Any]], at: datetime) -> int:
@@ -88,10 +118,11 @@ def behind_seconds(lines: Sequence[dict[str, Any]], at: datetime) -> int:
     return max(0, int(seconds_since(due, at) or 0))
 
 
-def describe_claimed(stack: Stack, row: Row) -> dict[str, Any]:
+def describe_claimed(stack: Stack, row: Row) -> Line:
     """Return a settlement of any status: its progress, and the times of its claim and its end."""
+    row, unreadable = _sound(stack, row)
     times = {name: row.get(name) for name in ("claimed_at", "finished_at")}
-    return _progress(stack, row) | times
+    return _progress(stack, row) | times | unreadable
 
 
 def _progress(stack: Stack, row: Row) -> dict[str, Any]:

@@ -30,10 +30,14 @@ NO_VALUES: Mapping[str, Any] = {}
 
 @dataclass(frozen=True)
 class Found:
-    """Rows of settlements, as they are, and whether there are more than were asked for."""
+    """Rows of settlements, as they are, and whether there are more than were asked for.
+
+    `unreadable` has the keys of rows that are none, each with the reason.
+    """
 
     rows: list[Row]
     more: bool
+    unreadable: Sequence[tuple[Row, str]] = ()
 
 
 def listed(stack: Stack, partitions: Sequence[str], left: Collection[str], limit: int | None) -> Found:
@@ -42,13 +46,14 @@ def listed(stack: Stack, partitions: Sequence[str], left: Collection[str], limit
     A settlement whose row has one of the statuses `left` has left the partition. Without a limit, all.
     """
     enough = sys.maxsize if limit is None else limit + 1
-    client, found = stack.client("dynamodb"), list[Row]()
+    client, found, aside = stack.client("dynamodb"), list[Row](), list[tuple[Row, str]]()
     shards = [_entries(stack, client, partition) for partition in partitions]
     keys = _once_each(heapq.merge(*shards, key=lambda key: key["gsi1sk"]))
     while len(found) < enough and (due := list(islice(keys, min(BATCH_MAX, enough - len(found))))):
-        found += (row for row in batch.read(stack.store, due) if row.get("status") not in left)
-    found.sort(key=lambda row: (row["gsi1sk"], row["pk"]))
-    return Found(found[:limit], limit is not None and len(found) > limit)
+        rows = batch.read(stack.store, due, lambda key, reason: aside.append((key, reason)))
+        found += (row for row in rows if str(row.get("status")) not in left)
+    found.sort(key=lambda row: (str(row.get("gsi1sk")), row["pk"]))
+    return Found(found[:limit], limit is not None and len(found) > limit, aside)
 
 
 def between(stack: Stack, partition: str, since: str, until: str) -> Iterator[Row]:

@@ -1,13 +1,14 @@
 """Settlements in LIMBO: the open cases, and the effect of each decision on a case."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
 from settle.placeholder import REASON
-from settle.queries import proposal
+from settle.queries import aside, proposal
+from settle.queries.aside import Line
 from settle.queries.index import listed
+from settle.queries.proposal import Proposals
 from settle.queries.settlement import state_of
 from settle.stack import Stack
 from settlement.ledger import keys
@@ -15,9 +16,9 @@ from settlement.model import money
 from settlement.model.case import Case
 from settlement.model.errors import Refusal
 from settlement.model.orders import Decision
-from settlement.model.proposal import Proposal
 from settlement.model.state import SettlementState
 from settlement.model.status import Status, Step
+from settlement.model.stored import MalformedRow
 from settlement.policy import approval, compensation
 
 FIELDS: tuple[str, ...] = (
@@ -47,33 +48,59 @@ class Which:
         )
 
 
-def open_cases(stack: Stack, limit: int | None = None) -> tuple[list[dict[str, Any]], bool]:
-    """Return the `limit` oldest open cases (all, without one), and whether there are more."""
-    states, more = open_states(stack, limit)
-    return [summary(stack, state) for state in states], more
+def open_cases(stack: Stack, limit: int | None = None) -> tuple[list[Line], bool]:
+    """Return the `limit` oldest open cases and the rows that cannot be read, and whether there are more."""
+    found = open_states(stack, limit)
+    return [*(summary(stack, state) for state in found.states), *found.unreadable], found.more
 
 
-def open_states(stack: Stack, limit: int | None = None) -> tuple[list[SettlementState], bool]:
-    """Return the settlements of the `limit` oldest open cases, and whether there are more."""
-    found = listed(stack, [keys.LIMBO], set(Status) - {Status.LIMBO}, limit)
-    return [SettlementState.from_row(row) for row in found.rows], found.more
+@dataclass(frozen=True)
+class Open:
+    """Settlements with an open case, the oldest first, and whether there are more than were asked for.
+
+    `unreadable` are the lines of rows that the index lists in LIMBO and that cannot be read: nothing is
+    decided on them, and any of them may be meant.
+    """
+
+    states: list[SettlementState]
+    more: bool
+    unreadable: list[Line]
 
 
-def chosen(stack: Stack, which: Which) -> list[SettlementState]:
+def open_states(stack: Stack, limit: int | None = None) -> Open:
+    """Return the settlements of the `limit` oldest open cases; all, without one."""
+    found, states = listed(stack, [keys.LIMBO], set(Status) - {Status.LIMBO}, limit), list[SettlementState]()
+    unreadable = [aside.line(FIELDS, key, reason) for key, reason in found.unreadable]
+    for row in found.rows:
+        try:
+            state = SettlementState.from_row(row)
+            summary(stack, state)
+            states.append(state)
+        except MalformedRow as malformed:
+            unreadable.append(aside.line(FIELDS, row, str(malformed), since=row.get("gsi1sk")))
+    return Open(states, found.more, unreadable)
+
+
+def chosen(stack: Stack, which: Which) -> Open:
     """Return the settlements whose open cases a person means, the oldest case first."""
-    return [state for state in open_states(stack)[0] if which.has(state)]
+    found = open_states(stack)
+    return replace(found, states=[state for state in found.states if which.has(state)])
 
 
-def with_proposals(stack: Stack, states: Sequence[SettlementState]) -> list[dict[str, Any]]:
-    """Return open cases, each with the decision that is proposed on it, if one is, and its approvals."""
-    found = proposal.open_on_many(stack, states)
-    return [summary(stack, state) | _proposed(found.get(state.key)) for state in states]
+def lines(stack: Stack, found: Open) -> list[Line]:
+    """Return open cases, each with the decision that is proposed on it, if one is, and its approvals.
+
+    Behind them are the rows that cannot be read.
+    """
+    proposals = proposal.open_on_many(stack, found.states)
+    told = [summary(stack, state) | _proposed(proposals, state.key) for state in found.states]
+    return told + found.unreadable
 
 
-def _proposed(found: Proposal | None) -> dict[str, Any]:
-    if found is None:
-        return {"proposed": None, "approvals": None}
-    return {"proposed": found.decision, "approvals": proposal.approvals(found)}
+def _proposed(found: Proposals, key: str) -> dict[str, Any]:
+    one, unreadable = found.open.get(key), found.unreadable.get(key)
+    told = {"proposed": one and one.decision, "approvals": one and proposal.approvals(one)}
+    return told if unreadable is None else told | {aside.UNREADABLE: unreadable}
 
 
 def show(stack: Stack, key: str) -> dict[str, Any]:

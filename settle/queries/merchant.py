@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from itertools import groupby
 
+from settle.queries import aside
 from settle.stack import Stack
 from settlement.adapters import pages
 from settlement.ledger import keys, sweep
 from settlement.ledger.sweep import Span
+from settlement.model.stored import MalformedRow
 
 _FIRST, _LAST = "0", "~"
 """Sort keys before and after every timestamp."""
@@ -26,8 +28,19 @@ def unswept(stack: Stack, merchant: str) -> Iterator[tuple[Span, int]]:
                 yield Span(partition, minute), sum(gains.values())
 
 
-def folded(stack: Stack, merchant: str, since: str = _FIRST) -> int:
-    """Return what sweeps have made available to a merchant of what it got since a minute, in minor units."""
+def folded(stack: Stack, merchant: str, since: str = _FIRST) -> tuple[int, list[aside.Line]]:
+    """Return what sweeps have made available to a merchant of what it got since a minute, in minor units.
+
+    Also return the rows that cannot be read: they are not in the sum.
+    """
     partitions = (keys.swept(partition, "")["pk"] for partition in keys.entry_partitions(merchant))
-    rows = pages.query(stack.store, *partitions)
-    return sum(sum(row["folded"].values()) for row in rows if row["sk"] >= since[: keys.MINUTE])
+    total, unreadable = 0, list[aside.Line]()
+    for row in pages.query(stack.store, *partitions):
+        if row["sk"] < since[: keys.MINUTE]:
+            continue
+        try:
+            sweep.ensure_readable(row)
+            total += sum(row["folded"].values())
+        except MalformedRow as malformed:
+            unreadable.append({aside.UNREADABLE: f"{row['pk']} / {row['sk']}: {malformed}"})
+    return total, unreadable

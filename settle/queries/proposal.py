@@ -1,6 +1,7 @@
 """The open proposal of a decision on a settlement, and the command that approves it."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,7 +18,7 @@ from settlement.policy import approval
 def latest(stack: Stack, key: str) -> Proposal | None:
     """Return the latest proposal about a settlement, which may be closed, expired or void."""
     row = stack.store.read(keys.proposal(key))
-    return _read(row) if row else None
+    return Proposal.from_row(row) if row else None
 
 
 def open_on(stack: Stack, state: SettlementState) -> dict[str, Any]:
@@ -27,19 +28,36 @@ def open_on(stack: Stack, state: SettlementState) -> dict[str, Any]:
 
 def open_in(stack: Stack, state: SettlementState, row: Row | None) -> dict[str, Any]:
     """Return the same as `open_on`, from the row of the latest proposal."""
-    found = _read(row) if row else None
+    found = Proposal.from_row(row) if row else None
     return {"proposal": told(stack, state, found)} if found and _is_open(stack, state, found) else {}
 
 
-def open_on_many(stack: Stack, states: Sequence[SettlementState]) -> dict[str, Proposal]:
-    """Return by key the proposals that may be approved now: 100 rows a call."""
-    rows = batch.read(stack.store, [keys.proposal(state.key) for state in states])
-    found = {one.key: one for one in map(_read, rows)}
-    return {
+@dataclass(frozen=True)
+class Proposals:
+    """Proposals that may be approved now, by key, and why others cannot be read."""
+
+    open: dict[str, Proposal]
+    unreadable: dict[str, str]
+
+
+def open_on_many(stack: Stack, states: Sequence[SettlementState]) -> Proposals:
+    """Return the proposals that may be approved now: 100 rows a call."""
+    found, unreadable = dict[str, Proposal](), dict[str, str]()
+
+    def put_aside(row: Row, reason: str) -> None:
+        unreadable[keys.subject(row)[1]] = reason
+
+    for row in batch.read(stack.store, [keys.proposal(state.key) for state in states], put_aside):
+        try:
+            found[keys.subject(row)[1]] = Proposal.from_row(row)
+        except MalformedRow as malformed:
+            put_aside(row, str(malformed))
+    is_open = {
         state.key: found[state.key]
         for state in states
         if state.key in found and _is_open(stack, state, found[state.key])
     }
+    return Proposals(is_open, unreadable)
 
 
 def approvals(proposal: Proposal) -> str:
@@ -81,14 +99,6 @@ def _command(stack: Stack, proposal: Proposal, amount: str) -> str:
 def _numbers(proposal: Proposal) -> dict[str, int]:
     """Return the number of the case, or of the part, that a proposal is about."""
     return {name: number for name in ("case", "part") if (number := getattr(proposal, name))}
-
-
-def _read(row: Row) -> Proposal:
-    """Read a proposal's row. Raises MalformedRow."""
-    try:
-        return Proposal.from_row(row)
-    except (KeyError, TypeError, ValueError) as error:
-        raise MalformedRow(f"{row['pk']}: is no proposal: {error}") from None
 
 
 def _is_open(stack: Stack, state: SettlementState, found: Proposal) -> bool:

@@ -12,12 +12,14 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from settle.instants import seconds_since
-from settle.queries import audit, circuit, in_flight, limbo, proposal
+from settle.queries import aside, audit, circuit, in_flight, limbo, proposal
+from settle.queries.aside import UNREADABLE
 from settle.stack import Stack
 from settlement.adapters import batch
 from settlement.ledger import keys
 from settlement.model.state import SettlementState
 from settlement.model.status import Status
+from settlement.model.stored import MalformedRow
 from settlement.model.timestamps import timestamp
 from settlement.policy.approval import VALID_FOR
 
@@ -36,24 +38,26 @@ _PROOF = ("ReconciledRows", "ReconcileFaults", "ReconcileUnproven")
 
 def describe(stack: Stack, at: datetime) -> dict[str, Any]:
     """Return the queue as it is."""
-    states, more_cases = limbo.open_states(stack, LINES_MAX)
+    stuck = limbo.open_states(stack, LINES_MAX)
     found = in_flight.in_flight(stack, LINES_MAX)
-    flying = [in_flight.describe_in_flight(stack, row) for row in found.rows]
-    cases = [
-        one | {"next": stack.command("limbo show", one["key"])} for one in limbo.with_proposals(stack, states)
-    ]
+    flying = in_flight.in_flight_lines(stack, found)
+    cases = [one | {"next": stack.command("limbo show", one["key"])} for one in limbo.lines(stack, stuck)]
+    proposals, aside_of_proposals = _proposals(stack, stuck.states, at)
     flying = [one | {"next": _next(stack, one, timestamp(at))} for one in flying]
     return {
         "at": timestamp(at),
         "stack": stack.name,
         "table": stack.outputs["TableName"],
-        "limbo": {"lines": cases, "more": more_cases, "ages": _ages(cases, at)},
+        "limbo": {"lines": cases, "more": stuck.more, "ages": _ages(cases, at)},
         "in_flight": {
             "lines": sorted(flying, key=lambda one: one["since"] or ""),
             "more": found.more,
             "ages": _ages(flying, at),
         },
-        "proposals": _proposals(stack, states, at),
+        "proposals": proposals,
+        "unreadable": sorted(
+            {*aside_of_proposals, *(one[UNREADABLE] for one in aside.of([*cases, *flying]))}
+        ),
         "circuit": circuit.status(stack),
         "recovery_behind_seconds": in_flight.behind_seconds(flying, at),
         "proof": last_proof(stack, at),
@@ -77,25 +81,35 @@ def _ages(lines: Sequence[dict[str, Any]], at: datetime) -> list[dict[str, Any]]
     return [{"age": name, "count": count} for name, count in zip(names, counts, strict=True)]
 
 
-def _proposals(stack: Stack, stuck: Iterable[SettlementState], at: datetime) -> list[dict[str, Any]]:
-    """Return the proposals that wait for another person, the first to expire first.
+def _proposals(
+    stack: Stack, stuck: Iterable[SettlementState], at: datetime
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the proposals that wait for another person, the first to expire first; and what is unreadable.
 
     Those on cases of LIMBO are found by their cases, and all others by the orders of the time for which a
     proposal is valid.
     """
     known = {state.key: state for state in stuck}
     pages = audit.pages(stack, at - VALID_FOR, at, None)
-    named = {one["key"] for page in pages for one in page if one["order"].endswith("/propose")}
-    rows = batch.read(stack.store, [keys.settlement(key) for key in sorted(named - known.keys())])
-    others = [SettlementState.from_row(row) for row in rows]
+    orders = [one for page in pages for one in page]
+    unreadable = [one[UNREADABLE] for one in aside.of(orders)]
+    named = {one["key"] for one in orders if one["order"].endswith("/propose")}
+    wanted = [keys.settlement(key) for key in sorted(named - known.keys())]
+    others = list[SettlementState]()
+    for row in batch.read(stack.store, wanted, lambda key, reason: unreadable.append(reason)):
+        try:
+            others.append(SettlementState.from_row(row))
+        except MalformedRow as malformed:
+            unreadable.append(str(malformed))
     states = [*known.values(), *(one for one in others if one.status is not Status.LIMBO)]
     found = proposal.open_on_many(stack, states)
     told = [
-        {"key": state.key} | proposal.told(stack, state, found[state.key])
+        {"key": state.key} | proposal.told(stack, state, found.open[state.key])
         for state in states
-        if state.key in found
+        if state.key in found.open
     ]
-    return sorted(told, key=lambda one: (one["valid_until"], one["key"]))
+    unreadable += found.unreadable.values()
+    return sorted(told, key=lambda one: (one["valid_until"], one["key"])), unreadable
 
 
 def last_proof(stack: Stack, at: datetime) -> dict[str, Any]:

@@ -15,15 +15,12 @@ from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model.state import SettlementState
 from settlement.model.status import Status
-from settlement.model.stored import MalformedRow
 from settlement.model.timestamps import timestamp
 from settlement.policy import outcome
 
 LOOKS_MAX = 5
 """How often a settlement is read again that changes while it is read."""
 
-_EVIDENCE: dict[str, type] = {"step": str, "posted_at": str}
-_ENTRY = _EVIDENCE | {"debit": str, "credit": str, "amount": int}
 _ORDER = ("by", "approved_by", "break_glass", "reason", "request_id", "source_ip")
 
 
@@ -33,7 +30,6 @@ def describe(stack: Stack, key: str, at: datetime, *, redact: bool = False) -> d
     With `redact`, nothing is told from an attribute that may name a person or a reason. Raises CommandFailed.
     """
     row, read, proposed = _look(stack, key)
-    _ensure_sound(read)
     entries = settlement.merged(stack, row, read)
     original = SettlementState.from_row(row)
     proposals = proposal.open_in(stack, original, proposed)
@@ -90,15 +86,6 @@ def _look(stack: Stack, key: str) -> tuple[Row, journal.Journal, Row | None]:
         row = again
     wait = stack.command("wait", key)
     raise CommandFailed(Exit.CONFLICT, f"{key}: changes while it is read; `{wait}`, or try again")
-
-
-def _ensure_sound(read: journal.Journal) -> None:
-    """Refuse a row that cannot be told, with its name: it was changed by hand. Raises MalformedRow."""
-    for rows, needed in ((read.evidence, _EVIDENCE), (read.entries, _ENTRY)):
-        for row in rows:
-            wrong = [name for name, kind in needed.items() if not isinstance(row.get(name), kind)]
-            if wrong:
-                raise MalformedRow(f"{row['pk']} / {row['sk']}: has no sound {', '.join(wrong)}")
 
 
 def _digest(found: list[Row]) -> str:

@@ -13,7 +13,8 @@ from enum import StrEnum
 from typing import Any
 
 from settle.placeholder import REASON
-from settle.queries import limbo, proposal
+from settle.queries import aside, limbo, proposal
+from settle.queries.aside import Line
 from settle.queries.limbo import Which
 from settle.stack import Stack
 from settlement.model import money
@@ -80,6 +81,8 @@ class Selection:
     wanted: Wanted
     fit: Sequence[Item]
     unfit: Sequence[Item]
+    unreadable: Sequence[Line] = ()
+    """The lines of rows that cannot be read: nothing is decided on them."""
 
     def seen(self, count: int | None = None) -> str:
         """Return what names the `count` oldest cases that fit; all, without a count."""
@@ -102,16 +105,17 @@ class Selection:
 
 def select(stack: Stack, wanted: Wanted) -> Selection:
     """Return the open cases that a person means, as they are now."""
-    states = limbo.chosen(stack, wanted.which)
-    proposals = proposal.open_on_many(stack, states)
+    chosen = limbo.chosen(stack, wanted.which)
+    proposals = proposal.open_on_many(stack, chosen.states)
     items = []
-    for state in states:
-        found = proposals.get(state.key)
-        unfit = _unfit(stack, wanted, state, found)
+    for state in chosen.states:
+        found = proposals.open.get(state.key)
+        is_moot = wanted.verb is Verb.RESOLVE  # which asks for no proposal
+        unfit = None if is_moot else proposals.unreadable.get(state.key)
+        unfit = unfit or _unfit(stack, wanted, state, found)
         items.append(Item(state, compensation.stuck_case(state), found, unfit))
-    return Selection(
-        wanted, [item for item in items if not item.unfit], [item for item in items if item.unfit]
-    )
+    fit, unfitting = [one for one in items if not one.unfit], [one for one in items if one.unfit]
+    return Selection(wanted, fit, unfitting, chosen.unreadable)
 
 
 def describe(stack: Stack, selection: Selection) -> dict[str, Any]:
@@ -122,7 +126,8 @@ def describe(stack: Stack, selection: Selection) -> dict[str, Any]:
     return {
         "decision": wanted.decision.value,
         "cases": [_shown(stack, item) for item in fit],
-        "left_out": [_shown(stack, item) | {"why": item.unfit} for item in selection.unfit],
+        "left_out": [_shown(stack, item) | {"why": item.unfit} for item in selection.unfit]
+        + [_NOT_SHOWN | one | {"why": one[aside.UNREADABLE]} for one in selection.unreadable],
         "count": len(fit),
         "at_risk": _at_risk(stack, fit),
         "errors": dict(Counter((item.state.failure or {}).get("error", "unknown") for item in fit)),
@@ -146,6 +151,9 @@ def _unfit(stack: Stack, wanted: Wanted, state: SettlementState, found: Proposal
         return f"proposal: {found.decision} is open; approve it, or withdraw it first"
     persons = approval.needed(state, decision, stack.config)
     return f"{decision}: needs {persons} persons" if verb is Verb.RESOLVE and persons > 1 else None
+
+
+_NOT_SHOWN = dict.fromkeys(("proposed", "proposed_by", "reason"))
 
 
 def _shown(stack: Stack, item: Item) -> dict[str, Any]:

@@ -13,11 +13,16 @@ from settlement.ledger.kyc_review import REVIEW
 from settlement.model import accounts, money
 from settlement.model.state import SettlementState
 from settlement.model.status import REVERSIBLE, Status, Step
+from settlement.model.stored import MalformedRow, sound
 from settlement.policy import outcome
 from settlement.reconciliation import Retention, judgement, rows, settlement_row
 
 _NOTES = ("decision", "reason", "by", "error", "cause", "reference", "provider", "expired")
 """Attributes of an entry that give its reason, in the order in which they are shown."""
+
+_EVIDENCE: dict[str, type] = {"step": str, "posted_at": str}
+_ENTRY = _EVIDENCE | {"debit": str, "credit": str, "amount": int}
+"""The attributes that a line of a journal is made of."""
 
 _DECISIVE = {"SETTLED": ("release", "fee"), "COMPENSATED": ("hold", "compensate:hold")}
 """The entries that prove a finished settlement; of any other, all that moved money count."""
@@ -47,7 +52,8 @@ def entries_of(stack: Stack, row: Row) -> list[Row]:
 
 
 def merged(stack: Stack, row: Row, read: journal.Journal) -> list[Row]:
-    """Return the journal of a settlement that was read already, as `entries_of` does."""
+    """Return the journal of a settlement that was read already, as `entries_of` does. Raises MalformedRow."""
+    _ensure_sound(read)
     lines = {one["step"]: one for one in read.evidence}
     for entry in (*read.entries, *_expired(stack, row, read)):
         lines[entry["step"]] = lines.get(entry["step"], {}) | entry
@@ -55,6 +61,16 @@ def merged(stack: Stack, row: Row, read: journal.Journal) -> list[Row]:
         lines.values(), key=lambda line: _IN_ORDER.index(line["step"]) if line["step"] in _IN_ORDER else 0
     )
     return sorted(entries, key=lambda line: str(line["posted_at"]))
+
+
+def _ensure_sound(read: journal.Journal) -> None:
+    """Refuse a row that cannot be told, with its name: it was changed by hand. Raises MalformedRow."""
+    for found, needed in ((read.evidence, _EVIDENCE), (read.entries, _ENTRY)):
+        for row in found:
+            sound(row)
+            wrong = [name for name, kind in needed.items() if not isinstance(row.get(name), kind)]
+            if wrong:
+                raise MalformedRow(f"{row['pk']} / {row['sk']}: has no sound {', '.join(wrong)}")
 
 
 def _expired(stack: Stack, row: Row, read: journal.Journal) -> list[Row]:

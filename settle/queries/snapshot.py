@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from settle import instants
 from settle.exit_codes import CommandFailed
-from settle.queries import circuit, in_flight, limbo
+from settle.queries import aside, circuit, in_flight, limbo
 from settle.stack import Stack
 from settlement.ledger.keys import Row
 from settlement.model.errors import SettlementError
@@ -56,7 +56,7 @@ def _in_flight(stack: Stack, now: datetime) -> dict[str, Any]:
     """Summarise the settlements due first. One in review rests, and never counts as the oldest."""
     at = timestamp(now)
     found = in_flight.in_flight(stack, LOOKED_AT_MAX)
-    shown = [in_flight.describe_in_flight(stack, row) for row in found.rows]
+    shown = in_flight.in_flight_lines(stack, found)
     by_status = Counter({Status.PROCESSING.value: 0, Status.COMPENSATING.value: 0})
     by_status.update(line["status"] or "unknown" for line in shown)
     moving = [line for line in shown if not line["in_review"]]
@@ -65,24 +65,28 @@ def _in_flight(stack: Stack, now: datetime) -> dict[str, Any]:
         "more": found.more,
         "by_status": dict(by_status),
         "in_review": len(shown) - len(moving),
-        "due": sum(line["recover_at"] <= at for line in shown),
+        "due": sum((line["recover_at"] or at) <= at for line in shown),
         "overdue": sum(_is_overdue(row, at) for row in found.rows),
+        "unreadable": [line["unreadable"] for line in aside.of(shown)],
         "oldest": _oldest(moving),
         "behind_seconds": in_flight.behind_seconds(shown, now),
     }
 
 
 def _limbo(stack: Stack) -> dict[str, Any]:
-    states, more = limbo.open_states(stack, LOOKED_AT_MAX)
-    cases = limbo.with_proposals(stack, states)
+    found = limbo.open_states(stack, LOOKED_AT_MAX)
+    cases = limbo.lines(stack, found)
     at_risk: dict[str, Decimal] = {}
     for case in cases:
+        if case["currency"] is None:
+            continue
         at_risk[case["currency"]] = at_risk.get(case["currency"], Decimal()) + Decimal(case["amount_at_risk"])
     return {
         "count": len(cases),
         "proposed": sum(case["proposed"] is not None for case in cases),
-        "more": more,
+        "more": found.more,
         "oldest": _oldest(cases),
+        "unreadable": [case["unreadable"] for case in aside.of(cases)],
         "at_risk": {currency: str(amount) for currency, amount in sorted(at_risk.items())},
     }
 
@@ -90,7 +94,7 @@ def _limbo(stack: Stack) -> dict[str, Any]:
 def _is_overdue(row: Row, at: str) -> bool:
     """Return whether the deadline has passed; a released or reversed settlement has none."""
     released = Step.RELEASE.slot in row
-    return row.get("status") == Status.PROCESSING and not released and row.get("deadline_at", "") <= at
+    return row.get("status") == Status.PROCESSING and not released and str(row.get("deadline_at", "")) <= at
 
 
 def _oldest(lines: list[dict[str, Any]]) -> dict[str, Any] | None:

@@ -7,13 +7,16 @@ from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
 from settle.queries import archive as archived
-from settle.queries import merchant, references
+from settle.queries import aside, merchant, references
 from settle.stack import Stack
 from settlement.adapters import pages
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
-from settlement.ledger.sweep import is_release
 from settlement.model import accounts, money
+from settlement.model.status import Step
+from settlement.model.stored import MalformedRow, exponent_of
+from settlement.policy import statement_line
+from settlement.policy.statement_line import Line
 from settlement.reconciliation import Retention
 
 FIELDS = ("posted_at", "key", "step", "change", "sum", "currency", "reference")
@@ -35,6 +38,7 @@ def show(
     On a stage whose entries expire, those that are gone are in an `archive`: without one, the statement is
     complete from `complete_since` on, begins with `brought_forward`, and the balance of an internal account
     is not known.
+    Entries, and rows of sweeps, that cannot be read are in `unreadable`, and in no sum.
     An entry has the `reference` of its payment, None without one. It is read from the payment's row, and the
     rows of all payments cost more to read than the statement itself.
     """
@@ -42,42 +46,60 @@ def show(
     kept_from = Retention.at(now, stack.config.shortest_retention_days).kept_from
     is_complete = not kept_from or archive is not None
     state = stack.store.account(account) if accounts.is_customer(account) else None
-    folded = merchant.folded(stack, account, kept_from) if accounts.is_merchant(account) else None
     found = entries(stack, account)
     if archive is not None:
         found = _merged(found, archived.expired(stack, archive, account, now))
     if state is None and (accounts.is_customer(account) or not found):
         raise CommandFailed(Exit.NOT_FOUND, f"account: there is no {account} in {stack.name}")
-    currency = state.currency if state else found[0]["currency"]
-    exponent = stack.config.currencies[currency]
-    released = sum(one["amount"] for one in found if is_release(one) and one["posted_at"] >= kept_from)
+    currency = state.currency if state else account.partition(":")[2]
+    exponent = exponent_of("ACCOUNT", currency, stack.config)
+    told, unreadable = _read(found, currency)
+    folded = None
+    if accounts.is_merchant(account):
+        folded, of_sweeps = merchant.folded(stack, account, kept_from)
+        unreadable += of_sweeps
+    released = sum(one.change for one in told if one.step == Step.RELEASE and one.posted_at >= kept_from)
     unswept = None if folded is None else released - folded
-    changes = [_change(entry) for entry in found]
-    balance = state.available if state else sum(changes) if is_complete else None
+    changes = [one.change for one in told]
+    is_whole = is_complete and not unreadable
+    balance = state.available if state else sum(changes) if is_whole else None
     before = 0 if is_complete else (balance or 0) + (unswept or 0) - sum(changes)
-    lines = [
+    lines: list[dict[str, Any]] = [
         {
-            "posted_at": entry["posted_at"],
-            "key": _key(entry),
-            "step": entry["step"],
-            "change": money.render(_change(entry), exponent),
+            "posted_at": one.posted_at,
+            "key": one.key,
+            "step": one.step,
+            "change": money.render(one.change, exponent),
             "sum": money.render(so_far, exponent),
         }
-        for entry, so_far in zip(found, islice(accumulate(changes, initial=before), 1, None), strict=True)
+        for one, so_far in zip(told, islice(accumulate(changes, initial=before), 1, None), strict=True)
     ]
     if with_references:
         for line, reference in zip(lines, references.read(stack, lines), strict=True):
             line["reference"] = reference
+    waiting = None if unswept is None or unreadable else money.render(unswept, exponent)
     return {
         "account": account,
         "currency": currency,
         "available": None if balance is None else money.render(balance, exponent),
-        **({} if unswept is None else {"unswept": money.render(unswept, exponent)}),
+        **({} if unswept is None else {"unswept": waiting}),
         "limbo_cases": state.limbo_cases if state else 0,
         **({} if is_complete else {"complete_since": kept_from}),
         **({"brought_forward": money.render(before, exponent)} if state and not is_complete else {}),
         "entries": lines,
+        **({"unreadable": unreadable} if unreadable else {}),
     }
+
+
+def _read(found: list[Row], currency: str) -> tuple[list[Line], list[aside.Line]]:
+    """Return entries as lines of a statement, and those that cannot be read."""
+    told, unreadable = list[Line](), list[aside.Line]()
+    for entry in found:
+        try:
+            told.append(statement_line.read(entry, currency))
+        except MalformedRow as malformed:
+            unreadable.append({aside.UNREADABLE: f"{entry['pk']} / {entry['sk']}: {malformed}"})
+    return told, unreadable
 
 
 def _merged(found: list[Row], expired: Mapping[tuple[str, str], Row]) -> list[Row]:
@@ -91,15 +113,3 @@ def entries(stack: Stack, account: str) -> list[Row]:
     return sorted(
         pages.query(stack.store, *keys.entry_partitions(account)), key=lambda entry: str(entry["sk"])
     )
-
-
-def _key(entry: Row) -> str:
-    """Return the key under which the entry was posted: a settlement's, or a deposit's."""
-    key: str = entry["sk"].partition("#")[2].partition(":")[0]
-    return key
-
-
-def _change(entry: Row) -> int:
-    """Return the change of the account's balance, in minor units."""
-    amount: int = entry["amount"]
-    return amount if entry["side"] == "credit" else -amount

@@ -57,6 +57,7 @@ def test_a_sweep_by_hand_makes_available_what_no_sweep_has_reached_and_says_how_
         "currency": "EUR",
         "folded": "95.44",
         "minutes": [{"minute": at[:16], "folded": "95.44"}],
+        "unreadable": [],
     }
     assert (again["folded"], again["minutes"]) == ("0.00", [])
 

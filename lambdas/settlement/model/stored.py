@@ -26,7 +26,12 @@ def subject_of(row: Mapping[str, Any]) -> str:
 
 
 def sound(row: Mapping[str, Any]) -> Stored:
-    """Return a row of which each known attribute has its type. Raises MalformedRow."""
+    """Return a row of which each known attribute has its type. Raises MalformedRow.
+
+    The circuit's row, in which times are numbers, is read by its own rules.
+    """
+    if row.get("pk") == "CIRCUIT":
+        return Stored(row)
     for name, value in row.items():
         wanted = _TYPES.get(name, object)
         if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):

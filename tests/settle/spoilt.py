@@ -1,0 +1,62 @@
+"""Rows that a foreign hand has changed: each attribute of good rows, missing or spoilt."""
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+
+PLACE = ("pk", "sk", "gsi1pk", "gsi1sk")
+"""The row's key and its place in the index, without which no reader would meet it."""
+
+OPTIONAL = frozenset(
+    {
+        *("layout", "expires_at", "resolutions", "limbo_cases", "sequence", "in_flight_since", "recover_at"),
+        *(
+            "deadline_seconds",
+            "reference",
+            "metadata",
+            "verdict",
+            "review",
+            "signature",
+            "signed_by",
+            "last_order",
+        ),
+        *("opened_at", "frozen_at", "failure", "reversed_for", "resolution"),
+    }
+)
+"""Attributes that a good row may lack, or of which no reader of a list asks more than the type."""
+
+
+def spoils(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield values that an attribute of this type must not have, each with a name."""
+    yield "a fraction", Decimal("1.5")
+    if isinstance(value, str):
+        yield "a number", 7
+        yield "a map", {"S": "x"}
+        yield "a list", ["x"]
+    elif isinstance(value, dict):
+        yield "a text", "x"
+        yield "a member that is a fraction", {**value, "x": Decimal("1.5")}
+    else:
+        yield "a text", "seven"
+        yield "a flag", True
+        yield "a set", {"x"}
+
+
+def spoilt(row: Row, *, exhaustive: bool) -> Iterator[tuple[str, Row]]:
+    """Yield copies of a row with one attribute missing or spoilt; one spoil of each, unless exhaustive."""
+    for place, name in enumerate(sorted(row.keys() - {*PLACE})):
+        if name not in OPTIONAL:
+            yield f"without {name}", {one: row[one] for one in row if one != name}
+        values = list(spoils(row[name]))
+        for what, value in values if exhaustive else [values[place % len(values)]]:
+            yield f"{name} is {what}", row | {name: value}
+    if "currency" in row:
+        yield "of an unknown currency", row | {"currency": "XXX"}
+
+
+def under(row: Row, number: int) -> Row:
+    """Return a settlement's row under a key of its own."""
+    return row | keys.settlement(f"order-spoilt-{number:04}")
