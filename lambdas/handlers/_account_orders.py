@@ -27,7 +27,7 @@ def carry_out(body: object, caller: Caller) -> dict[str, Any]:
     """Return the order as it is on record, by this call or an earlier one, and the account's state now.
 
     Raises InvalidRequest, IdempotencyConflict and the account's refusals, none of which leaves a trace in the
-    table.
+    table, but the sweep before a merchant is closed.
     """
     store, config = _dependencies.store, _dependencies.config
     order, now = parse_account_order(body, caller, config), _dependencies.now()
@@ -61,6 +61,6 @@ def _sweep(merchant: str, now: datetime) -> None:
         *(store, state, since, None), is_over=lambda: _dependencies.now() >= until, unreadable=put_aside
     )
     if left:
-        raise AccountNotEmpty("account", "it still receives releases: sweep it, withdraw, then close it")
+        raise AccountNotEmpty("account", "it still receives releases: close it after a day without any")
     if aside:
         raise AccountNotEmpty("account", "it has releases that cannot be read: see `settle reconcile`")

@@ -41,7 +41,7 @@ def propose(decision: str, body: object, caller: Caller) -> dict[str, Any]:
     config = _dependencies.config
     number = _next_number(key, latest)
     proposal = approval.proposed(state, order, caller, number=number, now=now, config=config)
-    if latest and latest.is_valid(now) and approval.is_of(state, latest, config):
+    if latest and latest.is_valid(now) and approval.is_of(state, latest, config) and not _is_older(latest):
         same = ("decision", "case", "part", "amount", "reason", "proposer")
         if all(getattr(latest, name) == getattr(proposal, name) for name in same):
             return _answer(latest, state)
@@ -71,6 +71,8 @@ def approve(decision: str, body: object, caller: Caller) -> dict[str, Any]:
         return _answer(proposal, state)
     approval.ensure_approvable(state, proposal, caller, now, _dependencies.config)
     approval.ensure_shown(state, proposal, named, _dependencies.config)
+    if _is_older(proposal):
+        raise ProposalRefused("proposal: a later move is on record, but not in its row; propose it anew")
     if proposal.lacking == 1:
         return _carry_out(state, order, now, proposals.complete(proposal, caller, now))
     evidence = proposals.record(state.settlement, proposal, Move.APPROVE, caller, now)
@@ -117,6 +119,21 @@ def _parsed(decision: str, body: object, caller: Caller, **more: str) -> tuple[s
 def _latest(key: str) -> Proposal | None:
     row = _dependencies.store.read(keys.proposal(key))
     return Proposal.from_row(row) if row else None
+
+
+def _is_older(latest: Proposal) -> bool:
+    """Return whether the row of an open proposal lacks a move on record, as one that was restored may.
+
+    A move that commits meanwhile is in the row when that is read again.
+    """
+    number = latest.proposal_number
+    later = (
+        f"{Move.WITHDRAW}:{number}",
+        f"{Move.APPROVE}:{number}:{latest.approvals + 1}",
+        f"{Move.PROPOSE}:{number + 1}",
+    )
+    is_moved = any(_dependencies.store.evidence(latest.key, step) for step in later)
+    return is_moved and _latest(latest.key) == latest
 
 
 def _next_number(key: str, latest: Proposal | None) -> int:

@@ -37,8 +37,8 @@ def reverse_part(stack: Stack, key: str, amount: str, reason: str, part: int) ->
 
 def propose(stack: Stack, key: str, amount: str, reason: str, part: int) -> dict[str, Any]:
     """Propose to reverse a part; return what is proposed. Safe to repeat with its number."""
-    give(stack, f"{REVERSE_PART}/{Move.PROPOSE}", _order(stack, key, amount, reason, part))
-    return proposal.latest(stack, key)
+    answer = give(stack, f"{REVERSE_PART}/{Move.PROPOSE}", _order(stack, key, amount, reason, part))
+    return proposal.proposed(stack, key, answer)
 
 
 def break_glass(stack: Stack, key: str, amount: str, reason: str, part: int) -> dict[str, Any]:

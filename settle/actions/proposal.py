@@ -1,6 +1,6 @@
 """Decisions that need more than one person: proposed, approved and withdrawn through the stack's door."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from settle.actions import resolution, reversal
@@ -11,7 +11,14 @@ from settle.queries import proposal as proposals
 from settle.queries.follow import follow, is_at_rest
 from settle.queries.settlement import state_of
 from settle.stack import Stack
-from settlement.model.orders import REVERSE, Decision, parse_resolution, parse_reversal
+from settlement.model.orders import (
+    REVERSE,
+    Decision,
+    parse_named,
+    parse_resolution,
+    parse_reversal,
+    parse_shown,
+)
 from settlement.model.proposal import Move
 from settlement.model.status import Status
 from settlement.policy import outcome
@@ -22,8 +29,19 @@ def propose(
 ) -> dict[str, Any]:
     """Propose a decision on the open case, or to reverse (None); return what is proposed. Safe to repeat."""
     name, order = _order(stack, Move.PROPOSE, key, decision, reason, case)
-    give(stack, f"{name}/{Move.PROPOSE}", order)
-    return latest(stack, key)
+    return proposed(stack, key, give(stack, f"{name}/{Move.PROPOSE}", order))
+
+
+def proposed(stack: Stack, key: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the proposal that the door has answered. Raises CommandFailed if another one is there by now."""
+    told = latest(stack, key)
+    if told["digest"] != answer["proposal"]["digest"]:
+        raise CommandFailed(
+            Exit.CONFLICT,
+            f"{key}: what you proposed is no longer the latest proposal;"
+            f" look at it with `{stack.command('status', key)}`",
+        )
+    return told
 
 
 def approve(stack: Stack, key: str, shown: Mapping[str, Any]) -> dict[str, Any]:
@@ -31,21 +49,22 @@ def approve(stack: Stack, key: str, shown: Mapping[str, Any]) -> dict[str, Any]:
 
     Nothing is looked up: what the person was shown is sent, and compared there. Safe to repeat.
     """
-    answer = _move(stack, Move.APPROVE, key, shown, ("decision", "case", "part", "amount", "digest"))
+    names = ("decision", "case", "part", "amount", "digest")
+    answer = _move(stack, Move.APPROVE, key, {name: shown[name] for name in names if name in shown})
     return _followed(stack, key) if "order" in answer else latest(stack, key)
 
 
 def withdraw(stack: Stack, key: str, shown: Mapping[str, Any]) -> dict[str, Any]:
     """Withdraw a proposal as it was `shown`; return it. Safe to repeat."""
-    _move(stack, Move.WITHDRAW, key, shown, ("decision", "digest"))
+    _move(stack, Move.WITHDRAW, key, {name: shown[name] for name in ("decision", "digest")})
     return {"key": key, "withdrawn": shown["decision"], "digest": shown["digest"]}
 
 
-def _move(
-    stack: Stack, move: Move, key: str, shown: Mapping[str, Any], names: Sequence[str]
-) -> dict[str, Any]:
-    sent = {name: shown[name] for name in names if name in shown}
-    return give(stack, f"{shown['decision']}/{move}", {"key": key, **sent})
+def _move(stack: Stack, move: Move, key: str, named: Mapping[str, Any]) -> dict[str, Any]:
+    decision, order = named["decision"], {"key": key, **named}
+    parse = parse_shown if move is Move.APPROVE else parse_named
+    check_order(lambda raw, _: parse(raw, decision), order)
+    return give(stack, f"{decision}/{move}", order)
 
 
 def break_glass(

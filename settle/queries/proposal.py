@@ -68,9 +68,9 @@ def approvals(proposal: Proposal) -> str:
 def told(stack: Stack, state: SettlementState, proposal: Proposal) -> dict[str, Any]:
     """Return a proposal as a person reads it, and the command that approves it.
 
-    The amount and the command are left out once the settlement has changed: nobody can approve it.
+    The amount and the command are left out once the proposal is closed or void: nobody can approve it.
     """
-    fits = approval.is_of(state, proposal, stack.config)
+    fits = _is_open(stack, state, proposal)
     amount = approval.amount_of(state, proposal, stack.config) if fits else ""
     return {
         "decision": proposal.decision,

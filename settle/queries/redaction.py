@@ -24,6 +24,7 @@ SHOWN = frozenset(
             "reversals_in_part",
             "layout",
             "reversed_in_part",
+            "covered",
             "decision",
             "decided_at",
             "provider",

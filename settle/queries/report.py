@@ -79,6 +79,7 @@ def _look(stack: Stack, key: str) -> tuple[Row, journal.Journal, Row | None]:
     for _ in range(LOOKS_MAX):
         if row is None:
             raise settlement.unclaimed(stack, key)
+        SettlementState.from_row(row)
         read, proposed = journal.read(stack.store, row), stack.store.read(keys.proposal(key))
         again = stack.store.read(keys.settlement(key))
         if again == row:

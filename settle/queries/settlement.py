@@ -25,7 +25,9 @@ _ENTRY = _EVIDENCE | {"debit": str, "credit": str, "amount": int}
 """The attributes that a line of a journal is made of."""
 
 _DECISIVE = {"SETTLED": ("release", "fee"), "COMPENSATED": ("hold", "compensate:hold")}
-"""The entries that prove a finished settlement; of any other, all that moved money count."""
+"""The entries that prove a finished settlement; of any other, and of one that the losses have covered or that
+was reversed in part, all that moved money count.
+"""
 
 _IN_ORDER = (
     *(Step.HOLD, Step.VERIFY, REVIEW, Step.RELEASE, Step.FEE),
@@ -133,7 +135,8 @@ def advice(result: dict[str, Any], lines: list[dict[str, str]]) -> dict[str, Any
     """Return whether the payment may be sent again, by the outcome's `next`, and what proves it."""
     status = result["status"]
     new_key_safe = result["next"]["action"] == outcome.Action.NEW_KEY
-    decisive = _DECISIVE.get(status)
+    gave_back_otherwise = "covered" in result or "reversed_in_part" in result
+    decisive = None if gave_back_otherwise else _DECISIVE.get(status)
     evidence = [
         f"{line['posted_at']} {line['step']}: {line['moved'] or line['note']} {line['amount']}".rstrip()
         for line in lines

@@ -19,6 +19,7 @@ from settlement.model.errors import (
     PartRefused,
     ProposalRefused,
     ResolutionRefused,
+    RowDamaged,
     SettlementError,
     SettlementNotFound,
     StartUnavailable,
@@ -312,7 +313,9 @@ def test_a_lost_proposal_is_named_and_another_one_takes_its_place(
 ) -> None:
     calls.ledger.delete(keys.proposal(KEY))
     (fault,) = proven(calls)
-    assert fault.endswith("1 proposals are on record, but the row of the latest one is gone")
+    assert fault.endswith(
+        "1 proposals are on record, but the row of the latest one is gone or cannot be read"
+    )
 
     again = order(f"{decision}/propose", body(decision))["proposal"]
 
@@ -334,9 +337,42 @@ def test_a_proposal_of_before_a_restore_is_replaced(
     (fault,) = proven(calls)
     assert fault.endswith("the row of its latest proposal is of number 1, its evidence of 2")
 
-    for who in ("ada", "bea"):
+    for move, named_as in (
+        ("withdraw", digest),
+        ("withdraw", again),
+        ("approve", digest),
+        ("approve", again),
+    ):
         with calls.writes_nothing(), pytest.raises(ProposalRefused, match=r"not in its row|not that of"):
-            order(f"{decision}/withdraw", {"digest": digest if who == "ada" else again}, who)
+            order(f"{decision}/{move}", {"digest": named_as}, "bea")
+    third = order(f"{decision}/propose", body(decision))["proposal"]["digest"]
+    assert proven(calls) == []
+    order(f"{decision}/approve", {"digest": third}, "bea")
+    assert (proven(calls), undecided(calls, decision)) == ([], False)
+
+
+def test_a_restored_proposal_that_was_withdrawn_is_not_approved(
+    calls: Calls, decision: str, order: Order, digest: str
+) -> None:
+    before = proposal(calls)
+    order(f"{decision}/withdraw", {"digest": digest})
+    calls.ledger.put(before)
+
+    with calls.writes_nothing(), pytest.raises(ProposalRefused, match="a later move is on record"):
+        order(f"{decision}/approve", {"digest": digest}, "bea")
+    order(f"{decision}/propose", body(decision), "cyd")
+
+    assert proven(calls) == []
+
+
+def test_a_lost_proposal_of_a_payment_without_other_evidence_is_named(calls: Calls, order: Order) -> None:
+    calls.after("HoldFunds")
+    order("reverse/propose", body("reverse", expected_status="PROCESSING"))
+
+    calls.ledger.delete(keys.proposal(KEY))
+
+    (fault,) = proven(calls)
+    assert "is gone or cannot be read" in fault
 
 
 def test_a_move_is_answered_from_its_proposals_row_alone(
@@ -349,8 +385,11 @@ def test_a_move_is_answered_from_its_proposals_row_alone(
     order(f"{decision}/approve", {"digest": digest}, "bea")
     calls.ledger.put(before)
 
-    with calls.writes_nothing(), pytest.raises(ProposalRefused, match=r"approve:1:1 is on record, but not"):
+    assert any("has moved further" in fault for fault in proven(calls))
+    with calls.writes_nothing(), pytest.raises(ProposalRefused, match="a later move is on record"):
         order(f"{decision}/approve", {"digest": digest}, "cyd")
+    order(f"{decision}/propose", body(decision), "cyd")
+    assert proven(calls) == []
 
 
 @pytest.mark.parametrize("step", ["propose:x", "propose", "approve:1", "withdraw:0", "approve:1:1:1"])
@@ -833,11 +872,15 @@ def test_a_proposal_that_only_its_row_tells_done_decides_nothing(
 def test_a_proposer_whom_the_row_names_otherwise_is_found(
     calls: Calls, decision: str, order: Order, digest: str
 ) -> None:
-    changed(calls, persons={"zed"})
-
-    order(f"{decision}/approve", {"digest": digest}, "ada")
-
-    assert faults(calls)
+    for wrong in ({"persons": {"zed"}}, {"persons": {"ada", "zed"}}, {"approvals": 5}, {"needed": 1}):
+        before = proposal(calls)
+        changed(calls, **wrong)
+        with calls.writes_nothing(), pytest.raises(RowDamaged):
+            order(f"{decision}/approve", {"digest": digest}, "ada")
+        assert any(
+            "PROPOSAL#" in fault for fault in reconcile(calls.ledger.rows(), lambda _: Look.DISAGREES).faults
+        )
+        calls.ledger.put(before)
 
 
 def test_a_withdrawn_proposal_that_is_opened_again_is_found(
@@ -846,9 +889,10 @@ def test_a_withdrawn_proposal_that_is_opened_again_is_found(
     order(f"{decision}/withdraw", {"digest": digest})
     changed(calls, status="OPEN")
 
-    order(f"{decision}/approve", {"digest": digest}, "bea")
+    with calls.writes_nothing(), pytest.raises(ProposalRefused, match="a later move is on record"):
+        order(f"{decision}/approve", {"digest": digest}, "bea")
 
-    assert faults(calls)
+    assert any("has moved further" in fault for fault in proven(calls))
 
 
 def test_an_expired_proposal_that_is_made_to_last_is_found(

@@ -69,7 +69,14 @@ class Proposal:
         if row["status"] not in list(ProposalStatus):
             raise MalformedRow(f"{subject_of(row)}: status is {row['status']!r}")
         known |= {"status": ProposalStatus(row["status"]), "persons": frozenset(row["persons"])}
-        return cls(**known)
+        found = cls(**known)
+        if (
+            found.proposer not in found.persons
+            or len(found.persons) != found.approvals + 1
+            or found.needed < 2
+        ):
+            raise MalformedRow(f"{subject_of(row)}: persons are not the proposer and those who have approved")
+        return found
 
     def to_row(self) -> dict[str, Any]:
         """Return the attributes of a new proposal's row."""

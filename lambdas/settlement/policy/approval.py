@@ -162,15 +162,16 @@ def ensure_named(proposal: Proposal | None, named: Named) -> Proposal:
         raise ProposalRefused(f"digest: there is no proposal to {named.decision}")
     if proposal.seen != named.digest:
         raise ProposalRefused("digest: it is not that of the latest proposal; look at it again")
+    for name, number in (("case", proposal.case), ("part", proposal.part)):
+        if getattr(named, name) not in (None, number):
+            raise ProposalRefused(f"{name}: that of the proposal is {number}; look at it again")
     return proposal
 
 
 def ensure_shown(state: SettlementState, proposal: Proposal, named: Named, config: StageConfig) -> None:
-    """Raise ProposalRefused if a person was shown another case, part or amount than the proposal's."""
-    told = {"case": proposal.case, "part": proposal.part, "amount": amount_of(state, proposal, config)}
-    for name, value in told.items():
-        if getattr(named, name) not in (None, value):
-            raise ProposalRefused(f"{name}: that of the proposal is {value}; look at it again")
+    """Raise ProposalRefused if a person was shown another amount than that of the open proposal."""
+    if named.amount != (amount := amount_of(state, proposal, config)):
+        raise ProposalRefused(f"amount: that of the proposal is {amount}; look at it again")
 
 
 def ensure_approvable(

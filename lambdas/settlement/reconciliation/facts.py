@@ -102,7 +102,11 @@ class ProposalFacts(NamedTuple):
 
     key: str
     number: int
+    approvals: int
+    """Those with evidence of their own: the last one is on the decision's."""
+
     is_withdrawn: bool
+    is_done: bool
 
 
 class EventFacts(NamedTuple):

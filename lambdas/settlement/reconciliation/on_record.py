@@ -16,6 +16,9 @@ from settlement.reconciliation.facts import (
     WaitingFacts,
 )
 
+PROPOSALS = ("propose:", "approve:", "withdraw:")
+"""The beginnings of the steps of moves."""
+
 
 def differences(row: SettlementFacts, evidence: Collection[EvidenceFacts]) -> Iterator[str]:
     """Return how a settlement's row differs from its evidence."""
@@ -48,23 +51,29 @@ def of_others(
         yield f"an execution waits for the decision on case {waiting.number}, which was never opened"
 
 
-def of_proposals(evidence: Iterable[EvidenceFacts], latest: ProposalFacts | None) -> Iterator[str]:
+def of_proposals(evidence: Collection[EvidenceFacts], latest: ProposalFacts | None) -> Iterator[str]:
     """Return how the moves on record differ from the proposals that they are about, and from the latest row.
 
     Each proposal has its evidence, from one transaction, and the row of the latest one stays.
     """
-    moves = [one.step.split(":") for one in evidence if one.step.startswith(_PROPOSALS)]
-    proposed = {int(number) for move, number, *_ in moves if move == "propose"}
-    for move, number, *_ in sorted(moves):
-        if int(number) not in proposed:
-            yield f"its evidence {move}:{number} is about a proposal that is not on record"
-    newest = max(proposed, default=0)
-    if latest is None and proposed:
-        yield f"{newest} proposals are on record, but the row of the latest one is gone"
-    elif latest and latest.number != newest:
+    proposed = {one.step.removeprefix(_PROPOSE): one for one in evidence if one.step.startswith(_PROPOSE)}
+    moves = {one.step for one in evidence if one.step.startswith(PROPOSALS)}
+    for move in sorted(moves):
+        if move.split(":")[1] not in proposed:
+            yield f"its evidence {move} is about a proposal that is not on record"
+    newest = max(map(int, proposed), default=0)
+    if latest is None:
+        if proposed:
+            yield f"{newest} proposals are on record, but the row of the latest one is gone or cannot be read"
+    elif latest.number != newest:
         yield f"the row of its latest proposal is of number {latest.number}, its evidence of {newest}"
-    elif latest and latest.is_withdrawn != (["withdraw", str(newest)] in moves):
-        yield f"its proposal {newest} {'is' if latest.is_withdrawn else 'is not'} withdrawn, by its row alone"
+    else:
+        said = (latest.approvals, latest.is_withdrawn, latest.is_done)
+        approvals = sum(move.startswith(f"approve:{newest}:") for move in moves)
+        persons = proposed[str(newest)].persons
+        is_done = any(one.persons.split(" ")[0] == persons and one.step not in moves for one in evidence)
+        if said != (approvals, f"withdraw:{newest}" in moves, is_done):
+            yield f"its proposal {newest} has moved further, or less far, than its row says"
 
 
 def _verdict_differs(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
@@ -176,5 +185,4 @@ def _are_numbered(steps: Collection[str], prefix: str, length: int) -> bool:
 _RELEASE, _FEE = Step.RELEASE.value, Step.FEE.value
 _VERIFY, _REVERSE, _RESOLVE, _LIMBO = Step.VERIFY.value, "reverse", "resolve:", "limbo:"
 _PART, _PROPOSE = "reverse-part:", "propose:"
-_PROPOSALS = (_PROPOSE, "approve:", "withdraw:")
 _APPROVED = KycDecision.APPROVED.value

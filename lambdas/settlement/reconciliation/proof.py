@@ -207,7 +207,7 @@ def _judge_settlement(
     told = judgement.differences(row, entries, journal.evidence) if row else [judgement.NO_ROW]
     if journal.events or journal.waiting:
         told += on_record.of_others(journal.evidence, journal.events, journal.waiting)
-    if journal.proposal or len(journal.evidence) > 1:
+    if journal.proposal or any(one.step.startswith(on_record.PROPOSALS) for one in journal.evidence):
         told += on_record.of_proposals(journal.evidence, journal.proposal)
     held = row
     if told:

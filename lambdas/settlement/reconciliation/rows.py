@@ -213,7 +213,9 @@ def proposal(row: Row) -> ProposalFacts:
         raise MalformedRow("its persons are not the proposer and as many others as it counts")
     if status != ProposalStatus.WITHDRAWN and (lacking == 0) != (status == ProposalStatus.DONE):
         raise MalformedRow(f"is {status} with {row['approvals']} of {row['needed'] - 1} approvals")
-    return ProposalFacts(key, number, status == ProposalStatus.WITHDRAWN)
+    is_done = status == ProposalStatus.DONE
+    approvals = row["approvals"] - is_done
+    return ProposalFacts(key, number, approvals, status == ProposalStatus.WITHDRAWN, is_done)
 
 
 def _check_proposed(decision: str, digest: str) -> None:

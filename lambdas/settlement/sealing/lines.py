@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
 from settlement.ledger import expiry
@@ -168,7 +169,7 @@ def plain_row(image_of: Mapping[str, Any]) -> Row:
 def _plain(value: Mapping[str, Any]) -> Any:
     ((kind, held),) = value.items()
     if kind == "N":
-        return int(held) if held.lstrip("-").isdecimal() else held
+        return int(held) if held.lstrip("-").isdecimal() else Decimal(held)
     if kind == "SS":
         return set(held)
     if kind == "M":
