@@ -1,7 +1,7 @@
 """Each reader of rows meets each malformed row: it names the row, puts it aside, and goes on."""
 
 import json
-import os
+import tempfile
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from decimal import Decimal
@@ -228,12 +228,12 @@ SINGLES: dict[str, Callable[[str], tuple[str, ...]]] = {
     "status": lambda key: (key,),
     "wait": lambda key: (key, "--timeout", "0"),
     "recover": lambda key: (key,),
-    "report": lambda key: (key, "-o", os.devnull, "--force"),
+    "report": lambda key: (key, "-o", f"{tempfile.mkdtemp()}/report.html"),
     "limbo show": lambda key: (key,),
     "limbo resolve": lambda key: (key, "retry", *REASON),
     "limbo propose": lambda key: (key, "write-off", *REASON),
-    "limbo approve": lambda key: (key, "--digest", "0" * 64),
-    "limbo withdraw": lambda key: (key, "--digest", "0" * 64),
+    "limbo approve": lambda key: (key, "retry", "--case", "1", "--amount", "1.00", "--digest", "0" * 64),
+    "limbo withdraw": lambda key: (key, "retry", "--digest", "0" * 64),
     "reverse": lambda key: (key, *REASON),
 }
 """The commands about one settlement."""

@@ -461,6 +461,7 @@ def test_a_write_that_fails_half_way_leaves_the_old_file_and_no_other(
     ("arguments", "code", "told"),
     [
         ((KEY, "-o", "{folder}"), Exit.USAGE, "is a directory; name a file in it"),
+        ((KEY, "-o", "/dev/full", "--force"), Exit.USAGE, "is a device or a pipe; name a file"),
         ((KEY, "-o", "{folder}/missing/a.html"), Exit.USAGE, "is no directory; make it first"),
         ((KEY, "-o", "-"), Exit.USAGE, "name a file"),
         (("order-nobody-0001", "-o", "{folder}/a.html"), Exit.NOT_FOUND, "no request has claimed"),

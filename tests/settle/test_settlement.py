@@ -285,7 +285,7 @@ BY_A_PERSON = "NOT safe: A person has reversed the payment, and the payer has ev
             written_off,
             "COMPENSATED",
             "NOT safe: The payer has everything back, and the payee keeps the release",
-            ["hold", "compensate:hold"],
+            ["hold", "release", "resolve:1", "compensate:hold"],
         ),
         (compensated_from_nothing, "COMPENSATED", BY_A_PERSON, []),
         (

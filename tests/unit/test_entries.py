@@ -10,7 +10,7 @@ from settlement.ledger import entries, forward, keys, kyc_review, reversal
 from settlement.ledger.keys import Row
 from settlement.ledger.kyc_review import WebhookEvent
 from settlement.ledger.transaction import AlreadyApplied, Transfer
-from settlement.model.errors import IdempotencyConflict, StepFenced
+from settlement.model.errors import IdempotencyConflict, ProposalRefused, StepFenced
 from settlement.model.orders import Resolution
 from settlement.model.status import Step
 from settlement.model.verdict import Verdict
@@ -28,14 +28,18 @@ WAITING = "limbo.await_decision"
 TRANSFERS = [name for name, put in PUTS.items() if keys.is_entry(put.parameters["Item"])]
 """An order's too: its row, in the same transaction, records that it was carried out."""
 
-EVIDENCE = [name for name, put in PUTS.items() if keys.is_evidence(put.parameters["Item"])]
+MOVES = [name for name in PUTS if name.startswith("proposals.record.")]
+EVIDENCE = [
+    name for name, put in PUTS.items() if keys.is_evidence(put.parameters["Item"]) and name not in MOVES
+]
 SWEPT_AGAIN = "sweep.fold.again[0]"
 """It replaces its row, under the condition of its version: test_sweeps.py."""
 
 PROPOSED_AGAIN = "proposals.propose.again"
 """It replaces a proposal that is void or closed: tests/handlers/test_approvals.py."""
 
-RECORDS = [name for name in PUTS if name not in (*TRANSFERS, WAITING, SWEPT_AGAIN, PROPOSED_AGAIN)]
+OTHERS = (*TRANSFERS, *MOVES, WAITING, SWEPT_AGAIN, PROPOSED_AGAIN)
+RECORDS = [name for name in PUTS if name not in OTHERS]
 """The names only: each write is built in its test, as at import it would not meet its mutants."""
 
 CLAIMED = f"key: {SETTLEMENT.key} was claimed by a request with other content"
@@ -63,6 +67,19 @@ def test_evidence_of_another_request_is_a_conflict_and_not_a_replay(name: str) -
         refusal = write.on_failure(other)
         assert type(refusal) is IdempotencyConflict
         assert str(refusal) == CLAIMED
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_the_evidence_of_a_move_is_no_record_of_its_proposal(name: str) -> None:
+    """The proposal's row is: evidence beside a row that lacks the move is of a row that was restored."""
+    write = vectors.named_writes()[name]
+    row = dict(write.parameters["Item"])
+
+    assert admits(write, None)
+    assert not admits(write, row)
+    refusal = write.on_failure(row)
+    assert type(refusal) is ProposalRefused
+    assert "is on record, but not in its row" in str(refusal)
 
 
 @pytest.mark.parametrize("name", TRANSFERS)

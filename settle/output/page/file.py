@@ -14,6 +14,8 @@ def ensure_can_write(path: Path, overwrite: bool) -> None:
         raise CommandFailed(Exit.USAGE, "output: a page is no text for a terminal; name a file")
     if path.is_dir():
         raise CommandFailed(Exit.USAGE, f"output: {path} is a directory; name a file in it")
+    if path.exists() and not path.is_file():
+        raise CommandFailed(Exit.USAGE, f"output: {path} is a device or a pipe; name a file")
     if not path.parent.is_dir():
         raise CommandFailed(Exit.USAGE, f"output: {path.parent} is no directory; make it first")
     if path.exists() and not overwrite:

@@ -20,6 +20,7 @@ from settle.actions.reversal import reverse
 from settle.door import Answer
 from settle.exit_codes import CommandFailed
 from settlement.adapters.kyc_client import Refused
+from settlement.model.command import command
 from settlement.model.errors import KycUnavailable, SettlementError
 from settlement.model.orders import Decision
 from settlement.model.request import STARTED_BY
@@ -81,7 +82,7 @@ class People:
         """Return the stack as one person's credentials reach it, who was shown a proposal."""
         return SimpleNamespace(
             name="simulated",
-            option="",
+            command=command,
             store=self._world.store,
             config=self._world.config,
             door=SimpleNamespace(send=partial(self._order, who, shown=shown)),
