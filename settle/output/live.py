@@ -96,11 +96,11 @@ def _rows(snapshot: dict[str, Any]) -> list[Text]:
         ("KYC circuit", f"{circuit['state']}{since}", circuit["state"] != _CLOSED),
     )
     unreadable = [*flying["unreadable"], *limbo["unreadable"]]
-    rows += tuple(("cannot be read", told, True) for told in unreadable)
-    width = max(len(name) for name, _, _ in rows)
+    named = [*rows, *(("cannot be read", told, True) for told in unreadable)]
+    width = max(len(name) for name, _, _ in named)
     return [
         Text.assemble(f"{name:<{width}}  ", (printable(text), _TROUBLE if is_trouble else ""))
-        for name, text, is_trouble in rows
+        for name, text, is_trouble in named
     ]
 
 
