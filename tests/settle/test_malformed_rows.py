@@ -1,7 +1,7 @@
 """Each reader of rows meets each malformed row: it names the row, puts it aside, and goes on."""
 
 import json
-import os
+import tempfile
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from decimal import Decimal
@@ -228,7 +228,7 @@ SINGLES: dict[str, Callable[[str], tuple[str, ...]]] = {
     "status": lambda key: (key,),
     "wait": lambda key: (key, "--timeout", "0"),
     "recover": lambda key: (key,),
-    "report": lambda key: (key, "-o", os.devnull, "--force"),
+    "report": lambda key: (key, "-o", f"{tempfile.mkdtemp()}/report.html"),
     "limbo show": lambda key: (key,),
     "limbo resolve": lambda key: (key, "retry", *REASON),
     "limbo propose": lambda key: (key, "write-off", *REASON),

@@ -81,7 +81,7 @@ _TYPES = STATE_TYPES | {
             *("step", "posted_at", "debit", "credit", "side", "account", "order", "execution", "token"),
             *("decision", "reason", "by", "user_id", "request_id", "source_ip", "approved_by", "approved_in"),
             *("break_glass", "digest", "error", "cause", "provider", "last_order", "names_erased_at"),
-            *("seen", "proposer", "proposed_by", "proposed_at", "valid_until"),
+            *("key", "seen", "proposer", "proposed_by", "proposed_at", "valid_until"),
         ),
         str,
     ),
