@@ -26,9 +26,9 @@ from settle.exit_codes import Exit
 from settle.migrations.rows import Direction, Phase, Progress
 from settlement.adapters.dynamodb import _TRANSIENT_REASONS
 from settlement.ledger import expiry, keys
-from settlement.model.state import _OPTIONAL, _REVERSAL_SLOTS, _SLOTS, _TIMES
+from settlement.model.state import _TIMES
 from settlement.model.status import TRANSITIONS
-from settlement.model.stored import _TYPES
+from settlement.model.stored import STATE_TYPES
 from settlement.sealing.signature import RowKeys
 
 HERE = Path(__file__).parent
@@ -159,7 +159,7 @@ def _attributes(kind: str, *read: str, **written: type) -> str:
 
     `written` are the types of those that are set by an update, and that no function reads.
     """
-    types = {**{name: _TYPES[name] for name in read}, **written}
+    types = {**{name: STATE_TYPES[name] for name in read}, **written}
     found = {name: (_WIRE[of.__name__],) for name, of in types.items()}
     for path in (PROJECT / "tests/unit/golden").glob("*.json"):
         built = json.loads(path.read_text())
@@ -171,14 +171,6 @@ def _attributes(kind: str, *read: str, **written: type) -> str:
     keys = ("pk", "sk")
     return _meant(kind, ("attribute", "type"), {name: found[name] for name in found if name not in keys})
 
-
-_UPDATED = (
-    *_OPTIONAL,
-    *(slot for _, slot in (*_SLOTS, *_REVERSAL_SLOTS) if slot in _TYPES),
-    *("resolutions", "parts", "reversals_in_part", "reversed_in_part", "layout"),
-    *("payer_name", "payee_name", "reference", "metadata"),
-)
-"""The attributes of a settlement's row that an update sets, or that no vector has."""
 
 TABLES: dict[str, Callable[[], str]] = {
     "statuses": _statuses,
@@ -193,7 +185,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "account": lambda: _attributes(
         "account", "available", "currency", "limbo_cases", *_TIMES, last_order=str
     ),
-    "settlement": lambda: _attributes("settlement", *_UPDATED),
+    "settlement": lambda: _attributes(
+        "settlement", *(STATE_TYPES.keys() - {"available", "limbo_cases", *_TIMES})
+    ),
     "entry": lambda: _attributes("entry"),
     "evidence": lambda: _attributes("evidence"),
     "order": lambda: _attributes("order"),

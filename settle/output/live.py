@@ -94,12 +94,13 @@ def _rows(snapshot: dict[str, Any]) -> list[Text]:
         ("oldest in LIMBO", _oldest(limbo, at), False),
         ("at risk", ("at least " if limbo["more"] else "") + at_risk if at_risk else "nothing", False),
         ("KYC circuit", f"{circuit['state']}{since}", circuit["state"] != _CLOSED),
-        *(("cannot be read", told, True) for told in (*flying["unreadable"], *limbo["unreadable"])),
     )
-    width = max(len(name) for name, _, _ in rows)
+    unreadable = [*flying["unreadable"], *limbo["unreadable"]]
+    named = [*rows, *(("cannot be read", told, True) for told in unreadable)]
+    width = max(len(name) for name, _, _ in named)
     return [
         Text.assemble(f"{name:<{width}}  ", (printable(text), _TROUBLE if is_trouble else ""))
-        for name, text, is_trouble in rows
+        for name, text, is_trouble in named
     ]
 
 

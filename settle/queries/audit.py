@@ -20,7 +20,7 @@ from settlement.model import accounts, money
 from settlement.model.account_order import AccountOrder
 from settlement.model.orders import REVERSE, REVERSE_PART, Decision
 from settlement.model.proposal import Move
-from settlement.model.stored import MalformedRow, sound
+from settlement.model.stored import MalformedRow, exponent_of, sound
 from settlement.model.timestamps import timestamp
 
 FIELDS = (
@@ -93,7 +93,9 @@ def _fault(stack: Stack, row: Row) -> str | None:
         if keys.is_evidence(row):
             _ensure_order(known)
         else:
-            AccountOrder.from_row(known).to_wire(stack.config)
+            AccountOrder.from_row(known)
+        if "currency" in known:
+            exponent_of(known["pk"], known["currency"], stack.config)
     except MalformedRow as malformed:
         return str(malformed)
     return None

@@ -357,7 +357,7 @@ def test_settlements_in_flight_are_listed_by_their_status(calls: Calls, ask: Ask
     by_page = pages(ask, partial(reading.listing, status="PROCESSING", limit="2"), "settlements")
 
     assert sorted(one["key"] for page in by_page for one in page) == named
-    none: dict[str, Any] = {"settlements": [], "unreadable": [], "cursor": None}
+    none: Any = {"settlements": [], "unreadable": [], "cursor": None}
     assert ask(reading.listing(status="COMPENSATING")).content == none
 
 

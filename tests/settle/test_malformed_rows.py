@@ -180,7 +180,7 @@ def test_the_queue_and_the_live_view_name_each_malformed_row(
 
 @pytest.mark.parametrize(("status", "key"), [("LIMBO", STUCK), ("PROCESSING", FLYING)])
 def test_a_page_of_settlements_by_status_names_each_malformed_row(town: Desk, status: str, key: str) -> None:
-    planted, found, cursor = plant(town, key), [], {}
+    planted, found, cursor = plant(town, key), [], dict[str, str]()
     while True:
         answer = reading.answer(call("ReadSettlements", reading.listing(status=status, **cursor)))
         assert answer.status == 200
@@ -447,7 +447,8 @@ def test_a_malformed_proposal_leaves_its_case_listed_and_is_approved_by_nobody(
     assert good
     planted = {}
     for number, (what, one) in enumerate(spoilt(good, exhaustive=False)):
-        if concerns(what):
+        left = ("approvals", "approved_by", "approved_in") if what.startswith("without") else ()
+        if concerns(what, *left) or what == "persons is a set":
             continue
         name = f"order-spoilt-p{number:03}"
         town.ledger.put(row | keys.settlement(name))
@@ -496,14 +497,11 @@ ELSEWHERE = {
     "journal fill": "test_sealed_journal.py",
     "restore plan": "test_restore_plan.py",
     "kyc status": "test_circuit.py",
-    **dict.fromkeys(("migrate plan", "migrate run", "migrate status", "migrate verify"), "test_migrate.py"),
-    **dict.fromkeys(
-        [
-            f"ledger {one}"
-            for one in ("migrate", "project", "follow", "verify", "rebuild", "close", "put-aside")
-        ],
-        "tests/books",
-    ),
+    **{f"migrate {one}": "test_migrate.py" for one in ("plan", "run", "pause", "verify")},
+    **{
+        f"ledger {one}": "tests/books"
+        for one in ("migrate", "project", "follow", "verify", "rebuild", "close", "put-aside")
+    },
 }
 """The commands whose tests are in another file."""
 

@@ -205,7 +205,7 @@ def test_the_types_of_exactly_the_attributes_that_are_read_are_checked(
     SettlementState.from_row(settlement)
     AccountState.from_row(account)
 
-    assert settlement.read | account.read | {"parts"} <= stored._TYPES.keys()
+    assert settlement.read | account.read | {"parts"} == stored.STATE_TYPES.keys()
     assert settlement.read == FULL.keys() - NOT_READ
     assert account.read == ACCOUNT.keys() - NOT_READ
 

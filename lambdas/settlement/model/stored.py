@@ -54,31 +54,40 @@ def exponent_of(subject: str, currency: str, config: StageConfig) -> int:
 _OF_ACCOUNTS = ("ACCOUNT", "ENTRIES", "SWEPT")
 """The kinds of rows of which the name has an account."""
 
+_MAPS = ("failure", "reversed_for", "resolution", "metadata")
 _INTEGERS = (
     *("amount", "fee", "deadline_seconds", "escrow", "owner_epoch", "resolutions", "available"),
     *("limbo_cases", "parts", "reversals_in_part", "reversed_in_part", "sequence", "layout"),
-    *("version", "case", "part", "needed", "approvals", "proposal_number", "expires_at"),
 )
 _TEXTS = (
     *("pk", "gsi1sk", "payer", "payee", "payer_name", "payee_name", "reference", "currency"),
     *("request_hash", "status", "owner", "verdict", "review", "stuck_step"),
     *("claimed_at", "deadline_at", "in_flight_since", "recover_at", "expired_at", "finished_at"),
-    *("deadline_extended_at", "opened_at", "frozen_at", "closed_at", "last_order", "names_erased_at"),
+    *("deadline_extended_at", "opened_at", "frozen_at", "closed_at"),
     *("hold_at", "verify_at", "release_at", "fee_at"),
     *("hold_reversed_at", "release_reversed_at", "fee_reversed_at"),
-    *("step", "posted_at", "debit", "credit", "side", "account", "order", "execution", "token"),
-    *("decision", "reason", "by", "user_id", "request_id", "source_ip", "approved_by", "approved_in"),
-    *("break_glass", "digest", "error", "cause", "provider"),
-    *("seen", "proposer", "proposed_by", "proposed_at", "valid_until"),
 )
-_MAPS = ("failure", "reversed_for", "resolution", "metadata")
-
-_TYPES: dict[str, type] = {
+STATE_TYPES: dict[str, type] = {
     **dict.fromkeys(_INTEGERS, int),
+    **dict.fromkeys(_MAPS, dict),
     **dict.fromkeys(_TEXTS, str),
-    **dict.fromkeys((*_MAPS, "folded"), dict),
+}
+"""The types of the attributes that are read of a settlement and of an account."""
+
+_TYPES = STATE_TYPES | {
+    **dict.fromkeys(("version", "case", "part", "needed", "approvals", "proposal_number", "expires_at"), int),
+    **dict.fromkeys(
+        (
+            *("step", "posted_at", "debit", "credit", "side", "account", "order", "execution", "token"),
+            *("decision", "reason", "by", "user_id", "request_id", "source_ip", "approved_by", "approved_in"),
+            *("break_glass", "digest", "error", "cause", "provider", "last_order", "names_erased_at"),
+            *("key", "seen", "proposer", "proposed_by", "proposed_at", "valid_until"),
+        ),
+        str,
+    ),
+    "folded": dict,
     "persons": set,
 }
-"""The types of the attributes that are read, in every kind of row. Others may come with a later release."""
+"""The types of the attributes of all rows. Others may come with a later release."""
 
 _MEMBERS: dict[str, type] = {**dict.fromkeys((*_MAPS, "persons"), str), "folded": int}

@@ -2,8 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from decimal import Decimal
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from settlement.ledger import expiry
@@ -161,19 +160,22 @@ def content(lines: Iterable[Mapping[str, Any]]) -> bytes:
     return b"".join(_CANONICAL.encode(one).encode() + b"\n" for one in lines)
 
 
-def plain_row(image_of: Mapping[str, Any]) -> Row:
-    """Return a row of DynamoDB's wire format as a scan reads it. It may hold anything: it may be forged."""
-    return {name: _plain(value) for name, value in image_of.items()}
+def plain_row(image_of: Mapping[str, Any], fraction: Callable[[str], Any] = str) -> Row:
+    """Return a row of DynamoDB's wire format as a scan reads it. It may hold anything: it may be forged.
+
+    `fraction` makes a value of a number that is no integer.
+    """
+    return {name: _plain(value, fraction) for name, value in image_of.items()}
 
 
-def _plain(value: Mapping[str, Any]) -> Any:
+def _plain(value: Mapping[str, Any], fraction: Callable[[str], Any]) -> Any:
     ((kind, held),) = value.items()
     if kind == "N":
-        return int(held) if held.lstrip("-").isdecimal() else Decimal(held)
+        return int(held) if held.lstrip("-").isdecimal() else fraction(held)
     if kind == "SS":
         return set(held)
     if kind == "M":
-        return plain_row(held)
+        return plain_row(held, fraction)
     if kind == "L":
-        return {"L": [_plain(one) for one in held]}
+        return {"L": [_plain(one, fraction) for one in held]}
     return held if kind in ("S", "BOOL") else {kind: held}
