@@ -261,7 +261,10 @@ def test_a_review_that_recovery_has_expired_is_cancelled_all_the_same(
         ("HoldFunds", "wait for its outcome; once it is SETTLED, a person's order reverses it"),
         ("VerifyKyc", "wait for its outcome; once it is SETTLED, a person's order reverses it"),
         ("ReleaseFunds", "the payee is paid; once it is SETTLED, a person's order reverses it"),
-        ("CollectFee", "the payment is SETTLED: the payee is paid; a person's order reverses it"),
+        (
+            "CollectFee",
+            "the payment is SETTLED: it is too late to cancel; a person's order reverses what has not been given back",
+        ),
     ],
 )
 def test_after_its_hold_it_is_refused_with_what_can_be_done(

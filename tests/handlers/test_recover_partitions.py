@@ -64,7 +64,7 @@ def test_a_run_lists_its_partition_and_the_one_on_limbo_the_heads_of_all(
     calls.handlers["RecoverStalled"]({"partition": partition}, Context())
 
     now = "2026-11-20T12:00:59.923Z"
-    heads = [(shard, now, 1) for shard in PARTITIONS if shard != keys.LIMBO]
+    heads = [(shard, now, recover_stalled._FIRSTS) for shard in PARTITIONS if shard != keys.LIMBO]
     if partition == keys.LIMBO:
         assert asked == [*heads, (partition, "9999", 10_000)]
     else:

@@ -234,7 +234,9 @@ def test_a_decision_closes_the_case_and_wakes_the_execution_that_waits(
     assert sorted(written, key=str) == sorted(rows, key=str)
     ended = {"failure", "gsi1pk", "gsi1sk"} if decision == "complete" else set()
     kept = {name: before[name] for name in before if name not in {"stuck_step", *ended}}
-    decided = {"resolutions": 1, "resolution": {**ORDER, "decision": decision, "decided_at": LATER_AT}}
+    covered = {"covered": "release"} if decision == "write-off" else {}
+    made = {**ORDER, "decision": decision, "decided_at": LATER_AT, **covered}
+    decided = {"resolutions": 1, "resolution": made}
     decided |= {"owner": OWNER, "in_flight_since": LATER_AT, "sequence": before["sequence"] + 1}
     failure = {} if ended else {"failure": before["reversed_for"]}
     assert limbo.row() == kept | decided | failure | AFTER[decision]

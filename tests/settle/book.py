@@ -235,6 +235,11 @@ class Book:
         account = (opened or [{"account": row["payee"]}])[0]["account"]
         at = self.record(key, f"resolve:{number}", decision=decision, account=account)
         resolution = {"decision": decision, **PERSON, "decided_at": at}
+        covered = set(row.get("resolution", {}).get("covered", "").split())
+        if decision == "write-off":
+            covered.add("release" if account == row["payee"] else "fee")
+        if covered:
+            resolution["covered"] = " ".join(sorted(covered))
         row |= {"resolutions": number, "resolution": resolution, "in_flight_since": at}
         row |= {"status": "COMPENSATING", "failure": row["reversed_for"]}
         row["sequence"] += 1

@@ -125,7 +125,9 @@ def written_off_for_nothing(book: Book) -> None:
     """A decision that covers no slot, with an entry that moves nothing."""
     name, at = KEYS["stuck"], book.record(KEYS["stuck"], "resolve:1", decision="write-off")
     book.post(name, "resolve:1", "losses:EUR", "debit", 0, at)
-    book.row(f"SETTLEMENT#{name}").update(resolutions=1, resolution=DECIDED | {"decision": "write-off"})
+    book.row(f"SETTLEMENT#{name}").update(
+        resolutions=1, resolution=DECIDED | {"decision": "write-off", "covered": "release"}
+    )
 
 
 FAULTS: dict[str, tuple[Plant, str]] = {

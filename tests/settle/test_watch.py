@@ -87,8 +87,12 @@ def test_an_idle_stack_is_a_snapshot_of_nothing(desk: Desk) -> None:
             "overdue": 0,
             "oldest": None,
             "behind_seconds": 0,
+            "unreadable": [],
         },
-        "limbo": {"count": 0, "proposed": 0, "more": False, "oldest": None, "at_risk": {}},
+        "limbo": {
+            **{"count": 0, "proposed": 0, "more": False, "oldest": None, "at_risk": {}},
+            "unreadable": [],
+        },
         "circuit": {
             "circuit": "kyc",
             "state": "CLOSED",
@@ -155,6 +159,7 @@ def test_limbo_is_counted_with_its_oldest_case_and_the_sums_at_risk(desk: Desk) 
         "more": False,
         "oldest": {"key": key_of(2), "since": at(-99)},
         "at_risk": {"EUR": "95.44", "JPY": "499"},
+        "unreadable": [],
     }
 
 

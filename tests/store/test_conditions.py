@@ -11,7 +11,7 @@ import pytest
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import AlreadyApplied
-from settlement.model.errors import IdempotencyConflict
+from settlement.model.errors import IdempotencyConflict, ProposalRefused
 from settlement.model.status import REVERSIBLE, Status, Step
 from tests.unit.conditions import applied
 from tests.unit.every_row import AFTER, AT, BEFORE, MOVED, PREFIXES, RESOLUTIONS, rows_met_by, verdicts
@@ -148,7 +148,22 @@ REPLACED += ["sweep.fold.again[0]", "proposals.propose.again"]
 """
 
 
-@pytest.mark.parametrize("name", [name for name in PUTS if name not in (*OF_SETTLEMENTS, *REPLACED)])
+MOVES = [name for name in PUTS if name.startswith("proposals.record.")]
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_the_evidence_of_a_move_is_put_once_and_never_overwritten(ledger: Ledger, name: str) -> None:
+    """Its proposal's row tells of a replay."""
+    write = named_writes()[name]
+    ledger.store.transact([write])
+
+    again = outcome_of(lambda: ledger.store.transact([write]))
+
+    assert isinstance(again, ProposalRefused)
+    assert ledger.rows() == [applied(write, None)]
+
+
+@pytest.mark.parametrize("name", [name for name in PUTS if name not in (*OF_SETTLEMENTS, *REPLACED, *MOVES)])
 def test_a_row_is_put_once_and_found_by_every_later_put(ledger: Ledger, name: str) -> None:
     write = named_writes()[name]
     ledger.store.transact([write])
