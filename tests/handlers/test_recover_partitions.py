@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from handlers import _dependencies, _workers
-from handlers.recover_stalled import CASES_MAX, PARTITIONS
+from handlers.recover_stalled import _FIRSTS, CASES_MAX, PARTITIONS
 from settlement.ledger import keys
 from settlement.model.errors import InvalidRequest, StoreUnavailable
 from tests.handlers.conftest import Counted, Later
@@ -64,7 +64,7 @@ def test_a_run_lists_its_partition_and_the_one_on_limbo_the_heads_of_all(
     calls.handlers["RecoverStalled"]({"partition": partition}, Context())
 
     now = "2026-11-20T12:00:59.923Z"
-    heads = [(shard, now, recover_stalled._FIRSTS) for shard in PARTITIONS if shard != keys.LIMBO]
+    heads = [(shard, now, _FIRSTS) for shard in PARTITIONS if shard != keys.LIMBO]
     if partition == keys.LIMBO:
         assert asked == [*heads, (partition, "9999", 10_000)]
     else:

@@ -465,8 +465,8 @@ def test_a_malformed_proposal_leaves_its_case_listed_and_is_approved_by_nobody(
     assert [what for name, what in planted.items() if f"PROPOSAL#{name}" not in page] == []
     assert planted.keys() & {one["key"] for one in json.loads(dry[1])["cases"]} == set()
     for name, what in planted.items():
-        digest = {"key": name, "digest": good["seen"]}
-        answer = call("TakeOrder", request("write-off/approve", digest, "paul"))
+        shown = {"decision": "write-off", "case": 1, "amount": "47.72", "digest": good["seen"]}
+        answer = call("TakeOrder", request("write-off/approve", {"key": name, **shown}, "paul"))
         assert answer["statusCode"] in (409, 503), (what, answer)
         assert command("limbo", "show", name)[0] in DECLARED
 
