@@ -85,10 +85,14 @@ def test_an_idle_stack_is_a_snapshot_of_nothing(desk: Desk) -> None:
             "in_review": 0,
             "due": 0,
             "overdue": 0,
+            "unreadable": [],
             "oldest": None,
             "behind_seconds": 0,
         },
-        "limbo": {"count": 0, "proposed": 0, "more": False, "oldest": None, "at_risk": {}},
+        "limbo": {
+            **{"count": 0, "proposed": 0, "more": False, "oldest": None, "unreadable": []},
+            "at_risk": {},
+        },
         "circuit": {
             "circuit": "kyc",
             "state": "CLOSED",
@@ -154,6 +158,7 @@ def test_limbo_is_counted_with_its_oldest_case_and_the_sums_at_risk(desk: Desk) 
         "proposed": 0,
         "more": False,
         "oldest": {"key": key_of(2), "since": at(-99)},
+        "unreadable": [],
         "at_risk": {"EUR": "95.44", "JPY": "499"},
     }
 
