@@ -276,6 +276,7 @@ def test_every_refusal_of_a_settlement_has_one_http_status() -> None:
         "IdempotencyConflict": 409,
         "StepFenced": 409,
         "KycUnavailable": 503,
+        "RowDamaged": 503,
         "StartUnavailable": 503,
         "StoreUnavailable": 503,
     }

@@ -167,8 +167,8 @@ def test_an_event_that_is_too_large_is_put_aside(
         ({"currency": {"S": "XXX"}}, "the stage has no currency XXX"),
         ({"layout": {"N": "99"}}, "has layout 99"),
         (None, "the settlement's row was deleted"),
-        ({"failure": {"M": {**REASON, "cause": {"B": b"x"}}}}, "Binary is not JSON serializable"),
-        ({"failure": {"M": {**REASON, "cause": {"SS": ["x"]}}}}, "set is not JSON serializable"),
+        ({"failure": {"M": {**REASON, "cause": {"B": b"x"}}}}, "failure has a member that is no str"),
+        ({"failure": {"M": {**REASON, "cause": {"SS": ["x"]}}}}, "failure has a member that is no str"),
     ],
 )
 def test_a_change_that_no_function_makes_is_put_aside_and_the_others_go_on(
