@@ -1,4 +1,4 @@
-"""Rows that a list puts aside, as they cannot be read: a line each, with the name and the reason."""
+"""Unreadable rows of a list: one line each, with the name and the reason."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ UNREADABLE = "unreadable"
 
 
 def line(fields: Sequence[str], row: Row, reason: str, **known: Any) -> Line:
-    """Return the line of a row, with no field but its key and what is `known` of it."""
+    """Return the line of an unreadable row: its key, its `known` fields and the reason."""
     name = keys.subject(row)[1]
     return {**dict.fromkeys(fields), "key": name, **known, UNREADABLE: f"{row['pk']}: {_short(reason, row)}"}
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
-from settle.queries import executions, proposal
+from settle.queries import aside, executions, proposal
 from settle.stack import Stack
 from settlement.adapters import journal
 from settlement.ledger import keys
@@ -13,15 +13,15 @@ from settlement.ledger.kyc_review import REVIEW
 from settlement.model import accounts, money
 from settlement.model.state import SettlementState
 from settlement.model.status import REVERSIBLE, Status, Step
-from settlement.model.stored import MalformedRow, sound
+from settlement.model.stored import MalformedRow
 from settlement.policy import outcome
 from settlement.reconciliation import Retention, judgement, rows, settlement_row
 
 _NOTES = ("decision", "reason", "by", "error", "cause", "reference", "provider", "expired")
 """Attributes of an entry that give its reason, in the order in which they are shown."""
 
-_EVIDENCE: dict[str, type] = {"step": str, "posted_at": str}
-_ENTRY = _EVIDENCE | {"debit": str, "credit": str, "amount": int}
+_EVIDENCE = ("step", "posted_at")
+_ENTRY = (*_EVIDENCE, "debit", "credit", "amount")
 """The attributes that a line of a journal is made of."""
 
 _DECISIVE = {"SETTLED": ("release", "fee"), "COMPENSATED": ("hold", "compensate:hold")}
@@ -69,8 +69,8 @@ def _ensure_sound(read: journal.Journal) -> None:
     """Refuse a row that cannot be told, with its name: it was changed by hand. Raises MalformedRow."""
     for found, needed in ((read.evidence, _EVIDENCE), (read.entries, _ENTRY)):
         for row in found:
-            sound(row)
-            wrong = [name for name, kind in needed.items() if not isinstance(row.get(name), kind)]
+            spoilt = {name for name in row if not aside.is_sound(name, row[name])}
+            wrong = [name for name in needed if name not in row or name in spoilt] or sorted(spoilt)
             if wrong:
                 raise MalformedRow(f"{row['pk']} / {row['sk']}: has no sound {', '.join(wrong)}")
 

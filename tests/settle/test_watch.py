@@ -85,13 +85,13 @@ def test_an_idle_stack_is_a_snapshot_of_nothing(desk: Desk) -> None:
             "in_review": 0,
             "due": 0,
             "overdue": 0,
+            "unreadable": [],
             "oldest": None,
             "behind_seconds": 0,
-            "unreadable": [],
         },
         "limbo": {
-            **{"count": 0, "proposed": 0, "more": False, "oldest": None, "at_risk": {}},
-            "unreadable": [],
+            **{"count": 0, "proposed": 0, "more": False, "oldest": None, "unreadable": []},
+            "at_risk": {},
         },
         "circuit": {
             "circuit": "kyc",
@@ -158,8 +158,8 @@ def test_limbo_is_counted_with_its_oldest_case_and_the_sums_at_risk(desk: Desk) 
         "proposed": 0,
         "more": False,
         "oldest": {"key": key_of(2), "since": at(-99)},
-        "at_risk": {"EUR": "95.44", "JPY": "499"},
         "unreadable": [],
+        "at_risk": {"EUR": "95.44", "JPY": "499"},
     }
 
 

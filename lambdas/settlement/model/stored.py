@@ -1,4 +1,4 @@
-"""Rows as the table has them: one that a foreign hand has changed is told by its name."""
+"""Rows of the table, and the error for one that was changed by hand."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ class MalformedRow(ValueError):
 
 
 class Stored(dict[str, Any]):
-    """A row of the table, of which a missing attribute is a MalformedRow and no KeyError."""
+    """A row of the table. A missing attribute raises MalformedRow, with the row's name."""
 
     def __missing__(self, name: str) -> Any:
         """Raise MalformedRow."""
@@ -26,9 +26,9 @@ def subject_of(row: Mapping[str, Any]) -> str:
 
 
 def sound(row: Mapping[str, Any]) -> Stored:
-    """Return a row of which each known attribute has its type. Raises MalformedRow.
+    """Check the type of each known attribute, and return the row. Raises MalformedRow.
 
-    The circuit's row, in which times are numbers, is read by its own rules.
+    The circuit's row has numbers for times. Its reader checks it.
     """
     if row.get("pk") == "CIRCUIT":
         return Stored(row)

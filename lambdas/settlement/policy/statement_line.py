@@ -8,7 +8,7 @@ from settlement.model.stored import MalformedRow, sound
 
 @dataclass(frozen=True)
 class Line:
-    """An entry as a statement tells it. `key` is a settlement's or an order's, `change` in minor units."""
+    """An entry in a statement. `key` is a settlement's or an order's, `change` in minor units."""
 
     posted_at: str
     key: str
