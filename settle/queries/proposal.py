@@ -9,7 +9,7 @@ from settle.stack import Stack
 from settlement.adapters import batch
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
-from settlement.model.proposal import Proposal
+from settlement.model.proposal import Proposal, ProposalStatus
 from settlement.model.state import SettlementState
 from settlement.model.stored import MalformedRow
 from settlement.policy import approval
@@ -68,9 +68,9 @@ def approvals(proposal: Proposal) -> str:
 def told(stack: Stack, state: SettlementState, proposal: Proposal) -> dict[str, Any]:
     """Return a proposal as a person reads it, and the command that approves it.
 
-    The amount and the command are left out once the proposal is closed or void: nobody can approve it.
+    The amount and the command are left out once a proposal is closed or void: nobody can approve it.
     """
-    fits = _is_open(stack, state, proposal)
+    fits = proposal.status is ProposalStatus.OPEN and approval.is_of(state, proposal, stack.config)
     amount = approval.amount_of(state, proposal, stack.config) if fits else ""
     return {
         "decision": proposal.decision,

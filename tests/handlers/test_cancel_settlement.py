@@ -263,7 +263,8 @@ def test_a_review_that_recovery_has_expired_is_cancelled_all_the_same(
         ("ReleaseFunds", "the payee is paid; once it is SETTLED, a person's order reverses it"),
         (
             "CollectFee",
-            "the payment is SETTLED: it is too late to cancel; a person's order reverses what has not been given back",
+            "the payment is SETTLED: it is too late to cancel;"
+            " a person's order reverses what has not been given back",
         ),
     ],
 )

@@ -548,7 +548,7 @@ def test_malformed_evidence_is_named_in_one_line(
     ended = command("report", KEY, "-o", str(tmp_path / "a.html"))
 
     assert (ended[0], ended[1], len(ended[2].splitlines())) == (Exit.FAILED, "", 1)
-    assert f"EVIDENCE#{KEY}: {next(iter(damage))} is no str" in ended[2]
+    assert f"EVIDENCE#{KEY} / {KEY}:verify: has no sound {next(iter(damage))}" in ended[2]
 
 
 def test_a_row_that_lacks_what_is_only_shown_is_told_without_it(desk: Desk) -> None:
