@@ -21,7 +21,7 @@ PAYER, PAYEE = ("payer." + "a" * 58, "payee." + "b" * 58)
 TOLD_OTHERWISE = {
     "status": {"executions", "new_key_safe"},
     "list": {"since", "recover_at", "deadline_at", "claimed_at", "finished_at", "owner", "steps"},
-    "watch": {"at", "since", "circuit"},
+    "watch": {"at", "since", "circuit", "behind_seconds"},
 }
 """Per command, the fields of its JSON that its text tells in other words, such as ages for instants."""
 
