@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from handlers import _dependencies, _event_bus
+from handlers import _approvals, _dependencies, _event_bus, _orders
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model.errors import (
@@ -303,6 +303,32 @@ def test_two_proposals_at_once_are_one(
         assert order(propose, body(decision), "bea")["proposal"]["proposed_by"] == PERSONS["bea"][0]
     with calls.writes_nothing(), pytest.raises(ProposalRefused, match="is open; approve it, or withdraw"):
         order(propose, body(decision))
+
+
+def test_a_proposal_is_held_against_the_settlement_as_it_is_after_it(
+    calls: Calls, decision: str, order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read before it, a proposal of meanwhile would look void, and be replaced although it is open."""
+    other: list[dict[str, Any]] = []
+
+    def after_the_first(real: Callable[[str], Any]) -> Callable[[str], Any]:
+        def read(key: str) -> Any:
+            found = real(key)
+            if not other:
+                other.append({})
+                calls.alter(sequence=calls.row()["sequence"] + 1, escrow=calls.row()["escrow"] + 1)
+                other.append(order(f"{decision}/propose", body(decision), "bea"))
+            return found
+
+        return read
+
+    monkeypatch.setattr(_approvals, "_latest", after_the_first(_approvals._latest))
+    monkeypatch.setattr(_orders, "state_of", after_the_first(_orders.state_of))
+
+    with pytest.raises(ProposalRefused, match=r"another one was faster|is open"):
+        order(f"{decision}/propose", body(decision))
+
+    assert proposal(calls)["proposer"] == "bea"
 
 
 # A proposal's row that is lost
