@@ -4,6 +4,7 @@ from tests.world.environment import NOW  # isort: split
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -56,6 +57,16 @@ def server_url(request: pytest.FixtureRequest) -> Iterator[str]:
 def _nonce(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace the nonce of executions' names by one that tests know."""
     monkeypatch.setattr(_dependencies, "nonce", lambda: NONCE)
+
+
+@pytest.fixture(autouse=True)
+def _signals() -> Iterator[None]:
+    """Take back the handlers that a command has set: its process would have ended with it."""
+    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for one, handler in before.items():
+        if signal.getsignal(one) is not handler:
+            signal.signal(one, handler)
 
 
 @pytest.fixture

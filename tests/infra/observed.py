@@ -36,6 +36,7 @@ from handlers import (
     seal_journal,
     send_page,
     sweep_merchants,
+    take_order,
 )
 from settlement.adapters import kyc_client, telemetry
 from settlement.adapters.second_look import look_again
@@ -51,7 +52,8 @@ from tests.simulation.seeded.stage import set_up
 from tests.simulation.seeded.world import World, play
 from tests.unit import states
 from tests.unit.vectors import SETTLEMENT
-from tests.world import posting, reading
+from tests.world import orders, posting, reading
+from tests.world.constants import CLAIMED_AT, ORDER
 from tests.world.environment import NOW
 from tests.world.functions import Context
 from tests.world.memory_dynamodb import MemoryDynamoDb
@@ -65,6 +67,7 @@ SEEDS = range(450)
 DEAD_LETTERS = "dead-letters"
 """The queue's address in the simulator."""
 
+_SHOP = "merchant.shop"
 _NOW = int(time.time())
 _PREFIXES = {"stepfunctions": "states"}
 """The names of services in IAM, where they differ from those of boto3."""
@@ -203,6 +206,11 @@ def _puts_a_release_aside() -> None:
     sweep_merchants.handler({"Records": [{"body": "{}"}]}, Context())
 
 
+def _sweeps_on_order() -> None:
+    """Let TakeOrder sweep a merchant whose release no sweep has reached."""
+    take_order.handler(orders.request("sweep", {"account": _SHOP}, ORDER["by"]), Context())
+
+
 def _accepts() -> None:
     """Let AcceptSettlements claim a key and start its execution."""
     accept_settlements.handler(posting.asked(key="order-2026-000999"), Context())
@@ -269,6 +277,7 @@ SCENES: list[tuple[str, Callable[[], object]]] = [
     ("AcceptSettlements", _accepts),
     ("ReadSettlements", _reads),
     ("TakeOrder", lambda: _functions.call("PUBLISH_EVENTS", {})),
+    ("TakeOrder", _sweeps_on_order),
     ("ReconcileBooks", _counts_the_open_cases),
     ("ProjectEntries", _projects),
 ]
@@ -283,9 +292,17 @@ def _sealed() -> MemoryS3:
     return bucket
 
 
+def _unswept() -> dict[tuple[str, str], Any]:
+    """Return the rows of a merchant with a release that no sweep has reached."""
+    release = keys.entry(_SHOP, CLAIMED_AT, SETTLEMENT.key, "release")
+    of_release = {"step": "release", "posted_at": CLAIMED_AT, "amount": 4772, "currency": "EUR"}
+    rows = (states.account_row(_SHOP, 0), release | of_release)
+    return {(row["pk"], row["sk"]): to_wire(row) for row in rows}
+
+
 def _scene(function: str, act: Callable[[], object]) -> Iterator[Call]:
     calls: list[Call] = []
-    table, bucket, inbox = MemoryDynamoDb(), _sealed(), _Inbox()
+    table, bucket, inbox = MemoryDynamoDb(items=_unswept()), _sealed(), _Inbox()
 
     def answer(client: BaseClient, operation: str, parameters: dict[str, Any]) -> Any:
         service = client.meta.service_model.service_name

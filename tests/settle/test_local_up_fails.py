@@ -39,8 +39,9 @@ def kill(*_: Any) -> None:
 @pytest.fixture(autouse=True)
 def a_kill_ends_the_test_alone() -> Iterator[None]:
     """As in a shell, no handler is set; without the one of `up`, the test process would end."""
+    earlier = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     yield
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert signal.signal(signal.SIGTERM, earlier) is signal.SIG_DFL
 
 
 @pytest.fixture
