@@ -15,6 +15,7 @@ import boto3
 
 from benchmarks import engine
 from settle.queries import queue
+from settlement.adapters import step_functions
 from settlement.adapters.wire import to_wire
 from settlement.ledger import keys
 from settlement.model.timestamps import timestamp
@@ -32,14 +33,14 @@ _BATCH = 25
 
 def _stuck(ledger: Ledger) -> Desk:
     """Return a desk whose one settlement is in LIMBO."""
-    from handlers import _dependencies, _kyc, _step_functions  # noqa: PLC0415 - they read the environment
+    from handlers import _dependencies, _kyc  # noqa: PLC0415 - they read the environment
 
     desk = Desk(ledger)
     desk.stack.clients.update(cloudwatch=CloudWatch(), sts=Sts())
     with (
         mock.patch.object(_dependencies, "store", ledger.store),
         mock.patch.object(_dependencies, "now", return_value=NOW),
-        mock.patch.object(_step_functions, "_client", desk.machines),
+        mock.patch.object(step_functions, "_client", desk.machines),
         mock.patch.object(_kyc, "ask", desk.provider.ask),
     ):
         desk.open().stuck()

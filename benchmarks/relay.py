@@ -15,6 +15,7 @@ from unittest import mock
 import boto3
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse, HeadersDict
 
+from settlement.adapters import outcome_bus
 from tests.world import environment
 from tests.world.constants import CLAIMED_AT, WIRE
 from tests.world.functions import FORWARD, Calls, Context
@@ -70,12 +71,12 @@ def _records() -> list[dict[str, Any]]:
 
 def main() -> None:
     """Print the events a second of the function's CPU."""
-    from handlers import _outcome_bus, publish_events  # noqa: PLC0415
+    from handlers import publish_events  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=20_000)
     wanted, bus, out = parser.parse_args().events, _Bus(), io.StringIO()
-    with contextlib.redirect_stdout(out), mock.patch.object(_outcome_bus, "_client", bus.client):
+    with contextlib.redirect_stdout(out), mock.patch.object(outcome_bus, "_client", bus.client):
         told = _records()
         batch = {"Records": told * (BATCH // len(told))}
         began = time.process_time()

@@ -7,22 +7,21 @@ from datetime import datetime
 from itertools import count
 from typing import Any
 
-from handlers import _dependencies, _event_bus, _orders
-from settlement.adapters import telemetry
+from handlers import _dependencies, _orders
+from settlement.adapters import event_bus, telemetry
 from settlement.ledger import keys, proposals
 from settlement.ledger.transaction import AlreadyApplied, Write
 from settlement.model.caller import Caller
 from settlement.model.errors import ProposalRefused
-from settlement.model.orders import (
-    REVERSE,
+from settlement.model.order_requests import (
     REVERSE_PART,
     PartialReversal,
-    Reversal,
     parse_named,
     parse_resolution,
     parse_reversal,
     parse_shown,
 )
+from settlement.model.orders import REVERSE, Reversal
 from settlement.model.proposal import Move, Proposal, ProposalStatus
 from settlement.model.state import SettlementState
 from settlement.policy import approval
@@ -103,7 +102,7 @@ def break_glass(decision: str, body: object, caller: Caller) -> dict[str, Any]:
     if not _orders.is_on_record(state, order):
         approval.ensure_fits(state, order)
         pager, config = _dependencies.pager, _dependencies.config
-        _event_bus.put("GlassBroken", pager.broken_glass(state, decision, order, config))
+        event_bus.put("GlassBroken", approval.broken_glass(state, order, config, pager))
     return _carry_out(state, order, _dependencies.now())
 
 

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from handlers import _dependencies, _journal
+from handlers import _journal
+from settlement.adapters import clients
 from settlement.adapters.data_api import CLIENT_CONFIG, DataApi
 from settlement.adapters.journal_copy import Bucket
 from settlement.model.errors import JournalUnavailable
 from settlement.sealing.objects import Found
 
-_client = _dependencies.LazyClient("rds-data", CLIENT_CONFIG)
+_client = clients.LazyClient("rds-data", CLIENT_CONFIG)
 
 DATABASE = "books"
 

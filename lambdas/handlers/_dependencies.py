@@ -5,43 +5,18 @@ import os
 from contextlib import suppress
 from datetime import UTC, datetime
 from random import SystemRandom, seed
-from threading import Lock
-from typing import Any
 
-import boto3
-from botocore.config import Config
-
+from handlers import rooms
+from settlement.adapters.clients import session
 from settlement.adapters.dynamodb import CLIENT_CONFIG, Store
 from settlement.model.stage_config import StageConfig
 from settlement.policy.pager import PagerConfig
-from settlement.sealing.signature import RowKeys
-
-session = boto3.Session()
-_making = Lock()
-"""A session makes one client at a time."""
-
-
-class LazyClient:
-    """A client of AWS that is made when it is first used: most calls need no other than DynamoDB's."""
-
-    def __init__(self, service: str, config: Config) -> None:
-        self._service, self._config = service, config
-        self._client: Any = None
-
-    def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the client."""
-        with _making:
-            if self._client is None:
-                self._client = session.client(self._service, config=self._config)
-        return getattr(self._client, name)
-
 
 config = StageConfig.from_json(os.environ["STAGE_CONFIG"])
 pager = PagerConfig.from_json(os.environ["PAGER"])
 random = SystemRandom()  # a snapshot clones seeds
 dynamodb = session.client("dynamodb", config=CLIENT_CONFIG)
-row_keys = RowKeys.from_text(os.environ.get("ROW_KEYS", ""))
-store = Store(dynamodb, os.environ["TABLE_NAME"], row_keys=row_keys, retention_days=config.retention_days)
+store = Store(dynamodb, os.environ["TABLE_NAME"], adds=rooms.adds(config))
 
 
 def now() -> datetime:

@@ -5,11 +5,11 @@ from datetime import timedelta
 
 from botocore.config import Config
 
-from handlers import _dependencies
+from settlement.adapters import clients
 from settlement.adapters.journal_copy import Bucket
 from settlement.adapters.sealed_journal import SealedJournal
 
-_client = _dependencies.LazyClient(
+_client = clients.LazyClient(
     "s3", Config(connect_timeout=2, read_timeout=10, retries={"total_max_attempts": 3, "mode": "standard"})
 )
 

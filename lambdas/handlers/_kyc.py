@@ -11,7 +11,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from handlers import _dependencies, _secrets
-from settlement.adapters import kyc_circuit, kyc_client
+from settlement.adapters import clients, kyc_circuit, kyc_client
 from settlement.adapters.telemetry import count, logger, metrics
 from settlement.model.circuit import State, Thresholds
 from settlement.model.errors import KycRequestRefused, KycUnavailable, StoreUnavailable
@@ -29,7 +29,7 @@ review_seconds: int = _config["review_seconds"]
 _secret_id: str = _config["secret_id"]
 _thresholds = Thresholds(**_config["breaker"])
 _client = kyc_client.Client(kyc_client.Endpoint(**_config["endpoint"]), _dependencies.config)
-_events = _dependencies.LazyClient(
+_events = clients.LazyClient(
     "events", Config(connect_timeout=1, read_timeout=1, retries={"total_max_attempts": 1})
 )
 

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from handlers import _functions
+from settlement.adapters import functions
 from settlement.model.caller import Caller
-from settlement.model.errors import StartUnavailable
-from settlement.model.orders import parse_probe
+from settlement.model.errors import InvalidRequest, StartUnavailable
 
 _EVENT = {"check": "now"}
 """The event of VerifyKyc, as `verify_kyc.py` has it: no other function reaches the provider."""
@@ -16,8 +15,9 @@ def probe(body: object, caller: Caller) -> dict[str, Any]:
 
     Nothing is recorded: no payment is decided, and the circuit does the same within seconds.
     """
-    parse_probe(body)
+    if body != {}:
+        raise InvalidRequest("order: must be an empty JSON object, as a probe has no fields")
     try:
-        return _functions.call("VERIFY_KYC", _EVENT)
+        return functions.call("VERIFY_KYC", _EVENT)
     except StartUnavailable as error:
         raise StartUnavailable(f"probe: VerifyKyc: {error}") from None

@@ -9,8 +9,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from handlers import _dependencies, _resumption, _step_functions
-from settlement.adapters import sweeper
+from handlers import _dependencies, _resumption, rooms
+from settlement.adapters import step_functions
 from settlement.ledger import keys, parts
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import Write
@@ -24,22 +24,19 @@ from settlement.model.errors import (
     StartUnavailable,
     StepFenced,
 )
-from settlement.model.orders import (
-    REVERSE,
+from settlement.model.order_requests import (
     PartialReversal,
-    Resolution,
-    Reversal,
     key_of_part,
-    order_name,
     parse_part,
     parse_recovery,
     parse_resolution,
     parse_reversal,
     part_name,
 )
+from settlement.model.orders import REVERSE, Resolution, Reversal, order_name
 from settlement.model.state import SettlementState
 from settlement.model.status import FINISHED, Status
-from settlement.policy import approval, compensation, sweeps
+from settlement.policy import approval, compensation, partial_reversal
 
 _ON_RECORD = (
     *("decision", "reason", "by", "user_id", "request_id", "posted_at"),
@@ -73,7 +70,7 @@ def carry_out_resolution(
         raise StepFenced("resolve", f"case {order.case} was decided otherwise{_told(entry)}", state.status)
     if not is_new:
         state = state_of(key)
-    if not _step_functions.wake(_waiting(key, order.case), {"case": order.case}):
+    if not step_functions.wake(_waiting(key, order.case), {"case": order.case}):
         if is_new:
             _start(state, owner, order_name(order.case))
         elif state.status is Status.COMPENSATING:
@@ -141,9 +138,8 @@ def carry_out_part(
     store, settlement = _dependencies.store, state.settlement
     if refusal := parts.refusal_of(state):  # a release after this look has not been swept
         raise refusal
-    if span := sweeps.before_refund(state):
-        sweeper.fold(store, span)
-    writes = compensation.reverse_part(settlement, order, now, _dependencies.config.row_layout)
+    rooms.before_refund(store, state)
+    writes = partial_reversal.reverse_part(settlement, order, now, _dependencies.config.row_layout)
     entry = store.record((*writes, completing) if completing else writes)
     amount = money.render(entry["amount"], settlement.exponent(_dependencies.config))
     told = _on_record(entry) | {"amount": amount, "currency": settlement.currency}
@@ -223,8 +219,8 @@ def _waiting(key: str, case: int) -> Row | None:
 
 def _start(state: SettlementState, name: str, order: str) -> None:
     wire = state.settlement.to_wire(_dependencies.config)
-    machine = _step_functions.arn("COMPENSATION_MACHINE")
-    _step_functions.start(machine, name, {"settlement": wire, "order": order})
+    machine = step_functions.arn("COMPENSATION_MACHINE")
+    step_functions.start(machine, name, {"settlement": wire, "order": order})
 
 
 def _on_record(entry: Row) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from handlers import _functions
+from settlement.adapters import functions
 from settlement.model.caller import Caller
 from settlement.model.errors import StartUnavailable
-from settlement.model.orders import parse_replay
+from settlement.model.replay_order import parse_replay
 
 
 def replay(body: object, caller: Caller) -> dict[str, Any]:
@@ -15,6 +15,6 @@ def replay(body: object, caller: Caller) -> dict[str, Any]:
     Raises InvalidRequest, StartUnavailable.
     """
     try:
-        return _functions.call("PUBLISH_EVENTS", {"replay": parse_replay(body)})
+        return functions.call("PUBLISH_EVENTS", {"replay": parse_replay(body)})
     except StartUnavailable as error:
         raise StartUnavailable(f"replay: PublishEvents: {error}") from None

@@ -6,7 +6,7 @@ it due, and one that comes twice, or late, finds another owner and does nothing.
 
 from typing import Any
 
-from handlers import _functions
+from settlement.adapters import functions
 from settlement.model.errors import StartUnavailable
 
 _RECOVERY = "RECOVER_STALLED"
@@ -15,7 +15,7 @@ _RECOVERY = "RECOVER_STALLED"
 def ask(key: str, owner: str) -> None:
     """Ask for a settlement to be resumed, as long as `owner` is its owner. Raises StartUnavailable."""
     try:
-        _functions.send(_RECOVERY, {"key": key, "owner": owner})
+        functions.send(_RECOVERY, {"key": key, "owner": owner})
     except StartUnavailable as error:
         raise StartUnavailable(f"{key}: not resumed yet: {error}") from None
 
@@ -23,6 +23,6 @@ def ask(key: str, owner: str) -> None:
 def wait_for(key: str) -> dict[str, Any]:
     """Resume a settlement whose owner does not run; return recovery's answer. Raises StartUnavailable."""
     try:
-        return _functions.call(_RECOVERY, {"key": key})
+        return functions.call(_RECOVERY, {"key": key})
     except StartUnavailable as error:
         raise StartUnavailable(f"{key}: not resumed yet: {error}") from None

@@ -8,13 +8,13 @@ from aws_lambda_powertools.utilities.parameters import SecretsProvider
 from aws_lambda_powertools.utilities.parameters.exceptions import GetParameterError, TransformParameterError
 from botocore.config import Config
 
-from handlers import _dependencies
+from settlement.adapters import clients
 from settlement.adapters.telemetry import count, logger
 from settlement.adapters.webhook_signature import signing_key
 from settlement.model.errors import KycUnavailable
 
 _provider = SecretsProvider(
-    boto3_client=_dependencies.session.client(
+    boto3_client=clients.session.client(
         "secretsmanager",
         config=Config(
             connect_timeout=1, read_timeout=2, retries={"mode": "standard", "total_max_attempts": 2}

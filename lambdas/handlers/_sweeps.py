@@ -11,7 +11,7 @@ from settlement.ledger.sweep import Span
 from settlement.model import money
 from settlement.model.caller import Caller
 from settlement.model.errors import AccountNotFound
-from settlement.model.orders import parse_sweep
+from settlement.model.sweep_order import parse_sweep
 
 TIME = timedelta(seconds=3)
 """How long a call begins further sweeps. The function has 8 s, and one sweep takes up to two of them."""

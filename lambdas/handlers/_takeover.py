@@ -2,7 +2,8 @@
 
 from contextlib import suppress
 
-from handlers import _dependencies, _step_functions, _workers
+from handlers import _dependencies, _workers
+from settlement.adapters import step_functions
 from settlement.adapters.telemetry import count, logger
 from settlement.ledger import takeover
 from settlement.model.errors import StartUnavailable, StepFenced
@@ -69,12 +70,12 @@ def _start(found: Takeover, starts_max: int) -> None:
 
 def _start_on(variable: str, found: Takeover, starts_max: int) -> None:
     """Start the new owner on a machine. A throttled start is sent again, which slows the run down."""
-    machine = _step_functions.arn(variable)
+    machine = step_functions.arn(variable)
     for refused in range(starts_max):
         if refused:
             _workers.pause(_dependencies.random.uniform(0, _THROTTLED_SECONDS * 2**refused))
         try:
-            return _step_functions.start(machine, found.execution, found.input)
+            return step_functions.start(machine, found.execution, found.input)
         except StartUnavailable as error:
             if not error.is_throttled or refused == starts_max - 1:
                 raise
@@ -91,11 +92,11 @@ def _is_running(state: SettlementState) -> bool:
     is_expired = state.status is Status.PROCESSING and state.is_expired
     if not is_expired and state.status not in (Status.COMPENSATING, Status.LIMBO):
         return False
-    machine = _step_functions.arn("COMPENSATION_MACHINE")
-    owner = _step_functions.execution_arn(machine, state.owner)
-    if _step_functions.is_running(owner):
+    machine = step_functions.arn("COMPENSATION_MACHINE")
+    owner = step_functions.execution_arn(machine, state.owner)
+    if step_functions.is_running(owner):
         return True
     waits = state.status is Status.LIMBO and _dependencies.store.waiting(state)
     waiting = waits["execution"] if waits else ""
-    is_known = waiting.startswith(_step_functions.execution_arn(machine, ""))  # a machine may be deleted
-    return waiting != owner and is_known and _step_functions.is_running(waiting)
+    is_known = waiting.startswith(step_functions.execution_arn(machine, ""))  # a machine may be deleted
+    return waiting != owner and is_known and step_functions.is_running(waiting)

@@ -3,8 +3,9 @@
 from contextlib import suppress
 from typing import Any
 
-from handlers import _claim, _dependencies, _http, _long_poll, _step_functions
+from handlers import _claim, _dependencies, _http, _long_poll
 from handlers._http import Response
+from settlement.adapters import step_functions
 from settlement.adapters.telemetry import about, count, logger, observed
 from settlement.model.errors import StartUnavailable, StoreUnavailable
 from settlement.model.settlement import Settlement
@@ -42,9 +43,9 @@ def _accept(event: dict[str, Any], context: Any) -> Response:
 
 def _start(settlement: Settlement, execution: str) -> None:
     """Start the execution that has claimed the key. A start that is refused, or lost, is recovery's."""
-    machine = _step_functions.arn("SETTLEMENT_MACHINE")
+    machine = step_functions.arn("SETTLEMENT_MACHINE")
     try:
-        _step_functions.start(machine, execution, settlement.to_wire(_dependencies.config))
+        step_functions.start(machine, execution, settlement.to_wire(_dependencies.config))
     except StartUnavailable as error:
         if not error.is_taken:
             count(type(error).__name__)

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from handlers import _dependencies, _ordered_topic, _outcome_bus, _queues
+from handlers import _dependencies
+from settlement.adapters import ordered_topic, outcome_bus, queues
 from settlement.adapters.telemetry import gauge, logger, observed
 from settlement.adapters.wire import from_wire
 from settlement.model.timestamps import timestamp
@@ -40,7 +41,7 @@ def _pass_on(releases: Sequence[Record]) -> None:
     """Send the addresses of releases to merchants to their sweep. Raises QueueUnavailable."""
     if releases:
         keys = [record["dynamodb"]["Keys"] for record in releases]
-        _queues.send("SWEEPS", json.dumps([[key["pk"]["S"], key["sk"]["S"]] for key in keys]))
+        queues.send("SWEEPS", json.dumps([[key["pk"]["S"], key["sk"]["S"]] for key in keys]))
 
 
 def _relay(records: Iterable[Record]) -> None:
@@ -52,7 +53,7 @@ def _relay(records: Iterable[Record]) -> None:
         try:
             found = events.event(_image(change, "OldImage"), _image(change, "NewImage"), _dependencies.config)
             if found:
-                made = events.cloud_event(found, source=_outcome_bus.SOURCE, time=timestamp(at))
+                made = events.cloud_event(found, source=outcome_bus.SOURCE, time=timestamp(at))
                 json.dumps(made)
                 told.append(made)
         except (ValueError, TypeError) as wrong:  # a MalformedRow, or values of types that no function puts
@@ -62,7 +63,7 @@ def _relay(records: Iterable[Record]) -> None:
     for key, reason in untold:
         logger.warning("event put aside", key=key)
         aside = {"key": key, "reason": reason[:REASON_LENGTH_MAX]}
-        _queues.send("EVENTS_PUT_ASIDE", json.dumps(aside))
+        queues.send("EVENTS_PUT_ASIDE", json.dumps(aside))
 
 
 def _publish(told: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -70,9 +71,9 @@ def _publish(told: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
 
     What the bus never takes, the topic might never take either: it would hold up those behind it.
     """
-    refused = _outcome_bus.publish(told)
+    refused = outcome_bus.publish(told)
     never_taken = [one.event for one in refused]
-    _ordered_topic.publish([one for one in told if one not in never_taken])
+    ordered_topic.publish([one for one in told if one not in never_taken])
     return [(one.event["subject"], one.reason) for one in refused]
 
 
@@ -97,7 +98,7 @@ def _snapshot(key: str) -> dict[str, Any]:
     if state is None:
         raise ValueError("there is no such settlement")
     at = timestamp(_dependencies.now())
-    return events.snapshot(state, _dependencies.config, source=_outcome_bus.SOURCE, time=at)
+    return events.snapshot(state, _dependencies.config, source=outcome_bus.SOURCE, time=at)
 
 
 def _image(change: Record, name: str) -> dict[str, Any] | None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from handlers import _dependencies
+from handlers import _dependencies, rooms
 from settlement.adapters import table_scan
 from settlement.adapters.telemetry import gauge, logger, observed
 from settlement.model.request import KEY
@@ -29,7 +29,7 @@ def handler(event: Any, context: Any) -> dict[str, Any]:
         _dependencies.store,
         in_time,
         currencies=_dependencies.config.currencies,
-        row_keys=_dependencies.row_keys,
+        row_keys=rooms.row_keys,
         shortest_retention_days=_dependencies.config.shortest_retention_days,
     )
     faults, unproven = findings.faults, findings.unproven

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from handlers import _topics
+from settlement.adapters import topics
 from settlement.adapters.telemetry import about, observed
 from settlement.policy.page import page_of
 
@@ -15,4 +15,4 @@ def handler(event: dict[str, Any], context: object) -> None:
     """
     detail = event.get("detail")
     about(detail.get("key") if isinstance(detail, dict) else None)
-    _topics.publish(page_of(event))
+    topics.publish(page_of(event))

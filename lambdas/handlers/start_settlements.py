@@ -6,7 +6,8 @@ from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, pro
 from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from handlers import _claim, _dependencies, _queues, _step_functions
+from handlers import _claim, _dependencies
+from settlement.adapters import queues, step_functions
 from settlement.adapters.telemetry import count, logger, observed
 from settlement.model import executions, strict_json
 from settlement.model.errors import IdempotencyConflict, InvalidRequest, SettlementError, StartUnavailable
@@ -57,12 +58,12 @@ def _start(record: SQSRecord) -> None:
         count("StartRefused")
         logger.warning("refused", message_id=record.message_id, error=type(refusal).__name__)
         reason = f"{type(refusal).__name__}: {refusal}"
-        _queues.send("START_DEAD_LETTERS", record.body, reason=reason, message_id=record.message_id)
+        queues.send("START_DEAD_LETTERS", record.body, reason=reason, message_id=record.message_id)
         return
     if not steps.is_replay(claimed, execution):
-        machine = _step_functions.arn("SETTLEMENT_MACHINE")
+        machine = step_functions.arn("SETTLEMENT_MACHINE")
         try:
-            _step_functions.start(machine, execution, settlement.to_wire(_dependencies.config))
+            step_functions.start(machine, execution, settlement.to_wire(_dependencies.config))
         except StartUnavailable as error:
             if not error.is_taken:
                 raise

@@ -7,8 +7,8 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from handlers import _dependencies, _queues, _workers
-from settlement.adapters import sweeper
+from handlers import _dependencies, _workers
+from settlement.adapters import queues, sweeper
 from settlement.adapters.telemetry import count, logger, observed
 from settlement.ledger.keys import Row
 from settlement.ledger.sweep import Span
@@ -49,7 +49,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, list[dict[str, str
         again |= {(span.partition, span.minute) for span in left}
     for body, reason in aside:
         logger.warning("release put aside", reason=reason)
-        _queues.send("SWEEPS_PUT_ASIDE", body, reason=reason)
+        queues.send("SWEEPS_PUT_ASIDE", body, reason=reason)
     failed = [name for name, releases in news.items() if not again.isdisjoint(map(sweeps.bucket, releases))]
     return {"batchItemFailures": [{"itemIdentifier": name} for name in failed]}
 

@@ -7,9 +7,13 @@ from handlers import _account_orders, _approvals, _http, _kyc_probe, _orders, _r
 from settlement.adapters.telemetry import about, observed
 from settlement.model.account_order import OrderKind
 from settlement.model.caller import Caller, caller_of
+from settlement.model.circuit import PROBE
 from settlement.model.errors import InvalidRequest
-from settlement.model.orders import PROBE, RECOVER, REPLAY, REVERSE, REVERSE_PART, SWEEP, Decision
+from settlement.model.order_requests import RECOVER, REVERSE_PART
+from settlement.model.orders import REVERSE, Decision
 from settlement.model.proposal import Move
+from settlement.model.replay_order import REPLAY
+from settlement.model.sweep_order import SWEEP
 
 Take = Callable[[object, Caller], dict[str, Any]]
 

@@ -7,7 +7,7 @@ from settle.actions.order import check_order, give
 from settle.exit_codes import CommandFailed, Exit
 from settle.queries.settlement import state_of
 from settle.stack import Stack
-from settlement.model.orders import REVERSE_PART, PartialReversal, parse_part, part_name
+from settlement.model.order_requests import REVERSE_PART, PartialReversal, parse_part, part_name
 from settlement.model.proposal import Move
 from settlement.policy import outcome
 

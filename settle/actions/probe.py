@@ -5,8 +5,7 @@ from typing import Any
 from settle.actions.order import give
 from settle.queries import circuit
 from settle.stack import Stack
-from settlement.model.circuit import State
-from settlement.model.orders import PROBE
+from settlement.model.circuit import PROBE, State
 
 
 def probe(stack: Stack) -> tuple[dict[str, Any], str | None]:

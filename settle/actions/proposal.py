@@ -11,14 +11,8 @@ from settle.queries import proposal as proposals
 from settle.queries.follow import follow, is_at_rest
 from settle.queries.settlement import state_of
 from settle.stack import Stack
-from settlement.model.orders import (
-    REVERSE,
-    Decision,
-    parse_named,
-    parse_resolution,
-    parse_reversal,
-    parse_shown,
-)
+from settlement.model.order_requests import parse_named, parse_resolution, parse_reversal, parse_shown
+from settlement.model.orders import REVERSE, Decision
 from settlement.model.proposal import Move
 from settlement.model.status import Status
 from settlement.policy import outcome

@@ -6,7 +6,7 @@ from settle.actions.order import give
 from settle.exit_codes import Exit
 from settle.queries.settlement import state_of
 from settle.stack import Stack
-from settlement.model.orders import RECOVER
+from settlement.model.order_requests import RECOVER
 from settlement.model.state import SettlementState
 from settlement.model.status import FINISHED, Status
 

@@ -10,7 +10,8 @@ from settle.queries.follow import follow, is_at_rest
 from settle.queries.settlement import state_of
 from settle.stack import Stack
 from settlement.model.errors import Refusal
-from settlement.model.orders import Decision, order_name, parse_resolution
+from settlement.model.order_requests import parse_resolution
+from settlement.model.orders import Decision, order_name
 from settlement.model.state import SettlementState
 from settlement.model.status import Status
 from settlement.policy import compensation, outcome

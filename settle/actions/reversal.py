@@ -9,7 +9,8 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.queries.follow import follow
 from settle.queries.settlement import state_of
 from settle.stack import Stack
-from settlement.model.orders import REVERSE, parse_reversal
+from settlement.model.order_requests import parse_reversal
+from settlement.model.orders import REVERSE
 from settlement.model.state import SettlementState
 from settlement.model.status import Status
 from settlement.policy import outcome

@@ -7,7 +7,7 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.stack import Stack
 from settlement.ledger import keys
 from settlement.model import accounts, money
-from settlement.model.orders import SWEEP
+from settlement.model.sweep_order import SWEEP
 
 
 def sweep(stack: Stack, merchant: str, since: str | None = None) -> dict[str, Any]:

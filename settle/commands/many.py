@@ -9,7 +9,8 @@ import typer
 from settle.commands.completion import keys_then_decisions
 from settle.commands.options import check_account, check_key
 from settle.exit_codes import CommandFailed, Exit
-from settlement.model.orders import REVERSE, REVERSE_PART, Decision
+from settlement.model.order_requests import REVERSE_PART
+from settlement.model.orders import REVERSE, Decision
 
 _SEEN = re.compile(r"[1-9]\d{0,8}-[0-9a-f]{64}", re.ASCII)
 PROPOSABLE = (*Decision, REVERSE, REVERSE_PART)

@@ -22,7 +22,8 @@ from settle.queries import proposal as proposals
 from settle.queries.settlement import state_of
 from settlement.model import money
 from settlement.model.caller import person_of
-from settlement.model.orders import REVERSE, REVERSE_PART, Decision, parse_resolution
+from settlement.model.order_requests import REVERSE_PART, parse_resolution
+from settlement.model.orders import REVERSE, Decision
 from settlement.model.proposal import Move
 from settlement.model.state import SettlementState
 from settlement.model.status import Status

@@ -18,7 +18,8 @@ from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model import accounts, money
 from settlement.model.account_order import AccountOrder
-from settlement.model.orders import REVERSE, REVERSE_PART, Decision
+from settlement.model.order_requests import REVERSE_PART
+from settlement.model.orders import REVERSE, Decision
 from settlement.model.proposal import Move
 from settlement.model.stored import MalformedRow, exponent_of, sound
 from settlement.model.timestamps import timestamp

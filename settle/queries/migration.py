@@ -9,7 +9,7 @@ from settle.stack import Stack
 from settlement.adapters import pages
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
-from settlement.model.orders import REVERSE_PART
+from settlement.model.order_requests import REVERSE_PART
 from settlement.model.state import SettlementState
 from settlement.model.status import Status
 from settlement.model.stored import MalformedRow

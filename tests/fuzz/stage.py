@@ -12,20 +12,14 @@ from unittest import mock
 from tests.world.environment import NOW  # first: it makes the functions' environment
 from tests.world.ledger import Ledger  # first: it makes the functions' environment
 
-from handlers import (  # isort: skip
-    _event_bus,
-    _step_functions,
-    _topics,
-    _kyc,
-    _long_poll,
-    _queues,
-    _dependencies,
-    _journal,
-    _outcome_bus,
-    _functions,
-    _secrets,
-)
+from handlers import _kyc, _long_poll, _dependencies, _journal, _secrets  # isort: skip
+from settlement.adapters import event_bus as _event_bus
+from settlement.adapters import functions as _functions
+from settlement.adapters import outcome_bus as _outcome_bus
+from settlement.adapters import queues as _queues
+from settlement.adapters import step_functions as _step_functions
 from settlement.adapters import telemetry
+from settlement.adapters import topics as _topics
 from settlement.model.errors import SettlementError
 from settlement.model.verdict import Verdict
 from tests.fuzz.table import Rows, Table

@@ -7,7 +7,7 @@ from typing import Any
 
 from settlement.adapters.dynamodb import Store
 from tests.world.expressions import Item
-from tests.world.ledger import ROW_KEYS
+from tests.world.ledger import adds
 from tests.world.memory_dynamodb import Key, MemoryDynamoDb, error
 
 ITEM_BYTES_MAX = 400 * 1024
@@ -30,7 +30,7 @@ class Table:
         return self._memory.items
 
     def store(self) -> Store:
-        return Store(self, "table", pause=lambda failed_tries: None, row_keys=ROW_KEYS)
+        return Store(self, "table", pause=lambda failed_tries: None, adds=adds())
 
     def _count(self, changes: Any) -> None:
         self.committed += any(before != after for before, after in changes)

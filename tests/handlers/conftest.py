@@ -9,20 +9,13 @@ from typing import Any
 
 import pytest
 
-from handlers import (
-    _dependencies,
-    _functions,
-    _journal,
-    _kyc,
-    _outcome_bus,
-    _payee,
-    _queues,
-    _secrets,
-    _step_functions,
-    _topics,
-    _workers,
-)
+from handlers import _dependencies, _journal, _kyc, _payee, _secrets, _workers
+from settlement.adapters import functions as _functions
+from settlement.adapters import outcome_bus as _outcome_bus
+from settlement.adapters import queues as _queues
+from settlement.adapters import step_functions as _step_functions
 from settlement.adapters import telemetry
+from settlement.adapters import topics as _topics
 from settlement.ledger import keys
 from settlement.model.errors import InReview
 from tests.world.constants import KEY

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from handlers import _approvals, _dependencies, _event_bus, _orders
+from handlers import _approvals, _dependencies, _orders
+from settlement.adapters import event_bus as _event_bus
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model.errors import (

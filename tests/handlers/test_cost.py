@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from benchmarks.storage import row_bytes
-from handlers import _dependencies, _step_functions
+from handlers import _dependencies
+from settlement.adapters import step_functions as _step_functions
 from settlement.adapters.wire import from_wire
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
@@ -29,7 +30,7 @@ from tests.world.constants import (
     WIRE,
 )
 from tests.world.functions import FORWARD, Calls
-from tests.world.ledger import Ledger, signing
+from tests.world.ledger import Ledger, adds, signing
 from tests.world.memory_dynamodb import MemoryDynamoDb
 from tests.world.provider import IN_REVIEW, REJECTED, Provider
 from tests.world.services import signed, text
@@ -108,7 +109,7 @@ def meter(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Meter:
     made = Meter(calls.ledger.client)
     metered = signing(Ledger(made, calls.ledger.table_name, calls.ledger.store))
     monkeypatch.setattr(metered.store, "client", made)
-    monkeypatch.setattr(metered.store, "_retention_days", 400)
+    monkeypatch.setattr(metered.store, "_adds", adds(days=400))
     monkeypatch.setattr(_dependencies, "store", metered.store)
     return made
 

@@ -15,6 +15,7 @@ import snapshot_restore_py  # type: ignore[import-untyped]
 from botocore.config import Config
 
 from handlers import _dependencies
+from settlement.adapters import clients
 from settlement.model.stage_config import StageConfig
 from settlement.policy.pager import PagerConfig
 from tests.world.functions import FILES
@@ -72,9 +73,9 @@ def test_a_lazy_client_is_made_once_when_it_is_used_by_any_number_of_threads(
         made.append((service, config))
         return SimpleNamespace(send=lambda text: text.upper(), exceptions="errors")
 
-    monkeypatch.setattr(_dependencies.session, "client", make)
+    monkeypatch.setattr(clients.session, "client", make)
     config = Config(read_timeout=1)
-    client = _dependencies.LazyClient("sqs", config)
+    client = clients.LazyClient("sqs", config)
     assert made == []
 
     with ThreadPoolExecutor(8) as threads:

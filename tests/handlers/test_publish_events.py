@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from handlers import _ordered_topic, _outcome_bus, publish_events
+from handlers import publish_events
+from settlement.adapters import ordered_topic as _ordered_topic
+from settlement.adapters import outcome_bus as _outcome_bus
 from settlement.adapters.wire import to_wire
 from settlement.ledger import keys
 from settlement.model.errors import EventsUnavailable, QueueUnavailable

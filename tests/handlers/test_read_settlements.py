@@ -13,7 +13,8 @@ from botocore.exceptions import ConnectTimeoutError
 from handlers import _dependencies, _long_poll
 from settlement.ledger import keys
 from settlement.model.errors import StoreUnavailable
-from settlement.model.orders import order_name, part_name, refund_name
+from settlement.model.order_requests import part_name, refund_name
+from settlement.model.orders import order_name
 from settlement.model.status import Step
 from settlement.policy.reading import parse_entries_query
 from tests.world import reading

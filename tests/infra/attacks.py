@@ -14,10 +14,12 @@ from io import StringIO
 from typing import Any
 from unittest import mock
 
-from handlers import _dependencies, _functions, _kyc, _secrets, _step_functions, _workers
+from handlers import _dependencies, _kyc, _secrets, _workers
+from settlement.adapters import functions as _functions
+from settlement.adapters import step_functions as _step_functions
 from settlement.adapters import telemetry
 from settlement.adapters.wire import to_wire
-from settlement.ledger import account_orders, entries, forward, keys
+from settlement.ledger import account_orders, forward, keys
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import Transfer
 from settlement.model.settlement import Settlement
@@ -349,7 +351,7 @@ def forges_a_deposit_with_its_order(thief: Thief) -> None:
     """Puts a deposit with its order, and raises the balance by it."""
     order, now = deposit_order("eve", 900_000), thief.world.now
     moved = Transfer(debit="external:EUR", credit="eve", amount=900_000)
-    for write in (account_orders.record(order, now), entries.external(order, moved, now)):
+    for write in (account_orders.record(order, now), account_orders.external(order, moved, now)):
         thief.put(write.parameters["Item"])
     thief.change(keys.account("eve"), available=900_000)
 

@@ -24,9 +24,9 @@ from unittest import mock
 from botocore.client import BaseClient
 
 import handlers
+import settlement
 from handlers import (
     _dependencies,
-    _functions,
     _kyc,
     _secrets,
     accept_settlements,
@@ -38,7 +38,9 @@ from handlers import (
     sweep_merchants,
     take_order,
 )
+from settlement.adapters import functions as _functions
 from settlement.adapters import kyc_client, telemetry
+from settlement.adapters.clients import LazyClient
 from settlement.adapters.second_look import look_again
 from settlement.adapters.watched_store import WatchedStore
 from settlement.adapters.wire import to_wire
@@ -116,13 +118,14 @@ _VARIABLES = {
 
 
 def _lazy_clients() -> list[tuple[Any, str, str]]:
-    """Return each client that a module of the handlers makes when it is first used: module, name, service."""
-    modules = [import_module(f"handlers.{found.name}") for found in pkgutil.iter_modules(handlers.__path__)]
+    """Return each client that a module makes when it is first used: module, name, service."""
+    found = [*pkgutil.walk_packages(handlers.__path__, "handlers.")]
+    found += pkgutil.walk_packages(settlement.__path__, "settlement.")
     return [
         (module, name, _PREFIXES.get(client._service, client._service))
-        for module in modules
+        for module in (import_module(one.name) for one in found)
         for name, client in vars(module).items()
-        if isinstance(client, _dependencies.LazyClient)
+        if isinstance(client, LazyClient)
     ]
 
 

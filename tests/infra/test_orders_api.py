@@ -5,7 +5,8 @@ from typing import Any
 
 from handlers import take_order
 from infra.orders_api import APPROVED, DECISIONS, MOVES, ROUTES
-from settlement.model.orders import REVERSE, REVERSE_PART, Decision
+from settlement.model.order_requests import REVERSE_PART
+from settlement.model.orders import REVERSE, Decision
 from tests.infra.stack import each_stage, properties
 
 

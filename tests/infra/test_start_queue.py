@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from handlers import _queues, _step_functions, start_settlements
+from handlers import start_settlements
 from infra.config import STAGES
 from infra.functions import function_seconds
 from infra.start_queue import BATCH_MAX, MESSAGE_BYTES_MAX, RECEIVES_MAX, visibility_seconds
+from settlement.adapters import queues as _queues
+from settlement.adapters import step_functions as _step_functions
 from settlement.adapters.dynamodb import CLIENT_CONFIG
 from tests.infra.stack import (
     KEPT,

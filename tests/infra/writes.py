@@ -14,7 +14,7 @@ from settlement.model.orders import Decision, Resolution, Reversal
 from settlement.model.state import SettlementState
 from settlement.model.status import REVERSIBLE, Status, Step
 from settlement.model.timestamps import timestamp
-from settlement.policy import administration, compensation, recovery, steps
+from settlement.policy import administration, compensation, partial_reversal, recovery, steps
 from tests.unit.vectors import CONFIG, EXECUTION, ORDERS_ON_ACCOUNTS, PART_1, PART_2, SETTLEMENT, slots
 from tests.world.constants import NONCE
 from tests.world.environment import NOW
@@ -163,7 +163,7 @@ WRITES: dict[str, list[Write]] = {
         *(
             write
             for part, layout in ((PART_1, 1), (PART_2, 1), (PART_1, 2), (PART_2, 2))
-            for write in compensation.reverse_part(SETTLEMENT, part, NOW, layout)
+            for write in partial_reversal.reverse_part(SETTLEMENT, part, NOW, layout)
         ),
         *SWEEP,
         *(write for case in _CASES for write in resolving(case)),

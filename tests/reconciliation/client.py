@@ -11,6 +11,7 @@ from typing import Any
 from settlement.adapters.dynamodb import Store
 from settlement.sealing.signature import RowKeys
 from tests.world.expressions import Item
+from tests.world.ledger import adds
 from tests.world.memory_dynamodb import MemoryDynamoDb
 
 Hook = Callable[..., None]
@@ -97,6 +98,5 @@ def readable(
         Readable(table, before),
         "in-memory",
         pause=lambda failed_tries: None,
-        row_keys=row_keys,
-        retention_days=retention_days,
+        adds=adds(row_keys, retention_days),
     )

@@ -15,7 +15,8 @@ from settlement.ledger.sweep import Span
 from settlement.model import accounts
 from settlement.model.caller import Caller
 from settlement.model.circuit import Thresholds
-from settlement.model.orders import Decision, PartialReversal, Resolution, Reversal
+from settlement.model.order_requests import PartialReversal
+from settlement.model.orders import Decision, Resolution, Reversal
 from settlement.model.proposal import Move, Proposal
 from settlement.model.settlement import NAMES, Settlement, hash_of
 from settlement.model.stage_config import StageConfig
@@ -23,7 +24,7 @@ from settlement.model.state import SettlementState
 from settlement.model.status import Status, Step
 from settlement.model.timestamps import timestamp
 from settlement.model.verdict import KycDecision
-from settlement.policy import approval, compensation, recovery, steps, sweeps
+from settlement.policy import approval, compensation, partial_reversal, recovery, steps, sweeps
 from settlement.reconciliation.settlement_row import NAMES_ERASED
 from settlement.sealing.signature import RowKeys
 from tests.reconciliation.client import readable
@@ -241,7 +242,9 @@ class Payment:
         order = PartialReversal(
             reason=f"{self.settlement.payer} sent one back", by="olga", part=state.next_part, amount=amount
         )
-        self.town.store.record(compensation.reverse_part(self.settlement, order, self.town.tick(), layout))
+        self.town.store.record(
+            partial_reversal.reverse_part(self.settlement, order, self.town.tick(), layout)
+        )
 
     def reverse(self, *which: Step) -> None:
         for step in which:

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from handlers import _dependencies, _functions, _kyc, _step_functions
+from handlers import _dependencies, _kyc
 from settle import cli, stack
 from settle.local import record
 from settle.queries import follow
+from settlement.adapters import functions as _functions
 from settlement.adapters import second_look, telemetry
+from settlement.adapters import step_functions as _step_functions
 from tests.settle.desk import Desk
 from tests.settle.wire import Receiver, Simulator, receiving, simulating
 from tests.world.environment import NOW

@@ -11,17 +11,13 @@ from typing import Any
 import pytest
 import typer
 
-from handlers import (
-    _dependencies,
-    _ordered_topic,
-    _outcome_bus,
-    _queues,
-    read_settlements,
-    take_order,
-)
+from handlers import _dependencies, read_settlements, take_order
 from handlers.recover_stalled import PARTITIONS
 from settle import cli, instants
 from settle.console import app as console
+from settlement.adapters import ordered_topic as _ordered_topic
+from settlement.adapters import outcome_bus as _outcome_bus
+from settlement.adapters import queues as _queues
 from settlement.adapters.wire import to_wire
 from settlement.ledger import keys
 from settlement.ledger.keys import Row

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from handlers import _functions, _outcome_bus
 from settle import instants
 from settle.actions import replay as replaying
 from settle.door import Answer
 from settle.queries import in_flight
-from settlement.model import orders
+from settlement.adapters import functions as _functions
+from settlement.adapters import outcome_bus as _outcome_bus
+from settlement.model import replay_order
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk, call
 from tests.world.constants import KEY
@@ -45,7 +46,7 @@ def _half_an_hour_later(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def replays(desk: Desk) -> list[Any]:
     """Return the orders to replay that the command has given."""
-    return [body for order, body in desk.door.given if order == orders.REPLAY]
+    return [body for order, body in desk.door.given if order == replay_order.REPLAY]
 
 
 def told(bus: Bus) -> dict[str, str]:
@@ -114,4 +115,4 @@ def test_a_failed_order_says_so_and_may_be_repeated(paid: Desk, bus: Bus, comman
 
 
 def test_an_order_has_a_bounded_number_of_settlements() -> None:
-    assert 1 < orders.REPLAYED_MAX <= 100
+    assert 1 < replay_order.REPLAYED_MAX <= 100

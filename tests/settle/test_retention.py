@@ -18,6 +18,7 @@ from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 from tests.world.constants import KEY
 from tests.world.environment import NOW
+from tests.world.ledger import adds
 from tests.world.sealed import Sealed
 
 DAYS = 400
@@ -39,7 +40,7 @@ def journal() -> Sealed:
 @pytest.fixture
 def old(desk: Desk, journal: Sealed, monkeypatch: pytest.MonkeyPatch) -> Desk:
     """A stack on which Alice has paid Bob and a merchant, and each entry of a payment has expired since."""
-    monkeypatch.setattr(_dependencies.store, "_retention_days", DAYS)
+    monkeypatch.setattr(_dependencies.store, "_adds", adds(days=DAYS))
     for module in (books, sealed, settlement, statement, table_scan):
         monkeypatch.setattr(module, "datetime", Clock)
     desk.pay()

@@ -6,10 +6,11 @@ from types import SimpleNamespace
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from handlers import _dependencies, _event_bus
+from handlers import _dependencies
 from settle.actions import partial_reversal, proposal
 from settle.exit_codes import CommandFailed, Exit
 from settle.queries import proposal as proposals
+from settlement.adapters import event_bus as _event_bus
 from tests.settle.conftest import Command
 from tests.settle.desk import GRACE, Desk
 from tests.world.constants import KEY

@@ -26,7 +26,7 @@ from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 from tests.world.constants import KEY
 from tests.world.environment import NOW
-from tests.world.ledger import ROW_KEYS
+from tests.world.ledger import ROW_KEYS, adds
 
 
 def reached(outputs: dict[str, str], server: str | None) -> Stack:
@@ -62,7 +62,7 @@ def test_several_processes_find_what_one_finds(desk: Desk, stack: Stack, process
 def test_several_processes_know_which_entries_may_be_gone(
     desk: Desk, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_dependencies.store, "_retention_days", 400)
+    monkeypatch.setattr(_dependencies.store, "_adds", adds(days=400))
     desk.pay()
     for row in desk.ledger.rows():
         if EXPIRES in row and not row["sk"].endswith(":release"):

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from handlers import _dependencies, _functions, _kyc, _payee, _secrets, _step_functions, _workers
+from handlers import _dependencies, _kyc, _payee, _secrets, _workers
+from settlement.adapters import functions as _functions
+from settlement.adapters import step_functions as _step_functions
 from settlement.adapters import telemetry
 from tests.world.ledger import Ledger
 from tests.world.services import SECRET

@@ -19,7 +19,8 @@ from unittest import mock
 
 from tests.world.environment import NOW  # isort: split
 
-from handlers import _dependencies, _step_functions, _workers, recover_stalled
+from handlers import _dependencies, _workers, recover_stalled
+from settlement.adapters import step_functions as _step_functions
 from settlement.adapters import telemetry
 from settlement.adapters.dynamodb import Store
 from settlement.adapters.wire import to_wire

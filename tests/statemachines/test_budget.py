@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from handlers import _kyc, _secrets, _step_functions
+from handlers import _kyc, _secrets
 from infra import config
 from infra.config import STAGES, Settings
 from infra.functions import function_seconds
 from infra.state_machines import render_definition
+from settlement.adapters import step_functions as _step_functions
 from settlement.adapters.dynamodb import CLIENT_CONFIG
 from settlement.policy.pager import PagerConfig
 from tests.statemachines.definitions import DEFINITIONS, INVOCATIONS, START, WAITS, paths, states, task

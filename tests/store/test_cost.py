@@ -28,7 +28,7 @@ from settlement.model.verdict import REASON_LENGTH_MAX, KycDecision, Verdict
 from settlement.policy import compensation, recovery
 from tests.store.rows import HELD, begin_review, held, in_review, own, take_over, webhook
 from tests.world import engines
-from tests.world.ledger import Ledger
+from tests.world.ledger import Ledger, adds
 from tests.world.provider import REJECTED
 from tests.world.saga import (
     COMPLETE,
@@ -473,7 +473,7 @@ def test_no_row_outgrows_one_unit_however_long_the_names_are(
     saga: Saga, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also if the entries expire."""
-    monkeypatch.setattr(saga.ledger.store, "_retention_days", 36_500)
+    monkeypatch.setattr(saga.ledger.store, "_adds", adds(None, 36_500))
     longest = saga.asking(**LONGEST_REQUEST)
     longest.ledger.open("p" * 64, 999_999_999_999_999)
     longest.ledger.open("q" * 64, 0)

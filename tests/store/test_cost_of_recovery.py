@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import urllib3
 
-from handlers import _dependencies, _step_functions, recover_stalled
+from handlers import _dependencies, recover_stalled
+from settlement.adapters import step_functions as _step_functions
 from settlement.ledger import forward, keys
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from handlers import _kyc
 from settlement.model.circuit import State
-from settlement.model.orders import Decision, Order, PartialReversal, Reversal
+from settlement.model.order_requests import PartialReversal
+from settlement.model.orders import Decision, Reversal
 from settlement.model.settlement import LABELS
 from settlement.model.status import REVERSIBLE, Status, Step
-from settlement.policy import compensation, outcome
+from settlement.policy import approval, compensation, outcome
 from settlement.policy.pager import PagerConfig, resolution_notice
 from tests.unit import books
 from tests.unit.books import LAST, unwind
@@ -201,25 +202,22 @@ def test_the_notice_of_a_decision_keeps_its_contract(order: Any) -> None:
     assert faults(RESOLVED, notice(order)) == []
 
 
-def broken_glass(order: Order = ALONE, decision: str = "write-off") -> dict[str, Any]:
+def broken_glass(order: approval.AnyOrder = ALONE) -> dict[str, Any]:
     state = books.stuck(Step.FEE, Step.RELEASE).state()
-    return on_the_wire(PAGER.broken_glass(state, decision, order, CONFIG))
+    return on_the_wire(approval.broken_glass(state, order, CONFIG, PAGER))
 
 
 @pytest.mark.parametrize(
-    ("order", "decision"),
+    "order",
     [
-        (ALONE, "write-off"),
-        (Reversal(reason="sent twice", by="ops", proof=GLASS_PROOF), "reverse"),
-        (
-            PartialReversal(reason="one back", by="ops", proof=GLASS_PROOF, part=1, amount=1),
-            "reverse-part",
-        ),
+        ALONE,
+        Reversal(reason="sent twice", by="ops", proof=GLASS_PROOF),
+        PartialReversal(reason="one back", by="ops", proof=GLASS_PROOF, part=1, amount=1),
     ],
-    ids=["write-off", "reverse", "reverse-part"],
+    ids=approval.decision_of,
 )
-def test_the_page_of_a_broken_glass_keeps_its_contract(order: Order, decision: str) -> None:
-    assert faults(GLASS, broken_glass(order, decision)) == []
+def test_the_page_of_a_broken_glass_keeps_its_contract(order: approval.AnyOrder) -> None:
+    assert faults(GLASS, broken_glass(order)) == []
 
 
 @pytest.mark.parametrize("state", State)

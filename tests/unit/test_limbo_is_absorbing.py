@@ -17,7 +17,7 @@ from settlement.ledger.keys import Row
 from settlement.ledger.transaction import Write
 from settlement.model.caller import Caller
 from settlement.model.errors import InvalidRequest
-from settlement.model.orders import parse_reversal
+from settlement.model.order_requests import parse_reversal
 from settlement.model.status import Status
 from settlement.policy import compensation
 from tests.unit import vectors

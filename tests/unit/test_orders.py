@@ -9,15 +9,8 @@ from hypothesis import strategies as st
 
 from settlement.model.caller import Caller
 from settlement.model.errors import InvalidRequest
-from settlement.model.orders import (
-    Decision,
-    Order,
-    Resolution,
-    Reversal,
-    parse_recovery,
-    parse_resolution,
-    parse_reversal,
-)
+from settlement.model.order_requests import parse_recovery, parse_resolution, parse_reversal
+from settlement.model.orders import Decision, Order, Resolution, Reversal
 from settlement.model.status import Status
 
 KEY = "order-2026-000101"

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from infra.orders_api import ROUTES
-from settlement.model import orders
+from settlement.model import order_requests, orders, replay_order
 from settlement.model.account_order import OrderKind, parse_account_order
 from settlement.model.caller import Caller
 from settlement.model.errors import InvalidRequest
@@ -20,15 +20,15 @@ CONTRACT: dict[str, Any] = yaml.safe_load((PROJECT / "docs/contracts/orders.open
 SCHEMAS = CONTRACT["components"]["schemas"]
 OLGA = Caller(by="arn", user_id="AIDA", request_id="r", source_ip="192.0.2.7")
 PARSERS: dict[str, Callable[[dict[str, Any]], object]] = {
-    "Resolution": lambda raw: orders.parse_resolution(raw, OLGA),
-    "Reversal": lambda raw: orders.parse_reversal(raw, OLGA),
-    "PartialReversal": lambda raw: orders.parse_part(raw, OLGA, 2),
-    "Approval": lambda raw: orders.parse_shown(raw, "write-off"),
-    "ApprovalOfReversal": lambda raw: orders.parse_shown(raw, "reverse"),
-    "ApprovalOfPart": lambda raw: orders.parse_shown(raw, "reverse-part"),
-    "Withdrawal": lambda raw: orders.parse_named(raw, "reverse"),
-    "Recovery": orders.parse_recovery,
-    "Replay": orders.parse_replay,
+    "Resolution": lambda raw: order_requests.parse_resolution(raw, OLGA),
+    "Reversal": lambda raw: order_requests.parse_reversal(raw, OLGA),
+    "PartialReversal": lambda raw: order_requests.parse_part(raw, OLGA, 2),
+    "Approval": lambda raw: order_requests.parse_shown(raw, "write-off"),
+    "ApprovalOfReversal": lambda raw: order_requests.parse_shown(raw, "reverse"),
+    "ApprovalOfPart": lambda raw: order_requests.parse_shown(raw, "reverse-part"),
+    "Withdrawal": lambda raw: order_requests.parse_named(raw, "reverse"),
+    "Recovery": order_requests.parse_recovery,
+    "Replay": replay_order.parse_replay,
     "AccountOrder": lambda raw: parse_account_order({"order": "freeze", **raw}, OLGA, CONFIG),
 }
 
@@ -44,7 +44,7 @@ def test_the_decisions_and_the_patterns_are_those_of_the_code() -> None:
     assert SCHEMAS["AccountOrder"]["properties"]["account"]["pattern"] == f"^{ACCOUNT.pattern}$"
     assert SCHEMAS["Line"]["maxLength"] == orders.TEXT_LENGTH_MAX
     assert SCHEMAS["Resolution"]["properties"]["case"]["maximum"] == orders.CASES_MAX
-    assert SCHEMAS["Replay"]["properties"]["keys"]["maxItems"] == orders.REPLAYED_MAX
+    assert SCHEMAS["Replay"]["properties"]["keys"]["maxItems"] == replay_order.REPLAYED_MAX
     assert SCHEMAS["PartialReversal"]["properties"]["part"]["maximum"] == orders.CASES_MAX
 
 

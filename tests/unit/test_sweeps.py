@@ -147,7 +147,6 @@ def test_a_refund_sweeps_the_second_of_its_release() -> None:
 @pytest.mark.parametrize(
     "found",
     [
-        pytest.param(None, id="unclaimed"),
         pytest.param(state(**slots({Step.HOLD, Step.VERIFY})), id="not released"),
         pytest.param(
             state(**slots({Step.HOLD, Step.VERIFY, Step.RELEASE}, {Step.RELEASE})), id="given back already"
@@ -157,5 +156,5 @@ def test_a_refund_sweeps_the_second_of_its_release() -> None:
         ),
     ],
 )
-def test_a_refund_without_a_release_to_take_back_sweeps_nothing(found: SettlementState | None) -> None:
+def test_a_refund_without_a_release_to_take_back_sweeps_nothing(found: SettlementState) -> None:
     assert sweeps.before_refund(found) is None

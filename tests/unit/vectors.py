@@ -31,7 +31,8 @@ from settlement.ledger.transaction import StepTransaction, Transfer, Write
 from settlement.model.account_order import AccountOrder, OrderKind
 from settlement.model.caller import Caller
 from settlement.model.case import Case
-from settlement.model.orders import Decision, PartialReversal, Resolution, Reversal
+from settlement.model.order_requests import PartialReversal
+from settlement.model.orders import Decision, Resolution, Reversal
 from settlement.model.proposal import Move, Proposal
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
@@ -39,7 +40,7 @@ from settlement.model.state import SettlementState
 from settlement.model.status import Status, Step
 from settlement.model.timestamps import timestamp
 from settlement.model.verdict import KycDecision, Verdict
-from settlement.policy import administration, compensation, recovery, steps
+from settlement.policy import administration, compensation, partial_reversal, recovery, steps
 from settlement.policy.recovery import Takeover
 from tests.world.constants import NONCE
 from tests.world.environment import NOW
@@ -151,9 +152,11 @@ ENTRIES = (
     _transfer(Step.RELEASE, ESCROW, "bob", 4772),
     _transfer(Step.FEE, ESCROW, "fees:EUR", 48),
     Vector(entries.evidence, (SETTLEMENT, Step.VERIFY, VERDICT.evidence(), NOW)),
-    Vector(entries.external, (DEPOSIT, Transfer(debit="external:EUR", credit="alice", amount=10_000), NOW)),
     Vector(
-        entries.external,
+        account_orders.external, (DEPOSIT, Transfer(debit="external:EUR", credit="alice", amount=10_000), NOW)
+    ),
+    Vector(
+        account_orders.external,
         (WITHDRAWAL, Transfer(debit="alice", credit="external:EUR", amount=500), NOW),
         variant="withdraw",
     ),
@@ -381,8 +384,8 @@ COMPENSATION = (
         Vector(compensation.reverse_on_order, (SETTLEMENT, order, NOW, CONFIG), variant=expected.lower())
         for expected, order in ORDERS.items()
     ),
-    Vector(compensation.reverse_part, (SETTLEMENT, PART_1, NOW, 1), variant="first"),
-    Vector(compensation.reverse_part, (SETTLEMENT, PART_2, NOW, 1), variant="later"),
+    Vector(partial_reversal.reverse_part, (SETTLEMENT, PART_1, NOW, 1), variant="first"),
+    Vector(partial_reversal.reverse_part, (SETTLEMENT, PART_2, NOW, 1), variant="later"),
     *(Vector(compensation.reverse_step, (SETTLEMENT, step, NOW), variant=step) for step in CASES),
     *(
         Vector(compensation.enter_limbo, (SETTLEMENT, case, FAILURE, NOW), variant=variant)

@@ -1,12 +1,16 @@
 """A table, and the store over it."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from settlement.adapters.dynamodb import Store
 from settlement.adapters.wire import from_wire, to_wire
 from settlement.ledger import keys
+from settlement.ledger.expiry import with_expiry
+from settlement.ledger.keys import Row
 from settlement.model.timestamps import timestamp
 from settlement.sealing.signature import RowKeys
 from tests.world.environment import NOW
@@ -62,7 +66,13 @@ def over(client: Any, table_name: str) -> Ledger:
     return Ledger(client, table_name, Store(client, table_name, pause=lambda failed_tries: None))
 
 
+def adds(row_keys: RowKeys | None = ROW_KEYS, days: int | None = None) -> tuple[Callable[[Row], Row], ...]:
+    """Return what a stage with these keys adds to rows, whose entries are kept for so many days."""
+    expires = partial(with_expiry, retention_days=days)
+    return (expires, row_keys.signed) if row_keys else (expires,)
+
+
 def signing(ledger: Ledger, row_keys: RowKeys = ROW_KEYS) -> Ledger:
     """Return the same table with a store that signs, as that of a function does."""
-    store = Store(ledger.client, ledger.table_name, ledger.store._pause, row_keys)
+    store = Store(ledger.client, ledger.table_name, ledger.store._pause, adds(row_keys))
     return replace(ledger, store=store)

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from settlement.ledger import account_orders, entries, keys
+from settlement.ledger import account_orders, keys
 from settlement.ledger.transaction import Transfer, Write, put
 from settlement.model import accounts
 from settlement.model.account_order import AccountOrder, OrderKind
@@ -55,4 +55,4 @@ def opening(account: str, available: int, currency: str, now: datetime) -> tuple
         return opened
     order = deposit_order(account, available, currency)
     moved = Transfer(debit=accounts.external(currency), credit=account, amount=available)
-    return *opened, account_orders.record(order, now), entries.external(order, moved, now)
+    return *opened, account_orders.record(order, now), account_orders.external(order, moved, now)

@@ -11,13 +11,12 @@ from botocore.exceptions import ConnectionError as UnreachableError
 
 from settlement.adapters import telemetry
 from settlement.adapters.wire import from_wire, to_wire
-from settlement.ledger import expiry, keys
+from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import AlreadyApplied, StepTransaction, Write
 from settlement.model.errors import StoreUnavailable
 from settlement.model.state import AccountState, SettlementState
 from settlement.model.stored import MalformedRow, Stored, sound, subject_of
-from settlement.sealing.signature import RowKeys
 
 TRIES_MAX = 6
 """Sends of one write that keeps meeting transient reasons, the first included. An account with many
@@ -63,18 +62,13 @@ class Store:
         client: Any,
         table_name: str,
         pause: Callable[[int], None] = pause,
-        row_keys: RowKeys | None = None,
-        retention_days: int | None = None,
+        adds: Sequence[Callable[[Row], Row]] = (),
     ) -> None:
-        """Reach a table. Without keys, rows are put unsigned, and the proof finds them at fault.
-
-        Entries are put so that they expire after `retention_days`; None keeps them for ever.
-        """
+        """Reach a table. Each of `adds` returns a row that is put with what the stage adds to it, in turn."""
         self.client = client
         self.table_name = table_name
         self._pause = pause
-        self._row_keys = row_keys
-        self._retention_days = retention_days
+        self._adds = adds
 
     def claim(self, write: Write) -> SettlementState:
         """Put a settlement's row if its key is unclaimed; return the row that is there then."""
@@ -278,8 +272,10 @@ class Store:
     def _parameters(self, write: Write) -> dict[str, Any]:
         given = write.parameters
         if write.action == "Put":
-            item = expiry.with_expiry(given["Item"], self._retention_days)
-            given = {**given, "Item": self._row_keys.signed(item) if self._row_keys else item}
+            item = given["Item"]
+            for add in self._adds:
+                item = add(item)
+            given = {**given, "Item": item}
         return {
             **given,
             **{name: to_wire(given[name]) for name in _ROWS if name in given},

@@ -10,8 +10,9 @@ from settlement.ledger.keys import Row
 from settlement.ledger.sweep import Span, Unreadable
 from settlement.ledger.transaction import AlreadyApplied
 from settlement.model.errors import AccountNotFound, StoreUnavailable
-from settlement.model.state import AccountState
+from settlement.model.state import AccountState, SettlementState
 from settlement.model.stored import MalformedRow
+from settlement.policy import sweeps
 
 TRIES_MAX = 6
 """Sweeps of one span while other sweepers are quicker: each of those has folded something."""
@@ -58,6 +59,12 @@ def fold(store: Store, span: Span, unreadable: Unreadable = warn) -> int:
         telemetry.count("MerchantSwept")
         return sum(gains.values())
     raise StoreUnavailable(f"sweep: other sweepers were quicker {TRIES_MAX} times")
+
+
+def before_refund(store: Store, state: SettlementState) -> None:
+    """Sweep a merchant's release before a part or all of it is given back, so that its money is there."""
+    if span := sweeps.before_refund(state):
+        fold(store, span)
 
 
 def fold_backlog(

@@ -23,7 +23,7 @@ from settlement.ledger.conditions import (
 )
 from settlement.ledger.failure_reasons import account_refusal, out_of_use
 from settlement.ledger.keys import Row
-from settlement.ledger.transaction import AlreadyApplied, OnFailure, Write, put, update
+from settlement.ledger.transaction import AlreadyApplied, OnFailure, Transfer, Write, put, update
 from settlement.model import accounts
 from settlement.model.account_order import AccountOrder
 from settlement.model.errors import (
@@ -151,6 +151,27 @@ def close(order: AccountOrder, now: datetime) -> Write:
         conditions=[EMPTY, NOT_CLOSED, NOT_FROZEN, NOT_IN_LIMBO],
         on_failure=_explained(lambda state: out_of_use(PARTY, state) or AccountNotEmpty(PARTY)),
     )
+
+
+def external(order: AccountOrder, moved: Transfer, now: datetime) -> Write:
+    """Build the entry of a deposit or a withdrawal: money that comes from outside, or goes there.
+
+    The order's row, in the same transaction, records that it was carried out. The entry's own condition only
+    keeps what is in the journal from being overwritten.
+    """
+    posted_at = timestamp(now)
+    row = {
+        **keys.entry(order.account, posted_at, order.key, order.order),
+        "step": order.order.value,
+        "posted_at": posted_at,
+        "request_hash": order.request_hash,
+        "debit": moved.debit,
+        "credit": moved.credit,
+        "side": "credit" if moved.credit == order.account else "debit",
+        "amount": moved.amount,
+        "currency": order.currency,
+    }
+    return put(row, on_failure=lambda entry: IdempotencyConflict.of_key(order.key))
 
 
 def _explained(why: Callable[[AccountState], SettlementError]) -> OnFailure:

@@ -8,7 +8,6 @@ from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import AlreadyApplied, Transfer, Write, put
 from settlement.model import accounts
-from settlement.model.account_order import AccountOrder
 from settlement.model.errors import IdempotencyConflict, SettlementError
 from settlement.model.settlement import Settlement
 from settlement.model.timestamps import timestamp
@@ -49,27 +48,6 @@ def evidence(settlement: Settlement, step: str, content: Mapping[str, object], n
         return IdempotencyConflict.of_key(settlement.key)
 
     return put(_evidence(settlement, step, content, now), on_failure=meaning)
-
-
-def external(order: AccountOrder, moved: Transfer, now: datetime) -> Write:
-    """Build the entry of a deposit or a withdrawal: money that comes from outside, or goes there.
-
-    The order's row, in the same transaction, records that it was carried out. The entry's own condition only
-    keeps what is in the journal from being overwritten.
-    """
-    posted_at = timestamp(now)
-    row = {
-        **keys.entry(order.account, posted_at, order.key, order.order),
-        "step": order.order.value,
-        "posted_at": posted_at,
-        "request_hash": order.request_hash,
-        "debit": moved.debit,
-        "credit": moved.credit,
-        "side": "credit" if moved.credit == order.account else "debit",
-        "amount": moved.amount,
-        "currency": order.currency,
-    }
-    return put(row, on_failure=lambda entry: IdempotencyConflict.of_key(order.key))
 
 
 def _evidence(

@@ -25,7 +25,8 @@ from settlement.model.errors import (
     SettlementError,
 )
 from settlement.model.layout import PARTS_COUNTED_BY_NAME
-from settlement.model.orders import REVERSE, PartialReversal, part_name
+from settlement.model.order_requests import PartialReversal, part_name
+from settlement.model.orders import REVERSE
 from settlement.model.settlement import Settlement
 from settlement.model.state import SettlementState
 from settlement.model.status import Status

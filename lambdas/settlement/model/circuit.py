@@ -16,6 +16,9 @@ import hashlib
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+PROBE = "probe"
+"""The order of a person to look now whether the KYC provider is back."""
+
 REPORTED_MAX = 2
 """The answers that one report takes back, at most. With one only, a fifth of poisoned payments would open the
 circuit; with many, the answers from before an outage would delay its opening.

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from settlement.ledger import account_orders, entries
+from settlement.ledger import account_orders
 from settlement.ledger.transaction import Transfer, Write
 from settlement.model import accounts
 from settlement.model.account_order import AccountOrder, OrderKind
@@ -32,4 +32,4 @@ def _entry(order: AccountOrder, now: datetime) -> Write:
     debit, credit = accounts.external(currency), order.account
     if order.order is OrderKind.WITHDRAW:
         debit, credit = credit, debit
-    return entries.external(order, Transfer(debit=debit, credit=credit, amount=amount), now)
+    return account_orders.external(order, Transfer(debit=debit, credit=credit, amount=amount), now)

@@ -4,26 +4,22 @@ import hashlib
 import json
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from settlement.ledger import parts
 from settlement.model import money
 from settlement.model.caller import Caller
+from settlement.model.command import command
 from settlement.model.errors import NotReversible, ProposalRefused
-from settlement.model.orders import (
-    REVERSE,
-    REVERSE_PART,
-    Decision,
-    Named,
-    PartialReversal,
-    Resolution,
-    Reversal,
-)
+from settlement.model.order_requests import REVERSE_PART, Named, PartialReversal
+from settlement.model.orders import REVERSE, Decision, Resolution, Reversal
 from settlement.model.proposal import Proposal, ProposalStatus
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
 from settlement.model.status import Status, Step
 from settlement.model.timestamps import timestamp
 from settlement.policy import compensation
+from settlement.policy.pager import PagerConfig
 
 AnyOrder = Resolution | Reversal | PartialReversal
 
@@ -186,3 +182,30 @@ def ensure_approvable(
         raise ProposalRefused(f"approve: {caller.person} takes part in it already; it needs another person")
     if not is_of(state, proposal, config):
         raise ProposalRefused("digest: the settlement has changed since it was proposed; propose it again")
+
+
+def broken_glass(
+    state: SettlementState, order: AnyOrder, config: StageConfig, pager: PagerConfig
+) -> dict[str, Any]:
+    """Return the page about one person who decides alone what needs more."""
+    settlement, decision = state.settlement, decision_of(order)
+    exponent = settlement.exponent(config)
+    whole = money.render(settlement.amount, exponent)
+    amount, of_it = whole, ""
+    if isinstance(order, PartialReversal):
+        amount = money.render(order.amount, exponent)
+        of_it = f" {amount} of"
+    return {
+        "summary": (
+            f"break-glass: {order.by} decides {decision} alone on{of_it} {state.key},"
+            f" a payment of {whole} {settlement.currency}; look at it"
+        ),
+        "key": state.key,
+        "decision": decision,
+        "amount": amount,
+        "currency": settlement.currency,
+        "status": state.status,
+        **order.evidence(),
+        "runbook": pager.runbook,
+        "next_command": command("status", state.key, stack=pager.stack),
+    }

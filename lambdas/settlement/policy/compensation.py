@@ -5,22 +5,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from settlement.ledger import balances, entries, limbo, parts, reversal
-from settlement.ledger.transaction import StepTransaction, Transfer, Write
+from settlement.ledger import balances, entries, limbo, reversal
+from settlement.ledger.transaction import StepTransaction, Transfer
 from settlement.model import accounts
 from settlement.model.case import Case
-from settlement.model.errors import KycUnavailable, PartRefused, ResolutionRefused, StepFenced
-from settlement.model.orders import (
-    REVERSAL_REQUESTED,
-    REVERSE,
-    Decision,
-    PartialReversal,
-    Resolution,
-    Reversal,
-    order_name,
-    part_name,
-    refund_name,
-)
+from settlement.model.errors import KycUnavailable, ResolutionRefused, StepFenced
+from settlement.model.orders import REVERSAL_REQUESTED, REVERSE, Decision, Resolution, Reversal, order_name
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
@@ -80,30 +70,6 @@ def reverse_on_order(
     return StepTransaction(
         evidence=entries.evidence(settlement, REVERSE, order.evidence(), now),
         settlement=reversal.begin_on_order(settlement, order.expected_status, failure, now, config, seen),
-    )
-
-
-def reverse_part(
-    settlement: Settlement, order: PartialReversal, now: datetime, layout: int
-) -> tuple[Write, ...]:
-    """Give the payer a part of what was released, with the person and the reason on record.
-
-    The money passes through the escrow, as all of a settlement's does, and leaves nothing in it. The fee
-    stays with the house. `layout` is that of the row afterwards. Raises PartRefused for more than was
-    released, also if the row says otherwise.
-    """
-    if order.amount > settlement.net:
-        raise PartRefused(parts.ABOVE_REST)
-    escrow, amount = accounts.escrow(settlement.key), order.amount
-    taken = Transfer(debit=settlement.payee, credit=escrow, amount=amount)
-    given = Transfer(debit=escrow, credit=settlement.payer, amount=amount)
-    return (
-        parts.record(settlement, order, now),
-        parts.count(settlement, order, layout),
-        entries.transfer(settlement, part_name(order.part), taken, now),
-        entries.transfer(settlement, refund_name(order.part), given, now),
-        balances.debit_part(settlement, amount),
-        balances.credit_part(settlement, amount),
     )
 
 

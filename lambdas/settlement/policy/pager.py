@@ -8,7 +8,6 @@ from settlement.ledger.keys import Row
 from settlement.model import money
 from settlement.model.case import Case
 from settlement.model.command import command
-from settlement.model.orders import Order, PartialReversal
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
 from settlement.model.status import Step
@@ -63,32 +62,6 @@ class PagerConfig:
             "execution_arn": execution,
             "runbook": self.runbook,
             "next_command": command("limbo show", state.key, stack=self.stack),
-        }
-
-    def broken_glass(
-        self, state: SettlementState, decision: str, order: Order, config: StageConfig
-    ) -> dict[str, Any]:
-        """Return the page about one person who decides alone what needs more."""
-        settlement = state.settlement
-        exponent = settlement.exponent(config)
-        whole = money.render(settlement.amount, exponent)
-        amount, of_it = whole, ""
-        if isinstance(order, PartialReversal):
-            amount = money.render(order.amount, exponent)
-            of_it = f" {amount} of"
-        return {
-            "summary": (
-                f"break-glass: {order.by} decides {decision} alone on{of_it} {state.key},"
-                f" a payment of {whole} {settlement.currency}; look at it"
-            ),
-            "key": state.key,
-            "decision": decision,
-            "amount": amount,
-            "currency": settlement.currency,
-            "status": state.status,
-            **order.evidence(),
-            "runbook": self.runbook,
-            "next_command": command("status", state.key, stack=self.stack),
         }
 
 

@@ -50,14 +50,12 @@ def spans(entries: Iterable[Release]) -> list[Span]:
     return sorted(Span(*place, min(seconds), max(seconds)) for place, seconds in found.items())
 
 
-def before_refund(state: SettlementState | None) -> Span | None:
+def before_refund(state: SettlementState) -> Span | None:
     """Return the second to sweep before a merchant gives a release back; None if there is nothing to take.
 
     The release follows from the settlement's row, as every entry does.
     """
-    if state is None or not accounts.is_merchant(state.settlement.payee):
-        return None
-    if Step.RELEASE not in state.unreversed:
+    if not accounts.is_merchant(state.settlement.payee) or Step.RELEASE not in state.unreversed:
         return None
     posted_at = state.steps[Step.RELEASE]
     entry = keys.entry(state.settlement.payee, posted_at, state.key, Step.RELEASE)

@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model import accounts
-from settlement.model.orders import REVERSE_PART, Decision, refund_name
+from settlement.model.order_requests import REVERSE_PART, refund_name
+from settlement.model.orders import Decision
 from settlement.model.status import Step
 from settlement.reconciliation import on_record
 from settlement.reconciliation.facts import BalanceFacts, EntryFacts, EvidenceFacts, SettlementFacts, Waiting

@@ -13,7 +13,8 @@ from settlement.ledger.keys import Row
 from settlement.ledger.kyc_review import REVIEW
 from settlement.model import accounts
 from settlement.model.caller import person_of
-from settlement.model.orders import REVERSE, REVERSE_PART, Decision
+from settlement.model.order_requests import REVERSE_PART
+from settlement.model.orders import REVERSE, Decision
 from settlement.model.proposal import Move, ProposalStatus
 from settlement.model.request import ACCOUNT, KEY
 from settlement.model.settlement import hash_of

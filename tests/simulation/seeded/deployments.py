@@ -5,7 +5,7 @@ from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
-from handlers import _dependencies
+from handlers import _dependencies, rooms
 from settlement.model.stage_config import StageConfig
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Deployments:
         self.config = config
         self._since.append((now, config))
         _dependencies.config = config
-        _dependencies.store._retention_days = days
+        _dependencies.store._adds = rooms.adds(config)
 
     @property
     def number(self) -> int:

@@ -14,7 +14,10 @@ from unittest import mock
 
 from botocore.exceptions import ReadTimeoutError
 
-from handlers import _dependencies, _ordered_topic, _outcome_bus, _queues
+from handlers import _dependencies
+from settlement.adapters import ordered_topic as _ordered_topic
+from settlement.adapters import outcome_bus as _outcome_bus
+from settlement.adapters import queues as _queues
 from settlement.adapters.dynamodb import Store
 from settlement.adapters.wire import from_wire
 from settlement.model.errors import SettlementError

@@ -17,7 +17,7 @@ from tests.simulation.seeded.stage import Current
 from tests.simulation.seeded.world import W, World
 from tests.world.definitions import EXPRESS, STANDARD
 from tests.world.environment import NOW
-from tests.world.ledger import ROW_KEYS
+from tests.world.ledger import adds
 
 KEY = "order-2026-000101"
 REQUEST = {"key": KEY, "payer": "alice", "payee": "bob", "amount": "48.20", "currency": "EUR", "fee": "0.48"}
@@ -238,9 +238,7 @@ def _further(world: World, faults: Faults, first: int) -> Iterator[Faults]:
 def _claim(world: World, request: dict[str, str]) -> None:
     """Claim a key as the queue's function does, which dies before it starts the execution."""
     settlement = parse_settlement(request, world.config)
-    Store(world.table, "simulated", row_keys=ROW_KEYS).claim(
-        forward.claim(settlement, "gone", NOW, world.config)
-    )
+    Store(world.table, "simulated", adds=adds()).claim(forward.claim(settlement, "gone", NOW, world.config))
 
 
 def _starts(world: World, machine: str, request: dict[str, Any] = REQUEST) -> None:

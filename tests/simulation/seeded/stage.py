@@ -10,21 +10,14 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from handlers import (
-    _dependencies,
-    _event_bus,
-    _functions,
-    _journal,
-    _kyc,
-    _payee,
-    _queues,
-    _secrets,
-    _step_functions,
-    _topics,
-    _workers,
-)
+from handlers import _dependencies, _journal, _kyc, _payee, _secrets, _workers, rooms
 from settle.queries import follow
+from settlement.adapters import event_bus as _event_bus
+from settlement.adapters import functions as _functions
 from settlement.adapters import kyc_circuit, pages, second_look, table_scan, telemetry
+from settlement.adapters import queues as _queues
+from settlement.adapters import step_functions as _step_functions
+from settlement.adapters import topics as _topics
 from settlement.ledger import keys
 from settlement.policy import approval
 from tests.simulation.seeded.people import SECRET
@@ -39,7 +32,7 @@ ENTRY_SHARDS = 2
 
 _OF_A_WORLD = (
     (_dependencies.store, "client"),
-    (_dependencies.store, "_retention_days"),
+    (_dependencies.store, "_adds"),
     (_dependencies, "now"),
     (_dependencies, "random"),
     (_dependencies, "nonce"),
@@ -80,7 +73,7 @@ class Current:
         chance = world.chance
         reached = (
             world.dynamodb,
-            world.config.retention_days,
+            rooms.adds(world.config),
             now,
             chance.random,
             chance.nonce,

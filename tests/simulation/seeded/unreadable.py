@@ -14,7 +14,8 @@ from unittest import mock
 
 from botocore.exceptions import ReadTimeoutError
 
-from handlers import _dependencies, _queues
+from handlers import _dependencies
+from settlement.adapters import queues as _queues
 from settlement.adapters.dynamodb import Store
 from settlement.ledger import keys
 from settlement.model.errors import SettlementError, StoreUnavailable

@@ -52,7 +52,7 @@ from tests.simulation.seeded.stranger import Stranger
 from tests.simulation.seeded.stream import Stream
 from tests.simulation.seeded.unreadable import Unreadable
 from tests.world.environment import NOW
-from tests.world.ledger import ROW_KEYS
+from tests.world.ledger import adds
 from tests.world.memory_dynamodb import MemoryDynamoDb
 from tests.world.openings import opening
 
@@ -119,7 +119,7 @@ class World:
         )
         self.functions = Lambda(self)
         self.store = Store(
-            self.dynamodb, "simulated", pause=lambda failed_tries: self.hub.sleep(50), row_keys=ROW_KEYS
+            self.dynamodb, "simulated", pause=lambda failed_tries: self.hub.sleep(50), adds=adds()
         )
         self.cloud = Cloud(self)
         self.people, self.stream, self.bank = People(self), Stream(self), Bank(self)
@@ -129,7 +129,7 @@ class World:
 
     def open_accounts(self, accounts: dict[str, int], in_dollars: str = "") -> None:
         """Open each account with its deposit, in one commit: the rows are those of two orders."""
-        store = Store(self.table, "simulated", row_keys=ROW_KEYS)
+        store = Store(self.table, "simulated", adds=adds())
         for name, available in accounts.items():
             currency = "USD" if name == in_dollars else self.currency
             store.transact(opening(name, available, currency, NOW))

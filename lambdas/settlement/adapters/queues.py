@@ -5,12 +5,10 @@ import os
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from handlers import _dependencies
+from settlement.adapters.clients import LazyClient
 from settlement.model.errors import QueueUnavailable
 
-_client = _dependencies.LazyClient(
-    "sqs", Config(connect_timeout=1, read_timeout=3, retries={"total_max_attempts": 1})
-)
+_client = LazyClient("sqs", Config(connect_timeout=1, read_timeout=3, retries={"total_max_attempts": 1}))
 
 
 def send(queue: str, body: str, **attributes: str) -> None:

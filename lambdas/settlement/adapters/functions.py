@@ -7,12 +7,10 @@ from typing import Any
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from handlers import _dependencies
+from settlement.adapters.clients import LazyClient
 from settlement.model.errors import StartUnavailable
 
-_client = _dependencies.LazyClient(
-    "lambda", Config(connect_timeout=1, read_timeout=5, retries={"total_max_attempts": 1})
-)
+_client = LazyClient("lambda", Config(connect_timeout=1, read_timeout=5, retries={"total_max_attempts": 1}))
 
 
 def send(function: str, event: dict[str, Any]) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from handlers import _dependencies
+from settlement.adapters.clients import LazyClient
 from settlement.model.errors import EventsUnavailable
 
-_client = _dependencies.LazyClient(
+_client = LazyClient(
     "sns", Config(connect_timeout=1, read_timeout=3, retries={"mode": "standard", "total_max_attempts": 2})
 )
 

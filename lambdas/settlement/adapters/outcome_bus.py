@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from handlers import _dependencies
+from settlement.adapters.clients import LazyClient
 from settlement.model.errors import EventsUnavailable
 
 SOURCE = os.environ["POWERTOOLS_SERVICE_NAME"]
@@ -23,7 +23,7 @@ EVENT_BYTES_MAX = 24_000
 _NEVER_TAKEN = ("InvalidArgument", "MalformedDetail")
 """EventBridge's errors that are the event's own. Each other one ends, or a person ends it."""
 
-_client = _dependencies.LazyClient(
+_client = LazyClient(
     "events", Config(connect_timeout=1, read_timeout=3, retries={"mode": "standard", "total_max_attempts": 2})
 )
 

@@ -7,7 +7,7 @@ from typing import Any
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from handlers import _dependencies
+from settlement.adapters.clients import LazyClient
 from settlement.ledger.keys import Row
 from settlement.model.errors import StartUnavailable
 
@@ -17,7 +17,7 @@ _THROTTLED = frozenset({"ThrottlingException", "ExecutionLimitExceeded"})
 _GONE = frozenset({"InvalidToken", "TaskDoesNotExist", "TaskTimedOut"})
 """The codes for an execution that no longer waits, or no longer with this token."""
 
-_client = _dependencies.LazyClient(
+_client = LazyClient(
     "stepfunctions", Config(connect_timeout=1, read_timeout=3, retries={"total_max_attempts": 1})
 )
 

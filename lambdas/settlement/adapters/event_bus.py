@@ -7,10 +7,10 @@ from typing import Any
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from handlers import _dependencies
+from settlement.adapters.clients import LazyClient
 from settlement.model.errors import PageUnavailable
 
-_client = _dependencies.LazyClient(
+_client = LazyClient(
     "events", Config(connect_timeout=1, read_timeout=2, retries={"mode": "standard", "total_max_attempts": 2})
 )
 
