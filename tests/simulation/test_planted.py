@@ -9,9 +9,19 @@ from tests.simulation.seeded.run import run, tell
 
 FOUND = planted.recorded()
 
-pytestmark = pytest.mark.long
+
+def test_the_code_still_has_the_text_that_each_planted_bug_replaces() -> None:
+    lost = {
+        bug["name"]
+        for bug in planted.bugs()
+        for file, old, _ in [(bug["file"], bug["old"], bug["new"]), *bug.get("also", ())]
+        if old not in (planted.ROOT / file).read_text()
+    }
+
+    assert lost == set()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bug", planted.bugs(), ids=lambda bug: bug["name"])
 def test_a_planted_bug_is_found(bug: dict[str, Any]) -> None:
     seed = planted.seed_that_finds(bug, FOUND.get(bug["name"], 0), 1)
