@@ -2,7 +2,7 @@
 
 A model in virtual time: payments come at random (a fixed seed), Step Functions calls VerifyKyc again after
 one second and after two more, Lambda gives each call to an idle environment. The circuit is the real one,
-over a table in memory; beside it is a model of its predecessor, which counted failures in a row.
+over a table in memory.
 
     PYTHONPATH=lambdas .venv/bin/python benchmarks/poisoned.py
 """
@@ -14,12 +14,12 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 os.environ |= {"AWS_DEFAULT_REGION": "eu-west-1", "POWERTOOLS_LOG_LEVEL": "CRITICAL"}
 
-from settlement.adapters.kyc_circuit import CACHE_SECONDS, Lease, SharedCircuit
+from settlement.adapters.kyc_circuit import Lease, SharedCircuit
 from settlement.model.circuit import State, Thresholds, payment
 from settlement.model.errors import KycCircuitOpen, KycUnavailable
 from tests.world.memory_dynamodb import MemoryDynamoDb
@@ -34,75 +34,6 @@ RETRY_SECONDS = (1.0, 2.0)
 """The machine's waits before its second and third try, without their jitter."""
 
 THRESHOLDS = Thresholds(failures=10, within_seconds=900, recovery_seconds=30)
-IN_A_ROW = Thresholds(failures=5, within_seconds=60, recovery_seconds=30)
-"""The stage's settings until 2026-11-22."""
-
-
-class Guard(Protocol):
-    """An environment's side of a circuit."""
-
-    def admit(self, name: str) -> Lease: ...  # noqa: D102
-    def answered(self, lease: Lease) -> None: ...  # noqa: D102
-    def failed(self, lease: Lease) -> None: ...  # noqa: D102
-
-
-@dataclass
-class Row:
-    """The row of the circuit that counted in a row."""
-
-    state: State = State.CLOSED
-    failures: int = 0
-    failed_at: float = 0
-    since: float = 0
-
-
-class InARow:
-    """The predecessor: any answer resets the count, if its environment knows of failures."""
-
-    def __init__(self, row: Row, announce: Callable[[State], None], clock: Callable[[], float]) -> None:
-        self._row, self._announce, self._clock = row, announce, clock
-        self._cached, self._read_at, self._knows = State.CLOSED, float("-inf"), False
-
-    def admit(self, name: str) -> Lease:
-        """Let a call through, as a probe if the circuit is not closed. Any payment may be the probe."""
-        row, now = self._row, self._clock()
-        if self._cached is State.HALF_OPEN or now - self._read_at >= CACHE_SECONDS:
-            self._cached, self._read_at = row.state, now
-            self._knows = self._knows or row.failures > 0
-        if self._cached is State.CLOSED:
-            return Lease(name)
-        if row.state is not State.CLOSED and now - row.since >= IN_A_ROW.recovery_seconds:
-            self._change(State.HALF_OPEN)
-            return Lease(name, "probe")
-        self._cached = row.state
-        if row.state is State.OPEN:
-            raise KycCircuitOpen("open")
-        raise KycUnavailable("a probe is under way")
-
-    def answered(self, lease: Lease) -> None:
-        """Reset the count."""
-        if lease.probe:
-            self._change(State.CLOSED)
-        if (lease.probe or self._knows) and self._row.state is State.CLOSED:
-            self._row.failures, self._knows = 0, False
-
-    def failed(self, lease: Lease) -> None:
-        """Count a failure, whose payment may have failed before."""
-        row, now = self._row, self._clock()
-        if lease.probe:
-            self._change(State.OPEN)
-        elif row.state is State.CLOSED:
-            is_recent = now - row.failed_at <= IN_A_ROW.within_seconds
-            row.failures = row.failures + 1 if is_recent else 1
-            row.failed_at, self._knows = now, True
-            if row.failures >= IN_A_ROW.failures:
-                self._change(State.OPEN)
-        self._cached = row.state
-
-    def _change(self, state: State) -> None:
-        row = self._row
-        row.state, row.since, self._cached = state, self._clock(), state
-        self._announce(state)
 
 
 @dataclass(order=True)
@@ -133,17 +64,13 @@ class Outcome:
 class Model:
     """A stage under a steady load, in virtual time."""
 
-    def __init__(
-        self, circuit: str, environments: int, per_second: int, share_poisoned: float, seed: int = 1
-    ) -> None:
+    def __init__(self, environments: int, per_second: int, share_poisoned: float) -> None:
         self._random, self._share, self.now = random.Random(1), share_poisoned, 1e9  # noqa: S311
         self.outcome, self._per_second = Outcome(), per_second
         self._events: list[tuple[float, int, Callable[[], None]]] = []
-        table, row = Counted(MemoryDynamoDb(), self.outcome), Row()
-        self._idle: list[Guard] = [
-            InARow(row, self._announce, lambda: self.now)
-            if circuit == "in a row"
-            else SharedCircuit(table, "in-memory", THRESHOLDS, self._announce, lambda: int(self.now))
+        table = Counted(MemoryDynamoDb(), self.outcome)
+        self._idle = [
+            SharedCircuit(table, "in-memory", THRESHOLDS, self._announce, lambda: int(self.now))
             for _ in range(environments)
         ]
 
@@ -179,7 +106,7 @@ class Model:
         takes = FAILURE_SECONDS if call.is_poisoned else ANSWER_SECONDS
         self._plan(self.now + takes, lambda: self._end(call, guard, lease))
 
-    def _end(self, call: Call, guard: Guard, lease: Lease) -> None:
+    def _end(self, call: Call, guard: SharedCircuit, lease: Lease) -> None:
         self._idle.append(guard)
         if call.is_poisoned:
             guard.failed(lease)
@@ -210,19 +137,17 @@ class Counted:
 
 
 def table() -> Iterator[str]:
-    """Yield the lines of a table: each circuit with each share and each number of environments."""
+    """Yield the lines of a table: each share with each load."""
     yield (
-        "| poisoned | environments | payments a second | circuit | good ones given back | opened"
+        "| poisoned | environments | payments a second | good ones given back | opened"
         " | writes for 100 payments |"
     )
-    yield "|--:|--:|--:|---|--:|--:|--:|"
+    yield "|--:|--:|--:|--:|--:|--:|"
     for share in SHARES_POISONED:
         for environments, per_second in LOADS:
-            for circuit in ("in a row", "rate"):
-                outcome = Model(circuit, environments, per_second, share).run()
-                writes = f"{100 * outcome.writes / PAYMENTS:.0f}" if outcome.writes else "not counted"
-                load = f"{share:.0%} | {environments} | {per_second} | {circuit}"
-                yield f"| {load} | {outcome.line} | {writes} |"
+            outcome = Model(environments, per_second, share).run()
+            writes = f"{100 * outcome.writes / PAYMENTS:.0f}"
+            yield f"| {share:.0%} | {environments} | {per_second} | {outcome.line} | {writes} |"
 
 
 def main() -> None:

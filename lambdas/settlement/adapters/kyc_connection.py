@@ -9,7 +9,6 @@ One after the other, eight silent addresses would take eight times the connect t
 """
 
 import errno
-import os
 import selectors
 import socket
 import threading
@@ -71,7 +70,7 @@ class Cutoff:
             if self.is_over:
                 raise KycUnavailable(self.told)
             self._let_go()
-            self._watched = socket.socket(fileno=os.dup(connected.fileno()))
+            self._watched = socket.fromfd(connected.fileno(), connected.family, connected.type)
 
     def cancel(self) -> None:
         """Let the connection live: the exchange has ended."""
