@@ -67,9 +67,9 @@ def env() -> None:
 
 def _running(command: str) -> Running:
     with needs_extra(command):
-        from settle.local import embedded_aws
+        from settle.local import presence
 
-    running = embedded_aws.running()
+    running = presence.running()
     if running is None:
-        raise CommandFailed(Exit.NOT_FOUND, embedded_aws.absence())
+        raise CommandFailed(Exit.NOT_FOUND, presence.absence())
     return running
