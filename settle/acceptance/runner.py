@@ -12,6 +12,7 @@ from settle.acceptance.run import Run
 from settle.acceptance.verdict import Check, NotApplicable, Refuted, Result, Verdict
 from settle.actions.order import ApprovalRequired, DoorForbidden
 from settle.exit_codes import CommandFailed
+from settle.output.progress import counting
 from settle.queries import books as proofs
 from settle.stack import Stack
 
@@ -132,5 +133,5 @@ def _proof(stack: Stack) -> dict[str, Any]:
     try:
         stack.row_keys  # noqa: B018 - asks for the permission to read them
     except CommandFailed:
-        return proofs.prove(stack, signatures=False)
-    return proofs.prove(stack)
+        return proofs.prove(stack, signatures=False, counting=counting)
+    return proofs.prove(stack, counting=counting)

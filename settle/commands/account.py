@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from settle.arguments import check_key
 from settle.commands.options import (
     Account,
     Archive,
@@ -13,7 +14,6 @@ from settle.commands.options import (
     Customer,
     Reason,
     StackName,
-    check_key,
     is_csv,
 )
 from settlement.model.account_order import OrderKind

@@ -1,8 +1,10 @@
 """What the shell completes: the keys of LIMBO, and the decisions on them."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import typer
+
+from settle.arguments import check_key
 
 CASES_MAX = 50
 """Most keys that are offered: the oldest cases."""
@@ -37,3 +39,9 @@ def keys_then_decisions(context: typer.Context, incomplete: str) -> Offered:
     words: Any = context.params.get("words")
     decisions = [(one.value, "") for one in Decision if one.value.startswith(incomplete)]
     return decisions if words else [*stuck_keys(context, incomplete), *decisions]
+
+
+StuckKey = Annotated[
+    str,
+    typer.Argument(callback=check_key, autocompletion=stuck_keys, help="The settlement's idempotency key."),
+]

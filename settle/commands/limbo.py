@@ -5,8 +5,9 @@ from typing import Annotated
 import typer
 
 from settle.commands import many
+from settle.commands.completion import StuckKey
 from settle.commands.many import KeyAndDecision, KeyAndProposed, OfAccount, OfError, Seen
-from settle.commands.options import AsCsv, AsJson, AsSheet, Reason, StackName, StuckKey, is_csv
+from settle.commands.options import AsCsv, AsJson, AsSheet, Reason, StackName, is_csv
 from settle.exit_codes import CommandFailed, Exit
 from settlement.model.status import Status
 

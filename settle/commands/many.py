@@ -6,8 +6,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from settle.arguments import check_account, check_key
 from settle.commands.completion import keys_then_decisions
-from settle.commands.options import check_account, check_key
 from settle.exit_codes import CommandFailed, Exit
 from settlement.model.orders import REVERSE, REVERSE_PART, Decision
 

@@ -35,11 +35,12 @@ def reconcile(
     Example: settle reconcile --stack settlement-prod --against stack --json
     """
     from settle.output import tables
+    from settle.output.progress import counting
     from settle.queries import books, sealed
     from settle.stack import find
 
     found = find(stack)
-    proof = books.prove(found, segments, signatures=signatures)
+    proof = books.prove(found, segments, signatures=signatures, counting=counting)
     if against:
         proof["sealed_journal"] = sealed.compare(found, against, head)
     tables.findings(proof, as_json, stack)

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from settle.commands.options import StackName, check_key
+from settle.arguments import check_key
+from settle.commands.options import StackName
 from settle.exit_codes import CommandFailed, Exit
 
 

@@ -40,10 +40,11 @@ def plan(
 
     from settle.exit_codes import Exit
     from settle.output import restore as shown
+    from settle.output.progress import counting
     from settle.queries import restored
     from settle.stack import find
 
-    told = restored.plan(find(stack), table, source, instant, now)
+    told = restored.plan(find(stack), table, source, instant, now, counting)
     shown.plan(told, as_json)
     if not told["ready"]:
         raise typer.Exit(Exit.FAILED)

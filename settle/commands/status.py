@@ -2,7 +2,8 @@
 
 import typer
 
-from settle.commands.options import AsJson, StackName, StuckKey
+from settle.commands.completion import StuckKey
+from settle.commands.options import AsJson, StackName
 from settle.exit_codes import Exit
 
 

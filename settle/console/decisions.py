@@ -13,7 +13,7 @@ from starlette.responses import Response
 from settle.actions import proposal as proposed
 from settle.actions import resolution
 from settle.actions.order import check_order
-from settle.commands.options import check_key
+from settle.arguments import check_key
 from settle.console.context import Console
 from settle.console.respond import onward, shown
 from settle.exit_codes import CommandFailed, Exit

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from settle import instants
-from settle.commands.options import check_account, check_key
+from settle.arguments import check_account, check_key
 from settle.console.context import Console
 from settle.console.respond import onward, shown
 from settle.exit_codes import CommandFailed, Exit

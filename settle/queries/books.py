@@ -1,18 +1,29 @@
 """The proof of a stack's books, with its progress."""
 
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from settle.output.progress import counting
 from settle.queries import segments
 from settle.stack import Stack
 from settlement.adapters import table_scan
-from settlement.reconciliation.watch import READING
+from settlement.reconciliation.watch import READING, Watch, unwatched
+
+Counting = Callable[[Mapping[str, int]], AbstractContextManager[Watch]]
+"""Show the progress of activities, by the number of items that each is estimated to have."""
 
 
-def prove(stack: Stack, processes: int = 1, *, signatures: bool = True) -> dict[str, Any]:
+def uncounted(estimates: Mapping[str, int]) -> AbstractContextManager[Watch]:
+    """Show no progress."""
+    return nullcontext(unwatched)
+
+
+def prove(
+    stack: Stack, processes: int = 1, *, signatures: bool = True, counting: Counting = uncounted
+) -> dict[str, Any]:
     """Reconcile the whole table, and return the findings for a person or a script.
 
     To judge the signatures of the rows, a person must be allowed to read the keys.

@@ -6,6 +6,7 @@ from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
 from settle.queries import books, circuit, restored_rows, restored_settings
+from settle.queries.books import Counting, uncounted
 from settle.queries.restored_rows import Lacking
 from settle.stack import Stack
 from settlement.adapters import pages
@@ -15,7 +16,14 @@ from settlement.model import money
 from settlement.model.timestamps import timestamp
 
 
-def plan(stack: Stack, table: str, source: str, at: datetime | None, now: datetime) -> dict[str, Any]:
+def plan(
+    stack: Stack,
+    table: str,
+    source: str,
+    at: datetime | None,
+    now: datetime,
+    counting: Counting = uncounted,
+) -> dict[str, Any]:
     """Return what must be done before the stage may settle on a restored table. It reads, and writes nothing.
 
     The rows that were put since the restored instant come from the sealed journal, `source`. `at` is that
@@ -29,7 +37,7 @@ def plan(stack: Stack, table: str, source: str, at: datetime | None, now: dateti
             Exit.USAGE, f"at: table {table} does not say to which instant it was restored: pass --at"
         )
     found = restored_rows.missing(target, source, instant, now)
-    proof = books.prove(target)
+    proof = books.prove(target, counting=counting)
     told: dict[str, Any] = {
         "table": table,
         "restored_to": timestamp(instant),

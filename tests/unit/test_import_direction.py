@@ -1,6 +1,9 @@
 """The folders import in one direction, and the code that decides about money is pure."""
 
 import ast
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -97,3 +100,111 @@ def _reads_clock(path: Path) -> bool:
     nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)]
     names = {ast.unparse(node) for node in nodes} - {"_dependencies.now", "time.sleep"} | imports(path)
     return any(name.startswith("time.") or name.endswith((".now", ".today", ".utcnow")) for name in names)
+
+
+SHARED = "shared"
+LOOKS = {SHARED, "queries"}
+LAYERS = {
+    SHARED: {SHARED},
+    "queries": LOOKS,
+    "actions": {*LOOKS, "actions"},
+    "output": {*LOOKS, "output"},
+    "migrations": {SHARED, "migrations"},
+    "books": {*LOOKS, "books"},
+    "local": {*LOOKS, "actions", "output", "books", "local"},
+    "console": {*LOOKS, "actions", "output", "console"},
+    "acceptance": {*LOOKS, "actions", "output", "acceptance"},
+    "commands": {
+        *(*LOOKS, "actions", "output", "migrations", "books", "local", "console", "acceptance", "commands"),
+    },
+}
+"""The parts of `settle`, each with those that it may import. `shared` are the modules beside the parts."""
+
+EXCEPTIONS = {
+    "settle.cli": {"settle.commands.*", "settle.output.*"},
+    "settle.stack": {"settle.local", "settle.local.presence", "settle.local.record"},
+    "settle.local.grants": {"infra.trials"},
+    "settle.local.preflight": {"infra.*"},
+    "settle.queries.migration": {"settle.migrations.rows"},
+    "settle.output.migration": {"settle.migrations.rows"},
+    "settle.acceptance.denials": {"settle.local.grants"},
+    "settle.acceptance.load": {"settle.local.demo.cost"},
+    "settle.acceptance.ringing": {"settle.local.demo.stuck_reversal"},
+    "settle.acceptance.trouble": {"settle.local.demo.stuck_reversal"},
+    "settle.acceptance.watching": {"settle.local.demo.cost"},
+}
+"""The modules of `settle` that import more than their part may."""
+
+REACHES = {
+    "alembic": {"books"},
+    "boto3": {"stack", "door", "kyc_provider", "reach"},
+    "jinja2": {"output"},
+    "multiprocessing": {"segments"},
+    "psutil": {"processes"},
+    "psycopg": {"books"},
+    "rich": {"output"},
+    "sqlalchemy": {"books"},
+    "starlette": {"console"},
+    "subprocess": {"local"},
+    "typer": {"commands", "cli", "output"},
+    "uvicorn": {"console"},
+}
+"""Packages that reach out of the process, or draw; each with the parts or modules of `settle` that use it."""
+
+
+def _modules() -> dict[str, Path]:
+    """Return the modules of production by their names."""
+    return {
+        ".".join(path.relative_to(PROJECT).with_suffix("").parts)
+        .removeprefix("lambdas.")
+        .removesuffix(".__init__"): path
+        for folder in ("infra", "lambdas", "settle")
+        for path in (PROJECT / folder).rglob("*.py")
+    }
+
+
+MODULES = _modules()
+OPERATING = sorted(name for name in MODULES if name.startswith("settle."))
+
+
+def _imported(name: str) -> Iterator[str]:
+    """Yield the modules of production that a module imports, those within its functions included."""
+    for found in imports(MODULES[name]):
+        module = found if found in MODULES else found.rpartition(".")[0]
+        if module in MODULES and module != name:
+            yield module
+
+
+def _layer(name: str) -> str:
+    return next((part for part in name.split(".") if part in LAYERS), SHARED)
+
+
+def _is_allowed(name: str, found: str) -> bool:
+    if found.startswith("settle."):
+        return _layer(found) in LAYERS[_layer(name)]
+    return found.startswith("settlement")
+
+
+@pytest.mark.parametrize("name", OPERATING)
+def test_a_module_of_the_command_imports_only_the_parts_that_it_may(name: str) -> None:
+    beyond = {found for found in _imported(name) if not _is_allowed(name, found)}
+    used = {one: {found for found in beyond if fnmatchcase(found, one)} for one in EXCEPTIONS.get(name, ())}
+
+    assert beyond == set().union(*used.values())
+    assert all(used.values()), "each exception is needed"
+
+
+@pytest.mark.parametrize("package", REACHES)
+def test_a_package_that_reaches_out_is_imported_by_named_parts_alone(package: str) -> None:
+    users = [
+        name
+        for name in OPERATING
+        if any(found.partition(".")[0] == package for found in imports(MODULES[name]))
+    ]
+
+    assert users
+    assert [name for name in users if not REACHES[package] & set(name.split("."))] == []
+
+
+def test_no_module_is_part_of_a_circle_of_imports() -> None:
+    TopologicalSorter({name: set(_imported(name)) for name in MODULES}).prepare()
