@@ -11,8 +11,8 @@ from botocore.exceptions import (
 )
 from starlette.exceptions import HTTPException
 
-from settle.actions.order import DoorForbidden, DoorShut
 from settle.exit_codes import CommandFailed, Exit
+from settle.order import DoorForbidden, DoorShut
 from settlement.model.errors import SettlementError
 from settlement.model.stored import MalformedRow
 

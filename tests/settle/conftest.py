@@ -10,7 +10,7 @@ import pytest
 from handlers import _dependencies, _functions, _kyc, _step_functions
 from settle import cli, stack
 from settle.local import record
-from settle.queries import follow
+from settle.settlements import follow
 from settlement.adapters import second_look, telemetry
 from tests.settle.desk import Desk
 from tests.settle.wire import Receiver, Simulator, receiving, simulating

@@ -9,7 +9,7 @@ import pytest
 
 from settle.exit_codes import Exit
 from settle.output import progress
-from settle.queries import segments
+from settle.proof import segments
 from settle.stack import Stack
 from settlement.adapters.dynamodb import Store
 from settlement.ledger import keys

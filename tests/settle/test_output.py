@@ -1,11 +1,11 @@
 import pytest
 
-from settle.actions.start import Ended
 from settle.local.demo import report
 from settle.local.demo.cost import Cost
 from settle.local.demo.settlements import Settled, describe
-from settle.machines import Machine
 from settle.output import tables
+from settle.settlements.machines import Machine
+from settle.settlements.start import Ended
 
 REQUEST = {"key": "order-1", "payer": "alice.run", "payee": "bob.run", "amount": "48.20", "currency": "EUR"}
 OUTCOME = {"status": "SETTLED", "replayed": False, "failure": None}

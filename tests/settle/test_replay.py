@@ -7,9 +7,9 @@ import pytest
 
 from handlers import _functions, _outcome_bus
 from settle import instants
-from settle.actions import replay as replaying
 from settle.door import Answer
-from settle.queries import in_flight
+from settle.events import replay as replaying
+from settle.settlements import in_flight
 from settlement.model import orders
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk, call

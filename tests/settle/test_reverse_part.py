@@ -7,9 +7,10 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 from handlers import _dependencies, _event_bus
-from settle.actions import partial_reversal, proposal
 from settle.exit_codes import CommandFailed, Exit
-from settle.queries import proposal as proposals
+from settle.orders import partial_reversal
+from settle.orders import proposal as proposals
+from settle.orders import proposing as proposal
 from tests.settle.conftest import Command
 from tests.settle.desk import GRACE, Desk
 from tests.world.constants import KEY

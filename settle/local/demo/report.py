@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from settle.machines import Machine
 from settle.output import tables
 from settle.output.console import print_json, print_line, print_record, print_table
+from settle.settlements.machines import Machine
 from settlement.model.command import command
 from settlement.model.status import Status
 

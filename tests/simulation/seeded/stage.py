@@ -23,7 +23,7 @@ from handlers import (
     _topics,
     _workers,
 )
-from settle.queries import follow
+from settle.settlements import follow
 from settlement.adapters import kyc_circuit, pages, second_look, table_scan, telemetry
 from settlement.ledger import keys
 from settlement.policy import approval

@@ -1,0 +1,30 @@
+"""`settle permissions`."""
+
+from typing import Annotated
+
+import typer
+
+from settle.commands.options import AsJson, StackName
+from settle.permissions.people import Kind
+
+
+def permissions(
+    as_kind: Annotated[
+        Kind | None, typer.Option("--as", help="Print the policy of one kind: its ARN, and its document.")
+    ] = None,
+    stack: StackName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what each kind of people may do, by the managed policies of the stack.
+
+    Example: settle permissions --as operator --stack settlement-prod
+    """
+    from settle.output import tables
+    from settle.permissions import permissions as deployed
+    from settle.stack import find
+
+    target = find(stack)
+    if as_kind:
+        tables.policy(deployed.policy(target, as_kind), as_json)
+    else:
+        tables.permissions(deployed.kinds(target), as_json)

@@ -1,0 +1,21 @@
+"""`settle status`."""
+
+import typer
+
+from settle.commands.options import AsJson, StackName
+from settle.exit_codes import Exit
+from settle.orders.completion import StuckKey
+
+
+def status(key: StuckKey, stack: StackName = None, as_json: AsJson = False) -> None:
+    """Show a settlement: its state, who works on it, its journal, and whether it is safe to retry.
+
+    Example: settle status order-2026-000101 --stack settlement-prod
+    """
+    from settle.output import tables
+    from settle.settlements import settlement
+    from settle.stack import find
+
+    result = settlement.describe(find(stack), key)
+    tables.settlement(result, as_json)
+    raise typer.Exit(Exit.of_status(result["status"]))
