@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from settle.commands.options import AsJson, StackName
+from settle.commands.options import AsJson, StackName, find
 from settle.exit_codes import CommandFailed, Exit
 
 TRIAL_STACK = re.compile(r"settlement-(dev|my-[a-z0-9]+)")
@@ -60,7 +60,6 @@ def acceptance(
     from settle.acceptance.runner import prove
     from settle.output import console, tables
     from settle.output.progress import progress
-    from settle.stack import find
 
     known = {check.name: check for check in CHECKS}
     for name in only or []:

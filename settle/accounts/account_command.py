@@ -14,6 +14,7 @@ from settle.commands.options import (
     Customer,
     Reason,
     StackName,
+    find,
     is_csv,
 )
 from settlement.model.account_order import OrderKind
@@ -48,7 +49,6 @@ def open_account(
     """
     from settle.accounts import accounts
     from settle.output import tables
-    from settle.stack import find
 
     why = accounts.OPENS if reason is None else reason
     opened = accounts.open_account(find(stack), account, currency, deposit, reason=why)
@@ -163,7 +163,6 @@ def show(
 
     from settle.accounts import statement
     from settle.output import console, sheet, tables
-    from settle.stack import find
 
     shown = statement.show(find(stack), account, archive, with_references=references)
     if in_csv:
@@ -189,7 +188,6 @@ def sweep(
     """
     from settle.merchants import sweep as by_hand
     from settle.output import console, tables
-    from settle.stack import find
 
     answer = by_hand.sweep(find(stack), merchant, since)
     tables.swept(answer, as_json)
@@ -208,7 +206,6 @@ def _give(
 ) -> None:
     from settle.accounts import accounts
     from settle.output import console, tables
-    from settle.stack import find
 
     target = find(stack)
     if key is None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from settle.commands.options import AsJson, StackName
+from settle.commands.options import AsJson, StackName, find
 from settle.exit_codes import Exit
 from settle.local import needs_extra
 
@@ -45,7 +45,6 @@ def migrate(url: Url, stack: StackName = None) -> None:
     Example: settle ledger migrate --stack settlement-prod
     """
     from settle.output.console import print_line
-    from settle.stack import find
 
     _reach().migrate(url, find(stack))
     print_line("the schema is up to date")
@@ -60,7 +59,6 @@ def project(url: Url, source: From = "stack", stack: StackName = None, as_json: 
     Example: settle ledger project --stack settlement-prod
     """
     from settle.output import tables
-    from settle.stack import find
 
     done = _reach().project(url, find(stack), source)
     tables.projected(done, as_json)
@@ -85,7 +83,6 @@ def follow(
     Example: settle ledger follow --stack settlement-prod
     """
     from settle.output import tables
-    from settle.stack import find
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a supervisor ends it as Ctrl-C does
     with suppress(KeyboardInterrupt):
@@ -102,7 +99,6 @@ def verify(url: Url, stack: StackName = None, as_json: AsJson = False) -> None:
     Example: settle ledger verify --stack settlement-prod
     """
     from settle.output import tables
-    from settle.stack import find
 
     verdict = _reach().verify(url, find(stack), datetime.now(UTC))
     tables.verified(verdict, as_json)
@@ -117,7 +113,6 @@ def rebuild(url: Url, source: From = "stack", stack: StackName = None, as_json: 
     Example: settle ledger rebuild --url postgresql://finance@db/rebuilt --stack settlement-prod
     """
     from settle.output import tables
-    from settle.stack import find
 
     done = _reach().rebuild(url, find(stack), source)
     tables.projected(done, as_json)
@@ -142,7 +137,6 @@ def close(
     Example: settle ledger close 2026-10 --stack settlement-prod
     """
     from settle.output.console import print_line
-    from settle.stack import find
 
     new = _reach().close(url, find(stack), month, datetime.now(UTC), despite_put_aside=despite_put_aside)
     print_line(f"{month} is closed" if new else f"{month} was closed before")

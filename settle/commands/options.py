@@ -1,12 +1,22 @@
 """Arguments and options that commands share. A malformed one is refused before anything is looked up."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from settle.arguments import check_account, check_customer, check_key
 from settle.exit_codes import CommandFailed, Exit
 from settle.placeholder import refuse_placeholder
+
+if TYPE_CHECKING:
+    from settle.stack import Stack
+
+
+def find(stack: str | None) -> "Stack":
+    """Return the stack of `--stack`. Only here does a command import boto3, so that `--help` is quick."""
+    from settle import stack as stacks
+
+    return stacks.find(stack)
 
 
 def is_csv(as_csv: bool, as_sheet: bool, as_json: bool = False) -> bool:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from settle.commands.options import StackName
+from settle.commands.options import StackName, find
 from settle.local import needs_extra
 
 
@@ -29,7 +29,6 @@ def console(
         from settle.console.session import Session
 
     from settle.output.console import note, print_line
-    from settle.stack import find
 
     target = find(stack)
     with ExitStack() as until_the_end:

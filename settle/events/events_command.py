@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from settle import instants
-from settle.commands.options import AsJson, StackName
+from settle.commands.options import AsJson, StackName, find
 from settle.exit_codes import CommandFailed, Exit
 
 app = typer.Typer(no_args_is_help=True, help="The outcome events, which tell other services of settlements.")
@@ -33,7 +33,6 @@ def tail(
     """
     from settle.events.tail import hearing
     from settle.output import live
-    from settle.stack import find
 
     end = None if timeout is None else time.monotonic() + timeout
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # it removes what it has made then, too
@@ -77,7 +76,6 @@ def replay(
     from settle.orders import limbo
     from settle.output import console
     from settle.settlements import in_flight
-    from settle.stack import find
 
     target = find(stack)
     if begin:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from settle import instants
-from settle.commands.options import AsCsv, AsJson, AsSheet, Since, StackName, Until, is_csv
+from settle.commands.options import AsCsv, AsJson, AsSheet, Since, StackName, Until, find, is_csv
 
 app = typer.Typer(no_args_is_help=True, help="The sealed journal: the copy that no function can change.")
 
@@ -25,7 +25,6 @@ def fill(stack: StackName = None, as_json: AsJson = False) -> None:
     """
     from settle.journal.fill_journal import fill
     from settle.output import tables
-    from settle.stack import find
 
     tables.filled(fill(find(stack)), as_json)
 
@@ -53,7 +52,6 @@ def entries(
     from settle.journal import journal as on_record
     from settle.orders import orders_output as orders
     from settle.output import sheet
-    from settle.stack import find
 
     pages = on_record.entries(find(stack), source, begin, end)
     if in_csv:

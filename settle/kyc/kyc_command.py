@@ -2,7 +2,7 @@
 
 import typer
 
-from settle.commands.options import AsJson, StackName
+from settle.commands.options import AsJson, StackName, find
 
 app = typer.Typer(no_args_is_help=True, help="The KYC provider.")
 
@@ -15,7 +15,6 @@ def status(stack: StackName = None, as_json: AsJson = False) -> None:
     """
     from settle.kyc import circuit
     from settle.output import console
-    from settle.stack import find
 
     console.print_record(circuit.status(find(stack)), as_json)
 
@@ -30,7 +29,6 @@ def probe(stack: StackName = None, as_json: AsJson = False) -> None:
     """
     from settle.kyc import probe
     from settle.output import console
-    from settle.stack import find
 
     shown, following = probe.probe(find(stack))
     console.print_record(shown, as_json)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from settle.commands.options import AsJson, StackName
+from settle.commands.options import AsJson, StackName, find
 
 app = typer.Typer(no_args_is_help=True, help="A change of finished rows, while payments are in flight.")
 
@@ -25,7 +25,6 @@ def plan(name: Name, back: Back = False, stack: StackName = None, as_json: AsJso
     from settle.migrations import migration_output as shown
     from settle.migrations.reach import named
     from settle.migrations.rows import Direction
-    from settle.stack import find
 
     direction = Direction.BACK if back else Direction.FORWARD
     told = queries.plan(find(stack), named(name), direction)
@@ -57,7 +56,6 @@ def run(
     from settle.migrations import reach
     from settle.migrations.rows import Direction, Phase
     from settle.migrations.runner import NotAlone
-    from settle.stack import find
 
     direction, found, migration = (
         Direction.BACK if back else Direction.FORWARD,
@@ -90,7 +88,6 @@ def pause(
     from settle.migrations import migration_output as shown
     from settle.migrations import reach
     from settle.migrations.runner import pause
-    from settle.stack import find
 
     found, migration = find(stack), reach.named(name)
     progress = pause(reach.means(found, migration, 1, lambda _: None), migration, reason)
@@ -112,7 +109,6 @@ def verify(name: Name, back: Back = False, stack: StackName = None, as_json: AsJ
     from settle.migrations import migration_output as shown
     from settle.migrations.reach import named
     from settle.migrations.rows import Direction
-    from settle.stack import find
 
     direction = Direction.BACK if back else Direction.FORWARD
     told = queries.verify(find(stack), named(name), direction)

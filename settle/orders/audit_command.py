@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from settle import instants
-from settle.commands.options import AsCsv, AsJson, AsSheet, Since, StackName, Until, is_csv
+from settle.commands.options import AsCsv, AsJson, AsSheet, Since, StackName, Until, find, is_csv
 from settle.exit_codes import CommandFailed, Exit
 
 
@@ -38,7 +38,6 @@ def audit(
     from settle.orders import orders_output as orders
     from settle.output import console, sheet
     from settle.settlements import aside
-    from settle.stack import find
 
     unreadable = list[dict[str, str]]()
 

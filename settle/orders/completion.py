@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from settle.arguments import check_key
+from settle.commands.options import find
 
 CASES_MAX = 50
 """Most keys that are offered: the oldest cases."""
@@ -19,7 +20,6 @@ def stuck_keys(context: typer.Context, incomplete: str) -> Offered:
     It asks the stack of a `--stack` that stands before the key, else the embedded one.
     """
     from settle.orders import limbo
-    from settle.stack import find
 
     try:
         cases, _ = limbo.open_cases(find(context.params.get("stack")), CASES_MAX)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from settle.commands.options import AsCsv, AsJson, AsSheet, Reason, StackName, is_csv
+from settle.commands.options import AsCsv, AsJson, AsSheet, Reason, StackName, find, is_csv
 from settle.exit_codes import CommandFailed, Exit
 from settle.orders import many_command as many
 from settle.orders.completion import StuckKey
@@ -46,7 +46,6 @@ def list_open(
 
     from settle.orders import limbo
     from settle.output import console, sheet, tables
-    from settle.stack import find
 
     target = find(stack)
     lines = limbo.lines(target, limbo.chosen(target, limbo.Which(account, error)))
@@ -65,7 +64,6 @@ def show(key: StuckKey, stack: StackName = None, as_json: AsJson = False) -> Non
     """
     from settle.orders import limbo
     from settle.output import tables
-    from settle.stack import find
 
     tables.case(limbo.show(find(stack), key), as_json)
 
@@ -102,7 +100,6 @@ def resolve(
     from settle.orders import proposing as proposal
     from settle.orders import resolution
     from settle.output import console
-    from settle.stack import find
 
     decide = proposal.break_glass if break_glass else resolution.resolve
     result = decide(find(stack), key, decision, reason, case)
@@ -137,7 +134,6 @@ def propose(
 
     from settle.orders import proposing as proposal
     from settle.output import console
-    from settle.stack import find
 
     console.print_record(proposal.propose(find(stack), key, decision, reason, case), as_json)
 
@@ -173,7 +169,6 @@ def approve(
 
     from settle.orders import proposing as proposal
     from settle.output import console
-    from settle.stack import find
 
     shown = {name: value for name, value in of_one.items() if value is not None}
     result = proposal.approve(find(stack), key, {"decision": decision, **shown})
@@ -207,7 +202,6 @@ def withdraw(
 
     from settle.orders import proposing as proposal
     from settle.output import console
-    from settle.stack import find
 
     console.print_record(
         proposal.withdraw(find(stack), key, {"decision": decision, "digest": digest}), as_json

@@ -7,6 +7,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from settle.arguments import check_account, check_key
+from settle.commands.options import find
 from settle.exit_codes import CommandFailed, Exit
 from settle.orders.completion import keys_then_decisions
 from settlement.model.orders import REVERSE, REVERSE_PART, Decision
@@ -118,7 +119,6 @@ def order(
     from settle.orders import many_output as output
     from settle.orders.limbo import Which
     from settle.output import console, progress
-    from settle.stack import find
 
     named = selection.Verb(verb)
     why = "" if named.is_on_proposals else _checked(reason)

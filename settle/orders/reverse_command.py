@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from settle.commands.options import AsJson, Key, Reason, StackName
+from settle.commands.options import AsJson, Key, Reason, StackName, find
 from settle.exit_codes import CommandFailed, Exit
 from settlement.model.status import Status
 
@@ -48,7 +48,6 @@ def reverse(
     from settle.orders import partial_reversal, reversal
     from settle.orders import proposing as proposal
     from settle.output import console
-    from settle.stack import find
 
     if part is not None and amount is None:
         raise CommandFailed(Exit.USAGE, "part: is the number of a part, which has an --amount")

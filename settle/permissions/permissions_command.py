@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from settle.commands.options import AsJson, StackName
+from settle.commands.options import AsJson, StackName, find
 from settle.permissions.people import Kind
 
 
@@ -21,7 +21,6 @@ def permissions(
     """
     from settle.output import tables
     from settle.permissions import permissions as deployed
-    from settle.stack import find
 
     target = find(stack)
     if as_kind:

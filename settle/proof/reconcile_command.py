@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from settle.commands.options import Against, AsJson, Head, StackName
+from settle.commands.options import Against, AsJson, Head, StackName, find
 from settle.exit_codes import Exit
 
 Segments = Annotated[
@@ -38,7 +38,6 @@ def reconcile(
     from settle.output import tables
     from settle.output.progress import counting
     from settle.proof import books
-    from settle.stack import find
 
     found = find(stack)
     proof = books.prove(found, segments, signatures=signatures, counting=counting)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from settle.arguments import check_key
-from settle.commands.options import StackName
+from settle.commands.options import StackName, find
 from settle.exit_codes import CommandFailed, Exit
 
 
@@ -51,7 +51,6 @@ def report(
     from settle.output.console import print_line
     from settle.reports import day as days
     from settle.reports.page import file, render
-    from settle.stack import find
 
     at = instants.now()
     wanted = days.parse(day, at) if day is not None else None

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from settle import instants
-from settle.commands.options import AsJson, StackName
+from settle.commands.options import AsJson, StackName, find
 
 app = typer.Typer(no_args_is_help=True, help="A restored table, before the stage settles on it.")
 
@@ -42,7 +42,6 @@ def plan(
     from settle.output.progress import counting
     from settle.restore import restore_output as shown
     from settle.restore import restored
-    from settle.stack import find
 
     told = restored.plan(find(stack), table, source, instant, now, counting)
     shown.plan(told, as_json)

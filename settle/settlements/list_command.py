@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from settle import instants
-from settle.commands.options import AsCsv, AsJson, AsSheet, StackName, is_csv
+from settle.commands.options import AsCsv, AsJson, AsSheet, StackName, find, is_csv
 from settle.exit_codes import CommandFailed, Exit
 
 
@@ -46,7 +46,6 @@ def list_settlements(
     from settle.orders import limbo
     from settle.output import console, live, sheet, tables
     from settle.settlements import in_flight as flights
-    from settle.stack import find
 
     target = find(stack)
     if in_limbo:

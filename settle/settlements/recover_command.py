@@ -2,7 +2,7 @@
 
 import typer
 
-from settle.commands.options import AsJson, Key, StackName
+from settle.commands.options import AsJson, Key, StackName, find
 
 
 def recover(key: Key, stack: StackName = None, as_json: AsJson = False) -> None:
@@ -15,7 +15,6 @@ def recover(key: Key, stack: StackName = None, as_json: AsJson = False) -> None:
     """
     from settle.output import console
     from settle.settlements import recovery
-    from settle.stack import find
 
     result, why_not = recovery.recover(find(stack), key)
     console.print_record(result, as_json)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from settle.commands.options import AsJson, StackName
+from settle.commands.options import AsJson, StackName, find
 from settle.exit_codes import CommandFailed, Exit
 from settle.settlements.machines import Machine
 from settle.settlements.request_file import labelled, read_requests
@@ -58,7 +58,6 @@ def start(
     from settle.output import console, tables
     from settle.settlements.start import send, start_code
     from settle.settlements.start import start as start_one
-    from settle.stack import find
 
     target = find(stack)
     if queue:

@@ -2,7 +2,7 @@
 
 import typer
 
-from settle.commands.options import AsJson, StackName
+from settle.commands.options import AsJson, StackName, find
 from settle.exit_codes import Exit
 from settle.orders.completion import StuckKey
 
@@ -14,7 +14,6 @@ def status(key: StuckKey, stack: StackName = None, as_json: AsJson = False) -> N
     """
     from settle.output import tables
     from settle.settlements import settlement
-    from settle.stack import find
 
     result = settlement.describe(find(stack), key)
     tables.settlement(result, as_json)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from settle.commands.options import AsJson, Key, StackName
+from settle.commands.options import AsJson, Key, StackName, find
 from settle.exit_codes import Exit
 
 SECONDS = 600
@@ -28,7 +28,6 @@ def wait(
     from settle.output import console, tables
     from settle.settlements import settlement
     from settle.settlements.follow import follow, is_at_rest
-    from settle.stack import find
 
     target = find(stack)
     if not is_at_rest(follow(target, key, is_at_rest, timeout)):

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from settle.commands.options import AsJson, StackName
+from settle.commands.options import AsJson, StackName, find
 
 
 def watch(
@@ -23,7 +23,6 @@ def watch(
     from settle import instants
     from settle.output import live
     from settle.settlements import snapshot
-    from settle.stack import find
 
     target = find(stack)
     if once:
