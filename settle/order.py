@@ -19,16 +19,8 @@ _CODES = {
     **dict.fromkeys(("AccountNotFound", "SettlementNotFound"), Exit.NOT_FOUND),
     **dict.fromkeys(
         (
-            "AccountExists",
-            "ApprovalNeeded",
-            "CaseNotCounted",
-            "IdempotencyConflict",
-            "NotReversible",
-            "PartRefused",
-            "ProposalRefused",
-            "ResolutionRefused",
-            "RowDamaged",
-            "StepFenced",
+            *("AccountExists", "ApprovalNeeded", "CaseNotCounted", "IdempotencyConflict", "NotReversible"),
+            *("PartRefused", "ProposalRefused", "ResolutionRefused", "RowDamaged", "StepFenced"),
         ),
         Exit.CONFLICT,
     ),

@@ -19,12 +19,7 @@ from settlement.model.timestamps import timestamp
 
 
 def plan(
-    stack: Stack,
-    table: str,
-    source: str,
-    at: datetime | None,
-    now: datetime,
-    counting: Counting = uncounted,
+    stack: Stack, table: str, source: str, at: datetime | None, now: datetime, counting: Counting = uncounted
 ) -> dict[str, Any]:
     """Return what must be done before the stage may settle on a restored table. It reads, and writes nothing.
 

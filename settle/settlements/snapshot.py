@@ -10,7 +10,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from settle import instants
-from settle.exit_codes import CommandFailed
+from settle.exit_codes import CommandFailed, message_of
 from settle.kyc import circuit
 from settle.orders import limbo
 from settle.settlements import aside, in_flight
@@ -37,7 +37,7 @@ def snapshots(stack: Stack, every_seconds: int) -> Iterator[dict[str, Any]]:
             yield (
                 {"at": timestamp(at), "stack": stack.name}
                 | dict.fromkeys(_PARTS)
-                | {"error": _message(failed)}
+                | {"error": message_of(failed)}
             )
         time.sleep(every_seconds)
 
@@ -102,7 +102,3 @@ def _is_overdue(row: Row, at: str) -> bool:
 def _oldest(lines: list[dict[str, Any]]) -> dict[str, Any] | None:
     oldest = min(lines, key=lambda line: line["since"] or "", default=None)
     return oldest and {"key": oldest["key"], "since": oldest["since"]}
-
-
-def _message(failed: Exception) -> str:
-    return str(failed) if isinstance(failed, CommandFailed) else f"{type(failed).__name__}: {failed}"
