@@ -10,6 +10,7 @@ import typer
 
 from settle.commands.options import AsJson, StackName, find
 from settle.exit_codes import CommandFailed, Exit
+from settle.output import console
 
 TRIAL_STACK = re.compile(r"settlement-(dev|my-[a-z0-9]+)")
 """The stacks that need no second word: `dev`, and personal stages. Any other one may be prod."""
@@ -55,10 +56,9 @@ def acceptance(
             f"stack: {stack} may be prod: this moves money, and pages; confirm by --yes-this-is-prod",
         )
 
-    from settle.acceptance import report as shown
+        from settle.acceptance import report as shown
     from settle.acceptance.checks import CHECKS, chosen
     from settle.acceptance.runner import prove
-    from settle.output import console, tables
     from settle.output.progress import progress
 
     known = {check.name: check for check in CHECKS}
@@ -72,7 +72,7 @@ def acceptance(
         signal.signal(ending, signal.default_int_handler)
     with progress() as tell:
         report = prove(target, chosen(only or [], load or [], rings=ring), tell)
-    is_written = console.is_written(partial(tables.acceptance, shown.described(report), as_json))
+    is_written = console.is_written(partial(shown.printed, shown.described(report), as_json))
     if output is not None:
         output.write_text(shown.markdown(report), encoding="utf-8")
     if report.interrupted:

@@ -1,9 +1,11 @@
 """`settle account`: open, deposit, withdraw, freeze, unfreeze, close, show, sweep."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
+from settle.accounts import account_output
 from settle.arguments import check_key
 from settle.commands.options import (
     Account,
@@ -17,6 +19,8 @@ from settle.commands.options import (
     find,
     is_csv,
 )
+from settle.merchants import sweep_output
+from settle.output import console, sheet
 from settlement.model.account_order import OrderKind
 
 app = typer.Typer(no_args_is_help=True, help="Accounts.")
@@ -48,94 +52,75 @@ def open_account(
     Example: settle account open dora --currency EUR --deposit 100.00
     """
     from settle.accounts import accounts
-    from settle.output import tables
 
     why = accounts.OPENS if reason is None else reason
     opened = accounts.open_account(find(stack), account, currency, deposit, reason=why)
-    tables.account(opened, as_json)
+    account_output.account(opened, as_json)
 
 
-@app.command("deposit")
-def deposit(
-    account: Customer,
-    amount: _Amount,
-    currency: _Currency,
-    reference: _Reference,
-    reason: Reason,
-    key: _OrderKey = None,
-    stack: StackName = None,
-    as_json: AsJson = False,
-) -> None:
-    """Move money from outside into an account. Safe to repeat with the same key.
+def _moving(order: OrderKind) -> Callable[..., None]:
+    """Return the command of an order that moves money from or to the outside."""
+
+    def give(
+        account: Customer,
+        amount: _Amount,
+        currency: _Currency,
+        reference: _Reference,
+        reason: Reason,
+        key: _OrderKey = None,
+        stack: StackName = None,
+        as_json: AsJson = False,
+    ) -> None:
+        moved = {"amount": amount, "currency": currency, "reference": reference}
+        _give(order, account, reason, key, stack, as_json=as_json, **moved)
+
+    return give
+
+
+def _plain(order: OrderKind) -> Callable[..., None]:
+    """Return the command of an order on an account as a whole."""
+
+    def give(
+        account: Customer,
+        reason: Reason,
+        key: _OrderKey = None,
+        stack: StackName = None,
+        as_json: AsJson = False,
+    ) -> None:
+        _give(order, account, reason, key, stack, as_json=as_json)
+
+    return give
+
+
+_MOVING = {
+    OrderKind.DEPOSIT: """Move money from outside into an account. Safe to repeat with the same key.
 
     Example: settle account deposit dora 50.00 --currency EUR --reference bank-0001 --reason "top-up"
-    """
-    moved = {"amount": amount, "currency": currency, "reference": reference}
-    _give(OrderKind.DEPOSIT, account, reason, key, stack, as_json=as_json, **moved)
-
-
-@app.command("withdraw")
-def withdraw(
-    account: Customer,
-    amount: _Amount,
-    currency: _Currency,
-    reference: _Reference,
-    reason: Reason,
-    key: _OrderKey = None,
-    stack: StackName = None,
-    as_json: AsJson = False,
-) -> None:
-    """Move money from an account to the outside. Safe to repeat with the same key.
+    """,
+    OrderKind.WITHDRAW: """Move money from an account to the outside. Safe to repeat with the same key.
 
     Example: settle account withdraw dora 50.00 --currency EUR --reference bank-0002 --reason "payout"
-    """
-    moved = {"amount": amount, "currency": currency, "reference": reference}
-    _give(OrderKind.WITHDRAW, account, reason, key, stack, as_json=as_json, **moved)
-
-
-@app.command("freeze")
-def freeze(
-    account: Customer,
-    reason: Reason,
-    key: _OrderKey = None,
-    stack: StackName = None,
-    as_json: AsJson = False,
-) -> None:
-    """Stop an account from paying. It may still receive, and give back in a reversal.
+    """,
+}
+_PLAIN = {
+    OrderKind.FREEZE: """Stop an account from paying. It may still receive, and give back in a reversal.
 
     Example: settle account freeze dora --reason "reported as stolen"
-    """
-    _give(OrderKind.FREEZE, account, reason, key, stack, as_json=as_json)
-
-
-@app.command("unfreeze")
-def unfreeze(
-    account: Customer,
-    reason: Reason,
-    key: _OrderKey = None,
-    stack: StackName = None,
-    as_json: AsJson = False,
-) -> None:
-    """End the freeze of an account.
+    """,
+    OrderKind.UNFREEZE: """End the freeze of an account.
 
     Example: settle account unfreeze dora --reason "the owner has called"
-    """
-    _give(OrderKind.UNFREEZE, account, reason, key, stack, as_json=as_json)
-
-
-@app.command("close")
-def close(
-    account: Customer,
-    reason: Reason,
-    key: _OrderKey = None,
-    stack: StackName = None,
-    as_json: AsJson = False,
-) -> None:
-    """Close an empty account for good. A reversal may still credit it, and a withdrawal empty it again.
+    """,
+    OrderKind.CLOSE: """
+    Close an empty account for good. A reversal may still credit it, and a withdrawal empty it again.
 
     Example: settle account close dora --reason "the customer has left"
-    """
-    _give(OrderKind.CLOSE, account, reason, key, stack, as_json=as_json)
+    """,
+}
+for _order, _help in _MOVING.items():
+    app.command(_order, help=_help)(_moving(_order))
+for _order, _help in _PLAIN.items():
+    app.command(_order, help=_help)(_plain(_order))
 
 
 @app.command("show")
@@ -162,14 +147,13 @@ def show(
     in_csv = is_csv(as_csv, as_sheet, as_json)
 
     from settle.accounts import statement
-    from settle.output import console, sheet, tables
 
     shown = statement.show(find(stack), account, archive, with_references=references)
     if in_csv:
         lines = (one | {"currency": shown["currency"]} for one in shown["entries"])
         sheet.show([lines], statement.FIELDS, statement.NUMBERS, guarded=as_sheet)
     else:
-        tables.account(shown, as_json)
+        account_output.account(shown, as_json)
     console.name_unreadable(shown.get("unreadable", ()))
 
 
@@ -187,10 +171,9 @@ def sweep(
     Example: settle account sweep merchant.shop --since 2026-11-22T06:04
     """
     from settle.merchants import sweep as by_hand
-    from settle.output import console, tables
 
     answer = by_hand.sweep(find(stack), merchant, since)
-    tables.swept(answer, as_json)
+    sweep_output.swept(answer, as_json)
     console.name_unreadable(answer["unreadable"])
 
 
@@ -205,11 +188,10 @@ def _give(
     **moved: str,
 ) -> None:
     from settle.accounts import accounts
-    from settle.output import console, tables
 
     target = find(stack)
     if key is None:
         key = accounts.mint(order)
         console.note(f"{order}: its key is {key}; to repeat this very order, add --key {key}")
     answer = accounts.give(target, order, key=key, account=account, reason=reason, **moved)
-    tables.account_order(answer, as_json)
+    account_output.account_order(answer, as_json)

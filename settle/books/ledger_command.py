@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from settle.books import ledger_output
 from settle.commands.options import AsJson, StackName, find
 from settle.exit_codes import Exit
 from settle.local import needs_extra
@@ -58,10 +59,8 @@ def project(url: Url, source: From = "stack", stack: StackName = None, as_json: 
 
     Example: settle ledger project --stack settlement-prod
     """
-    from settle.output import tables
-
     done = _reach().project(url, find(stack), source)
-    tables.projected(done, as_json)
+    ledger_output.projected(done, as_json)
     if done["unreadable"]:
         raise typer.Exit(Exit.FAILED)
 
@@ -82,12 +81,10 @@ def follow(
 
     Example: settle ledger follow --stack settlement-prod
     """
-    from settle.output import tables
-
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a supervisor ends it as Ctrl-C does
     with suppress(KeyboardInterrupt):
         for one in _reach().follow(url, find(stack), source, every):
-            tables.followed(one, as_json)
+            ledger_output.followed(one, as_json)
 
 
 @app.command("verify")
@@ -98,10 +95,8 @@ def verify(url: Url, stack: StackName = None, as_json: AsJson = False) -> None:
 
     Example: settle ledger verify --stack settlement-prod
     """
-    from settle.output import tables
-
     verdict = _reach().verify(url, find(stack), datetime.now(UTC))
-    tables.verified(verdict, as_json)
+    ledger_output.verified(verdict, as_json)
     if not verdict["agrees"]:
         raise typer.Exit(Exit.FAILED)
 
@@ -112,10 +107,8 @@ def rebuild(url: Url, source: From = "stack", stack: StackName = None, as_json: 
 
     Example: settle ledger rebuild --url postgresql://finance@db/rebuilt --stack settlement-prod
     """
-    from settle.output import tables
-
     done = _reach().rebuild(url, find(stack), source)
-    tables.projected(done, as_json)
+    ledger_output.projected(done, as_json)
     if done["unreadable"]:
         raise typer.Exit(Exit.FAILED)
 
@@ -148,6 +141,4 @@ def put_aside(url: Url, as_json: AsJson = False) -> None:
 
     Example: settle ledger put-aside --json
     """
-    from settle.output import tables
-
-    tables.put_aside(_reach().put_aside(url), as_json)
+    ledger_output.put_aside(_reach().put_aside(url), as_json)

@@ -10,6 +10,7 @@ import typer
 from settle import instants
 from settle.commands.options import AsJson, StackName, find
 from settle.exit_codes import CommandFailed, Exit
+from settle.output import console
 
 app = typer.Typer(no_args_is_help=True, help="The outcome events, which tell other services of settlements.")
 
@@ -74,7 +75,6 @@ def replay(
 
     from settle.events import replay
     from settle.orders import limbo
-    from settle.output import console
     from settle.settlements import in_flight
 
     target = find(stack)

@@ -6,6 +6,9 @@ import typer
 
 from settle import instants
 from settle.commands.options import AsCsv, AsJson, AsSheet, Since, StackName, Until, find, is_csv
+from settle.journal import journal_output
+from settle.orders import orders_output as orders
+from settle.output import sheet
 
 app = typer.Typer(no_args_is_help=True, help="The sealed journal: the copy that no function can change.")
 
@@ -24,9 +27,8 @@ def fill(stack: StackName = None, as_json: AsJson = False) -> None:
     Example: settle journal fill --stack settlement-prod
     """
     from settle.journal.fill_journal import fill
-    from settle.output import tables
 
-    tables.filled(fill(find(stack)), as_json)
+    journal_output.filled(fill(find(stack)), as_json)
 
 
 @app.command("entries")
@@ -50,8 +52,6 @@ def entries(
     in_csv = is_csv(as_csv, as_sheet)
 
     from settle.journal import journal as on_record
-    from settle.orders import orders_output as orders
-    from settle.output import sheet
 
     pages = on_record.entries(find(stack), source, begin, end)
     if in_csv:

@@ -3,6 +3,7 @@
 import typer
 
 from settle.commands.options import AsJson, StackName, find
+from settle.output import console
 
 app = typer.Typer(no_args_is_help=True, help="The KYC provider.")
 
@@ -14,7 +15,6 @@ def status(stack: StackName = None, as_json: AsJson = False) -> None:
     Example: settle kyc status --stack settlement-prod
     """
     from settle.kyc import circuit
-    from settle.output import console
 
     console.print_record(circuit.status(find(stack)), as_json)
 
@@ -28,7 +28,6 @@ def probe(stack: StackName = None, as_json: AsJson = False) -> None:
     Example: settle kyc probe --stack settlement-prod
     """
     from settle.kyc import probe
-    from settle.output import console
 
     shown, following = probe.probe(find(stack))
     console.print_record(shown, as_json)

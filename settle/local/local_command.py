@@ -9,6 +9,7 @@ from settle.commands.options import AsJson
 from settle.exit_codes import CommandFailed, Exit
 from settle.local import needs_extra
 from settle.local.record import Running
+from settle.output import console
 
 app = typer.Typer(no_args_is_help=True, help="The embedded local AWS.")
 
@@ -29,7 +30,6 @@ def up(
     """
     with needs_extra("settle local up"):
         from settle.local import embedded_aws
-    from settle.output import console
     from settle.output.progress import progress
 
     with progress() as report:
@@ -42,7 +42,6 @@ def down(as_json: AsJson = False) -> None:
     """Stop the embedded AWS and remove everything on it."""
     with needs_extra("settle local down"):
         from settle.local import embedded_aws
-    from settle.output import console
 
     console.print_record({"stopped": embedded_aws.down()}, as_json)
 
@@ -50,8 +49,6 @@ def down(as_json: AsJson = False) -> None:
 @app.command("status")
 def status(as_json: AsJson = False) -> None:
     """Show the addresses of the embedded AWS."""
-    from settle.output import console
-
     console.print_record(_running("settle local status").describe(), as_json)
 
 

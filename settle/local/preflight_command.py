@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from settle.commands.options import AsJson
+from settle.local import preflight_output
 
 
 def preflight(
@@ -24,9 +25,8 @@ def preflight(
     """
     from settle.exit_codes import Exit
     from settle.local import preflight as asked
-    from settle.output import tables
 
     found = asked.findings(stage, context or [])
-    tables.preflight(found, as_json)
+    preflight_output.preflight(found, as_json)
     if not all(one["verdict"] == "fine" for one in found):
         raise typer.Exit(Exit.FAILED)

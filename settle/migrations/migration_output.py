@@ -4,14 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from settle.migrations.rows import Progress
-from settle.output.console import note, print_json, print_line, print_record
+from settle.output.console import note, or_json, print_line, print_record
 
 
-def plan(told: Mapping[str, Any], as_json: bool) -> None:
+@or_json
+def plan(told: Mapping[str, Any]) -> None:
     """Print what a migration would change, and what stands in its way."""
-    if as_json:
-        print_json(told)
-        return
     print_record({name: told[name] for name in ("migration", "direction", "rows", "done")})
     for obstacle in told["obstacles"]:
         print_line(f"NOT READY: {obstacle}")
@@ -28,11 +26,9 @@ def progress(progress: Progress, as_json: bool) -> None:
     print_record({name: getattr(progress, name) for name in names}, as_json)
 
 
-def verified(told: Mapping[str, Any], as_json: bool) -> None:
+@or_json
+def verified(told: Mapping[str, Any]) -> None:
     """Print what a migration has left or done wrongly, and the verdict last."""
-    if as_json:
-        print_json(told)
-        return
     for fault in told["faults"]:
         print_line(f"FAULT {fault}")
     for key in told["left"]:

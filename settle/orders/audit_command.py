@@ -8,6 +8,8 @@ import typer
 from settle import instants
 from settle.commands.options import AsCsv, AsJson, AsSheet, Since, StackName, Until, find, is_csv
 from settle.exit_codes import CommandFailed, Exit
+from settle.orders import orders_output as orders
+from settle.output import console, sheet
 
 
 def audit(
@@ -35,8 +37,6 @@ def audit(
         raise CommandFailed(Exit.USAGE, "by: must be a person's name, or a part of an ARN")
 
     from settle.orders import audit as on_record
-    from settle.orders import orders_output as orders
-    from settle.output import console, sheet
     from settle.settlements import aside
 
     unreadable = list[dict[str, str]]()

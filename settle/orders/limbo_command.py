@@ -9,6 +9,7 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.orders import many_command as many
 from settle.orders.completion import StuckKey
 from settle.orders.many_command import KeyAndDecision, KeyAndProposed, OfAccount, OfError, Seen
+from settle.output import console, sheet
 from settlement.model.status import Status
 
 Case = Annotated[
@@ -44,15 +45,14 @@ def list_open(
     """
     in_csv = is_csv(as_csv, as_sheet, as_json)
 
-    from settle.orders import limbo
-    from settle.output import console, sheet, tables
+    from settle.orders import limbo, limbo_output
 
     target = find(stack)
     lines = limbo.lines(target, limbo.chosen(target, limbo.Which(account, error)))
     if in_csv:
         sheet.show([lines], limbo.FIELDS, guarded=as_sheet)
     else:
-        tables.cases(lines, as_json)
+        limbo_output.cases(lines, as_json)
     console.name_unreadable(lines)
 
 
@@ -62,10 +62,9 @@ def show(key: StuckKey, stack: StackName = None, as_json: AsJson = False) -> Non
 
     Example: settle limbo show order-2026-000101 --stack settlement-prod
     """
-    from settle.orders import limbo
-    from settle.output import tables
+    from settle.orders import limbo, limbo_output
 
-    tables.case(limbo.show(find(stack), key), as_json)
+    limbo_output.case(limbo.show(find(stack), key), as_json)
 
 
 @app.command("resolve")
@@ -99,7 +98,6 @@ def resolve(
 
     from settle.orders import proposing as proposal
     from settle.orders import resolution
-    from settle.output import console
 
     decide = proposal.break_glass if break_glass else resolution.resolve
     result = decide(find(stack), key, decision, reason, case)
@@ -133,7 +131,6 @@ def propose(
     key, decision = many.key_and_decision(words)
 
     from settle.orders import proposing as proposal
-    from settle.output import console
 
     console.print_record(proposal.propose(find(stack), key, decision, reason, case), as_json)
 
@@ -168,7 +165,6 @@ def approve(
     key, decision = many.key_and_proposed(words)
 
     from settle.orders import proposing as proposal
-    from settle.output import console
 
     shown = {name: value for name, value in of_one.items() if value is not None}
     result = proposal.approve(find(stack), key, {"decision": decision, **shown})
@@ -201,7 +197,6 @@ def withdraw(
         raise CommandFailed(Exit.USAGE, "digest: missing; or give a decision, and --account or --all-of")
 
     from settle.orders import proposing as proposal
-    from settle.output import console
 
     console.print_record(
         proposal.withdraw(find(stack), key, {"decision": decision, "digest": digest}), as_json

@@ -10,6 +10,7 @@ from settle.arguments import check_account, check_key
 from settle.commands.options import find
 from settle.exit_codes import CommandFailed, Exit
 from settle.orders.completion import keys_then_decisions
+from settle.output import console
 from settlement.model.orders import REVERSE, REVERSE_PART, Decision
 
 _SEEN = re.compile(r"[1-9]\d{0,8}-[0-9a-f]{64}", re.ASCII)
@@ -118,7 +119,7 @@ def order(
     from settle.orders import many, selection
     from settle.orders import many_output as output
     from settle.orders.limbo import Which
-    from settle.output import console, progress
+    from settle.output import progress
 
     named = selection.Verb(verb)
     why = "" if named.is_on_proposals else _checked(reason)

@@ -4,17 +4,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from settle.output.console import print_json, print_line, print_table
+from settle.output.console import or_json, print_json, print_line, print_table
 
 _SHOWN = ("key", "case", "since", "account", "amount_at_risk", "currency", "error")
 _PROPOSED = ("proposed", "proposed_by", "reason")
 
 
-def dry_run(shown: Mapping[str, Any], as_json: bool) -> None:
+@or_json
+def dry_run(shown: Mapping[str, Any]) -> None:
     """Print the cases that a command would decide, those that it would not, and the next command."""
-    if as_json:
-        print_json(shown)
-        return
     proposed = _PROPOSED if any(line["proposed"] for line in (*shown["cases"], *shown["left_out"])) else ()
     for lines, more in ((shown["cases"], ()), (shown["left_out"], ("why",))):
         if lines:

@@ -6,6 +6,7 @@ import typer
 
 from settle.commands.options import AsJson, Key, Reason, StackName, find
 from settle.exit_codes import CommandFailed, Exit
+from settle.output import console
 from settlement.model.status import Status
 
 Amount = Annotated[
@@ -47,7 +48,6 @@ def reverse(
     """
     from settle.orders import partial_reversal, reversal
     from settle.orders import proposing as proposal
-    from settle.output import console
 
     if part is not None and amount is None:
         raise CommandFailed(Exit.USAGE, "part: is the number of a part, which has an --amount")

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from settle.commands.options import AsJson, StackName, find
+from settle.permissions import permissions_output
 from settle.permissions.people import Kind
 
 
@@ -19,11 +20,10 @@ def permissions(
 
     Example: settle permissions --as operator --stack settlement-prod
     """
-    from settle.output import tables
     from settle.permissions import permissions as deployed
 
     target = find(stack)
     if as_kind:
-        tables.policy(deployed.policy(target, as_kind), as_json)
+        permissions_output.policy(deployed.policy(target, as_kind), as_json)
     else:
-        tables.permissions(deployed.kinds(target), as_json)
+        permissions_output.permissions(deployed.kinds(target), as_json)

@@ -6,6 +6,7 @@ import typer
 
 from settle.commands.options import Against, AsJson, Head, StackName, find
 from settle.exit_codes import Exit
+from settle.proof import reconcile_output
 
 Segments = Annotated[
     int,
@@ -35,7 +36,6 @@ def reconcile(
     Example: settle reconcile --stack settlement-prod --against stack --json
     """
     from settle.journal import sealed
-    from settle.output import tables
     from settle.output.progress import counting
     from settle.proof import books
 
@@ -43,6 +43,6 @@ def reconcile(
     proof = books.prove(found, segments, signatures=signatures, counting=counting)
     if against:
         proof["sealed_journal"] = sealed.compare(found, against, head)
-    tables.findings(proof, as_json, stack)
+    reconcile_output.findings(proof, as_json, stack)
     if not proof["conserved"] or (against and not proof["sealed_journal"]["agrees"]):
         raise typer.Exit(Exit.FAILED)

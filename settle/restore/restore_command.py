@@ -6,6 +6,7 @@ import typer
 
 from settle import instants
 from settle.commands.options import AsJson, StackName, find
+from settle.restore import restore_output as shown
 
 app = typer.Typer(no_args_is_help=True, help="A restored table, before the stage settles on it.")
 
@@ -40,7 +41,6 @@ def plan(
 
     from settle.exit_codes import Exit
     from settle.output.progress import counting
-    from settle.restore import restore_output as shown
     from settle.restore import restored
 
     told = restored.plan(find(stack), table, source, instant, now, counting)

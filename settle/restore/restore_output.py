@@ -3,14 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from settle.output.console import print_json, print_line
+from settle.output.console import or_json, print_line
 
 
-def plan(told: Mapping[str, Any], as_json: bool) -> None:
+@or_json
+def plan(told: Mapping[str, Any]) -> None:
     """Print what a restored table lacks, what would run on it, and the verdict last."""
-    if as_json:
-        print_json(told)
-        return
     print_line(f"table {told['table']}, as of {told['restored_to']}")
     print_line(f"sealed journal: until {told['journal_until'] or 'then, nothing since'}")
     for name in ("settings", "books", "changed"):

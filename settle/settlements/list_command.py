@@ -7,6 +7,7 @@ import typer
 from settle import instants
 from settle.commands.options import AsCsv, AsJson, AsSheet, StackName, find, is_csv
 from settle.exit_codes import CommandFailed, Exit
+from settle.output import console, sheet
 
 
 def list_settlements(
@@ -43,8 +44,8 @@ def list_settlements(
 
     in_csv = is_csv(as_csv, as_sheet, as_json)
 
-    from settle.orders import limbo
-    from settle.output import console, live, sheet, tables
+    from settle.orders import limbo, limbo_output
+    from settle.output import live
     from settle.settlements import in_flight as flights
 
     target = find(stack)
@@ -62,7 +63,7 @@ def list_settlements(
     if in_csv:
         sheet.show([lines], fields, guarded=as_sheet)
     elif in_limbo:
-        tables.cases(lines, as_json)
+        limbo_output.cases(lines, as_json)
     elif begin:
         live.claimed(lines, at, as_json)
     else:

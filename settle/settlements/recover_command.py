@@ -3,6 +3,7 @@
 import typer
 
 from settle.commands.options import AsJson, Key, StackName, find
+from settle.output import console
 
 
 def recover(key: Key, stack: StackName = None, as_json: AsJson = False) -> None:
@@ -13,7 +14,6 @@ def recover(key: Key, stack: StackName = None, as_json: AsJson = False) -> None:
 
     Example: settle recover order-2026-000101 --stack settlement-prod
     """
-    from settle.output import console
     from settle.settlements import recovery
 
     result, why_not = recovery.recover(find(stack), key)

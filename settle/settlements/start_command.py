@@ -7,6 +7,7 @@ import typer
 
 from settle.commands.options import AsJson, StackName, find
 from settle.exit_codes import CommandFailed, Exit
+from settle.output import console
 from settle.settlements.machines import Machine
 from settle.settlements.request_file import labelled, read_requests
 
@@ -55,7 +56,7 @@ def start(
     metadata = dict(one.split("=", 1) for one in meta or ())
     requests = [labelled(one, reference, metadata) for one in read_requests(file)]
 
-    from settle.output import console, tables
+    from settle.settlements import settlement_output
     from settle.settlements.start import send, start_code
     from settle.settlements.start import start as start_one
 
@@ -73,7 +74,7 @@ def start(
         for request in requests:
             ended = start_one(target, machine, request)
             codes.append(start_code(ended))
-            show = partial(tables.started, ended.describe(), as_json)
+            show = partial(settlement_output.started, ended.describe(), as_json)
             is_written = is_written and console.is_written(show)
             if not is_written:
                 console.note(f"{ended.key}: {ended.status}")

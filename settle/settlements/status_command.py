@@ -12,9 +12,8 @@ def status(key: StuckKey, stack: StackName = None, as_json: AsJson = False) -> N
 
     Example: settle status order-2026-000101 --stack settlement-prod
     """
-    from settle.output import tables
-    from settle.settlements import settlement
+    from settle.settlements import settlement, settlement_output
 
     result = settlement.describe(find(stack), key)
-    tables.settlement(result, as_json)
+    settlement_output.settlement(result, as_json)
     raise typer.Exit(Exit.of_status(result["status"]))

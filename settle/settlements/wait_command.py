@@ -6,6 +6,7 @@ import typer
 
 from settle.commands.options import AsJson, Key, StackName, find
 from settle.exit_codes import Exit
+from settle.output import console
 
 SECONDS = 600
 
@@ -25,13 +26,12 @@ def wait(
 
     Example: settle wait order-2026-000101 --timeout 60 --json
     """
-    from settle.output import console, tables
-    from settle.settlements import settlement
+    from settle.settlements import settlement, settlement_output
     from settle.settlements.follow import follow, is_at_rest
 
     target = find(stack)
     if not is_at_rest(follow(target, key, is_at_rest, timeout)):
         console.note(f"{key} is still in flight after {timeout} s")
     result = settlement.describe(target, key)
-    tables.settlement(result, as_json)
+    settlement_output.settlement(result, as_json)
     raise typer.Exit(Exit.of_status(result["status"]))

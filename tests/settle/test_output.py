@@ -3,7 +3,7 @@ import pytest
 from settle.local.demo import report
 from settle.local.demo.cost import Cost
 from settle.local.demo.settlements import Settled, describe
-from settle.output import tables
+from settle.proof import reconcile_output
 from settle.settlements.machines import Machine
 from settle.settlements.start import Ended
 
@@ -73,7 +73,7 @@ def test_the_last_line_is_the_verdict(
     signatures: bool,
     verdict: str,
 ) -> None:
-    tables.findings(
+    reconcile_output.findings(
         {
             "conserved": not faults and not unproven,
             "accounts": 2,
@@ -87,7 +87,7 @@ def test_the_last_line_is_the_verdict(
             "unswept": unswept,
             "signatures": signatures,
         },
-        as_json=False,
+        False,
     )
 
     first, *others, last = capsys.readouterr().out.splitlines()
