@@ -14,7 +14,7 @@ from unittest import mock
 import boto3
 
 from benchmarks import engine
-from settle.queries import queue
+from settle.reports import queue
 from settlement.adapters import step_functions
 from settlement.adapters.wire import to_wire
 from settlement.ledger import keys

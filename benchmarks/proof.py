@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from benchmarks import engine, growth, history
-from settle.queries import segments
+from settle.proof import segments
 from settle.stack import Place
 from settlement.adapters import pages, table_scan
 from settlement.ledger.keys import Row

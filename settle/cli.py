@@ -8,27 +8,35 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from settle.commands import account, events, journal, kyc, ledger, limbo, local, migrate, restore
-from settle.commands.acceptance import acceptance
-from settle.commands.audit import audit
-from settle.commands.console import console
-from settle.commands.demo import demo
-from settle.commands.explain import explain
-from settle.commands.list import list_settlements
-from settle.commands.permissions import permissions
-from settle.commands.preflight import preflight
-from settle.commands.reconcile import reconcile
-from settle.commands.recover import recover
-from settle.commands.report import report
-from settle.commands.reverse import reverse
-from settle.commands.start import start
-from settle.commands.status import status
-from settle.commands.wait import wait
-from settle.commands.watch import watch
+from settle.acceptance.acceptance_command import acceptance
+from settle.accounts import account_command
+from settle.books import ledger_command
 from settle.commands.words import Command
+from settle.console.console_command import console
+from settle.events import events_command
 from settle.exit_codes import CommandFailed, Exit
+from settle.journal import journal_command
+from settle.kyc import kyc_command
+from settle.local import local_command
+from settle.local.demo_command import demo
+from settle.local.preflight_command import preflight
+from settle.migrations import migrate_command
+from settle.orders import limbo_command
+from settle.orders.audit_command import audit
+from settle.orders.reverse_command import reverse
 from settle.output.console import escape_unknown
 from settle.output.printable import is_printable, printable
+from settle.permissions.permissions_command import permissions
+from settle.proof.reconcile_command import reconcile
+from settle.reports.report_command import report
+from settle.restore import restore_command
+from settle.settlements.explain_command import explain
+from settle.settlements.list_command import list_settlements
+from settle.settlements.recover_command import recover
+from settle.settlements.start_command import start
+from settle.settlements.status_command import status
+from settle.settlements.wait_command import wait
+from settle.settlements.watch_command import watch
 from settlement.model.errors import SettlementError
 from settlement.model.stored import MalformedRow
 
@@ -69,15 +77,15 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo,
 }
 _GROUPS = {
-    "account": account.app,
-    "limbo": limbo.app,
-    "events": events.app,
-    "journal": journal.app,
-    "ledger": ledger.app,
-    "restore": restore.app,
-    "migrate": migrate.app,
-    "kyc": kyc.app,
-    "local": local.app,
+    "account": account_command.app,
+    "limbo": limbo_command.app,
+    "events": events_command.app,
+    "journal": journal_command.app,
+    "ledger": ledger_command.app,
+    "restore": restore_command.app,
+    "migrate": migrate_command.app,
+    "kyc": kyc_command.app,
+    "local": local_command.app,
 }
 for _name, _command in _COMMANDS.items():
     app.command(_name)(_command)

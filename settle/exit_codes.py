@@ -57,3 +57,8 @@ class CommandFailed(Exception):
     def __init__(self, code: Exit, message: str, details: str = "") -> None:
         super().__init__(message)
         self.code, self.details = code, details
+
+
+def message_of(failed: Exception) -> str:
+    """Return the message; of an error that is none of the command's, with its name."""
+    return str(failed) if isinstance(failed, CommandFailed) else f"{type(failed).__name__}: {failed}"

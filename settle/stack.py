@@ -152,11 +152,11 @@ def _local_session() -> boto3.Session:
 
 def _embedded() -> Stack:
     with needs_extra("no stack: pass --stack NAME, or use the embedded AWS"):
-        from settle.local import embedded_aws
+        from settle.local import presence
 
-    running = embedded_aws.running()
+    running = presence.running()
     if running is None:
-        raise CommandFailed(Exit.NOT_FOUND, f"no stack: pass --stack NAME; {embedded_aws.absence()}")
+        raise CommandFailed(Exit.NOT_FOUND, f"no stack: pass --stack NAME; {presence.absence()}")
     return embedded(running)
 
 

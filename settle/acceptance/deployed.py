@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from settle.acceptance.resources import physical
 from settle.acceptance.run import Run
 from settle.acceptance.verdict import NotApplicable, Refuted, expect
-from settle.queries import sealed
+from settle.journal import sealed
 from settlement.sealing import objects
 from settlement.sealing.entries import Entry
 

@@ -18,7 +18,7 @@ from settle.acceptance.verdict import Refuted, expect
 from settle.acceptance.watching import LOGS_SECONDS_MAX
 from settle.local.demo.cost import READS
 from settle.local.demo.cost import lines as lines_since
-from settle.queries.follow import is_at_rest
+from settle.settlements.follow import is_at_rest
 from settle.stack import client_of
 from settlement.adapters import batch
 from settlement.ledger import keys

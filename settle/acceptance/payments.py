@@ -12,13 +12,13 @@ from botocore.exceptions import ClientError
 
 from settle.acceptance.run import AMOUNT, DEPOSIT, Run, wait_for
 from settle.acceptance.verdict import NotApplicable, Refuted, expect
-from settle.actions.order import DoorForbidden, give
-from settle.actions.reversal import reverse
-from settle.actions.start import Ended
-from settle.actions.start import send as send_to_queue
 from settle.door import Answer
 from settle.exit_codes import Exit
-from settle.machines import Machine
+from settle.order import DoorForbidden, give
+from settle.orders.reversal import reverse
+from settle.settlements.machines import Machine
+from settle.settlements.start import Ended
+from settle.settlements.start import send as send_to_queue
 from settlement.model import executions
 from settlement.model.orders import REVERSE
 

@@ -11,10 +11,10 @@ from settle.acceptance.payments import moved_once, reason_of
 from settle.acceptance.run import DEPOSIT, Run
 from settle.acceptance.verdict import NotApplicable, Refuted, expect
 from settle.acceptance.webhook import Event, call, foreign_secret, stage_secret
-from settle.actions.probe import probe
-from settle.actions.reversal import reverse
-from settle.actions.start import Ended
-from settle.queries import circuit as circuits
+from settle.kyc import circuit as circuits
+from settle.kyc.probe import probe
+from settle.orders.reversal import reverse
+from settle.settlements.start import Ended
 from settlement.ledger import keys
 from settlement.model.circuit import State
 

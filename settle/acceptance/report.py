@@ -1,8 +1,11 @@
 """The report of an acceptance: for a script as JSON, for people as Markdown."""
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from settle.acceptance.runner import Report
+from settle.output.console import or_json, print_line, print_table
 from settle.output.printable import printable
 
 
@@ -51,3 +54,14 @@ def _table(figures: list[dict[str, Any]]) -> list[str]:
     names = [*figures[0]]
     rows = [[printable(str(one[name])) for name in names] for one in figures]
     return [f"| {' | '.join(row)} |" for row in (names, ["---"] * len(names), *rows)]
+
+
+@or_json
+def printed(found: Mapping[str, Any]) -> None:
+    """Print a line for each check, what the run had to leave, and the verdict on the whole."""
+    print_table(found["results"], ("check", "verdict", "evidence"))
+    for one in found["left"]:
+        print_line(f"LEFT {one}")
+    counts = Counter(one["verdict"] for one in found["results"])
+    figures = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    print_line(f"{'passed' if found['passed'] else 'NOT PASSED'}: {figures}; run {found['run']}")

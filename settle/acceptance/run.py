@@ -10,11 +10,11 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from settle.actions import accounts
-from settle.actions.start import Ended, start
+from settle.accounts import accounts
 from settle.exit_codes import CommandFailed
-from settle.machines import Machine
-from settle.queries.follow import is_at_rest
+from settle.settlements.follow import is_at_rest
+from settle.settlements.machines import Machine
+from settle.settlements.start import Ended, start
 from settle.stack import Stack
 from settlement.model import money
 from settlement.model.account_order import OrderKind

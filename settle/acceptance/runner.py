@@ -10,9 +10,10 @@ from settle.acceptance.checks import BOOKS, BOOKS_ROWS
 from settle.acceptance.limit import Overdue, at_most
 from settle.acceptance.run import Run
 from settle.acceptance.verdict import Check, NotApplicable, Refuted, Result, Verdict
-from settle.actions.order import ApprovalRequired, DoorForbidden
 from settle.exit_codes import CommandFailed
-from settle.queries import books as proofs
+from settle.order import ApprovalRequired, DoorForbidden
+from settle.output.progress import counting
+from settle.proof import books as proofs
 from settle.stack import Stack
 
 _DENIED = ("AccessDenied", "AccessDeniedException", "AuthorizationError", "AuthorizationErrorException")
@@ -132,5 +133,5 @@ def _proof(stack: Stack) -> dict[str, Any]:
     try:
         stack.row_keys  # noqa: B018 - asks for the permission to read them
     except CommandFailed:
-        return proofs.prove(stack, signatures=False)
-    return proofs.prove(stack)
+        return proofs.prove(stack, signatures=False, counting=counting)
+    return proofs.prove(stack, counting=counting)

@@ -7,9 +7,9 @@ from typing import Any
 
 from settle.acceptance.run import AMOUNT, DEPOSIT, Run
 from settle.acceptance.verdict import NotApplicable, Refuted, expect
-from settle.actions.resolution import resolve
-from settle.actions.reversal import reverse
 from settle.local.demo.stuck_reversal import pager
+from settle.orders.resolution import resolve
+from settle.orders.reversal import reverse
 from settlement.ledger import keys
 from settlement.model import executions
 from settlement.model.account_order import OrderKind

@@ -9,7 +9,7 @@ from typing import Any
 from settle.acceptance.resources import physical
 from settle.acceptance.run import Run
 from settle.acceptance.verdict import NotApplicable, Refuted, expect
-from settle.actions.tail import hearing
+from settle.events.tail import hearing
 from settle.local.demo import cost
 from settlement.ledger import keys
 

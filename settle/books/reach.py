@@ -10,7 +10,7 @@ from settle.books import follow as following
 from settle.books import project as projection
 from settle.books import verify as comparison
 from settle.exit_codes import CommandFailed, Exit
-from settle.queries import sealed
+from settle.journal import sealed
 from settle.stack import Stack
 from settlement.adapters import pages
 from settlement.ledger.keys import Row

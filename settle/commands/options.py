@@ -1,45 +1,22 @@
 """Arguments and options that commands share. A malformed one is refused before anything is looked up."""
 
-import re
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from settle.commands.completion import stuck_keys
+from settle.arguments import check_account, check_customer, check_key
 from settle.exit_codes import CommandFailed, Exit
 from settle.placeholder import refuse_placeholder
-from settlement.model.request import ACCOUNT, KEY
 
-_INTERNAL_ACCOUNT = re.compile(r"(fees|losses):[A-Z0-9]{3,12}")
-_WITHOUT_STATEMENT = ("escrow:", "external:")
-"""Internal accounts without a statement: their entries are in the statement of the other account."""
+if TYPE_CHECKING:
+    from settle.stack import Stack
 
 
-def check_key(key: str) -> str:
-    """Return a well-formed idempotency key. Raises CommandFailed."""
-    if not KEY.fullmatch(key):
-        raise CommandFailed(Exit.USAGE, f"key: must match ^{KEY.pattern}$")
-    return key
+def find(stack: str | None) -> "Stack":
+    """Return the stack of `--stack`. Only here does a command import boto3, so that `--help` is quick."""
+    from settle import stack as stacks
 
-
-def check_customer(account: str) -> str:
-    """Return a well-formed id of a customer's account. Raises CommandFailed."""
-    if not ACCOUNT.fullmatch(account):
-        raise CommandFailed(Exit.USAGE, f"account: must match ^{ACCOUNT.pattern}$")
-    return account
-
-
-def check_account(account: str) -> str:
-    """Return a well-formed id of an account that has a statement. Raises CommandFailed."""
-    if account.startswith(_WITHOUT_STATEMENT):
-        raise CommandFailed(
-            Exit.USAGE, "account: escrow is shown by `settle status KEY`, external by `settle reconcile`"
-        )
-    if not (ACCOUNT.fullmatch(account) or _INTERNAL_ACCOUNT.fullmatch(account)):
-        raise CommandFailed(
-            Exit.USAGE, f"account: must match ^{ACCOUNT.pattern}$, or be fees:CURRENCY or losses:CURRENCY"
-        )
-    return account
+    return stacks.find(stack)
 
 
 def is_csv(as_csv: bool, as_sheet: bool, as_json: bool = False) -> bool:
@@ -66,10 +43,6 @@ StackName = Annotated[
     str | None, typer.Option("--stack", help="A deployed stack on AWS; by default the embedded one.")
 ]
 Key = Annotated[str, typer.Argument(callback=check_key, help="The settlement's idempotency key.")]
-StuckKey = Annotated[
-    str,
-    typer.Argument(callback=check_key, autocompletion=stuck_keys, help="The settlement's idempotency key."),
-]
 Customer = Annotated[str, typer.Argument(callback=check_customer, help="The id of a customer's account.")]
 Account = Annotated[
     str, typer.Argument(callback=check_account, help="The id of an account; fees:EUR are the fees in EUR.")

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from settle import instants
 from settle.console.allowed import Allowed
 from settle.console.session import Session
-from settle.output.page.render import Frame
+from settle.reports.page.render import Frame
 from settle.stack import Stack
 
 

@@ -10,16 +10,15 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from settle.actions import proposal as proposed
-from settle.actions import resolution
-from settle.actions.order import check_order
-from settle.commands.options import check_key
+from settle.arguments import check_key
 from settle.console.context import Console
 from settle.console.respond import onward, shown
 from settle.exit_codes import CommandFailed, Exit
-from settle.queries import limbo
-from settle.queries import proposal as proposals
-from settle.queries.settlement import state_of
+from settle.order import check_order
+from settle.orders import limbo, resolution
+from settle.orders import proposal as proposals
+from settle.orders import proposing as proposed
+from settle.settlements.settlement import state_of
 from settlement.model import money
 from settlement.model.caller import person_of
 from settlement.model.order_requests import REVERSE_PART, parse_resolution

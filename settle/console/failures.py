@@ -11,8 +11,8 @@ from botocore.exceptions import (
 )
 from starlette.exceptions import HTTPException
 
-from settle.actions.order import DoorForbidden, DoorShut
-from settle.exit_codes import CommandFailed, Exit
+from settle.exit_codes import CommandFailed, Exit, message_of
+from settle.order import DoorForbidden, DoorShut
 from settlement.model.errors import SettlementError
 from settlement.model.stored import MalformedRow
 
@@ -77,7 +77,7 @@ def told(failed: Exception) -> Failure:
     """Return what a page says of a failure."""
     for classes, status, title, then in _KINDS:
         if isinstance(failed, classes):
-            return Failure(status, title, _named(failed), then)
+            return Failure(status, title, message_of(failed), then)
     if isinstance(failed, CommandFailed):
         status, title, then = _COMMANDS[failed.code]
         return Failure(status, title, str(failed), then)
@@ -99,8 +99,3 @@ def _of_aws(failed: ClientError) -> Failure:
     if code in _ABSENT:
         return Failure(502, "The table of the stack is not there", str(failed), _GONE)
     return Failure(502, "AWS refuses it", str(failed), "Reload this page; if it stays so, see the message.")
-
-
-def _named(failed: Exception) -> str:
-    """Return the message; of an error that is none of the command's, with its name."""
-    return str(failed) if isinstance(failed, CommandFailed) else f"{type(failed).__name__}: {failed}"

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from settle.console.failures import Failure
 from settle.console.respond import refused
 from settle.console.session import Session
-from settle.output.page import render
+from settle.reports.page import render
 
 ENTER = "/enter"
 """The one path without a session: its token opens the session."""

@@ -9,13 +9,16 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from settle import instants
-from settle.commands.options import check_account, check_key
+from settle.accounts import references, statement
+from settle.arguments import check_account, check_key
 from settle.console.context import Console
 from settle.console.respond import onward, shown
 from settle.exit_codes import CommandFailed, Exit
+from settle.orders import audit, limbo
 from settle.output import sheet
-from settle.output.page import render
-from settle.queries import aside, audit, in_flight, limbo, queue, references, report, statement
+from settle.reports import queue, report
+from settle.reports.page import render
+from settle.settlements import aside, in_flight
 from settlement.model.status import FINISHED, Status
 
 LIVE_SECONDS = 5

@@ -5,8 +5,8 @@ from typing import Any
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from settle.console.failures import Failure
-from settle.output.page import render
-from settle.output.page.render import Frame
+from settle.reports.page import render
+from settle.reports.page.render import Frame
 
 
 def shown(template: str, frame: Frame | None, code: int = 200, **values: Any) -> Response:

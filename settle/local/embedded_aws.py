@@ -1,58 +1,18 @@
 """The embedded AWS: MiniStack in a process of its own, with the real app deployed to it."""
 
 import shutil
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from contextlib import ExitStack
 
 from settle.exit_codes import CommandFailed, Exit
-from settle.local import deployment, kyc_provider, ports, postgresql, processes, record
+from settle.local import deployment, kyc_provider, ports, postgresql, presence, processes, record
 from settle.local.endings import undoable
 from settle.local.lock import locked
 from settle.local.record import Running
-from settle.output.console import note
 
 START_SECONDS_MAX = 60
-BUSY_SECONDS_MAX = 60
-"""How long a command waits for an embedded AWS that runs, but does not answer."""
-
-ANSWER_SECONDS_MAX = 5
 
 Report = Callable[[str], None]
-
-
-def running() -> Running | None:
-    """Return the embedded AWS if it runs and has the app deployed; else None.
-
-    While it is busy with other work, it is waited for. Raises CommandFailed if it stays silent.
-    """
-    started = _started()
-    if started is None or not started.outputs:
-        return None
-    if not _answers(started):
-        note(f"the embedded AWS is running, but busy; waiting for it for {BUSY_SECONDS_MAX} s at most")
-        if not _answers_in_time(started, BUSY_SECONDS_MAX):
-            if _started() is None:
-                return None
-            raise CommandFailed(
-                Exit.FAILED,
-                f"the embedded AWS is running, but has not answered for {BUSY_SECONDS_MAX} s: it is busy;"
-                " try again, or end it with `settle local down`",
-            )
-    return started
-
-
-def absence() -> str:
-    """Return why no command finds the embedded AWS, and the way out, by a look at its processes."""
-    left = sorted(process.pid for process in processes.ours())
-    if not left:
-        return "the embedded AWS is not running; start it with `settle local up`"
-    return (
-        f"the embedded AWS is not ready, but has processes ({', '.join(map(str, left))}): `settle local up`"
-        " is at work, or was killed; repeat it, or end them with `settle local down`"
-    )
 
 
 def up(report: Report, port: int | None = None, *, ledger: bool = False) -> Running:
@@ -63,8 +23,8 @@ def up(report: Report, port: int | None = None, *, ledger: bool = False) -> Runn
     """
     deployment.ensure_checkout()
     with locked(), undoable(), ExitStack() as unless_done:
-        started = _started()
-        if started and not (started.outputs and _answers_in_time(started, START_SECONDS_MAX)):
+        started = presence.started()
+        if started and not (started.outputs and presence.answers_in_time(started, START_SECONDS_MAX)):
             started = None
         if started and port not in (None, started.port):
             raise CommandFailed(
@@ -122,7 +82,7 @@ def _start(report: Report, port: int) -> Running:
     pid = processes.start("ministack", log="log", variables=variables)
     started = Running(pid, port, ports.free_port())
     record.write(started)
-    if not _answers_in_time(started, START_SECONDS_MAX):
+    if not presence.answers_in_time(started, START_SECONDS_MAX):
         log_tail = (record.SCRATCH / "log").read_text(errors="replace")[-500:].strip().replace("\n", " | ")
         raise CommandFailed(Exit.FAILED, f"the embedded AWS did not start: {log_tail}")
     return started
@@ -139,29 +99,3 @@ def _clean_up() -> bool:
     record.STATE.unlink(missing_ok=True)
     shutil.rmtree(record.SCRATCH, ignore_errors=True)
     return stopped
-
-
-def _started() -> Running | None:
-    """Return the recorded embedded AWS if its process is alive."""
-    started = record.read()
-    return started if started and any(process.pid == started.pid for process in processes.ours()) else None
-
-
-def _answers(started: Running) -> bool:
-    try:
-        with urllib.request.urlopen(
-            f"{started.endpoint_url}/_ministack/health", timeout=ANSWER_SECONDS_MAX
-        ) as answer:
-            return bool(answer.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False
-
-
-def _answers_in_time(started: Running, seconds: float) -> bool:
-    """Return whether it answers, at once or after the time that a start or much work may take."""
-    give_up_at = time.monotonic() + seconds
-    while not _answers(started):
-        if time.monotonic() > give_up_at or processes.has_ended(started.pid):
-            return False
-        time.sleep(0.1)
-    return True

@@ -11,7 +11,8 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import typer
 from rich.cells import cell_len, set_cell_size
@@ -41,6 +42,8 @@ class _Notes(_Answers):
 out = _Answers(markup=False, emoji=False, highlight=False)
 err = _Notes(markup=False, emoji=False, highlight=False, stderr=True)
 _GAP = "  "
+_Told = TypeVar("_Told")
+_More = ParamSpec("_More")
 
 
 def escape_unknown() -> None:
@@ -97,6 +100,21 @@ def name_unreadable(lines: Iterable[Mapping[str, Any]]) -> None:
 def print_json(value: Any) -> None:
     """Print one JSON value on one line, flushed at once for the reader at the other end of a pipe."""
     print(json.dumps(value).replace("\x7f", "\\u007f"), flush=True)
+
+
+def or_json(
+    show: Callable[Concatenate[_Told, _More], None],
+) -> Callable[Concatenate[_Told, bool, _More], None]:
+    """Let a function that prints an answer for people print it as JSON if its second argument is true."""
+
+    @wraps(show)
+    def either(told: _Told, as_json: bool, /, *more: _More.args, **named: _More.kwargs) -> None:
+        if as_json:
+            print_json(told)
+        else:
+            show(told, *more, **named)
+
+    return either
 
 
 def print_record(fields: Mapping[str, Any], as_json: bool = False) -> None:

@@ -9,7 +9,7 @@ from rich.live import Live
 from rich.text import Text
 
 from settle.instants import distance, seconds_since
-from settle.output.console import out, print_json, print_line, print_table
+from settle.output.console import or_json, out, print_json, print_line, print_table
 from settle.output.printable import printable
 
 _PROGRESS = ("last_step", "amount", "owner", "owner_epoch")
@@ -34,11 +34,9 @@ def claimed(lines: list[dict[str, Any]], at: datetime, as_json: bool) -> None:
     _lines(lines, _CLAIMED, "no settlement was claimed since", at, as_json)
 
 
-def event(told: dict[str, Any], as_json: bool) -> None:
+@or_json
+def event(told: dict[str, Any]) -> None:
     """Print an outcome event on a line."""
-    if as_json:
-        print_json(told)
-        return
     data = told["data"]
     name = told["type"].removeprefix("settlement.")
     amount = f"{data['amount']} {data['currency']}"

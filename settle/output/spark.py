@@ -5,7 +5,7 @@ from datetime import datetime
 from itertools import pairwise
 
 from settle.instants import seconds_since
-from settle.queries.timeline import duration
+from settle.reports.timeline import duration
 
 _BARS = "▁▂▃▄▅▆▇█"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from settle.console import pages
-from settle.output.page import render
-from settle.queries import day, queue, report
+from settle.reports import day, queue, report
+from settle.reports.page import render
 from tests.browser.conftest import Looks
 from tests.settle.desk import Desk
 from tests.settle.served import Served, serving

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from settle.console.context import shared
-from settle.people import Kind
+from settle.permissions.people import Kind
 from settle.stack import Stack
 from tests.browser.conftest import Looks
 from tests.e2e.conftest import embedded

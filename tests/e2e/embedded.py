@@ -23,10 +23,9 @@ import psutil
 from botocore.exceptions import ClientError
 
 from settle import stack
-from settle.actions import accounts
+from settle.accounts import accounts, statement
 from settle.exit_codes import CommandFailed
 from settle.local.record import Running
-from settle.queries import statement
 from settle.stack import Stack
 from settlement.adapters import table_scan
 from settlement.adapters.wire import from_wire

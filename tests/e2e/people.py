@@ -10,7 +10,7 @@ import boto3
 
 from settle.door import Answer, Door
 from settle.local import record
-from settle.people import Kind
+from settle.permissions.people import Kind
 from tests.e2e.embedded import Embedded, new_key
 
 

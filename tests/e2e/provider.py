@@ -10,9 +10,9 @@ from typing import Any
 import urllib3
 from standardwebhooks.webhooks import Webhook
 
-from settle.actions.start import start
-from settle.machines import Machine
-from settle.queries.circuit import status
+from settle.kyc.circuit import status
+from settle.settlements.machines import Machine
+from settle.settlements.start import start
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.ledger.kyc_review import REVIEW

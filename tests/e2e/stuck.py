@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from settle.actions import reversal
-from settle.actions.start import start
-from settle.machines import Machine
+from settle.orders import reversal
+from settle.settlements.machines import Machine
+from settle.settlements.start import start
 from tests.e2e.embedded import Embedded, new_account, new_key
 
 REASON = "approved by the tests"

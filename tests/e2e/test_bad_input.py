@@ -5,7 +5,7 @@ import json
 import pytest
 from botocore.exceptions import ClientError
 
-from settle.machines import explain
+from settle.settlements.machines import explain
 from tests.e2e.embedded import Embedded, new_request
 
 pytestmark = pytest.mark.long

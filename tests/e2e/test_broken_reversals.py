@@ -11,7 +11,7 @@ import pytest
 
 from infra.functions import LAMBDAS
 from settle.local.demo.stuck_reversal import messages
-from settle.queries.settlement import state_of
+from settle.settlements.settlement import state_of
 from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, at_once, embedded_aws, new_account
 from tests.e2e.stuck import REASON, pay
 

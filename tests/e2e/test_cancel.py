@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from settle.door import embedded_url
-from settle.people import Kind
+from settle.permissions.people import Kind
 from settlement_client import (
     Client,
     NotCancellable,

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from settle.actions.start import start
-from settle.machines import Machine
+from settle.settlements.machines import Machine
+from settle.settlements.start import start
 from settlement.ledger import keys
 from tests.e2e.embedded import Embedded, at_once, new_account, new_request
 from tests.e2e.stuck import pay

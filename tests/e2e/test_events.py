@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from settle.actions import reversal
-from settle.actions.start import start
-from settle.machines import Machine
+from settle.orders import reversal
+from settle.settlements.machines import Machine
+from settle.settlements.start import start
 from settlement.adapters.wire import to_wire
 from tests.e2e.embedded import Embedded, at_once, new_account, new_key, new_request
 from tests.e2e.hearing import Heard, hearing

@@ -18,10 +18,10 @@ from typing import Any
 import psutil
 import pytest
 
-from settle.actions import reversal
-from settle.actions.start import start
 from settle.exit_codes import CommandFailed
-from settle.machines import Machine
+from settle.orders import reversal
+from settle.settlements.machines import Machine
+from settle.settlements.start import start
 from tests.e2e.embedded import Embedded, at_once, embedded_aws, new_account, new_key
 from tests.e2e.hearing import hearing
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from settle.accounts import statement
 from settle.local.demo import settlements
-from settle.machines import Machine
-from settle.queries import statement
+from settle.settlements.machines import Machine
 from tests.e2e.embedded import Embedded, new_account, new_key
 
 pytestmark = pytest.mark.long

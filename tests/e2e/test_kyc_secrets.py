@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from settle.machines import Machine
+from settle.settlements.machines import Machine
 from tests.e2e.embedded import Embedded
 from tests.e2e.provider import (
     CREDENTIALS,

@@ -9,12 +9,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from settle.actions import reversal
-from settle.actions.start import start
 from settle.books import reach, verify
 from settle.exit_codes import Exit
 from settle.local import processes
-from settle.machines import Machine
+from settle.orders import reversal
+from settle.settlements.machines import Machine
+from settle.settlements.start import start
 from tests.e2e.embedded import Embedded, embedded_aws, new_account, new_request
 from tests.e2e.test_sealed_journal import sealed_rows
 from tests.world import postgresql

@@ -14,7 +14,7 @@ import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 from settle.books import reach, verify
-from settle.queries import sealed
+from settle.journal import sealed
 from settlement.adapters.sealed_journal import SealedJournal
 from settlement.ledger import keys
 from settlement.model.status import Status

@@ -2,9 +2,9 @@
 
 import pytest
 
-from settle.actions import reversal
+from settle.accounts import statement
 from settle.local.demo.stuck_reversal import messages, pager
-from settle.queries import limbo, statement
+from settle.orders import limbo, reversal
 from tests.e2e.embedded import Embedded, at_once
 from tests.e2e.stuck import REASON, pay, settled, stuck
 

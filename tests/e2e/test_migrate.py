@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from settle.actions import partial_reversal
+from settle.orders import partial_reversal
 from settlement.ledger import keys
 from tests.e2e.embedded import SETTLE, Embedded, embedded_aws, new_account, new_request
 from tests.e2e.test_upgrade import Load, deploy, sources

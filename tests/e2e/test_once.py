@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from settle.actions.start import Ended, start
-from settle.machines import Machine
+from settle.settlements.machines import Machine
+from settle.settlements.start import Ended, start
 from settlement.ledger import keys
 from tests.e2e.embedded import Embedded, at_once, new_request, paid_once
 

@@ -7,7 +7,7 @@ import pytest
 from infra.orders_api import ROUTES
 from infra.people import PEOPLE
 from settle.local import record
-from settle.people import Kind
+from settle.permissions.people import Kind
 from tests.e2e.embedded import Embedded
 from tests.e2e.people import Person, of_kind
 from tests.e2e.stuck import stuck

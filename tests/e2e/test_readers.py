@@ -16,7 +16,7 @@ from botocore.httpsession import URLLib3Session
 
 from infra.journal import SEAL_SECONDS_EMBEDDED
 from settle.door import embedded_url
-from settle.people import Kind
+from settle.permissions.people import Kind
 from settlement_client import Client, Unavailable
 from tests.e2e.embedded import Embedded, new_account, new_request
 from tests.e2e.people import Person, _in_session, _role, of_kind

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from settle.actions.start import start
-from settle.machines import Machine
+from settle.settlements.machines import Machine
+from settle.settlements.start import start
 from tests.e2e.embedded import Embedded, new_account, new_request
 
 pytestmark = pytest.mark.long

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from settle.actions import resolution
+from settle.orders import resolution
 from settlement.model.orders import Decision
 from tests.e2e.embedded import Embedded, new_account
 from tests.e2e.provider import Payment, payment

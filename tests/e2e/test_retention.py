@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
-from settle.actions.start import start
-from settle.machines import Machine
-from settle.queries import books, sealed, settlement, statement
+from settle.accounts import statement
+from settle.journal import sealed
+from settle.proof import books
+from settle.settlements import settlement
+from settle.settlements.machines import Machine
+from settle.settlements.start import start
 from settle.stack import Stack
 from settlement.adapters import journal as journals
 from settlement.adapters import table_scan

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from settle.actions.start import start
-from settle.machines import Machine
+from settle.settlements.machines import Machine
+from settle.settlements.start import start
 from settlement.adapters import journal as journals
 from settlement.adapters import sealed_copy, table_scan
 from settlement.adapters.journal_copy import Bucket

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from settle.actions.start import start
-from settle.machines import Machine
+from settle.settlements.machines import Machine
+from settle.settlements.start import start
 from settlement.ledger import keys
 from tests.e2e.embedded import Embedded, new_request
 from tests.world.journal import slots

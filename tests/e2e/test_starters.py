@@ -11,7 +11,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.httpsession import URLLib3Session
 
 from settle.door import embedded_url
-from settle.people import Kind
+from settle.permissions.people import Kind
 from tests.e2e.embedded import Embedded, new_request, paid_once
 from tests.e2e.people import Person, of_kind, of_policies
 from tests.e2e.test_readers import get

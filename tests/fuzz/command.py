@@ -18,8 +18,8 @@ from settle import cli  # isort: skip
 from settle import stack as stacks  # isort: skip
 from settle.door import Answer  # isort: skip
 from settle.local import embedded_aws  # isort: skip
-from settle.output.page import file as page_file
-from settle.queries import follow, snapshot
+from settle.reports.page import file as page_file
+from settle.settlements import follow, snapshot
 
 from settlement.adapters import second_look  # isort: skip
 from settlement.adapters.wire import from_wire

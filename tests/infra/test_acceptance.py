@@ -12,7 +12,7 @@ import boto3
 import pytest
 
 from infra.config import STAGES
-from settle.actions import tail
+from settle.events import tail
 from settle.local.demo import cost, stuck_reversal
 from tests.infra.evaluator import listed
 from tests.infra.stack import properties

@@ -7,7 +7,7 @@ import pytest
 
 from infra.orders_api import APPROVED, ROUTES
 from infra.people import PEOPLE, POLICIES
-from settle.people import Kind
+from settle.permissions.people import Kind
 from tests.infra.evaluator import Request, allows, listed
 from tests.infra.stack import each_stage, each_stage_on_aws, executions, properties
 

@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 
-from settle.actions import partial_reversal, recovery, resolution, reversal
 from settle.exit_codes import CommandFailed
+from settle.orders import partial_reversal, resolution, reversal
+from settle.settlements import recovery
 from settlement.adapters import table_scan
 from settlement.ledger import keys
 from settlement.model.layout import parts_of

@@ -10,7 +10,7 @@ import pytest
 from handlers import _dependencies, _kyc
 from settle import cli, stack
 from settle.local import record
-from settle.queries import follow
+from settle.settlements import follow
 from settlement.adapters import functions as _functions
 from settlement.adapters import second_look, telemetry
 from settlement.adapters import step_functions as _step_functions

@@ -10,9 +10,8 @@ from typing import Any
 
 from botocore.exceptions import ReadTimeoutError
 
-from settle.actions import accounts
+from settle.accounts import accounts, statement
 from settle.door import Answer
-from settle.queries import statement
 from settle.stack import Stack
 from settlement.adapters import telemetry
 from settlement.ledger import forward, keys

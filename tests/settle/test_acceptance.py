@@ -16,8 +16,8 @@ from settle.acceptance import runner
 from settle.acceptance.limit import at_most
 from settle.acceptance.run import Run
 from settle.acceptance.verdict import Check, NotApplicable, Refuted
-from settle.actions.order import ApprovalRequired, DoorForbidden
 from settle.exit_codes import CommandFailed, Exit
+from settle.order import ApprovalRequired, DoorForbidden
 from settle.stack import Stack
 from settlement.model.errors import StoreUnavailable
 from tests.settle.conftest import Command

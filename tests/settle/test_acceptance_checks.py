@@ -18,7 +18,7 @@ from settle.acceptance.run import AMOUNT, Run
 from settle.acceptance.runner import Report
 from settle.acceptance.trouble import interval
 from settle.acceptance.verdict import NotApplicable, Refuted
-from settle.actions import accounts
+from settle.accounts import accounts
 from settle.stack import Stack
 from tests.unit import states
 

@@ -14,8 +14,8 @@ from settle.acceptance import deployed, payments
 from settle.acceptance.run import Run
 from settle.acceptance.states import UNLISTED, Way, ways
 from settle.acceptance.verdict import NotApplicable, Refuted
-from settle.actions.order import DoorForbidden
 from settle.door import Answer
+from settle.order import DoorForbidden
 from settle.stack import Stack
 from tests.world.step_functions import client_error
 

@@ -11,7 +11,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 from settle.acceptance.provider import ERROR, REVIEW
 from settle.acceptance.run import Run
 from settle.acceptance.webhook import Event, foreign_secret, signed
-from settle.actions import accounts
+from settle.accounts import accounts
 from settle.local.kyc_behaviour import Behaviour, behaviour_of
 from settle.stack import Stack
 from settlement.model.request import ACCOUNT

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from settle.actions import accounts, order
+from settle import order
+from settle.accounts import accounts, statement
 from settle.door import Answer
 from settle.exit_codes import CommandFailed, Exit
-from settle.queries import statement
 from settle.stack import Stack
 from settlement.adapters import batch, pages
 from settlement.ledger import keys

@@ -12,10 +12,12 @@ import pytest
 
 from handlers import _dependencies
 from settle import instants
-from settle.actions import accounts, partial_reversal, proposal, resolution, reversal
+from settle.accounts import accounts
 from settle.exit_codes import Exit
-from settle.queries import audit, index
-from settle.queries import proposal as proposals
+from settle.orders import audit, partial_reversal, resolution, reversal
+from settle.orders import proposal as proposals
+from settle.orders import proposing as proposal
+from settle.settlements import index
 from settlement.ledger import keys
 from settlement.model.account_order import OrderKind
 from settlement.model.orders import Decision

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from settle.door import Answer
-from settle.queries.circuit import status
+from settle.kyc.circuit import status
 from settlement.adapters import kyc_circuit
 from settlement.ledger import keys
 from settlement.model.circuit import Thresholds

@@ -6,9 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from settle import cli, stack
-from settle.commands.completion import CASES_MAX
 from settle.exit_codes import CommandFailed, Exit
-from settle.queries import limbo
+from settle.orders import limbo
+from settle.orders.completion import CASES_MAX
 
 CASES = [
     {"key": "order-2026-000101", "amount_at_risk": "48.20", "currency": "EUR", "error": "InsufficientFunds"},

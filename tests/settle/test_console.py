@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from settle.console import pages
-from settle.output.page import render
-from settle.output.page.render import Frame
-from settle.queries import index, queue, report
+from settle.reports import queue, report
+from settle.reports.page import render
+from settle.reports.page.render import Frame
+from settle.settlements import index
 from settlement.adapters.wire import to_wire
 from settlement.ledger import keys
 from settlement.model.timestamps import timestamp

@@ -7,10 +7,11 @@ from types import SimpleNamespace
 import pytest
 
 from handlers import _dependencies
-from settle.actions import partial_reversal, proposal
 from settle.console.allowed import KNOWN_SECONDS, Allowed
 from settle.door import Answer
-from settle.queries import proposal as proposals
+from settle.orders import partial_reversal
+from settle.orders import proposal as proposals
+from settle.orders import proposing as proposal
 from tests.settle.desk import ADA, GRACE, Desk
 from tests.settle.test_report import texts
 from tests.settle.visitor import Sts, Visitor, hidden, writes_nothing

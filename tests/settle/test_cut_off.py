@@ -8,7 +8,8 @@ import boto3
 import pytest
 
 from settle.exit_codes import Exit
-from settle.queries import books, segments
+from settle.output import progress
+from settle.proof import segments
 from settle.stack import Stack
 from settlement.adapters.dynamodb import Store
 from settlement.ledger import keys
@@ -46,7 +47,7 @@ def test_the_command_names_the_account_that_it_did_not_prove_and_the_faults_by_t
     def counting(estimates: object) -> Iterator[Any]:
         yield cut_off
 
-    monkeypatch.setattr(books, "counting", counting)
+    monkeypatch.setattr(progress, "counting", counting)
 
     code, out, _ = command("reconcile")
 

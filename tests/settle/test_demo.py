@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from settle.actions.start import Ended
 from settle.exit_codes import CommandFailed, Exit
 from settle.local import embedded_aws
 from settle.local.demo import cost, outage, settlements, stuck_reversal, tour
 from settle.local.demo.settlements import Settled
 from settle.local.record import Running
-from settle.machines import Machine
+from settle.settlements.machines import Machine
+from settle.settlements.start import Ended
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 from tests.world.constants import KEY

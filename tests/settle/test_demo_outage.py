@@ -9,7 +9,7 @@ import pytest
 
 from settle.exit_codes import CommandFailed, Exit
 from settle.local.demo import outage
-from settle.machines import Machine
+from settle.settlements.machines import Machine
 from settlement.model.errors import KycCircuitOpen, KycRejected, KycUnavailable
 from tests.settle.desk import Desk
 from tests.settle.wire import Simulator

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from settle.exit_codes import CommandFailed, Exit
-from settle.local import deployment, embedded_aws, processes, record
+from settle.local import deployment, embedded_aws, presence, processes, record
 from settle.local.record import Running
 from tests.settle.conftest import WAIT, Command, Starts
 
@@ -23,7 +23,7 @@ def silent(text: str) -> None:
 @pytest.fixture(autouse=True)
 def any_port_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server answers on any recorded port, which by itself does not make it ours."""
-    monkeypatch.setattr(embedded_aws, "_answers", lambda started: True)
+    monkeypatch.setattr(presence, "answers", lambda started: True)
 
 
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAIT}"
@@ -115,7 +115,7 @@ def test_a_record_that_is_missing_or_garbage_counts_as_not_running_and_is_cleane
     if content is not None:
         write(content)
 
-    assert embedded_aws.running() is None
+    assert presence.running() is None
     assert embedded_aws.down() is False
     assert not record.STATE.exists()
 
@@ -123,7 +123,7 @@ def test_a_record_that_is_missing_or_garbage_counts_as_not_running_and_is_cleane
 def test_a_record_of_another_version_counts_as_not_running(starts: Starts) -> None:
     write(recorded(starts("ministack"), created=1.0))
 
-    assert embedded_aws.running() is None
+    assert presence.running() is None
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_server_that_has_ended_counts_as_not_running_and_what_it_left_behind_i
     process = starts(left_behind) if left_behind else ended
     write(recorded(ended))
 
-    assert embedded_aws.running() is None
+    assert presence.running() is None
     assert embedded_aws.down() is bool(left_behind)
     assert has_ended(process)
     assert not record.STATE.exists()
@@ -180,7 +180,7 @@ def test_a_process_that_is_none_of_ours_is_never_killed_even_under_the_recorded_
     bystander = starts(program, home / folder)
     write(recorded(bystander))
 
-    assert embedded_aws.running() is None
+    assert presence.running() is None
     assert embedded_aws.down() is False
     assert bystander.poll() is None
 
@@ -218,7 +218,7 @@ def test_an_embedded_aws_is_running_once_the_app_is_on_it_and_it_answers(
     server = starts("ministack")
     write(recorded(server, outputs=outputs))
 
-    assert embedded_aws.running() == (Running(server.pid, 1, 2, outputs=outputs) if found else None)
+    assert presence.running() == (Running(server.pid, 1, 2, outputs=outputs) if found else None)
 
 
 class Busy:
@@ -239,9 +239,9 @@ def test_an_embedded_aws_that_is_busy_is_waited_for(
 ) -> None:
     server, busy = starts("ministack"), Busy(silent=3)
     write(recorded(server))
-    monkeypatch.setattr(embedded_aws, "_answers", busy)
+    monkeypatch.setattr(presence, "answers", busy)
 
-    assert embedded_aws.running() == Running(server.pid, 1, 2, outputs={"TableName": "t"})
+    assert presence.running() == Running(server.pid, 1, 2, outputs={"TableName": "t"})
 
     assert busy.asked == 4
     told = capsys.readouterr()
@@ -255,8 +255,8 @@ def test_an_embedded_aws_that_stays_silent_is_told_as_busy_and_not_as_absent(
     starts: Starts, settle: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(recorded(starts("ministack")))
-    monkeypatch.setattr(embedded_aws, "BUSY_SECONDS_MAX", -1)
-    monkeypatch.setattr(embedded_aws, "_answers", lambda started: False)
+    monkeypatch.setattr(presence, "BUSY_SECONDS_MAX", -1)
+    monkeypatch.setattr(presence, "answers", lambda started: False)
 
     for command in (("status", "order-2026-000101"), ("local", "status")):
         code, out, err = settle(*command)
@@ -276,9 +276,9 @@ def test_an_embedded_aws_that_ends_while_it_is_waited_for_is_not_running(
         server.kill()
         server.wait()
 
-    monkeypatch.setattr(embedded_aws, "_answers", Busy(silent=99, end=killed))
+    monkeypatch.setattr(presence, "answers", Busy(silent=99, end=killed))
 
-    assert embedded_aws.running() is None
+    assert presence.running() is None
 
 
 def test_the_environment_of_the_embedded_aws_is_printed_for_a_shell(starts: Starts, settle: Command) -> None:
@@ -307,7 +307,7 @@ def test_a_port_that_another_process_has_taken_is_named(home: Path) -> None:
             embedded_aws.up(silent, port)
 
     assert refused.value.code == Exit.CONFLICT
-    assert embedded_aws.running() is None
+    assert presence.running() is None
 
 
 def test_files_that_could_not_be_removed_do_not_keep_up_from_starting(

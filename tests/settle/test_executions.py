@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from settle.queries import settlement
+from settle.settlements import settlement
 from settlement.ledger import keys
 from tests.settle.conftest import Command
 from tests.settle.desk import COMPENSATION, STANDARD, Desk

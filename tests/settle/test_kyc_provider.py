@@ -15,7 +15,7 @@ import pytest
 import urllib3
 
 from settle.exit_codes import CommandFailed, Exit
-from settle.local import deployment, embedded_aws, kyc_provider, ports, processes, record
+from settle.local import deployment, embedded_aws, kyc_provider, ports, presence, processes, record
 from settle.local.record import Running
 from settlement.adapters.webhook_signature import verify
 from tests.settle.conftest import Starts
@@ -62,7 +62,7 @@ def embedded(home: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
             started.append(self)
 
     monkeypatch.setattr(kyc_provider, "boto3", SimpleNamespace(client=client))
-    monkeypatch.setattr(embedded_aws, "_answers", lambda started: True)
+    monkeypatch.setattr(presence, "answers", lambda started: True)
     monkeypatch.setattr(subprocess, "Popen", Kept)
     yield
     embedded_aws.down()
@@ -174,7 +174,7 @@ def test_a_failed_up_stops_the_provider_that_it_started_and_nothing_else(
         embedded_aws.up(silent)
 
     assert providers() == []
-    assert embedded_aws.running() == running
+    assert presence.running() == running
 
 
 def test_a_failed_up_keeps_the_provider_that_ran_before(
@@ -227,4 +227,4 @@ def test_a_deployment_gets_the_address_of_its_provider(
     assert options[0] == "deploy"
     assert f"kyc_url=http://127.0.0.1:{outdated.kyc_port}" in options
     assert (running.kyc_port, running.outputs) == (outdated.kyc_port, OUTPUTS)
-    assert embedded_aws.running() == running
+    assert presence.running() == running

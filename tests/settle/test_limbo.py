@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from settle.exit_codes import CommandFailed, Exit
-from settle.queries import limbo
+from settle.orders import limbo
 from settlement.ledger import keys
 from settlement.model.errors import Refusal
 from settlement.model.orders import Decision

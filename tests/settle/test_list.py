@@ -7,7 +7,8 @@ import pytest
 
 from settle import instants
 from settle.exit_codes import Exit
-from settle.queries import in_flight, index, limbo
+from settle.orders import limbo
+from settle.settlements import in_flight, index
 from settlement.adapters import batch
 from settlement.ledger import keys as ledger_keys
 from settlement.model.errors import StoreUnavailable

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from settle.exit_codes import CommandFailed, Exit
-from settle.local import deployment, embedded_aws, processes, record
+from settle.local import deployment, embedded_aws, presence, processes, record
 from settle.local.endings import undoable
 from settle.local.record import PROJECT, Running
 from tests.settle.conftest import Command, Starts
@@ -54,7 +54,7 @@ def server(starts: Starts, monkeypatch: pytest.MonkeyPatch) -> list[subprocess.P
         return started[-1].pid
 
     monkeypatch.setattr(processes, "start", start)
-    monkeypatch.setattr(embedded_aws, "_answers", lambda started: True)
+    monkeypatch.setattr(presence, "answers", lambda started: True)
     return started
 
 
@@ -108,13 +108,13 @@ def test_a_failed_update_leaves_the_stage_that_ran_before(
 ) -> None:
     before = Running(starts("ministack").pid, 1, 2, sources="of another day", outputs={"TableName": "t"})
     record.write(before)
-    monkeypatch.setattr(embedded_aws, "_answers", lambda started: True)
+    monkeypatch.setattr(presence, "answers", lambda started: True)
     monkeypatch.setattr(deployment, "deploy", fails(REFUSED))
 
     with pytest.raises(CommandFailed, match="cdk bootstrap failed"):
         embedded_aws.up(silent)
 
-    assert embedded_aws.running() == before
+    assert presence.running() == before
 
 
 @pytest.mark.parametrize("recorded", [True, False])

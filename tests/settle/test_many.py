@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 
 from handlers import _dependencies
-from settle.actions import accounts, many, order
+from settle import order
+from settle.accounts import accounts
 from settle.door import Answer
 from settle.exit_codes import Exit
-from settle.output import many as output
-from settle.queries import follow
-from settle.queries import proposal as proposals
+from settle.orders import many
+from settle.orders import many_output as output
+from settle.orders import proposal as proposals
+from settle.settlements import follow
 from settlement.model.errors import IdempotencyConflict
 from tests.settle.conftest import Command
 from tests.settle.desk import ADA, GRACE, REASON, Desk

@@ -11,10 +11,10 @@ import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 from settle.exit_codes import CommandFailed, Exit
-from settle.migrations import reach, runner
+from settle.migrations import migration, reach, runner
 from settle.migrations.rows import PARTS, Direction, Phase, Progress
 from settle.migrations.runner import Means, NotAlone
-from settle.queries import books, migration
+from settle.proof import books
 from settle.stack import Stack
 from settlement.ledger import keys
 from settlement.model.layout import parts_of

@@ -1,11 +1,11 @@
 import pytest
 
-from settle.actions.start import Ended
 from settle.local.demo import report
 from settle.local.demo.cost import Cost
 from settle.local.demo.settlements import Settled, describe
-from settle.machines import Machine
-from settle.output import tables
+from settle.proof import reconcile_output
+from settle.settlements.machines import Machine
+from settle.settlements.start import Ended
 
 REQUEST = {"key": "order-1", "payer": "alice.run", "payee": "bob.run", "amount": "48.20", "currency": "EUR"}
 OUTCOME = {"status": "SETTLED", "replayed": False, "failure": None}
@@ -73,7 +73,7 @@ def test_the_last_line_is_the_verdict(
     signatures: bool,
     verdict: str,
 ) -> None:
-    tables.findings(
+    reconcile_output.findings(
         {
             "conserved": not faults and not unproven,
             "accounts": 2,
@@ -87,7 +87,7 @@ def test_the_last_line_is_the_verdict(
             "unswept": unswept,
             "signatures": signatures,
         },
-        as_json=False,
+        False,
     )
 
     first, *others, last = capsys.readouterr().out.splitlines()

@@ -13,12 +13,12 @@ from typing import Any, TextIO
 import pytest
 
 from settle import cli, stack
-from settle.actions import start as starting
-from settle.actions.start import Ended
 from settle.exit_codes import CommandFailed, Exit
-from settle.machines import Machine
 from settle.output import console
-from settle.request_file import key_of
+from settle.settlements import start as starting
+from settle.settlements.machines import Machine
+from settle.settlements.request_file import key_of
+from settle.settlements.start import Ended
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 from tests.world.constants import KEY
@@ -162,7 +162,7 @@ def test_a_file_is_read_as_utf_8_in_each_locale(tmp_path: Path, content: dict[st
     """The whole program, in the C locale without Python's own remedies."""
     file = tmp_path / "request.json"
     file.write_text(json.dumps(content, ensure_ascii=False), "utf-8")
-    program = "from settle.request_file import read_requests; print(ascii(read_requests('-')))"
+    program = "from settle.settlements.request_file import read_requests; print(ascii(read_requests('-')))"
     locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
     with file.open("rb") as standard_input:

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from settle.queries import path
-from settle.queries.path import Mark, Walk
+from settle.reports import path
+from settle.reports.path import Mark, Walk
 from settlement.adapters import journal
 from settlement.ledger.keys import Row
 from settlement.model.state import SettlementState

@@ -7,8 +7,8 @@ import pytest
 
 from settle import stack
 from settle.exit_codes import CommandFailed, Exit
-from settle.people import Kind
-from settle.queries import permissions
+from settle.permissions import permissions
+from settle.permissions.people import Kind
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk, Reached
 

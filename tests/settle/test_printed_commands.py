@@ -15,8 +15,8 @@ import settle as package
 import settlement
 from settle.cli import app
 from settle.exit_codes import Exit
-from settle.queries.limbo import Which
-from settle.queries.selection import Verb, Wanted
+from settle.orders.limbo import Which
+from settle.orders.selection import Verb, Wanted
 from settlement.model.command import command
 from settlement.model.orders import Decision
 from settlement.model.request import ACCOUNT, KEY

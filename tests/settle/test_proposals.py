@@ -7,10 +7,11 @@ from types import SimpleNamespace
 import pytest
 
 from handlers import _dependencies
-from settle.actions import proposal, resolution
 from settle.exit_codes import CommandFailed, Exit
-from settle.queries import limbo, settlement
-from settle.queries import proposal as proposals
+from settle.orders import limbo, resolution
+from settle.orders import proposal as proposals
+from settle.orders import proposing as proposal
+from settle.settlements import settlement
 from settlement.ledger import keys
 from settlement.model.orders import Decision
 from tests.settle.conftest import Command

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from settle import instants
-from settle.actions import replay as replaying
 from settle.door import Answer
-from settle.queries import in_flight
+from settle.events import replay as replaying
+from settle.settlements import in_flight
 from settlement.adapters import functions as _functions
 from settlement.adapters import outcome_bus as _outcome_bus
 from settlement.model import replay_order

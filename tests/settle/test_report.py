@@ -18,11 +18,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from handlers import _dependencies
-from settle.actions import partial_reversal, proposal
 from settle.exit_codes import CommandFailed, Exit
-from settle.output.page import file, render
-from settle.queries import proposal as proposals
-from settle.queries import redaction, report, settlement
+from settle.orders import partial_reversal
+from settle.orders import proposal as proposals
+from settle.orders import proposing as proposal
+from settle.reports import redaction, report
+from settle.reports.page import file, render
+from settle.settlements import settlement
 from settlement.adapters import journal
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
@@ -38,7 +40,7 @@ AT = datetime(2026, 11, 23, 9, tzinfo=UTC)
 BYTES_MAX = 64_000
 """The most that a mailable report has, of a payment with two cases of LIMBO."""
 
-TEMPLATES = sorted((PROJECT / "settle/output/page/templates").iterdir())
+TEMPLATES = sorted((PROJECT / "settle/reports/page/templates").iterdir())
 
 
 def page(desk: Desk, **how: bool) -> str:

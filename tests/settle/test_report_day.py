@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from settle.exit_codes import Exit
-from settle.output.page import render
-from settle.queries import day
+from settle.reports import day
+from settle.reports.page import render
 from settlement.ledger import keys
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk

@@ -11,11 +11,11 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from handlers import _dependencies
-from settle.actions import proposal
 from settle.exit_codes import Exit
-from settle.output.page import render
-from settle.queries import proposal as proposals
-from settle.queries import queue
+from settle.orders import proposal as proposals
+from settle.orders import proposing as proposal
+from settle.reports import queue
+from settle.reports.page import render
 from settlement.model.orders import Decision
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk

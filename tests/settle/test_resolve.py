@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from settle.actions import proposal, resolution
 from settle.door import Answer
 from settle.exit_codes import CommandFailed, Exit
+from settle.orders import proposing as proposal
+from settle.orders import resolution
 from settlement.adapters import event_bus as _event_bus
 from settlement.ledger import keys
 from settlement.model.orders import TEXT_LENGTH_MAX, Decision

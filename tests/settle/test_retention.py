@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from handlers import _dependencies
+from settle.accounts import statement
 from settle.exit_codes import CommandFailed, Exit
-from settle.queries import books, sealed, settlement, statement
+from settle.journal import sealed
+from settle.proof import books
+from settle.settlements import settlement
 from settlement.adapters import table_scan
 from settlement.ledger.expiry import EXPIRES
 from settlement.model.errors import AlreadyClaimed

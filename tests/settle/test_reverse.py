@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from settle.actions import recovery, resolution, reversal
 from settle.door import Answer
 from settle.exit_codes import CommandFailed, Exit
+from settle.orders import resolution, reversal
+from settle.settlements import recovery
 from settle.stack import Stack
 from settlement.model.orders import Decision
 from tests.settle.desk import ADA, GRACE, REASON, Desk

@@ -7,9 +7,10 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 from handlers import _dependencies
-from settle.actions import partial_reversal, proposal
 from settle.exit_codes import CommandFailed, Exit
-from settle.queries import proposal as proposals
+from settle.orders import partial_reversal
+from settle.orders import proposal as proposals
+from settle.orders import proposing as proposal
 from settlement.adapters import event_bus as _event_bus
 from tests.settle.conftest import Command
 from tests.settle.desk import GRACE, Desk

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from settle import stack
-from settle.actions.fill_journal import fill
 from settle.exit_codes import CommandFailed
-from settle.queries import sealed
+from settle.journal import sealed
+from settle.journal.fill_journal import fill
 from settlement.adapters.sealed_journal import SealedJournal
 from settlement.ledger import keys
 from settlement.ledger.keys import Row

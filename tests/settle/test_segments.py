@@ -12,7 +12,7 @@ import pytest
 
 from handlers import _dependencies
 from settle.exit_codes import CommandFailed, Exit
-from settle.queries import segments
+from settle.proof import segments
 from settle.stack import Place, Stack
 from settlement.adapters import second_look, table_scan
 from settlement.adapters.dynamodb import Store

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from settle.actions import resolution, reversal
 from settle.exit_codes import Exit
-from settle.queries import settlement
+from settle.orders import resolution, reversal
+from settle.settlements import settlement
 from settlement.adapters import table_scan
 from settlement.ledger import entries
 from settlement.ledger.kyc_review import WebhookEvent

@@ -9,11 +9,11 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 from settle import stack
-from settle.actions import start as starting
-from settle.actions.start import Ended, start, start_code
 from settle.exit_codes import CommandFailed, Exit
-from settle.machines import Machine, explain
-from settle.request_file import INPUT_BYTES_MAX, key_of, read_requests
+from settle.settlements import start as starting
+from settle.settlements.machines import Machine, explain
+from settle.settlements.request_file import INPUT_BYTES_MAX, key_of, read_requests
+from settle.settlements.start import Ended, start, start_code
 from settle.stack import Stack
 from settlement.ledger.keys import Row
 from settlement.model.command import command

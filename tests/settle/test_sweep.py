@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from handlers import _sweeps
-from settle.actions import accounts
-from settle.actions.sweep import sweep
+from settle.accounts import accounts, statement
 from settle.door import Answer
 from settle.exit_codes import CommandFailed, Exit
-from settle.queries import statement
+from settle.merchants.sweep import sweep
 from settlement.adapters import pages, table_scan
 from settlement.ledger import keys
 from settlement.model import money

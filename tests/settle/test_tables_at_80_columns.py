@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 from settle import instants
-from settle.actions import accounts
+from settle.accounts import accounts
 from settle.output import live
-from settle.queries import snapshot
+from settle.settlements import snapshot
 from tests.settle.conftest import Ended
 from tests.settle.desk import Desk
 

@@ -12,7 +12,7 @@ from moto import mock_aws
 from moto.events.models import EventPattern
 
 from settle import stack
-from settle.actions import tail
+from settle.events import tail
 from settlement.model.state import SettlementState
 from tests.settle.conftest import Command
 from tests.unit import states

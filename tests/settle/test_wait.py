@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from settle.exit_codes import Exit
-from settle.queries import follow
+from settle.settlements import follow
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 from tests.settle.flight import claimed, finished, key_of, stuck

@@ -12,11 +12,11 @@ from rich.console import Console
 
 from handlers import _dependencies
 from settle import instants
-from settle.actions import proposal
 from settle.exit_codes import CommandFailed, Exit
+from settle.orders import proposal as proposals
+from settle.orders import proposing as proposal
 from settle.output import live
-from settle.queries import proposal as proposals
-from settle.queries import snapshot
+from settle.settlements import snapshot
 from settlement.ledger import keys
 from settlement.model.orders import Decision
 from tests.settle.conftest import Command

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
-from settle.actions import partial_reversal, recovery, resolution, reversal
 from settle.migrations.rows import PARTS, Direction
+from settle.orders import partial_reversal, resolution, reversal
+from settle.settlements import recovery
 from settlement.ledger.kyc_review import WebhookEvent
 from settlement.model.errors import AccountClosed, IdempotencyConflict, KycUnavailable
 from settlement.model.orders import Decision

@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from settle.output.page.graph import DRAWINGS
+from settle.reports.page.graph import DRAWINGS
 from tests.statemachines.definitions import DEFINITIONS, states, targets
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settle.queries.settlement import advice
+from settle.settlements.settlement import advice
 from settlement.model.stage_config import StageConfig
 from settlement.model.status import TRANSITIONS, Status
 from settlement.policy import outcome

@@ -8,13 +8,14 @@ from typing import Any
 
 import urllib3
 
-from settle.actions.accounts import open_account
-from settle.actions.start import start
+from settle.accounts import statement
+from settle.accounts.accounts import open_account
 from settle.exit_codes import CommandFailed, Exit
+from settle.kyc import circuit
 from settle.local.kyc_behaviour import Behaviour
-from settle.machines import Machine
-from settle.queries import circuit, statement
-from settle.queries.settlement import state_of
+from settle.settlements.machines import Machine
+from settle.settlements.settlement import state_of
+from settle.settlements.start import start
 from settle.stack import Stack
 from settlement.adapters import table_scan
 from settlement.model.state import SettlementState

@@ -3,22 +3,22 @@
 from collections.abc import Mapping
 from typing import Any
 
-from settle.machines import Machine
-from settle.output import tables
-from settle.output.console import print_json, print_line, print_record, print_table
+from settle.orders import limbo_output
+from settle.output.console import or_json, print_line, print_record, print_table
+from settle.proof import reconcile_output
+from settle.settlements import settlement_output
+from settle.settlements.machines import Machine
 from settlement.model.command import command
 from settlement.model.status import Status
 
 
-def demo(shown: Mapping[str, Any], as_json: bool) -> None:
+@or_json
+def demo(shown: Mapping[str, Any]) -> None:
     """Print the whole demo."""
-    if as_json:
-        print_json(shown)
-        return
     _settlements(shown["settlements"])
     _stuck_reversal(shown["limbo"])
     _outage(shown["outage"])
-    tables.findings(shown["reconciliation"], False)
+    reconcile_output.findings(shown["reconciliation"], False)
     _try_next(shown["settlements"])
 
 
@@ -43,11 +43,11 @@ def _stuck_reversal(walked: Mapping[str, Any]) -> None:
     _heading("A payment is reversed whose payee has spent it. The on-call alert:")
     print_record(walked["alert"])
     _heading(walked["alert"]["next_command"])
-    tables.case(walked["case"], False)
+    limbo_output.case(walked["case"], False)
     _heading(walked["decided"])
     print_line(walked["notice"]["summary"])
     _heading(command("status", walked["settlement"]["key"]))
-    tables.settlement(walked["settlement"], False)
+    settlement_output.settlement(walked["settlement"], False)
     verdict = "conserved" if walked["conserved"] else "NOT CONSERVED"
     print_line()
     print_line(f"{verdict} before, during and after LIMBO")

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from settle.actions.accounts import open_account
-from settle.actions.start import Ended, start
+from settle.accounts.accounts import open_account
 from settle.local.demo.cost import Cost
 from settle.local.record import PROJECT
-from settle.machines import Machine
+from settle.settlements.machines import Machine
+from settle.settlements.start import Ended, start
 from settle.stack import Stack
 
 EXAMPLES = PROJECT / "examples"

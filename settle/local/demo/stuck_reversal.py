@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from settle.actions.accounts import open_account
-from settle.actions.resolution import resolve
-from settle.actions.reversal import reverse
-from settle.actions.start import start
+from settle.accounts.accounts import open_account
 from settle.exit_codes import CommandFailed, Exit
-from settle.machines import Machine
-from settle.queries import limbo, settlement
+from settle.orders import limbo
+from settle.orders.resolution import resolve
+from settle.orders.reversal import reverse
+from settle.settlements import settlement
+from settle.settlements.machines import Machine
+from settle.settlements.start import start
 from settle.stack import Stack
 from settlement.adapters import table_scan
 from settlement.model.orders import Decision

@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from settle.actions.start import start_code
 from settle.exit_codes import Exit
 from settle.local import embedded_aws
 from settle.local.demo import cost, outage, settlements, stuck_reversal
-from settle.machines import Machine
+from settle.settlements.machines import Machine
+from settle.settlements.start import start_code
 from settle.stack import embedded
 from settlement.adapters import table_scan
 

@@ -14,11 +14,11 @@ from standardwebhooks import Webhook
 
 from handlers import _kyc
 from handlers.recover_stalled import PARTITIONS
-from settle.actions import proposal
-from settle.actions.resolution import resolve
-from settle.actions.reversal import reverse
 from settle.door import Answer
 from settle.exit_codes import CommandFailed
+from settle.orders import proposing as proposal
+from settle.orders.resolution import resolve
+from settle.orders.reversal import reverse
 from settlement.adapters.kyc_client import Refused
 from settlement.model.command import command
 from settlement.model.errors import KycUnavailable, SettlementError

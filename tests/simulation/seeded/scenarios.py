@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from settle.actions.proposal import approve
+from settle.orders.proposing import approve
 from settlement.adapters.dynamodb import Store
 from settlement.ledger import forward
 from settlement.model.orders import Decision

@@ -11,7 +11,7 @@ from typing import Any
 from unittest import mock
 
 from handlers import _dependencies, _journal, _kyc, _payee, _secrets, _workers, rooms
-from settle.queries import follow
+from settle.settlements import follow
 from settlement.adapters import event_bus as _event_bus
 from settlement.adapters import functions as _functions
 from settlement.adapters import kyc_circuit, pages, second_look, table_scan, telemetry

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from settle.actions.sweep import sweep
 from settle.exit_codes import CommandFailed
+from settle.merchants.sweep import sweep
 from settlement.adapters.wire import from_wire
 from settlement.model.errors import SettlementError
 from tests.simulation.seeded.facts import is_swept_later

@@ -1,0 +1,1 @@
+"""Accounts: orders on them, and their statements."""

@@ -1,0 +1,197 @@
+"""`settle account`: open, deposit, withdraw, freeze, unfreeze, close, show, sweep."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from settle.accounts import account_output
+from settle.arguments import check_key
+from settle.commands.options import (
+    Account,
+    Archive,
+    AsCsv,
+    AsJson,
+    AsSheet,
+    Customer,
+    Reason,
+    StackName,
+    find,
+    is_csv,
+)
+from settle.merchants import sweep_output
+from settle.output import console, sheet
+from settlement.model.account_order import OrderKind
+
+app = typer.Typer(no_args_is_help=True, help="Accounts.")
+
+_Currency = Annotated[str, typer.Option(help="ISO 4217 code, or an asset of the stage.")]
+_Amount = Annotated[str, typer.Argument(help="A decimal string.")]
+_Reference = Annotated[str, typer.Option(help="The bank's or your own name of the movement.")]
+_OrderKey = Annotated[
+    str | None,
+    typer.Option(
+        "--key",
+        callback=lambda key: None if key is None else check_key(key),
+        help="The order's idempotency key, to repeat an order; by default a new one, which is printed.",
+    ),
+]
+
+
+@app.command("open")
+def open_account(
+    account: Customer,
+    currency: _Currency,
+    deposit: Annotated[str, typer.Option(help="First deposit, a decimal string.")] = "0",
+    reason: Annotated[str | None, typer.Option(help="Why; goes on record.")] = None,
+    stack: StackName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Open a customer's account with a first deposit. Safe to repeat.
+
+    Example: settle account open dora --currency EUR --deposit 100.00
+    """
+    from settle.accounts import accounts
+
+    why = accounts.OPENS if reason is None else reason
+    opened = accounts.open_account(find(stack), account, currency, deposit, reason=why)
+    account_output.account(opened, as_json)
+
+
+def _moving(order: OrderKind) -> Callable[..., None]:
+    """Return the command of an order that moves money from or to the outside."""
+
+    def give(
+        account: Customer,
+        amount: _Amount,
+        currency: _Currency,
+        reference: _Reference,
+        reason: Reason,
+        key: _OrderKey = None,
+        stack: StackName = None,
+        as_json: AsJson = False,
+    ) -> None:
+        moved = {"amount": amount, "currency": currency, "reference": reference}
+        _give(order, account, reason, key, stack, as_json=as_json, **moved)
+
+    return give
+
+
+def _plain(order: OrderKind) -> Callable[..., None]:
+    """Return the command of an order on an account as a whole."""
+
+    def give(
+        account: Customer,
+        reason: Reason,
+        key: _OrderKey = None,
+        stack: StackName = None,
+        as_json: AsJson = False,
+    ) -> None:
+        _give(order, account, reason, key, stack, as_json=as_json)
+
+    return give
+
+
+_MOVING = {
+    OrderKind.DEPOSIT: """Move money from outside into an account. Safe to repeat with the same key.
+
+    Example: settle account deposit dora 50.00 --currency EUR --reference bank-0001 --reason "top-up"
+    """,
+    OrderKind.WITHDRAW: """Move money from an account to the outside. Safe to repeat with the same key.
+
+    Example: settle account withdraw dora 50.00 --currency EUR --reference bank-0002 --reason "payout"
+    """,
+}
+_PLAIN = {
+    OrderKind.FREEZE: """Stop an account from paying. It may still receive, and give back in a reversal.
+
+    Example: settle account freeze dora --reason "reported as stolen"
+    """,
+    OrderKind.UNFREEZE: """End the freeze of an account.
+
+    Example: settle account unfreeze dora --reason "the owner has called"
+    """,
+    OrderKind.CLOSE: """
+    Close an empty account for good. A reversal may still credit it, and a withdrawal empty it again.
+
+    Example: settle account close dora --reason "the customer has left"
+    """,
+}
+for _order, _help in _MOVING.items():
+    app.command(_order, help=_help)(_moving(_order))
+for _order, _help in _PLAIN.items():
+    app.command(_order, help=_help)(_plain(_order))
+
+
+@app.command("show")
+def show(
+    account: Account,
+    archive: Archive = None,
+    references: Annotated[
+        bool,
+        typer.Option(help="Show the reference of each payment, for one more read of a row than without."),
+    ] = True,
+    as_csv: AsCsv = False,
+    as_sheet: AsSheet = False,
+    stack: StackName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show an account's balance and statement; fees are on `fees:<CURRENCY>`.
+
+    `sum` adds up the entries in the order of their times, which is not always the order of their commits.
+    If entries of the stage expire, those that are gone are shown with --archive.
+    Exit code 1: an entry cannot be read, and is named; the sums lack it.
+
+    Example: settle account show fees:EUR --stack settlement-prod
+    """
+    in_csv = is_csv(as_csv, as_sheet, as_json)
+
+    from settle.accounts import statement
+
+    shown = statement.show(find(stack), account, archive, with_references=references)
+    if in_csv:
+        lines = (one | {"currency": shown["currency"]} for one in shown["entries"])
+        sheet.show([lines], statement.FIELDS, statement.NUMBERS, guarded=as_sheet)
+    else:
+        account_output.account(shown, as_json)
+    console.name_unreadable(shown.get("unreadable", ()))
+
+
+@app.command("sweep")
+def sweep(
+    merchant: Customer,
+    since: Annotated[str | None, typer.Option(help="Only what was posted from this minute on.")] = None,
+    stack: StackName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make available what a merchant has received and no sweep has reached. Safe to repeat.
+
+    Exit code 1: a row cannot be read, and is named; all others are swept.
+
+    Example: settle account sweep merchant.shop --since 2026-11-22T06:04
+    """
+    from settle.merchants import sweep as by_hand
+
+    answer = by_hand.sweep(find(stack), merchant, since)
+    sweep_output.swept(answer, as_json)
+    console.name_unreadable(answer["unreadable"])
+
+
+def _give(
+    order: OrderKind,
+    account: str,
+    reason: str,
+    key: str | None,
+    stack: str | None,
+    *,
+    as_json: bool,
+    **moved: str,
+) -> None:
+    from settle.accounts import accounts
+
+    target = find(stack)
+    if key is None:
+        key = accounts.mint(order)
+        console.note(f"{order}: its key is {key}; to repeat this very order, add --key {key}")
+    answer = accounts.give(target, order, key=key, account=account, reason=reason, **moved)
+    account_output.account_order(answer, as_json)

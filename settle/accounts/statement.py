@@ -1,0 +1,117 @@
+"""An account's balance and its statement."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from itertools import accumulate, islice
+from typing import Any
+
+from settle.accounts import references
+from settle.exit_codes import CommandFailed, Exit
+from settle.merchants import merchant
+from settle.retention import archive as archived
+from settle.settlements import aside
+from settle.stack import Stack
+from settlement.adapters import pages
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from settlement.model import accounts, money
+from settlement.model.status import Step
+from settlement.model.stored import MalformedRow, exponent_of
+from settlement.policy import statement_line
+from settlement.policy.statement_line import Line
+from settlement.reconciliation import Retention
+
+FIELDS = ("posted_at", "key", "step", "change", "sum", "currency", "reference")
+"""What a line of a statement says, in a file."""
+
+NUMBERS = ("change", "sum")
+"""Those of them that are amounts."""
+
+
+def show(
+    stack: Stack, account: str, archive: str | None = None, *, with_references: bool = True
+) -> dict[str, Any]:
+    """Return an account's balance and its statement, oldest entry first.
+
+    A customer's balance is in the account's row; an internal account (`fees:EUR`) is the sum of its entries.
+    `sum` adds up the entries in the order of their times. The clocks of the functions differ, so this is not
+    always the order of the commits: it may show a balance that the account never had. `unswept` is what a
+    merchant has received and cannot spend yet.
+    On a stage whose entries expire, those that are gone are in an `archive`: without one, the statement is
+    complete from `complete_since` on, begins with `brought_forward`, and the balance of an internal account
+    is not known.
+    Entries, and rows of sweeps, that cannot be read are in `unreadable`, and in no sum.
+    An entry has the `reference` of its payment, None without one. It is read from the payment's row, and the
+    rows of all payments cost more to read than the statement itself.
+    """
+    now = datetime.now(UTC)
+    kept_from = Retention.at(now, stack.config.shortest_retention_days).kept_from
+    is_complete = not kept_from or archive is not None
+    state = stack.store.account(account) if accounts.is_customer(account) else None
+    found = entries(stack, account)
+    if archive is not None:
+        found = _merged(found, archived.expired(stack, archive, account, now))
+    if state is None and (accounts.is_customer(account) or not found):
+        raise CommandFailed(Exit.NOT_FOUND, f"account: there is no {account} in {stack.name}")
+    currency = state.currency if state else account.partition(":")[2]
+    exponent = exponent_of("ACCOUNT", currency, stack.config)
+    told, unreadable = _read(found, currency)
+    folded = None
+    if accounts.is_merchant(account):
+        folded, of_sweeps = merchant.folded(stack, account, kept_from)
+        unreadable += of_sweeps
+    released = sum(one.change for one in told if one.step == Step.RELEASE and one.posted_at >= kept_from)
+    unswept = None if folded is None else released - folded
+    changes = [one.change for one in told]
+    is_whole = is_complete and not unreadable
+    balance = state.available if state else sum(changes) if is_whole else None
+    before = 0 if is_complete else (balance or 0) + (unswept or 0) - sum(changes)
+    lines: list[dict[str, Any]] = [
+        {
+            "posted_at": one.posted_at,
+            "key": one.key,
+            "step": one.step,
+            "change": money.render(one.change, exponent),
+            "sum": money.render(so_far, exponent),
+        }
+        for one, so_far in zip(told, islice(accumulate(changes, initial=before), 1, None), strict=True)
+    ]
+    if with_references:
+        for line, reference in zip(lines, references.read(stack, lines), strict=True):
+            line["reference"] = reference
+    waiting = None if unswept is None or unreadable else money.render(unswept, exponent)
+    return {
+        "account": account,
+        "currency": currency,
+        "available": None if balance is None else money.render(balance, exponent),
+        **({} if unswept is None else {"unswept": waiting}),
+        "limbo_cases": state.limbo_cases if state else 0,
+        **({} if is_complete else {"complete_since": kept_from}),
+        **({"brought_forward": money.render(before, exponent)} if state and not is_complete else {}),
+        "entries": lines,
+        **({"unreadable": unreadable} if unreadable else {}),
+    }
+
+
+def _read(found: list[Row], currency: str) -> tuple[list[Line], list[aside.Line]]:
+    """Return entries as lines of a statement, and those that cannot be read."""
+    told, unreadable = list[Line](), list[aside.Line]()
+    for entry in found:
+        try:
+            told.append(statement_line.read(entry, currency))
+        except MalformedRow as malformed:
+            unreadable.append({aside.UNREADABLE: f"{entry['pk']} / {entry['sk']}: {malformed}"})
+    return told, unreadable
+
+
+def _merged(found: list[Row], expired: Mapping[tuple[str, str], Row]) -> list[Row]:
+    """Return the entries of the table and those that have expired, each once, by their times."""
+    every = {**expired, **{(entry["pk"], entry["sk"]): entry for entry in found}}
+    return sorted(every.values(), key=lambda entry: str(entry["sk"]))
+
+
+def entries(stack: Stack, account: str) -> list[Row]:
+    """Return the account's entries, read consistently, by their times."""
+    return sorted(
+        pages.query(stack.store, *keys.entry_partitions(account)), key=lambda entry: str(entry["sk"])
+    )

@@ -1,0 +1,37 @@
+"""Keys and accounts as a person types them: refused if malformed, before anything is looked up."""
+
+import re
+
+from settle.exit_codes import CommandFailed, Exit
+from settlement.model.request import ACCOUNT, KEY
+
+_INTERNAL_ACCOUNT = re.compile(r"(fees|losses):[A-Z0-9]{3,12}")
+_WITHOUT_STATEMENT = ("escrow:", "external:")
+"""Internal accounts without a statement: their entries are in the statement of the other account."""
+
+
+def check_key(key: str) -> str:
+    """Return a well-formed idempotency key. Raises CommandFailed."""
+    if not KEY.fullmatch(key):
+        raise CommandFailed(Exit.USAGE, f"key: must match ^{KEY.pattern}$")
+    return key
+
+
+def check_customer(account: str) -> str:
+    """Return a well-formed id of a customer's account. Raises CommandFailed."""
+    if not ACCOUNT.fullmatch(account):
+        raise CommandFailed(Exit.USAGE, f"account: must match ^{ACCOUNT.pattern}$")
+    return account
+
+
+def check_account(account: str) -> str:
+    """Return a well-formed id of an account that has a statement. Raises CommandFailed."""
+    if account.startswith(_WITHOUT_STATEMENT):
+        raise CommandFailed(
+            Exit.USAGE, "account: escrow is shown by `settle status KEY`, external by `settle reconcile`"
+        )
+    if not (ACCOUNT.fullmatch(account) or _INTERNAL_ACCOUNT.fullmatch(account)):
+        raise CommandFailed(
+            Exit.USAGE, f"account: must match ^{ACCOUNT.pattern}$, or be fees:CURRENCY or losses:CURRENCY"
+        )
+    return account

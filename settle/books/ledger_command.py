@@ -1,0 +1,144 @@
+"""`settle ledger`: the books in PostgreSQL."""
+
+import signal
+from contextlib import suppress
+from datetime import UTC, datetime
+from types import ModuleType
+from typing import Annotated
+
+import typer
+
+from settle.books import ledger_output
+from settle.commands.options import AsJson, StackName, find
+from settle.exit_codes import Exit
+from settle.local import needs_extra
+
+app = typer.Typer(no_args_is_help=True, help="The books in PostgreSQL, for finance: a copy of the journal.")
+
+Url = Annotated[
+    str,
+    typer.Option(
+        envvar="LEDGER_URL", help="The PostgreSQL: postgresql://user@host/database.", show_default=False
+    ),
+]
+From = Annotated[
+    str, typer.Option("--from", help="The sealed journal: stack, s3://BUCKET/PREFIX or a directory.")
+]
+
+
+def _reach() -> ModuleType:
+    with needs_extra("ledger", "ledger"):
+        from settle.books import reach
+    return reach
+
+
+@app.callback()
+def ledger() -> None:
+    """The books in PostgreSQL."""
+
+
+@app.command("migrate")
+def migrate(url: Url, stack: StackName = None) -> None:
+    """Bring the schema up to date, and add the stage's currencies. Safe to repeat.
+
+    With --url stack it is the stack's own Aurora, whose projector gets the password of its secret.
+
+    Example: settle ledger migrate --stack settlement-prod
+    """
+    from settle.output.console import print_line
+
+    _reach().migrate(url, find(stack))
+    print_line("the schema is up to date")
+
+
+@app.command("project")
+def project(url: Url, source: From = "stack", stack: StackName = None, as_json: AsJson = False) -> None:
+    """Take into the books what the sealed journal has, and they do not. Safe to repeat, also twice at once.
+
+    Exit code 1: an object is not what its name says, and was left out.
+
+    Example: settle ledger project --stack settlement-prod
+    """
+    done = _reach().project(url, find(stack), source)
+    ledger_output.projected(done, as_json)
+    if done["unreadable"]:
+        raise typer.Exit(Exit.FAILED)
+
+
+@app.command("follow")
+def follow(
+    url: Url,
+    every: Annotated[
+        int, typer.Option(min=1, metavar="SECONDS", help="Begin a round so long after one.")
+    ] = 60,
+    source: From = "stack",
+    stack: StackName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Project round by round, and show each round on a line, with how far behind the books are.
+
+    Ends with Ctrl-C. A PostgreSQL that is away is shown, and gets what it missed when it is back.
+
+    Example: settle ledger follow --stack settlement-prod
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a supervisor ends it as Ctrl-C does
+    with suppress(KeyboardInterrupt):
+        for one in _reach().follow(url, find(stack), source, every):
+            ledger_output.followed(one, as_json)
+
+
+@app.command("verify")
+def verify(url: Url, stack: StackName = None, as_json: AsJson = False) -> None:
+    """Compare the books with the table: by day and currency, and row by row where they differ.
+
+    Exit code 1: something differs, or was put aside. Entries of the last 15 minutes may be on their way.
+
+    Example: settle ledger verify --stack settlement-prod
+    """
+    verdict = _reach().verify(url, find(stack), datetime.now(UTC))
+    ledger_output.verified(verdict, as_json)
+    if not verdict["agrees"]:
+        raise typer.Exit(Exit.FAILED)
+
+
+@app.command("rebuild")
+def rebuild(url: Url, source: From = "stack", stack: StackName = None, as_json: AsJson = False) -> None:
+    """Make the books from nothing, in an empty database, and print their digest: equal books have the same.
+
+    Example: settle ledger rebuild --url postgresql://finance@db/rebuilt --stack settlement-prod
+    """
+    done = _reach().rebuild(url, find(stack), source)
+    ledger_output.projected(done, as_json)
+    if done["unreadable"]:
+        raise typer.Exit(Exit.FAILED)
+
+
+@app.command("close")
+def close(
+    month: Annotated[str, typer.Argument(metavar="MONTH", help="A month that is over, such as 2026-10.")],
+    url: Url,
+    stack: StackName = None,
+    despite_put_aside: Annotated[
+        bool, typer.Option("--despite-put-aside", help="Close it although lines were put aside.")
+    ] = False,
+) -> None:
+    """Close a month and all before it: their figures stay, and a later entry is booked when it comes.
+
+    Refused within 15 minutes of its end, while the sealed journal has objects that are not in the books, and
+    while lines are put aside, which may belong to it.
+
+    Example: settle ledger close 2026-10 --stack settlement-prod
+    """
+    from settle.output.console import print_line
+
+    new = _reach().close(url, find(stack), month, datetime.now(UTC), despite_put_aside=despite_put_aside)
+    print_line(f"{month} is closed" if new else f"{month} was closed before")
+
+
+@app.command("put-aside")
+def put_aside(url: Url, as_json: AsJson = False) -> None:
+    """Show the lines of the journal that are in no book, with the reason.
+
+    Example: settle ledger put-aside --json
+    """
+    ledger_output.put_aside(_reach().put_aside(url), as_json)

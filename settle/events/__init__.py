@@ -1,0 +1,1 @@
+"""The outcome events."""

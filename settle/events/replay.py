@@ -1,0 +1,22 @@
+"""Settlements told again to the readers of outcome events, ordered through the stack's door."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from settle.order import check_order, give
+from settle.stack import Stack
+from settlement.model.replay_order import REPLAY, REPLAYED_MAX, parse_replay
+
+
+def replay(stack: Stack, keys: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield which settlements were told, and why others were not, order by order. Safe to repeat.
+
+    Raises CommandFailed: those before it were told.
+    """
+    orders = [
+        {"keys": list(keys[first : first + REPLAYED_MAX])} for first in range(0, len(keys), REPLAYED_MAX)
+    ]
+    for order in orders:
+        check_order(lambda raw, _: parse_replay(raw), order)
+    for order in orders:
+        yield give(stack, REPLAY, order)

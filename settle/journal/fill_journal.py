@@ -1,0 +1,36 @@
+"""Copying by hand what the sealed journal lacks."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from settle.journal import sealed
+from settle.stack import Stack
+from settlement.adapters import batch, sealed_copy
+from settlement.adapters.sealed_journal import SealedJournal
+from settlement.ledger.keys import Row
+from settlement.sealing import lines
+
+ROWS_MAX = 1_000
+"""Rows of an object."""
+
+
+def fill(stack: Stack) -> dict[str, Any]:
+    """Put each row that the sealed journal should have, or that is older than it, into objects of its own.
+
+    Their lines say that a person copied them: they show what the table had by then, and nothing of before.
+    """
+    now = datetime.now(UTC)
+    journal = SealedJournal(stack.client("s3"), sealed.bucket(stack))
+    missing: list[Row] = []
+    sealed_copy.compare(
+        stack.store,
+        sealed.copy(stack, sealed.OF_THE_STACK),
+        now,
+        lacks=lambda pk, sk: missing.append({"pk": pk, "sk": sk}),
+    )
+    objects = []
+    for start in range(0, len(missing), ROWS_MAX):
+        rows = batch.read(stack.store, missing[start : start + ROWS_MAX])
+        rows.sort(key=lambda row: (row["pk"], row["sk"]))
+        objects.append(journal.add([lines.filled(row, int(now.timestamp())) for row in rows], now))
+    return {"rows": len(missing), "objects": objects}

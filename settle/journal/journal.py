@@ -1,0 +1,46 @@
+"""The entries of the journal, all accounts in one list, out of the sealed copies: the table is not read."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from settle.exit_codes import CommandFailed, Exit
+from settle.journal import sealed
+from settle.stack import Stack
+from settlement.model.timestamps import timestamp
+from settlement.sealing import objects
+from settlement.sealing.entries import Aside, Entry, told
+
+FIELDS = ("posted_at", "key", "step", "debit", "credit", "amount", "currency", "request_hash")
+
+
+def entries(stack: Stack, source: str, since: datetime, until: datetime) -> Iterator[list[dict[str, str]]]:
+    """Yield the entries posted from one instant to before another, each once, by the journal's objects.
+
+    They come in the order in which they were sealed, which is nearly that of their times. An object that was
+    put before `since` is not read. Raises CommandFailed for an object that cannot be read, for a line that is
+    no entry, and for two entries of one key and step.
+    """
+    first, end = timestamp(since), timestamp(until)
+    known: dict[tuple[str, str], Entry] = {}
+    for found in objects.posted(sealed.copy(stack, source, "from"), objects.before(since)):
+        if found.fault:
+            raise CommandFailed(Exit.FAILED, f"{found.name}: {found.fault}")
+        page = []
+        for number, one in found.entries:
+            if isinstance(one, Aside):
+                raise CommandFailed(Exit.FAILED, f"{found.name}: line {number}: {one.reason}")
+            if not first <= one.posted_at < end:
+                continue
+            if known.setdefault((one.key, one.step), one) is not one:
+                if known[one.key, one.step] != one:
+                    raise CommandFailed(Exit.FAILED, f"{found.name}: another entry of {one.key}:{one.step}")
+                continue
+            page.append(_told(one, stack))
+        yield page
+
+
+def _told(entry: Entry, stack: Stack) -> dict[str, str]:
+    try:
+        return told(entry, stack.config.currencies)
+    except ValueError as fault:
+        raise CommandFailed(Exit.FAILED, f"{entry.key}:{entry.step}: {fault}") from fault

@@ -1,0 +1,1 @@
+"""The KYC provider's circuit."""

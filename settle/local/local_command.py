@@ -1,0 +1,72 @@
+"""`settle local`: up, down, status, env."""
+
+import shlex
+from typing import Annotated
+
+import typer
+
+from settle.commands.options import AsJson
+from settle.exit_codes import CommandFailed, Exit
+from settle.local import needs_extra
+from settle.local.record import Running
+from settle.output import console
+
+app = typer.Typer(no_args_is_help=True, help="The embedded local AWS.")
+
+
+@app.command("up")
+def up(
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Listen on this port; by default on a free one.")
+    ] = None,
+    ledger: Annotated[
+        bool, typer.Option("--ledger", help="Keep finance's books in a PostgreSQL beside it.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Start the embedded AWS and deploy the app to it, or find both done. Safe to repeat.
+
+    Example: settle local up --ledger
+    """
+    with needs_extra("settle local up"):
+        from settle.local import embedded_aws
+    from settle.output.progress import progress
+
+    with progress() as report:
+        running = embedded_aws.up(report, port, ledger=ledger)
+    console.print_record(running.describe(), as_json)
+
+
+@app.command("down")
+def down(as_json: AsJson = False) -> None:
+    """Stop the embedded AWS and remove everything on it."""
+    with needs_extra("settle local down"):
+        from settle.local import embedded_aws
+
+    console.print_record({"stopped": embedded_aws.down()}, as_json)
+
+
+@app.command("status")
+def status(as_json: AsJson = False) -> None:
+    """Show the addresses of the embedded AWS."""
+    console.print_record(_running("settle local status").describe(), as_json)
+
+
+@app.command("env")
+def env() -> None:
+    """Print the variables with which AWS's tools and the examples reach the embedded AWS, for a shell.
+
+    Example: eval "$(settle local env)"
+    """
+    for name, value in _running("settle local env").variables().items():
+        print(f"export {name}={shlex.quote(value)}")
+
+
+def _running(command: str) -> Running:
+    with needs_extra(command):
+        from settle.local import presence
+
+    running = presence.running()
+    if running is None:
+        raise CommandFailed(Exit.NOT_FOUND, presence.absence())
+    return running

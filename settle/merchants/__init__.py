@@ -1,0 +1,1 @@
+"""Merchants: what they have received and no sweep has made available."""

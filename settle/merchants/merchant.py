@@ -1,0 +1,46 @@
+"""What a merchant has received, and what of it no sweep has made available."""
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from settle.settlements import aside
+from settle.stack import Stack
+from settlement.adapters import pages
+from settlement.ledger import keys, sweep
+from settlement.ledger.sweep import Span
+from settlement.model.stored import MalformedRow
+
+_FIRST, _LAST = "0", "~"
+"""Sort keys before and after every timestamp."""
+
+
+def unswept(stack: Stack, merchant: str) -> Iterator[tuple[Span, int]]:
+    """Yield each minute with releases that are not in the balance, and their sum in minor units.
+
+    What is folded is read before the entries, so that no sweep in between makes a sum look too small.
+    """
+    for partition in keys.entry_partitions(merchant):
+        rows = stack.store.entries(keys.swept(partition, "")["pk"], _FIRST, _LAST)
+        folded = {row["sk"]: row for row in rows}
+        entries = stack.store.entries(partition, _FIRST, _LAST)
+        for minute, of_minute in groupby(entries, key=lambda entry: str(entry["sk"])[: keys.MINUTE]):
+            if gains := sweep.unswept(folded.get(minute), of_minute):
+                yield Span(partition, minute), sum(gains.values())
+
+
+def folded(stack: Stack, merchant: str, since: str = _FIRST) -> tuple[int, list[aside.Line]]:
+    """Return what sweeps have made available to a merchant of what it got since a minute, in minor units.
+
+    Also return the rows that cannot be read: they are not in the sum.
+    """
+    partitions = (keys.swept(partition, "")["pk"] for partition in keys.entry_partitions(merchant))
+    total, unreadable = 0, list[aside.Line]()
+    for row in pages.query(stack.store, *partitions):
+        if row["sk"] < since[: keys.MINUTE]:
+            continue
+        try:
+            sweep.ensure_readable(row)
+            total += sum(row["folded"].values())
+        except MalformedRow as malformed:
+            unreadable.append({aside.UNREADABLE: f"{row['pk']} / {row['sk']}: {malformed}"})
+    return total, unreadable

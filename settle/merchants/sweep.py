@@ -1,0 +1,44 @@
+"""Sweeping a merchant by hand, for what a lost record of the stream has left, through the stack's door."""
+
+from typing import Any
+
+from settle.exit_codes import CommandFailed, Exit
+from settle.order import give
+from settle.stack import Stack
+from settlement.ledger import keys
+from settlement.model import accounts, money
+from settlement.model.sweep_order import SWEEP
+
+
+def sweep(stack: Stack, merchant: str, since: str | None = None) -> dict[str, Any]:
+    """Make available what a merchant has received and no sweep has folded, and return it by minute.
+
+    Safe to repeat. `since` leaves out what was posted before its minute. The door sweeps as much as fits into
+    one call, and is asked again until nothing is left.
+    """
+    if not accounts.is_merchant(merchant):
+        raise CommandFailed(Exit.USAGE, f"account: {merchant} is no merchant's, and has nothing to sweep")
+    state = stack.store.account(merchant)
+    if state is None:
+        raise CommandFailed(Exit.NOT_FOUND, f"account: there is no {merchant} in {stack.name}")
+    exponent, minutes, aside = state.exponent(stack.config), dict[str, int](), dict[str, str]()
+    order = {"account": merchant} | ({"since": since[: keys.MINUTE]} if since else {})
+    while True:
+        answer = give(stack, SWEEP, order)
+        for one in answer["minutes"]:
+            folded = money.parse(one["folded"], exponent)
+            minutes[one["minute"]] = minutes.get(one["minute"], 0) + folded
+        aside |= {one["row"]: one["reason"] for one in answer["unreadable"]}
+        if not answer["more"]:
+            break
+        order["from"] = answer["from"]
+    return {
+        "account": merchant,
+        "currency": state.currency,
+        "folded": money.render(sum(minutes.values()), exponent),
+        "minutes": [
+            {"minute": minute, "folded": money.render(folded, exponent)}
+            for minute, folded in sorted(minutes.items())
+        ],
+        "unreadable": [{"unreadable": f"{row}: {reason}"} for row, reason in sorted(aside.items())],
+    }

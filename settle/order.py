@@ -1,0 +1,102 @@
+"""A person's order, sent through the stack's door."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from botocore.exceptions import HTTPClientError, ReadTimeoutError
+
+from settle.exit_codes import CommandFailed, Exit
+from settle.stack import Stack
+from settlement.model.caller import Caller
+from settlement.model.errors import InvalidRequest
+
+UNPROVEN = Caller(by="not proven yet", user_id="-", request_id="-", source_ip="-")
+"""The caller of an order that is checked before it is sent: only the door knows who calls."""
+
+_CODES = {
+    "InvalidRequest": Exit.USAGE,
+    **dict.fromkeys(("AccountNotFound", "SettlementNotFound"), Exit.NOT_FOUND),
+    **dict.fromkeys(
+        (
+            *("AccountExists", "ApprovalNeeded", "CaseNotCounted", "IdempotencyConflict", "NotReversible"),
+            *("PartRefused", "ProposalRefused", "ResolutionRefused", "RowDamaged", "StepFenced"),
+        ),
+        Exit.CONFLICT,
+    ),
+    **dict.fromkeys(
+        (
+            *("AccountClosed", "AccountFrozen", "AccountInLimbo", "AccountNotEmpty", "AccountNotFrozen"),
+            *("CapExceeded", "CurrencyMismatch", "InsufficientFunds"),
+        ),
+        Exit.REFUSED,
+    ),
+}
+"""The exit codes of the door's refusals. After any other error the outcome is unknown."""
+
+
+PAUSES_SECONDS = (0.5, 1, 2, 4)
+"""Before each further try of an order that the door had no room for."""
+
+_THROTTLED = 429
+
+
+class DoorShut(CommandFailed):
+    """The door answers no order now: no connection, no room, or not for this person's identity."""
+
+
+class DoorForbidden(DoorShut):
+    """The door answers 403: this person's identity may not give the order."""
+
+
+class ApprovalRequired(CommandFailed):
+    """The stage wants more than one person for the order."""
+
+
+def give(
+    stack: Stack, decision: str, order: dict[str, Any], pauses: Sequence[float] | None = None
+) -> dict[str, Any]:
+    """Give an order, and return it as it is on record. Safe to repeat. Raises CommandFailed.
+
+    A door that is throttled is asked again: its limits are of seconds.
+    """
+    try:
+        answer = stack.door.send(decision, order)
+        for pause in PAUSES_SECONDS if pauses is None else pauses:
+            if answer.status != _THROTTLED:
+                break
+            time.sleep(pause)
+            answer = stack.door.send(decision, order)
+    except HTTPClientError as unreachable:
+        is_slow = isinstance(unreachable, ReadTimeoutError)  # the next order may have an answer
+        failure = CommandFailed if is_slow else DoorShut
+        raise failure(Exit.FAILED, _unknown(decision, order, type(unreachable).__name__)) from unreachable
+    if answer.status == 200:
+        return answer.content
+    name, message = answer.content.get("error"), answer.content.get("message")
+    if code := _CODES.get(str(name)):
+        refusal = ApprovalRequired if name == "ApprovalNeeded" else CommandFailed
+        raise refusal(code, f"{decision}: {name}: {message}")
+    if answer.status == 403:
+        raise DoorForbidden(
+            Exit.FAILED,
+            f"{decision}: {name or 'Forbidden'}: your AWS identity may not give this order"
+            f" (execute-api:Invoke on POST /orders/{decision})",
+        )
+    failure = DoorShut if answer.status == _THROTTLED else CommandFailed
+    told = f"{name}: {message}" if name else f"HTTP {answer.status}"
+    raise failure(Exit.FAILED, _unknown(decision, order, told))
+
+
+def _unknown(decision: str, order: dict[str, Any], told: str) -> str:
+    part = f" and --part {order['part']}" if "part" in order else ""
+    key = f" with its key {order['key']}" if "key" in order else ""
+    return f"{decision}: not carried out, or not known to be: {told}; repeat it{key}{part}"
+
+
+def check_order(parse: Callable[..., Any], order: dict[str, Any], *more: Any) -> Any:
+    """Return a parsed order. Raises CommandFailed for a malformed one, before anything is sent."""
+    try:
+        return parse(order, UNPROVEN, *more)
+    except InvalidRequest as refusal:
+        raise CommandFailed(Exit.USAGE, str(refusal)) from refusal

@@ -1,0 +1,1 @@
+"""Orders of people: decisions on cases of LIMBO, reversals, proposals and approvals."""

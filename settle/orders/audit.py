@@ -1,0 +1,204 @@
+"""People's orders by their time: what, who, proven how, and what it was about.
+
+    index, by month        table, 100 rows a call                 answer
+    ORDERS#2026-10 ──┐
+    ORDERS#2026-11 ──┴─ by time ──▶ the orders' rows ──▶ their settlements, and the entries that they put
+
+The index may be some seconds behind; an order's row never changes, so that it needs no second look.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+
+from settle.settlements import aside, index
+from settle.stack import Stack
+from settlement.adapters import batch
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from settlement.model import accounts, money
+from settlement.model.account_order import AccountOrder
+from settlement.model.order_requests import REVERSE_PART
+from settlement.model.orders import REVERSE, Decision
+from settlement.model.proposal import Move
+from settlement.model.stored import MalformedRow, exponent_of, sound
+from settlement.model.timestamps import timestamp
+
+FIELDS = (
+    *("when", "order", "key", "account", "case", "part"),
+    *("amount", "payment", "currency", "reason"),
+    *("by", "user_id", "approved_by", "approved_in", "break_glass", "request_id", "source_ip"),
+)
+"""The fields of an order, all of them texts. `amount` is what the order moves, or gives back as a whole;
+`payment` is the amount of the settlement that it is about.
+"""
+
+FIRST_MONTH = "2026-01"
+"""No stage is older: a start in the year 1 asks for no month before it."""
+
+_RESOLVE = "resolve"
+_MOVES = (Move.PROPOSE, Move.APPROVE, Move.WITHDRAW)
+_PERSONS = ("user_id", "approved_by", "approved_in", "break_glass", "request_id", "source_ip")
+
+
+def pages(stack: Stack, since: datetime, until: datetime, by: str | None) -> Iterator[list[dict[str, str]]]:
+    """Yield the orders from one instant to before another, the oldest first, up to 100 at a time.
+
+    With `by`, they are those that a person has given or approved: a part of the ARN, regardless of case.
+    A row that cannot be read is among them, whoever `by` is, with its reason in `unreadable`: a person who
+    spoils one row hides none, and not that one either.
+    """
+    first, last = timestamp(since), timestamp(until)
+    for month in _months(max(first[: keys.MONTH], FIRST_MONTH), last[: keys.MONTH]):
+        listed = index.between(stack, keys.orders_partition(month), first, last)
+        while found := list(islice(listed, index.BATCH_MAX)):
+            if page := _page(stack, found, by):
+                yield page
+
+
+def _months(month: str, last: str) -> Iterator[str]:
+    year, number = map(int, month.split("-"))
+    while f"{year:04}-{number:02}" <= last:
+        yield f"{year:04}-{number:02}"
+        year, number = (year, number + 1) if number < 12 else (year + 1, 1)
+
+
+def _page(stack: Stack, found: Sequence[Row], by: str | None) -> list[dict[str, str]]:
+    """Return the orders at these places of the index; of a row that cannot be read, its readable fields."""
+    spoilt = {}
+    rows = list[Row]()
+    times = {(one["pk"], one["sk"]): one["gsi1sk"] for one in found}
+
+    def put_aside(row: Row, reason: str) -> None:
+        spoilt[row["pk"], row["sk"]] = aside.line(FIELDS, row, reason) | _readable(row)
+
+    for row in batch.read(stack.store, found, put_aside):
+        if reason := _fault(stack, row):
+            put_aside(row, reason)
+        elif _is_of(row, by):
+            rows.append(row)
+    told = [((row["pk"], row["sk"]), one) for row, one in zip(rows, _described(stack, rows), strict=True)]
+    lines = [(times[name], name, one) for name, one in (*told, *spoilt.items())]
+    return [
+        {field: value or "" for field, value in (one | {"when": one["when"] or at}).items()}
+        for at, _, one in sorted(lines, key=lambda line: line[:2])
+    ]
+
+
+def _fault(stack: Stack, row: Row) -> str | None:
+    """Return why an order cannot be read; None if it can."""
+    try:
+        known = sound(row)
+        if not all(known[name] for name in ("posted_at", "by", "reason")):
+            raise MalformedRow("posted_at, by and reason must not be empty")
+        if keys.is_evidence(row):
+            _ensure_order(known)
+        else:
+            AccountOrder.from_row(known)
+        if "currency" in known:
+            exponent_of(known["pk"], known["currency"], stack.config)
+    except MalformedRow as malformed:
+        return str(malformed)
+    return None
+
+
+def _ensure_order(row: Row) -> None:
+    """Check what an order about a settlement decides. Raises MalformedRow."""
+    kind = row["step"].partition(":")[0]
+    decision = "" if kind in (REVERSE, REVERSE_PART) else row["decision"]
+    if kind == REVERSE_PART and row["amount"] < 0:
+        raise MalformedRow("amount is less than 0")
+    if kind == _RESOLVE and decision not in list(Decision):
+        raise MalformedRow(f"decision is {decision!r}")
+    if kind not in (_RESOLVE, REVERSE, REVERSE_PART, *_MOVES):
+        raise MalformedRow(f"step is {row['step']!r}")
+
+
+def _readable(row: Row) -> dict[str, str]:
+    """Return the fields of an order that are texts, of a row that cannot be read as a whole."""
+    known = aside.texts(row, "order", "account", "currency", "reason", "by", *_PERSONS)
+    return known | ({"order": step} if isinstance(step := row.get("step"), str) else {})
+
+
+def _is_of(row: Row, by: str | None) -> bool:
+    persons = f"{row['by']} {row.get('approved_by', '')}"
+    return by is None or by.casefold() in persons.casefold()
+
+
+def _described(stack: Stack, rows: Sequence[Row]) -> list[dict[str, str]]:
+    about = [keys.settlement(keys.subject(row)[1]) for row in rows if keys.is_evidence(row)]
+    settlements = _read(stack, about)
+    pairs = [(row, settlements.get(f"SETTLEMENT#{keys.subject(row)[1]}")) for row in rows]
+    posted = _read(stack, [key for row, settlement in pairs if (key := _entry_of(row, settlement))])
+    exponents = stack.config.currencies
+    return [
+        _order(row, settlement, posted, exponents)
+        if keys.is_evidence(row)
+        else _account_order(row, exponents)
+        for row, settlement in pairs
+    ]
+
+
+def _read(stack: Stack, wanted: Sequence[Row]) -> dict[str, Row]:
+    """Read rows, each once; return them by their sort key, or by the partition key of a settlement."""
+    once = {(key["pk"], key["sk"]): key for key in wanted}
+    read = batch.read(stack.store, list(once.values()), lambda row, reason: None)
+    told = [row for row in read if _has_money(stack, row)]
+    return {row["pk"] if keys.is_settlement(row) else row["sk"]: row for row in told}
+
+
+def _has_money(stack: Stack, row: Row) -> bool:
+    """Return whether a row tells its money; an order is told without the amounts of one that does not."""
+    amount, currency = row.get("amount"), row.get("currency")
+    return type(amount) is int and isinstance(currency, str) and currency in stack.config.currencies
+
+
+def _entry_of(row: Row, settlement: Row | None) -> Row | None:
+    """Return the key of the entry that is in one transaction with a decision; None if it moves nothing."""
+    if not settlement or row["step"].partition(":")[0] != _RESOLVE or row["decision"] == Decision.RETRY:
+        return None
+    of_currency = accounts.losses if row["decision"] == Decision.WRITE_OFF else accounts.fees
+    account = of_currency(settlement["currency"])
+    return keys.entry(account, row["posted_at"], keys.subject(row)[1], row["step"])
+
+
+def _order(
+    row: Row, settlement: Row | None, posted: Mapping[str, Row], exponents: Mapping[str, int]
+) -> dict[str, str]:
+    """Return an order about a settlement; without amounts if the settlement's row is gone."""
+    kind, _, number = row["step"].partition(":")
+    names = {_RESOLVE: row.get("decision"), REVERSE: REVERSE, REVERSE_PART: REVERSE_PART}
+    named = {
+        "order": names.get(kind) or f"{row['decision']}/{kind}",
+        "account": row.get("account", ""),
+        "case": number if kind == _RESOLVE else "",
+        "part": number if kind == REVERSE_PART else "",
+    }
+    if settlement is None:
+        return _filled(row, **named)
+    exponent, entry = exponents[settlement["currency"]], _entry_of(row, settlement)
+    moved = {
+        REVERSE: settlement["amount"],
+        REVERSE_PART: row.get("amount"),
+        _RESOLVE: posted[entry["sk"]]["amount"] if entry and entry["sk"] in posted else None,
+    }.get(kind)
+    return _filled(
+        row,
+        **named,
+        amount="" if moved is None else money.render(moved, exponent),
+        payment=money.render(settlement["amount"], exponent),
+        currency=settlement["currency"],
+    )
+
+
+def _account_order(row: Row, exponents: Mapping[str, int]) -> dict[str, str]:
+    moved = money.render(row["amount"], exponents[row["currency"]]) if "amount" in row else ""
+    named = {"order": row["order"], "account": row["account"], "currency": row.get("currency", "")}
+    return _filled(row, **named, amount=moved)
+
+
+def _filled(row: Row, **known: str) -> dict[str, str]:
+    """Return an order with all its fields; what it has not is empty."""
+    told = {"when": row["posted_at"], "key": keys.subject(row)[1], "by": row["by"], "reason": row["reason"]}
+    told |= {name: row.get(name, "") for name in _PERSONS} | known
+    return {name: told.get(name, "") for name in FIELDS}

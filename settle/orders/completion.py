@@ -1,0 +1,47 @@
+"""What the shell completes: the keys of LIMBO, and the decisions on them."""
+
+from typing import Annotated, Any
+
+import typer
+
+from settle.arguments import check_key
+from settle.commands.options import find
+
+CASES_MAX = 50
+"""Most keys that are offered: the oldest cases."""
+
+Offered = list[tuple[str, str]]
+"""Words, each with what a shell shows beside it."""
+
+
+def stuck_keys(context: typer.Context, incomplete: str) -> Offered:
+    """Return the keys that wait in LIMBO. Without an answer of the stack a shell is offered nothing.
+
+    It asks the stack of a `--stack` that stands before the key, else the embedded one.
+    """
+    from settle.orders import limbo
+
+    try:
+        cases, _ = limbo.open_cases(find(context.params.get("stack")), CASES_MAX)
+    except Exception:  # a person who presses Tab has no use for an error
+        return []
+    return [
+        (one["key"], one.get("unreadable") or f"{one['amount_at_risk']} {one['currency']}, {one['error']}")
+        for one in cases
+        if one["key"].startswith(incomplete)
+    ]
+
+
+def keys_then_decisions(context: typer.Context, incomplete: str) -> Offered:
+    """Return the keys of LIMBO for the first word, and the decisions for the second one."""
+    from settlement.model.orders import Decision
+
+    words: Any = context.params.get("words")
+    decisions = [(one.value, "") for one in Decision if one.value.startswith(incomplete)]
+    return decisions if words else [*stuck_keys(context, incomplete), *decisions]
+
+
+StuckKey = Annotated[
+    str,
+    typer.Argument(callback=check_key, autocompletion=stuck_keys, help="The settlement's idempotency key."),
+]

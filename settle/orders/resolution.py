@@ -1,0 +1,116 @@
+"""The way out of LIMBO: a person's decision, sent through the stack's door, and followed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from settle.exit_codes import CommandFailed, Exit
+from settle.order import check_order, give
+from settle.placeholder import REASON
+from settle.settlements.follow import follow, is_at_rest
+from settle.settlements.settlement import state_of
+from settle.stack import Stack
+from settlement.model.errors import Refusal
+from settlement.model.order_requests import parse_resolution
+from settlement.model.orders import Decision, order_name
+from settlement.model.state import SettlementState
+from settlement.model.status import Status
+from settlement.policy import compensation, outcome
+
+
+def resolve(
+    stack: Stack, key: str, decision: Decision, reason: str, case: int | None = None
+) -> dict[str, Any]:
+    """Carry out a decision on a case of LIMBO and follow it to its end; return the outcome.
+
+    Safe to repeat: a case that is decided already is resumed. From the second case on a command must name the
+    case that its user was shown: without it, that may be an earlier one than the open one.
+    """
+    order = {"key": key, "case": 1 if case is None else case, "decision": decision, "reason": reason}
+    check_order(parse_resolution, order)
+    state = state_of(stack, key)
+    decided, in_limbo = state.resolutions, state.status is Status.LIMBO
+    number = case or decided + in_limbo
+    if not 0 < number <= decided + in_limbo:
+        lacking = f"and has no case {number}" if case else "not in LIMBO"
+        raise CommandFailed(Exit.CONFLICT, f"{key}: is {state.status}, {lacking}")
+    order |= {"case": number, "reason": reason.strip()}
+    if number > decided:
+        if case is None:
+            _refuse_repeated(stack, key, order)
+            ensure_shown(stack, state, "limbo resolve", decision)
+        try:
+            compensation.ensure_can_resolve(state, decision)
+        except Refusal as refusal:
+            raise CommandFailed(Exit.CONFLICT, f"{key}: {refusal}") from refusal
+    else:
+        _ensure_decided(stack, key, order)
+    give(stack, decision, order)  # of a decided case it wakes the execution, if none was woken
+
+    def is_done(state: SettlementState) -> bool:
+        return is_at_rest(state) and state.resolutions >= number
+
+    state = follow(stack, key, is_done)
+    if not is_done(state):
+        raise still(stack, state)
+    _ensure_decided(stack, key, order)
+    return outcome.of_state(state, stack.config, replayed=False)
+
+
+def is_on_record(stack: Stack, state: SettlementState, decision: Decision, reason: str) -> bool:
+    """Return whether the latest case that is closed has this decision for this reason."""
+    made = stack.store.evidence(state.key, order_name(state.resolutions))
+    return made is not None and _is(made, {"decision": decision, "reason": reason.strip()})
+
+
+def ensure_shown(
+    stack: Stack, state: SettlementState, verb: str, decision: Decision, **options: object
+) -> None:
+    """Raise CommandFailed if a command without a case may mean an earlier case than the open one."""
+    if state.case_number > 1:
+        show = stack.command("limbo show", state.key)
+        decide = stack.command(verb, state.key, decision, **options, case=state.case_number, reason=REASON)
+        raise CommandFailed(
+            Exit.CONFLICT,
+            f"case: {state.key} is stuck again, as case {state.case_number}; look at it with"
+            f" `{show}`, then decide with `{decide}`",
+        )
+
+
+def still(stack: Stack, state: SettlementState) -> CommandFailed:
+    """Return the failure of a command that has followed a settlement for too long."""
+    return CommandFailed(
+        Exit.FAILED,
+        f"{state.key}: is still {state.status}; look at it with `{stack.command('status', state.key)}`,"
+        " then repeat this command",
+    )
+
+
+def _ensure_decided(stack: Stack, key: str, wanted: dict[str, Any]) -> None:
+    """Raise CommandFailed if another decision closed the case, or the same one for another reason."""
+    made = stack.store.evidence(key, order_name(wanted["case"]))
+    if made is None:
+        raise CommandFailed(
+            Exit.FAILED, f"{key}: case {wanted['case']} is not decided yet; repeat this command"
+        )
+    if not _is(made, wanted):
+        raise CommandFailed(
+            Exit.CONFLICT,
+            f"{key}: case {wanted['case']} was resolved by {made['decision']} at {made['posted_at']}:"
+            f" {made['reason']} ({made['by']})",
+        )
+
+
+def _refuse_repeated(stack: Stack, key: str, wanted: dict[str, Any]) -> None:
+    """Raise CommandFailed if the previous case was closed by this very command, which is now repeated."""
+    number = wanted["case"]
+    before = stack.store.evidence(key, order_name(number - 1))
+    if before is not None and _is(before, wanted):
+        raise CommandFailed(
+            Exit.LIMBO,
+            f"{key}: that was carried out as case {number - 1}, and it is stuck again as case {number};"
+            f" look at it with `{stack.command('limbo show', key)}`, then decide with --case {number}",
+        )
+
+
+def _is(made: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    return (made["decision"], made["reason"]) == (wanted["decision"], wanted["reason"])

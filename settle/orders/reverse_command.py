@@ -1,0 +1,72 @@
+"""`settle reverse`."""
+
+from typing import Annotated
+
+import typer
+
+from settle.commands.options import AsJson, Key, Reason, StackName, find
+from settle.exit_codes import CommandFailed, Exit
+from settle.output import console
+from settlement.model.status import Status
+
+Amount = Annotated[
+    str | None, typer.Option("--amount", help="Give back so much of what was released, in place of all.")
+]
+Part = Annotated[
+    int | None,
+    typer.Option(
+        "--part", help="The number of this part, to repeat it; without it, the next one, which is shown."
+    ),
+]
+Propose = Annotated[bool, typer.Option("--propose", help="Propose it, for another person to approve.")]
+BreakGlass = Annotated[
+    bool, typer.Option("--break-glass", help="Decide alone what needs more persons; pages everybody.")
+]
+
+
+def reverse(
+    *,
+    key: Key,
+    reason: Reason,
+    amount: Amount = None,
+    part: Part = None,
+    propose: Propose = False,
+    break_glass: BreakGlass = False,
+    stack: StackName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Give the payer everything back, the fee included, or an amount. Safe to repeat.
+
+    Everything: of a settled payment, or a stalled one. An amount: of a settled one, up to all that was
+    released, in as many parts as wanted; the fee stays. Repeat a part with its number: the same amount for
+    the same reason as an earlier part is refused without one.
+    Exit code 0: the payer has the money back. 5: the reversal is stuck, and the settlement is in LIMBO.
+
+    Example: settle reverse order-2026-000101 --reason "goods came back"
+    Example: settle reverse order-2026-000101 --amount 5.00 --reason "one came back"
+    Example: settle reverse order-2026-000101 --amount 5.00 --propose --reason "one came back"
+    """
+    from settle.orders import partial_reversal, reversal
+    from settle.orders import proposing as proposal
+
+    if part is not None and amount is None:
+        raise CommandFailed(Exit.USAGE, "part: is the number of a part, which has an --amount")
+    target = find(stack)
+    if amount is not None:
+        number = partial_reversal.next_part(target, key, amount, reason) if part is None else part
+        console.note(f"{key}: this is part {number}; to repeat it: --part {number}")
+        order = partial_reversal.reverse_part
+        if propose or break_glass:
+            order = partial_reversal.propose if propose else partial_reversal.break_glass
+        console.print_record(order(target, key, amount, reason, number), as_json)
+        return
+    if propose:
+        console.print_record(proposal.propose(target, key, None, reason), as_json)
+        return
+    if break_glass:
+        proposal.break_glass(target, key, None, reason)
+    result = reversal.reverse(target, key, reason)
+    if not reversal.is_on_record(target, key, reason):
+        console.note(f"{key}: its reversal had begun before; your reason is not on record")
+    console.print_record(result, as_json)
+    raise typer.Exit(Exit.LIMBO if result["status"] == Status.LIMBO else Exit.FINE)

@@ -1,0 +1,1 @@
+"""The kinds of people, and what each may do."""

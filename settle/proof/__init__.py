@@ -1,0 +1,1 @@
+"""The reconciliation of the whole table."""

@@ -1,0 +1,48 @@
+"""`settle reconcile`."""
+
+from typing import Annotated
+
+import typer
+
+from settle.commands.options import Against, AsJson, Head, StackName, find
+from settle.exit_codes import Exit
+from settle.proof import reconcile_output
+
+Segments = Annotated[
+    int,
+    typer.Option(min=1, max=64, help="Read the table in as many processes, for a large one on several CPUs."),
+]
+
+Signatures = Annotated[
+    bool,
+    typer.Option(help="Judge who has put the rows. It takes the permission to read the stage's row keys."),
+]
+
+
+def reconcile(
+    stack: StackName = None,
+    as_json: AsJson = False,
+    against: Against = None,
+    head: Head = None,
+    segments: Segments = 1,
+    signatures: Signatures = True,
+) -> None:
+    """Prove from the rows alone that no money was lost or made; exit 1 and name the row otherwise.
+
+    It reads the whole table, and shows its progress on standard error. What it could not prove, because the
+    table moved, throttled or has rows of a newer version, is UNPROVEN, and ends with exit 1 as well.
+    What the rows alone cannot show, such as a settlement that is deleted whole, a sealed journal does.
+
+    Example: settle reconcile --stack settlement-prod --against stack --json
+    """
+    from settle.journal import sealed
+    from settle.output.progress import counting
+    from settle.proof import books
+
+    found = find(stack)
+    proof = books.prove(found, segments, signatures=signatures, counting=counting)
+    if against:
+        proof["sealed_journal"] = sealed.compare(found, against, head)
+    reconcile_output.findings(proof, as_json, stack)
+    if not proof["conserved"] or (against and not proof["sealed_journal"]["agrees"]):
+        raise typer.Exit(Exit.FAILED)

@@ -1,0 +1,1 @@
+"""Reports for people: a settlement's page, the queue, a day."""

@@ -1,0 +1,125 @@
+"""The pages' HTML, from templates that escape each value."""
+
+import base64
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from settle.instants import distance, seconds_since
+from settle.output.printable import printable
+from settle.reports.day import KINDS
+from settle.reports.page import graph
+from settle.reports.path import COMPENSATION, SETTLEMENT
+from settlement.model.status import Status
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_MEANINGS = {
+    Status.PROCESSING: "In flight, in review, or stalled.",
+    Status.SETTLED: "The payee has the net amount, and the stage has its fee.",
+    Status.REJECTED: "Refused before anything was held.",
+    Status.COMPENSATING: "A reversal is under way.",
+    Status.COMPENSATED: "The payer has the whole amount back.",
+    Status.LIMBO: "A reversal is stuck, and waits for a person's decision.",
+}
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What a page of the console has around it, and a report in a file has not.
+
+    `live` is how often the page will load itself again; None for a page that does not.
+    """
+
+    csrf: str
+    person: str
+    stack: str
+    path: str
+    live: int | None = None
+
+
+def settlement(report: Mapping[str, Any], frame: Frame | None = None) -> str:
+    """Return the page of a report on one settlement."""
+    graphs = []
+    for machine in (SETTLEMENT, COMPENSATION):
+        walks = [walk for walk in report["walks"] if walk.machine == machine]
+        if walks:
+            graphs.append({"machine": machine, "walks": walks, "drawing": graph.marked(machine, walks)})
+    meaning = _MEANINGS[Status(report["outcome"]["status"])]
+    return page("settlement.html", frame, report=report, graphs=graphs, meaning=meaning)
+
+
+def queue(snapshot: Mapping[str, Any], frame: Frame | None = None) -> str:
+    """Return the page of the queue of cases and of settlements in flight."""
+    at = datetime.fromisoformat(snapshot["at"])
+
+    def ago(instant: str | None) -> str:
+        return "" if instant is None or seconds_since(instant, at) is None else distance(instant, at)
+
+    return page("queue.html", frame, queue=snapshot, ago=ago)
+
+
+def day(figures: Mapping[str, Any]) -> str:
+    """Return the page of a day."""
+    return page("day.html", day=figures, kinds=KINDS, bars=list(_bars(figures["hours"])))
+
+
+def _bars(hours: Sequence[Mapping[str, int]]) -> Iterator[dict[str, Any]]:
+    """Yield the rectangles of a chart of 24 stacked bars, each up to 96 high above the line at 100."""
+    most = max(sum(hour.values()) for hour in hours)
+    for number, hour in enumerate(hours):
+        bottom = 100.0
+        for kind in KINDS:
+            if hour[kind]:
+                height = 96 * hour[kind] / most
+                bottom -= height
+                yield {"kind": kind, "x": number * 20 + 2, "y": f"{bottom:.2f}", "height": f"{height:.2f}"}
+
+
+def page(template: str, frame: Frame | None = None, **values: Any) -> str:
+    """Return a page from a template; in a `frame`, it is one of the console."""
+    form_action = "'self'" if frame else "'none'"
+    return (
+        _environment()
+        .get_template(template)
+        .render(style=_style(), policy=policy(form_action), frame=frame, **values)
+    )
+
+
+@cache
+def policy(form_action: str) -> str:
+    """Return the Content-Security-Policy: no script, no request, and the one style by its hash."""
+    digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action {form_action}"
+
+
+@cache
+def _style() -> str:
+    return (_TEMPLATES / "style.css").read_text("utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    """Return the templates' environment: each value is escaped, and shown without control characters.
+
+    Two values are HTML already, and have the filter `safe`: the style, and a drawing with classes of an enum.
+    """
+    return Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
+        loader=FileSystemLoader(_TEMPLATES),
+    )
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, str) and not hasattr(value, "__html__"):
+        return printable(value)
+    return "" if value is None else value

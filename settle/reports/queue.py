@@ -1,0 +1,145 @@
+"""The queue of a stack: LIMBO and in flight by age, proposals, the circuit, recovery, and the last proof.
+
+index LIMBO, IN_FLIGHT#0..7 ──▶ rows ──▶ a line each, with the next command
+index ORDERS#<month>, 24 h  ──▶ proposals that may still be approved
+CloudWatch                  ──▶ the last scheduled proof
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from settle.instants import seconds_since
+from settle.kyc import circuit
+from settle.orders import audit, limbo, proposal
+from settle.settlements import aside, in_flight
+from settle.settlements.aside import UNREADABLE
+from settle.stack import Stack
+from settlement.adapters import batch
+from settlement.ledger import keys
+from settlement.model.state import SettlementState
+from settlement.model.status import Status
+from settlement.model.stored import MalformedRow
+from settlement.model.timestamps import timestamp
+from settlement.policy.approval import VALID_FOR
+
+LINES_MAX = 1_000
+"""Most cases, and most settlements in flight, on a page; if there are more, it says so."""
+
+AGES = ((60, "1m"), (300, "5m"), (900, "15m"), (3_600, "1h"), (14_400, "4h"), (86_400, "1d"), (604_800, "7d"))
+"""The upper ends of the bars of a sparkline, in seconds; an eighth bar has all that is older."""
+
+PROOF_SINCE = timedelta(days=3)
+"""How far back the last scheduled proof is looked for: a stage proves its books each day, or more often."""
+
+_PROOF_PERIOD_SECONDS = 300
+_PROOF = ("ReconciledRows", "ReconcileFaults", "ReconcileUnproven")
+
+
+def describe(stack: Stack, at: datetime) -> dict[str, Any]:
+    """Return the queue as it is."""
+    stuck = limbo.open_states(stack, LINES_MAX)
+    found = in_flight.in_flight(stack, LINES_MAX)
+    flying = in_flight.in_flight_lines(stack, found)
+    cases = [one | {"next": stack.command("limbo show", one["key"])} for one in limbo.lines(stack, stuck)]
+    proposals, aside_of_proposals = _proposals(stack, stuck.states, at)
+    flying = [one | {"next": _next(stack, one, timestamp(at))} for one in flying]
+    return {
+        "at": timestamp(at),
+        "stack": stack.name,
+        "table": stack.outputs["TableName"],
+        "limbo": {"lines": cases, "more": stuck.more, "ages": _ages(cases, at)},
+        "in_flight": {
+            "lines": sorted(flying, key=lambda one: one["since"] or ""),
+            "more": found.more,
+            "ages": _ages(flying, at),
+        },
+        "proposals": proposals,
+        "unreadable": sorted(
+            {*aside_of_proposals, *(one[UNREADABLE] for one in aside.of([*cases, *flying]))}
+        ),
+        "circuit": circuit.status(stack),
+        "recovery_behind_seconds": in_flight.behind_seconds(flying, at),
+        "proof": last_proof(stack, at),
+    }
+
+
+def _next(stack: Stack, line: dict[str, Any], at: str) -> str:
+    """Return the command for a settlement in flight: recovery has it in hand, unless it is late."""
+    is_late = not line["in_review"] and (line["deadline_at"] or at) < at
+    return stack.command("recover" if is_late else "status", line["key"])
+
+
+def _ages(lines: Sequence[dict[str, Any]], at: datetime) -> list[dict[str, Any]]:
+    """Return how many lines are of each age, the youngest first."""
+    counts = [0] * (len(AGES) + 1)
+    for line in lines:
+        seconds = seconds_since(line["since"], at)
+        if seconds is not None:
+            counts[sum(seconds >= end for end, _ in AGES)] += 1
+    names = [f"under {name}" for _, name in AGES] + ["older"]
+    return [{"age": name, "count": count} for name, count in zip(names, counts, strict=True)]
+
+
+def _proposals(
+    stack: Stack, stuck: Iterable[SettlementState], at: datetime
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the proposals that wait for another person, the first to expire first; and what is unreadable.
+
+    Those on cases of LIMBO are found by their cases, and all others by the orders of the time for which a
+    proposal is valid.
+    """
+    known = {state.key: state for state in stuck}
+    pages = audit.pages(stack, at - VALID_FOR, at, None)
+    orders = [one for page in pages for one in page]
+    unreadable = [one[UNREADABLE] for one in aside.of(orders)]
+    named = {one["key"] for one in orders if one["order"].endswith("/propose")}
+    wanted = [keys.settlement(key) for key in sorted(named - known.keys())]
+    others = list[SettlementState]()
+    for row in batch.read(stack.store, wanted, lambda key, reason: unreadable.append(reason)):
+        try:
+            others.append(SettlementState.from_row(row))
+        except MalformedRow as malformed:
+            unreadable.append(str(malformed))
+    states = [*known.values(), *(one for one in others if one.status is not Status.LIMBO)]
+    found = proposal.open_on_many(stack, states)
+    told = [
+        {"key": state.key} | proposal.told(stack, state, found.open[state.key])
+        for state in states
+        if state.key in found.open
+    ]
+    unreadable += found.unreadable.values()
+    return sorted(told, key=lambda one: (one["valid_until"], one["key"])), unreadable
+
+
+def last_proof(stack: Stack, at: datetime) -> dict[str, Any]:
+    """Return the figures of the last scheduled proof; None, and why, if CloudWatch does not tell them.
+
+    The rows do not have them: a proof writes nothing.
+    """
+    nothing: dict[str, Any] = dict.fromkeys(("at", *_PROOF))
+    try:
+        client = stack.client("cloudwatch")
+        points = {name: _latest(client, stack, name, at) for name in _PROOF}
+    except (BotoCoreError, ClientError) as failed:
+        return nothing | {"unknown": f"CloudWatch does not tell it: {type(failed).__name__}: {failed}"}
+    rows = points["ReconciledRows"]
+    if rows is None:
+        return nothing | {"unknown": f"no scheduled proof within {PROOF_SINCE.days} days"}
+    figures = {name: point and int(point["Maximum"]) for name, point in points.items()}
+    return {"at": timestamp(rows["Timestamp"]), **figures, "unknown": None}
+
+
+def _latest(client: Any, stack: Stack, name: str, at: datetime) -> dict[str, Any] | None:
+    answer = client.get_metric_statistics(
+        Namespace="Settlement",
+        MetricName=name,
+        Dimensions=[{"Name": "service", "Value": stack.name}],
+        StartTime=at - PROOF_SINCE,
+        EndTime=at,
+        Period=_PROOF_PERIOD_SECONDS,
+        Statistics=["Maximum"],
+    )
+    return max(answer["Datapoints"], key=lambda point: point["Timestamp"], default=None)

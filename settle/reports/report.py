@@ -1,0 +1,142 @@
+"""All that a report on one settlement tells, from one look at its rows."""
+
+import hashlib
+import json
+from datetime import datetime
+from importlib.metadata import version
+from typing import Any
+
+from settle.exit_codes import CommandFailed, Exit
+from settle.orders import proposal
+from settle.reports import path, timeline
+from settle.reports.redaction import LEFT_OUT, redacted
+from settle.settlements import executions, settlement
+from settle.stack import Stack
+from settlement.adapters import journal
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from settlement.model.state import SettlementState
+from settlement.model.status import Status
+from settlement.model.timestamps import timestamp
+from settlement.policy import outcome
+
+LOOKS_MAX = 5
+"""How often a settlement is read again that changes while it is read."""
+
+_ORDER = ("by", "approved_by", "break_glass", "reason", "request_id", "source_ip")
+
+
+def describe(stack: Stack, key: str, at: datetime, *, redact: bool = False) -> dict[str, Any]:
+    """Return a report: the path, the timeline, entries, verdicts, orders, advice, and the rows themselves.
+
+    With `redact`, nothing is told from an attribute that may name a person or a reason. Raises CommandFailed.
+    """
+    row, read, proposed = _look(stack, key)
+    entries = settlement.merged(stack, row, read)
+    original = SettlementState.from_row(row)
+    proposals = proposal.open_in(stack, original, proposed)
+    digest = _digest([row, *read.entries, *read.evidence, *([proposed] if proposed else [])])
+    if redact:
+        row, entries = redacted(row), list(map(redacted, entries))
+        read = journal.Journal(list(map(redacted, read.entries)), list(map(redacted, read.evidence)))
+        proposed = redacted(proposed) if proposed else None
+        proposals = {name: redacted(one) | {"command": LEFT_OUT} for name, one in proposals.items()}
+    state = SettlementState.from_row(row)
+    lines = settlement.lines_of(stack, state, entries)
+    result = outcome.of_state(state, stack.config, replayed=False)
+    evidence = sorted(read.evidence, key=lambda one: str(one["posted_at"]))
+    return {
+        "at": timestamp(at),
+        "stack": stack.name,
+        "table": stack.outputs["TableName"],
+        "version": version("settlement-saga"),
+        "digest": digest,
+        "redacted": redact,
+        "outcome": result,
+        "names": {name: row[name] for name in ("payer_name", "payee_name") if name in row},
+        "reversed_for": state.reversed_for,
+        "stuck_step": state.stuck_step,
+        "sequence": state.sequence,
+        "activity": executions.describe(stack, original),
+        "walks": path.walks(state, evidence),
+        "timeline": timeline.moments(state, row, evidence, at),
+        "entries": _entries(stack, entries, lines),
+        "verdicts": [one for one in evidence if "provider" in one],
+        "review": state.review if state.status is Status.PROCESSING else None,
+        "cases": [one for one in evidence if one["step"].startswith("limbo:")],
+        "orders": [_order(one) for one in evidence if "by" in one],
+        "proposal": proposals.get("proposal"),
+        "retry": settlement.advice(result, lines),
+        "next": _next(stack, state),
+        "rows": _rows(row, read, proposed),
+    }
+
+
+def _look(stack: Stack, key: str) -> tuple[Row, journal.Journal, Row | None]:
+    """Read all rows of a settlement as they stand between two equal looks at its own.
+
+    A page of rows from two instants would show a step without its entry. Raises CommandFailed.
+    """
+    row = stack.store.read(keys.settlement(key))
+    for _ in range(LOOKS_MAX):
+        if row is None:
+            raise settlement.unclaimed(stack, key)
+        SettlementState.from_row(row)
+        read, proposed = journal.read(stack.store, row), stack.store.read(keys.proposal(key))
+        again = stack.store.read(keys.settlement(key))
+        if again == row:
+            return row, read, proposed
+        row = again
+    wait = stack.command("wait", key)
+    raise CommandFailed(Exit.CONFLICT, f"{key}: changes while it is read; `{wait}`, or try again")
+
+
+def _digest(found: list[Row]) -> str:
+    """Return the SHA-256 of rows, which is free of their order."""
+    texts = sorted(json.dumps(row, sort_keys=True, default=sorted) for row in found)
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+
+
+def _entries(stack: Stack, entries: list[Row], lines: list[dict[str, str]]) -> list[dict[str, Any]]:
+    """Return what moved money, with both accounts and the escrow after it."""
+    return [
+        {
+            "posted_at": entry["posted_at"],
+            "step": entry["step"],
+            "debit": entry["debit"],
+            "credit": entry["credit"],
+            "amount": line["amount"],
+            "escrow": line["escrow"],
+            "expired": entry.get("expired", ""),
+        }
+        for entry, line in zip(entries, lines, strict=True)
+        if "debit" in entry
+    ]
+
+
+def _order(row: Row) -> dict[str, Any]:
+    return {
+        "posted_at": row["posted_at"],
+        "step": row["step"],
+        "decision": row.get("decision", ""),
+        **{name: row.get(name, "") for name in _ORDER},
+    }
+
+
+def _next(stack: Stack, state: SettlementState) -> str | None:
+    verb = {Status.PROCESSING: "wait", Status.COMPENSATING: "wait", Status.LIMBO: "limbo show"}.get(
+        state.status
+    )
+    return verb and stack.command(verb, state.key)
+
+
+def _rows(row: Row, read: journal.Journal, proposed: Row | None) -> list[tuple[str, list[str]]]:
+    """Return each row as it is: its key, and the lines of its JSON."""
+    found = [row, *read.entries, *read.evidence, *([proposed] if proposed else [])]
+    return [
+        (
+            f"{one['pk']} / {one['sk']}",
+            json.dumps(one, indent=2, sort_keys=True, default=sorted, ensure_ascii=False).split("\n"),
+        )
+        for one in found
+    ]

@@ -1,0 +1,89 @@
+"""The plan of a restore: what a restored table lacks, and what would run on it by itself."""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from settle.exit_codes import CommandFailed, Exit
+from settle.kyc import circuit
+from settle.proof import books
+from settle.proof.books import Counting, uncounted
+from settle.restore import restored_rows, restored_settings
+from settle.restore.restored_rows import Lacking
+from settle.stack import Stack
+from settlement.adapters import pages
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from settlement.model import money
+from settlement.model.timestamps import timestamp
+
+
+def plan(
+    stack: Stack, table: str, source: str, at: datetime | None, now: datetime, counting: Counting = uncounted
+) -> dict[str, Any]:
+    """Return what must be done before the stage may settle on a restored table. It reads, and writes nothing.
+
+    The rows that were put since the restored instant come from the sealed journal, `source`. `at` is that
+    instant, if AWS does not say it. Raises CommandFailed without it, and for a journal that cannot be read.
+    """
+    target = replace(stack, outputs=stack.outputs | {"TableName": table})
+    described = restored_settings.describe(target)
+    instant = at or described.get("RestoreSummary", {}).get("RestoreDateTime")
+    if instant is None:
+        raise CommandFailed(
+            Exit.USAGE, f"at: table {table} does not say to which instant it was restored: pass --at"
+        )
+    found = restored_rows.missing(target, source, instant, now)
+    proof = books.prove(target, counting=counting)
+    told: dict[str, Any] = {
+        "table": table,
+        "restored_to": timestamp(instant),
+        "journal_until": found.until,
+        "settings": restored_settings.faults(stack, target, described),
+        "books": [*proof["faults"], *proof["unproven"]],
+        "changed": found.changed,
+        "since": [_since(one, stack) for one in found.lacking],
+        "in_flight": _in_flight(target, {one.key: one for one in found.lacking}),
+        "circuit": circuit.status(target)["state"],
+    }
+    ready = not (told["settings"] or told["books"] or told["changed"] or told["since"])
+    return told | {"ready": ready and proof["conserved"]}
+
+
+def _since(one: Lacking, stack: Stack) -> dict[str, Any]:
+    """Return what the journal knows of one key, with its amounts as decimal strings."""
+    return {
+        "key": one.key,
+        "claimed_since": one.is_new,
+        "steps": [
+            {"step": step, "amount": _amount(amount, currency, stack)} for step, amount, currency in one.steps
+        ],
+        "rows": one.rows,
+        "proven": one.proven,
+    }
+
+
+def _amount(amount: Any, currency: Any, stack: Stack) -> str | None:
+    if not (isinstance(amount, int) and isinstance(currency, str)):
+        return None
+    if currency not in stack.config.currencies:
+        raise CommandFailed(Exit.FAILED, f"currency: the stage has no currency {currency}")
+    return f"{money.render(amount, stack.config.currencies[currency])} {currency}"
+
+
+def _in_flight(target: Stack, since: dict[str, Lacking]) -> list[dict[str, Any]]:
+    """Return the settlements that recovery, or a decision, would drive on, and what they did since."""
+    rows: list[Row] = [
+        *pages.scan(
+            target.store,
+            FilterExpression="sk = :settlement AND attribute_exists(gsi1pk)",
+            ExpressionAttributeValues={":settlement": {"S": keys.settlement("")["sk"]}},
+        )
+    ]
+    told = []
+    for row in sorted(rows, key=lambda row: str(row["pk"])):
+        key = keys.subject(row)[1]
+        steps = [step for step, _, _ in since[key].steps] if key in since else []
+        amount = _amount(row.get("amount"), row.get("currency"), target)
+        told.append({"key": key, "status": row.get("status"), "amount": amount, "steps_since": steps})
+    return told

@@ -1,0 +1,115 @@
+"""The rows that the sealed journal has since an instant, and a restored table lacks."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from settle.exit_codes import CommandFailed, Exit
+from settle.journal import sealed
+from settle.stack import Stack
+from settlement.adapters import batch
+from settlement.ledger import keys
+from settlement.ledger.expiry import EXPIRES
+from settlement.ledger.keys import Row
+from settlement.model.timestamps import timestamp
+from settlement.sealing import lines, seals
+from settlement.sealing.objects import UNREADABLE, Copy, before, lines_of
+from settlement.sealing.signature import RowKeys
+
+
+@dataclass
+class Lacking:
+    """What a restored table lacks of one key: of a settlement, of an order, or an account.
+
+    `steps` are entries and facts in the order of their times, with the money that each has moved. Of its
+    `rows`, so many are `proven`: what is copied of them, signed again, has the digest that was sealed. Of the
+    others the journal has a digest alone, as they have texts that no locked object may have.
+    """
+
+    key: str
+    is_new: bool = False
+    rows: int = 0
+    proven: int = 0
+    timed: list[tuple[str, str, int | None, str | None]] = field(default_factory=list)
+
+    @property
+    def steps(self) -> list[tuple[str, int | None, str | None]]:
+        """Each step, its amount and its currency."""
+        return [told[1:] for told in sorted(self.timed, key=lambda told: told[:2])]
+
+
+class Missing(NamedTuple):
+    """What is lacking, by key; rows that are there and not as they were sealed; the latest time sealed."""
+
+    lacking: list[Lacking]
+    changed: list[str]
+    until: str | None
+
+
+def missing(target: Stack, source: str, instant: datetime, now: datetime) -> Missing:
+    """Compare a restored table with what was sealed since `instant`. Its memory grows with that alone.
+
+    Raises CommandFailed for an object that cannot be read, or was changed.
+    """
+    images, until, changed = dict[tuple[str, str], Any](), 0, list[str]()
+    for line in _since(sealed.copy(target, source, "from"), instant):
+        image = line["new"]
+        until = max(until, int(line["at"]))
+        if EXPIRES in image["row"] and int(image["row"][EXPIRES]) <= now.timestamp():
+            continue
+        first = images.setdefault(lines.subject(line), image)
+        if first["sha256"] != image["sha256"]:
+            changed.append(f"{' '.join(lines.subject(line))}: was sealed twice, with different content")
+    for row in batch.read(target.store, [{"pk": pk, "sk": sk} for pk, sk in images]):
+        image = images.pop((row["pk"], row["sk"]))
+        if not lines.is_as_sealed(row, image):
+            changed.append(f"{row['pk']} {row['sk']}: is not as it was sealed")
+    latest = timestamp(datetime.fromtimestamp(until, UTC)) if until else None
+    return Missing(_by_key(images, target.row_keys if images else RowKeys({})), changed, latest)
+
+
+def _since(copy: Copy, instant: datetime) -> Iterator[Any]:
+    for one in copy.objects(seals.OBJECTS, before(instant)):
+        try:
+            told = [line for line in lines_of(one.name, copy.read(one)) if line["event"] in lines.PUTS]
+            for line in told:
+                int(line["at"]), line["new"]["sha256"], lines.subject(line)
+                int(line["new"]["row"].get(EXPIRES, 0))
+        except UNREADABLE as fault:
+            raise CommandFailed(Exit.FAILED, f"{one.name}: cannot be read: {fault}") from fault
+        yield from told
+
+
+def _by_key(images: dict[tuple[str, str], Any], row_keys: RowKeys) -> list[Lacking]:
+    found: dict[str, Lacking] = {}
+    for image in images.values():
+        row = image["row"]
+        kind, name = keys.subject(row)
+        key = _key_of_entry(row) if kind == "ENTRIES" else name
+        one = found.setdefault(key, Lacking(key))
+        one.rows += 1
+        one.proven += _is_whole(image, row_keys)
+        one.is_new |= kind in ("SETTLEMENT", "ORDER", "ACCOUNT")
+        if kind in ("ENTRIES", "EVIDENCE"):
+            moved = (row.get("amount"), row.get("currency")) if kind == "ENTRIES" else (None, None)
+            one.timed.append((str(row.get("posted_at", "")), str(row.get("step", "")), *moved))
+        elif kind == "ORDER":
+            one.timed.append((str(row.get("posted_at", "")), f"order:{row.get('order', '')}", None, None))
+    return sorted(found.values(), key=lambda one: (min(one.timed)[0] if one.timed else "", one.key))
+
+
+def _key_of_entry(row: Row) -> str:
+    return str(row["sk"]).partition("#")[2].removesuffix(f":{row.get('step', '')}")
+
+
+def _is_whole(image: Any, row_keys: RowKeys) -> bool:
+    """Return whether the copy of a row, signed with a key of the stage, is the row that was sealed.
+
+    A settlement or an account never is: its digest covers what it was when it was put, not what it became.
+    """
+    row = image["row"]
+    if not row["pk"].startswith(lines.IMMUTABLE):
+        return False
+    signed = (RowKeys({number: key}).signed(row) for number, key in row_keys.by_number.items())
+    return any(lines.digest(one) == image["sha256"] for one in signed)

@@ -1,0 +1,1 @@
+"""Entries that have expired, from the sealed journal."""

@@ -1,0 +1,1 @@
+"""Settlements: their start, their state, and what is in flight."""

@@ -1,0 +1,35 @@
+"""Following a settlement until its state is the wanted one."""
+
+import time
+from collections.abc import Callable
+
+from settle.settlements.settlement import state_of
+from settle.stack import Stack
+from settlement.model.state import SettlementState
+from settlement.model.status import FINISHED, Status
+
+FOLLOW_SECONDS_MAX = 120
+"""How long a command follows the execution that it started; reversals retry for minutes in trouble."""
+
+_POLL_SECONDS = 0.25
+
+
+def follow(
+    stack: Stack,
+    key: str,
+    is_done: Callable[[SettlementState], bool],
+    seconds_max: float | None = None,
+) -> SettlementState:
+    """Read a settlement until it is done or the time is over; return its last state."""
+    seconds = FOLLOW_SECONDS_MAX if seconds_max is None else seconds_max
+    give_up_at = time.monotonic() + seconds
+    while True:
+        state = state_of(stack, key)
+        if is_done(state) or time.monotonic() > give_up_at:
+            return state
+        time.sleep(_POLL_SECONDS)
+
+
+def is_at_rest(state: SettlementState) -> bool:
+    """Return whether the settlement is finished, or waits in LIMBO for a person."""
+    return state.status in FINISHED or state.status is Status.LIMBO

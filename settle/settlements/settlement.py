@@ -1,0 +1,151 @@
+"""One settlement: its state, its journal, its executions, and whether it is safe to retry."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from settle.exit_codes import CommandFailed, Exit
+from settle.orders import proposal
+from settle.settlements import aside, executions
+from settle.stack import Stack
+from settlement.adapters import journal
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from settlement.ledger.kyc_review import REVIEW
+from settlement.model import accounts, money
+from settlement.model.state import SettlementState
+from settlement.model.status import REVERSIBLE, Status, Step
+from settlement.model.stored import MalformedRow
+from settlement.policy import outcome
+from settlement.reconciliation import Retention, judgement, rows, settlement_row
+
+_NOTES = ("decision", "reason", "by", "error", "cause", "reference", "provider", "expired")
+"""Attributes of an entry that give its reason, in the order in which they are shown."""
+
+_EVIDENCE = ("step", "posted_at")
+_ENTRY = (*_EVIDENCE, "debit", "credit", "amount")
+"""The attributes that a line of a journal is made of."""
+
+_DECISIVE = {"SETTLED": ("release", "fee"), "COMPENSATED": ("hold", "compensate:hold")}
+"""The entries that prove a finished settlement; of any other, and of one that the losses have covered or that
+was reversed in part, all that moved money count.
+"""
+
+_IN_ORDER = (
+    *(Step.HOLD, Step.VERIFY, REVIEW, Step.RELEASE, Step.FEE),
+    *(step.reversal for step in REVERSIBLE),
+)
+"""The lines of a journal in their order, which decides within a millisecond."""
+
+
+def state_of(stack: Stack, key: str) -> SettlementState:
+    """Return the state of a settlement. Raises CommandFailed if no request has claimed the key."""
+    state = stack.store.settlement(key)
+    if state is None:
+        raise unclaimed(stack, key)
+    return state
+
+
+def entries_of(stack: Stack, row: Row) -> list[Row]:
+    """Return the settlement's journal, oldest first: its entries, and the evidence beside them.
+
+    A write-off and a completion are one line: an entry, with the decision's evidence. Entries that have
+    expired are told by the settlement's row.
+    """
+    return merged(stack, row, journal.read(stack.store, row))
+
+
+def merged(stack: Stack, row: Row, read: journal.Journal) -> list[Row]:
+    """Return the journal of a settlement that was read already, as `entries_of` does. Raises MalformedRow."""
+    _ensure_sound(read)
+    lines = {one["step"]: one for one in read.evidence}
+    for entry in (*read.entries, *_expired(stack, row, read)):
+        lines[entry["step"]] = lines.get(entry["step"], {}) | entry
+    entries = sorted(
+        lines.values(), key=lambda line: _IN_ORDER.index(line["step"]) if line["step"] in _IN_ORDER else 0
+    )
+    return sorted(entries, key=lambda line: str(line["posted_at"]))
+
+
+def _ensure_sound(read: journal.Journal) -> None:
+    """Refuse a row that cannot be told, with its name: it was changed by hand. Raises MalformedRow."""
+    for found, needed in ((read.evidence, _EVIDENCE), (read.entries, _ENTRY)):
+        for row in found:
+            spoilt = {name for name in row if not aside.is_sound(name, row[name])}
+            wrong = [name for name in needed if name not in row or name in spoilt] or sorted(spoilt)
+            if wrong:
+                raise MalformedRow(f"{row['pk']} / {row['sk']}: has no sound {', '.join(wrong)}")
+
+
+def _expired(stack: Stack, row: Row, read: journal.Journal) -> list[Row]:
+    retention = Retention.at(datetime.now(UTC), stack.config.shortest_retention_days)
+    if retention.days is None:
+        return []
+    entries, evidence = rows.sound(rows.entry, read.entries), rows.sound(rows.evidence, read.evidence)
+    told = settlement_row.settlement(row)
+    gone = judgement.expired(told, list(entries), list(evidence), retention)
+    return [judgement.row_of(one) | {"expired": "the settlement's row tells it"} for one in gone]
+
+
+def describe(stack: Stack, key: str) -> dict[str, Any]:
+    """Return the outcome as the machines report it, and who works on it, the journal, and advice."""
+    row = stack.store.read(keys.settlement(key))
+    if row is None:
+        raise unclaimed(stack, key)
+    state = SettlementState.from_row(row)
+    lines = lines_of(stack, state, entries_of(stack, row))
+    result = outcome.of_state(state, stack.config, replayed=False)
+    return {
+        **result,
+        "review": _review(state),
+        **proposal.open_on(stack, state),
+        **executions.describe(stack, state),
+        "entries": lines,
+        "retry": advice(result, lines),
+    }
+
+
+def unclaimed(stack: Stack, key: str) -> CommandFailed:
+    """Return the failure of a command about a key that no request has claimed."""
+    return CommandFailed(Exit.NOT_FOUND, f"key: no request has claimed {key} in {stack.name}")
+
+
+def _review(state: SettlementState) -> dict[str, str | None] | None:
+    if state.status is Status.PROCESSING and state.is_in_review:
+        return {"reference": state.review, "until": state.deadline_at}
+    return None
+
+
+def lines_of(stack: Stack, state: SettlementState, entries: list[Row]) -> list[dict[str, str]]:
+    """Return a line for each of the journal's entries: what moved, the escrow after it, and a note."""
+    exponent, key, held = state.settlement.exponent(stack.config), state.key, 0
+    lines = []
+    for entry in entries:
+        line = {"posted_at": entry["posted_at"], "step": entry["step"], "moved": "", "amount": ""}
+        if "amount" in entry:
+            incoming = entry["credit"] == accounts.escrow(key)
+            held += entry["amount"] if incoming else -entry["amount"]
+            line["moved"] = f"{entry['debit']} → escrow" if incoming else f"escrow → {entry['credit']}"
+            line["amount"] = money.render(entry["amount"], exponent)
+        line["escrow"] = money.render(held, exponent)
+        line["note"] = "; ".join(f"{name}: {entry[name]}" for name in _NOTES if name in entry)
+        lines.append(line)
+    return lines
+
+
+def advice(result: dict[str, Any], lines: list[dict[str, str]]) -> dict[str, Any]:
+    """Return whether the payment may be sent again, by the outcome's `next`, and what proves it."""
+    status = result["status"]
+    new_key_safe = result["next"]["action"] == outcome.Action.NEW_KEY
+    gave_back_otherwise = "covered" in result or "reversed_in_part" in result
+    decisive = None if gave_back_otherwise else _DECISIVE.get(status)
+    evidence = [
+        f"{line['posted_at']} {line['step']}: {line['moved'] or line['note']} {line['amount']}".rstrip()
+        for line in lines
+        if (line["step"] in decisive if decisive else line["moved"])
+    ]
+    return {
+        "same_key": f"safe: it answers {status} again and moves nothing",
+        "new_key": f"{'safe' if new_key_safe else 'NOT safe'}: {result['next']['reason']}",
+        "new_key_safe": new_key_safe,
+        "evidence": evidence or ["no journal entry moves money"],
+    }

@@ -1,0 +1,37 @@
+"""`settle wait`."""
+
+from typing import Annotated
+
+import typer
+
+from settle.commands.options import AsJson, Key, StackName, find
+from settle.exit_codes import Exit
+from settle.output import console
+
+SECONDS = 600
+
+
+def wait(
+    key: Key,
+    timeout: Annotated[
+        int, typer.Option(min=0, metavar="SECONDS", help="Wait for so long at most.")
+    ] = SECONDS,
+    stack: StackName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Wait until a settlement is finished or in LIMBO, then show it as `settle status` does.
+
+    The exit code is that of `settle status`: 7 if the settlement is still in flight at the time-out.
+    A key that no request has claimed is not waited for: exit code 3.
+
+    Example: settle wait order-2026-000101 --timeout 60 --json
+    """
+    from settle.settlements import settlement, settlement_output
+    from settle.settlements.follow import follow, is_at_rest
+
+    target = find(stack)
+    if not is_at_rest(follow(target, key, is_at_rest, timeout)):
+        console.note(f"{key} is still in flight after {timeout} s")
+    result = settlement.describe(target, key)
+    settlement_output.settlement(result, as_json)
+    raise typer.Exit(Exit.of_status(result["status"]))
