@@ -8,15 +8,14 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_lambda as lambda_
 
-from infra.config import Settings
+from infra.doors import StartQueue
+from infra.events import Outcomes
 from infra.journal import Journal
+from infra.kyc import KycRoomSettings, Webhook
 from infra.merchants import Merchants
-from infra.outcomes import Outcomes
 from infra.pager import Pager
-from infra.start_queue import StartQueue
 from infra.state_machines import STATE_MACHINES, Machine
 from infra.table import INDEX, SettlementTable
-from infra.webhook import Webhook
 
 _MINUTE = Duration.minutes(1)
 _FIVE_MINUTES = Duration.minutes(5)
@@ -63,7 +62,7 @@ class Watched:
     webhook: Webhook
 
 
-def watch(pager: Pager, watched: Watched, *, settings: Settings) -> None:
+def watch(pager: Pager, watched: Watched, *, settings: KycRoomSettings) -> None:
     """Add the alarms on stalled settlements and on the causes of a stall.
 
     The functions of states have no alarm on Lambda's metric Errors: they also report a refusal to the machine
@@ -147,7 +146,7 @@ def quota_metrics() -> list[cloudwatch.Metric]:
     ]
 
 
-def _ages(pager: Pager, settings: Settings) -> None:
+def _ages(pager: Pager, settings: KycRoomSettings) -> None:
     pager.alarm(
         "OldestInFlight",
         pager.metric("OldestInFlightSeconds", statistic="Maximum"),

@@ -1,6 +1,7 @@
 """The books in Aurora, where a stage wants them: the cluster, its secrets, and the schedule that fills it."""
 
 import string
+from dataclasses import dataclass
 
 from aws_cdk import Duration, Fn, RemovalPolicies, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -14,9 +15,9 @@ from aws_cdk import aws_scheduler_targets as targets
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from infra.config import Settings
 from infra.journal import Journal
 from infra.pager import Pager
+from infra.settings import CoreSettings
 
 PROJECTOR, OWNER, DATABASE = "projector", "books_owner", "books"
 
@@ -36,6 +37,34 @@ _BEHIND_SECONDS = 900
 """The time after which a round is late. The journal itself gathers for two minutes."""
 
 _PERIOD_MINUTES = 5
+_MINUTES_MAX = 60
+"""A round more rarely would leave finance without the day, and its alarm without a figure."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BooksSettings(CoreSettings):
+    """The books in Aurora.
+
+    With `books_every_minutes`, the stack has the books in Aurora, and takes what the sealed journal has
+    into them so often; None has no Aurora. `finance_address` (mail or HTTPS) gets what comes after its month
+    was closed: see docs/operating/ledger.md.
+    """
+
+    books_every_minutes: int | None = None
+    finance_address: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_address("finance_address")
+        minutes = self.books_every_minutes
+        if minutes is None:
+            if self.finance_address is not None:
+                raise ValueError("finance_address: must be left out without books_every_minutes")
+            return
+        if type(minutes) is not int or not 1 <= minutes <= _MINUTES_MAX:
+            raise ValueError(f"books_every_minutes: must be from 1 to {_MINUTES_MAX}, or None")
+        if self.is_embedded:
+            raise ValueError("books_every_minutes: must be None on the embedded AWS, which has no Aurora")
 
 
 class Books(Construct):
@@ -53,7 +82,7 @@ class Books(Construct):
         function: lambda_.Function,
         journal: Journal,
         pager: Pager,
-        settings: Settings,
+        settings: BooksSettings,
     ) -> None:
         super().__init__(scope, construct_id)
         if settings.books_every_minutes is None:
@@ -101,7 +130,7 @@ class Books(Construct):
             ),
         )
 
-    def _cluster(self, settings: Settings) -> rds.CfnDBCluster:
+    def _cluster(self, settings: BooksSettings) -> rds.CfnDBCluster:
         subnets, group = self._network()
         secret = f"{{{{resolve:secretsmanager:{self.owner.secret_arn}:SecretString:"
         cluster = rds.CfnDBCluster(

@@ -14,7 +14,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
-from infra.config import Settings
+from infra.settings import CoreSettings
 
 LAMBDAS = Path(__file__).parent.parent / "lambdas"
 
@@ -75,7 +75,7 @@ class HandlerFunction(lambda_.Function):
         scope: Construct,
         name: str,
         *,
-        settings: Settings,
+        settings: CoreSettings,
         environment: Mapping[str, str],
         encryption: kms.IKey | None = None,
     ) -> None:
@@ -120,7 +120,7 @@ class HandlerFunction(lambda_.Function):
         self.qualified: lambda_.IFunction = self.current_version if publishes else self
 
 
-def function_memory_mb(name: str, settings: Settings) -> int:
+def function_memory_mb(name: str, settings: CoreSettings) -> int:
     """Return the memory of a function."""
     if name == RECONCILE:
         return max(settings.function_memory_mb, RECONCILE_MEMORY_MB)
@@ -128,13 +128,13 @@ def function_memory_mb(name: str, settings: Settings) -> int:
     return max(settings.function_memory_mb, least)
 
 
-def function_seconds(name: str, settings: Settings) -> int:
+def function_seconds(name: str, settings: CoreSettings) -> int:
     """Return the timeout of a function, in seconds."""
     seconds = (LONG_SECONDS | READER_SECONDS).get(name, settings.function_timeout_seconds)
     return min(seconds * settings.timeout_factor, SECONDS_MAX)
 
 
-def _platform(scope: Construct, settings: Settings) -> dict[str, Any]:
+def _platform(scope: Construct, settings: CoreSettings) -> dict[str, Any]:
     if settings.is_embedded:
         code = lambda_.Code.from_asset(str(LAMBDAS), exclude=["**/__pycache__"])
         return {"code": code, "runtime": lambda_.Runtime.PROVIDED_AL2023}
@@ -147,7 +147,7 @@ def _platform(scope: Construct, settings: Settings) -> dict[str, Any]:
     }
 
 
-def _powertools(scope: Construct, settings: Settings) -> lambda_.ILayerVersion:
+def _powertools(scope: Construct, settings: CoreSettings) -> lambda_.ILayerVersion:
     """Return the layer of the settings, or AWS's with the version of Powertools that the tests run with."""
     if existing := scope.node.try_find_child("Powertools"):
         return existing  # type: ignore[return-value]

@@ -1,5 +1,6 @@
 """The sealed journal: a bucket out of reach of the functions that move money, and the one that fills it."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from aws_cdk import Duration, Stack
@@ -11,8 +12,8 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
-from infra.config import Settings
 from infra.pager import Pager
+from infra.settings import LOCK_DAYS_MAX, CoreSettings
 from infra.stream_trigger import Batches, call_by_stream
 from infra.table import SettlementTable
 
@@ -60,6 +61,26 @@ _AGE_HOURS_MAX = 12
 _BEHIND_SECONDS, _LONG_BEHIND_SECONDS = 600, 6 * 3_600
 
 
+@dataclass(frozen=True, kw_only=True)
+class JournalSettings(CoreSettings):
+    """The sealed journal.
+
+    `journal_lock` locks each object of the sealed journal for `journal_lock_days`: "governance", which an
+    administrator may lift, or "compliance", which no one can lift: see
+    docs/decisions/2026-11-22-sealed-journal.md.
+    """
+
+    journal_lock: str = "governance"
+    journal_lock_days: int = 400
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.journal_lock not in ("governance", "compliance"):
+            raise ValueError("journal_lock: must be governance or compliance")
+        if not 1 <= self.journal_lock_days <= LOCK_DAYS_MAX:
+            raise ValueError(f"journal_lock_days: must be from 1 to {LOCK_DAYS_MAX}")
+
+
 class Journal(Construct):
     """The bucket, the stream's records of immutable rows, and the schedule of the seals.
 
@@ -74,7 +95,7 @@ class Journal(Construct):
         function: lambda_.Function,
         ledger: SettlementTable,
         pager: Pager,
-        settings: Settings,
+        settings: JournalSettings,
     ) -> None:
         super().__init__(scope, construct_id)
         removal_policy = settings.removal_policy
@@ -207,7 +228,7 @@ class Journal(Construct):
         )
 
 
-def _retention(settings: Settings) -> s3.ObjectLockRetention | None:
+def _retention(settings: JournalSettings) -> s3.ObjectLockRetention | None:
     if settings.is_embedded:  # it has no lock
         return None
     days = Duration.days(settings.journal_lock_days)

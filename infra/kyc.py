@@ -3,22 +3,86 @@
 import json
 import string
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from aws_cdk import Duration
+from aws_cdk import Duration, Stack
+from aws_cdk import aws_apigatewayv2 as http
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from aws_cdk import aws_secretsmanager as secretsmanager
+from aws_cdk.aws_apigatewayv2_integrations import HttpLambdaIntegration
 from constructs import Construct
 
-from infra.config import Settings
+from infra.kyc_config import SCREENS_BY_NAME, KycSettings
 from infra.pager import Pager
-from infra.webhook import Webhook
+from infra.settings import CoreSettings
 
 HEALTH = {"check": "health"}
 """The schedule's event, as `handlers/verify_kyc.py` has it."""
+
+
+_REFUSED_MANY = 100
+"""The refusals in five minutes at which a person looks: a provider repeats a call some ten times."""
+
+_LOGGED = ("requestId", "requestTime", "httpMethod", "status", "integrationStatus")
+"""What the HTTP API logs of a call: neither its content nor its caller."""
+
+_CALLS_MAX = 10_000
+"""API Gateway's own limit for an account."""
+
+_REST_SECONDS = 3
+"""The time that VerifyKyc needs besides the exchange with the provider: for its secret and for DynamoDB.
+
+Of these it keeps two until after the exchange, and does not ask without them (`RESERVED_SECONDS`).
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KycRoomSettings(CoreSettings):
+    """The KYC provider and its webhook.
+
+    The provider is `kyc`. `party_names` is "required" if a request must have the parties' names, as it
+    must for a provider that screens by name: see docs/decisions/2026-11-21-party-names.md.
+    The webhook's address is a "function-url", or an "http-api", which passes on at most
+    `webhook_calls_per_second` to the function, and `webhook_burst` at once: see
+    docs/decisions/2026-11-22-many-callers-few-slots.md.
+    """
+
+    kyc: KycSettings = field(default_factory=KycSettings)
+    party_names: str = "optional"
+    webhook: str = "function-url"
+    webhook_calls_per_second: int = 50
+    webhook_burst: int = 100
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.party_names not in ("required", "optional"):
+            raise ValueError("party_names: must be required or optional")
+        if self.webhook not in ("function-url", "http-api"):
+            raise ValueError("webhook: must be function-url or http-api")
+        for name in ("webhook_calls_per_second", "webhook_burst"):
+            if type(getattr(self, name)) is not int or not 1 <= getattr(self, name) <= _CALLS_MAX:
+                raise ValueError(f"{name}: must be from 1 to {_CALLS_MAX}")
+        if self.kyc.exchange_seconds + _REST_SECONDS > self.function_timeout_seconds:
+            raise ValueError(
+                f"kyc: both timeouts must leave {_REST_SECONDS} s of function_timeout_seconds for the rest"
+            )
+        if not (self.kyc.is_secure or self.is_embedded):
+            raise ValueError("kyc.url: must be an HTTPS address")
+        if self.kyc.provider in SCREENS_BY_NAME and self.party_names != "required":
+            raise ValueError(
+                f"party_names: must be required with the KYC provider {self.kyc.provider}, which screens"
+                " by name: an account id matches no list, and would be approved"
+            )
+
+    def rules(self) -> dict[str, Any]:
+        """Add the business rules of this room."""
+        return super().rules() | {"party_names": self.party_names}
 
 
 class Kyc(Construct):
@@ -35,7 +99,7 @@ class Kyc(Construct):
         *,
         functions: Mapping[str, lambda_.Function],
         pager: Pager,
-        settings: Settings,
+        settings: KycRoomSettings,
     ) -> None:
         super().__init__(scope, construct_id)
         verify, webhook = functions["VerifyKyc"], functions["KycDecided"]
@@ -71,7 +135,7 @@ class Kyc(Construct):
         )
 
     def _secret(
-        self, construct_id: str, known: dict[str, None], generated: str, settings: Settings
+        self, construct_id: str, known: dict[str, None], generated: str, settings: KycRoomSettings
     ) -> secretsmanager.ISecret:
         secret = secretsmanager.CfnSecret(
             self,
@@ -120,3 +184,67 @@ def _add_alarms(pager: Pager) -> None:
         pager.metric("KycVerdictConflict"),
         "The KYC provider contradicts a verdict on record.",
     )
+
+
+class Webhook(Construct):
+    """The address, and the alarm on the calls that it refuses.
+
+    Its calls carry a signature, so AWS asks for none. The handler checks it before anything else.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        function: lambda_.Function,
+        pager: Pager,
+        settings: KycRoomSettings,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        if settings.webhook == "http-api":
+            api = self._http_api(function, settings)
+            self.url = f"{api.api_endpoint}/"
+            self.refused = api.metric_client_error(period=Duration.minutes(5), statistic="Sum")
+        else:
+            self.url = function.add_function_url(auth_type=lambda_.FunctionUrlAuthType.NONE).url
+            self.refused = function.metric("Url4xxCount", period=Duration.minutes(5), statistic="Sum")
+        pager.alarm(
+            "WebhookRefused",
+            self.refused,
+            "The webhook refuses many calls: a wrong secret, or strangers.",
+            threshold=_REFUSED_MANY,
+        )
+
+    def _http_api(self, function: lambda_.Function, settings: KycRoomSettings) -> http.HttpApi:
+        """Return an API with one route. What is beyond its throttle never reaches the function."""
+        api = http.HttpApi(
+            self, "Api", api_name=f"{Stack.of(self).stack_name}-webhook", create_default_stage=False
+        )
+        api.add_routes(
+            path="/",
+            methods=[http.HttpMethod.POST],
+            integration=HttpLambdaIntegration("Function", function),
+        )
+        log_group = logs.LogGroup(
+            self,
+            "Calls",
+            retention=settings.log_retention,
+            removal_policy=settings.removal_policy,
+        )
+        http.CfnStage(
+            self,
+            "Stage",
+            api_id=api.api_id,
+            stage_name="$default",
+            auto_deploy=True,
+            access_log_settings=http.CfnStage.AccessLogSettingsProperty(
+                destination_arn=log_group.log_group_arn,
+                format=Stack.of(self).to_json_string({name: f"$context.{name}" for name in _LOGGED}),
+            ),
+            default_route_settings=http.CfnStage.RouteSettingsProperty(
+                throttling_rate_limit=settings.webhook_calls_per_second,
+                throttling_burst_limit=settings.webhook_burst,
+            ),
+        )
+        return api

@@ -5,10 +5,10 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.config import Settings
 from infra.functions import function_seconds
 from infra.pager import Pager
 from infra.queues import RECEIVES, let, let_send, new_queue
+from infra.settings import CoreSettings
 
 RELEASES = {
     "eventName": ["INSERT"],
@@ -47,7 +47,7 @@ class Merchants(Construct):
         *,
         function: lambda_.Function,
         pager: Pager,
-        settings: Settings,
+        settings: CoreSettings,
     ) -> None:
         super().__init__(scope, construct_id)
         self.given_up = new_queue(self, "GivenUp", settings)

@@ -20,7 +20,8 @@ from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from infra.config import Settings
+from infra.paging import PagingSettings
+from infra.settings import CoreSettings
 from infra.urgency import Urgency, urgency_of
 
 ALARMS_RUNBOOK = Path(__file__).parent.parent / "docs" / "runbooks" / "alarms.md"
@@ -44,7 +45,7 @@ _PERIODS = 30
 class Pager(Construct):
     """The event bus of the machines, and the topics that notify people, by urgency."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, settings: Settings) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, settings: PagingSettings) -> None:
         super().__init__(scope, construct_id)
         self.alarms: list[cloudwatch.Alarm] = []
         self._settings = settings
@@ -240,7 +241,7 @@ def _sections() -> dict[str, str]:
     return {name: text for name, _, text in (one.partition("\n") for one in found)}
 
 
-def first_command(alarm: str, settings: Settings) -> str:
+def first_command(alarm: str, settings: CoreSettings) -> str:
     """Return the first command under "Look" in the alarm's section of the runbook, for the stage."""
     look = _sections()[alarm].partition("**Look.**")[2]
     command = re.findall(r"`((?:settle|aws) [^`]+)`", look)[0]

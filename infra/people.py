@@ -8,7 +8,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.journal import Journal
-from infra.orders_api import APPROVED, OrdersApi
+from infra.orders import APPROVED, OrdersApi
 from infra.settlements_api import SettlementsApi
 from infra.state_machines import Machine
 from infra.table import INDEX, SettlementTable

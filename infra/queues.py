@@ -9,10 +9,10 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.config import Settings
+from infra.settings import CoreSettings
 
 
-def new_queue(scope: Construct, construct_id: str, settings: Settings, **more: Any) -> sqs.Queue:
+def new_queue(scope: Construct, construct_id: str, settings: CoreSettings, **more: Any) -> sqs.Queue:
     """Return a queue that is encrypted, and keeps a message for the longest time."""
     return sqs.Queue(
         scope,

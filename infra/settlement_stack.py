@@ -10,21 +10,21 @@ from infra.backup import Backup
 from infra.books import Books
 from infra.config import Settings
 from infra.dashboard import Dashboard
+from infra.doors import StartQueue
+from infra.events import Outcomes
 from infra.functions import HandlerFunction
 from infra.grants import GRANTS, TRIGGERED, grant_rows, grant_starts
 from infra.journal import Journal
 from infra.kyc import Kyc
 from infra.merchants import Merchants
 from infra.migration import MigrationRole
-from infra.orders_api import OrdersApi
-from infra.outcomes import Outcomes
+from infra.orders import OrdersApi
 from infra.pager import Pager
 from infra.people import Doors, People
-from infra.reconciliation import Reconciliation
+from infra.proof import Reconciliation
 from infra.recovery import Recovery
-from infra.row_keys import RowKeys
 from infra.settlements_api import SettlementsApi
-from infra.start_queue import StartQueue
+from infra.signing import RowKeys
 from infra.state_machines import CompensationMachine, SettlementMachine
 from infra.table import SettlementTable
 from infra.urgency import Urgency

@@ -9,8 +9,8 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.config import Settings
-from infra.orders_api import LOGGED
+from infra.orders import LOGGED
+from infra.settings import CoreSettings
 
 READS = {
     "Outcome": "/settlements/{key}",
@@ -44,7 +44,7 @@ class SettlementsApi(Construct):
         reading: lambda_.Function,
         starting: lambda_.Function,
         cancelling: lambda_.Function,
-        settings: Settings,
+        settings: CoreSettings,
     ) -> None:
         super().__init__(scope, construct_id)
         self.api = apigateway.CfnApi(
@@ -144,7 +144,7 @@ class SettlementsApi(Construct):
         stack = self.api.stack
         return stack.format_arn(service="execute-api", resource=self.api.ref, resource_name=f"*/{call}")
 
-    def _log(self, settings: Settings) -> logs.LogGroup:
+    def _log(self, settings: CoreSettings) -> logs.LogGroup:
         return logs.LogGroup(
             self,
             "Log",

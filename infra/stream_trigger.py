@@ -10,8 +10,8 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.config import Settings
 from infra.queues import let, new_queue
+from infra.settings import CoreSettings
 from infra.table import SettlementTable
 
 
@@ -33,7 +33,7 @@ def call_by_stream(
     *,
     function: lambda_.Function,
     ledger: SettlementTable,
-    settings: Settings,
+    settings: CoreSettings,
 ) -> sqs.Queue:
     """Let batches of the stream call a function; return the queue of those that are given up.
 

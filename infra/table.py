@@ -9,7 +9,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from infra.config import Settings
+from infra.retention import RetentionSettings
 
 INDEX = "gsi1"
 
@@ -45,7 +45,7 @@ class SettlementTable(Construct):
     neither the restore nor its end deletes or creates a table: see docs/operating/restore.md.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, settings: Settings) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, settings: RetentionSettings) -> None:
         super().__init__(scope, construct_id)
         removal_policy = settings.removal_policy
         units = settings.warm_write_units

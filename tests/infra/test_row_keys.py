@@ -8,8 +8,8 @@ from aws_cdk import App
 from aws_cdk.assertions import Template
 
 from infra.config import STAGES
-from infra.row_keys import PROVING, SIGNED, SIGNING
 from infra.settlement_stack import SettlementStack
+from infra.signing import PROVING, SIGNED, SIGNING
 from settlement.sealing import signature
 from tests.infra.stack import FUNCTIONS, KEPT, each_stage, name, properties, resources, variables
 

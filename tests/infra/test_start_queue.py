@@ -8,8 +8,8 @@ import pytest
 
 from handlers import _queues, _step_functions, start_settlements
 from infra.config import STAGES
+from infra.doors import BATCH_MAX, MESSAGE_BYTES_MAX, RECEIVES_MAX, visibility_seconds
 from infra.functions import function_seconds
-from infra.start_queue import BATCH_MAX, MESSAGE_BYTES_MAX, RECEIVES_MAX, visibility_seconds
 from settlement.adapters.dynamodb import CLIENT_CONFIG
 from tests.infra.stack import (
     KEPT,

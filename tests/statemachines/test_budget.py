@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from handlers import _kyc, _secrets, _step_functions
-from infra import config
+from infra import kyc
 from infra.config import STAGES, Settings
 from infra.functions import function_seconds
 from infra.state_machines import render_definition
@@ -182,7 +182,7 @@ def test_a_provider_that_hangs_is_counted_before_its_function_times_out() -> Non
     events = _kyc._events.meta.config
 
     assert events.retries["total_max_attempts"] == 1
-    assert client_seconds(events) <= _kyc.RESERVED_SECONDS < config._REST_SECONDS
+    assert client_seconds(events) <= _kyc.RESERVED_SECONDS < kyc._REST_SECONDS
     for settings in STAGES.values():
         needed = settings.kyc.exchange_seconds + _kyc.RESERVED_SECONDS
         assert needed < settings.function_timeout_seconds

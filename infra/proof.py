@@ -1,5 +1,7 @@
 """The scheduled proof of the books, and the alarms on what it finds, or on its absence."""
 
+from dataclasses import dataclass
+
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_lambda as lambda_
@@ -7,11 +9,27 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
-from infra.config import Settings
 from infra.pager import Pager
+from infra.settings import CoreSettings
 
 PERIODS = 2
 """The periods without a proof after which a person looks: one run may be cut off, or meet a hot account."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProofSettings(CoreSettings):
+    """The scheduled proof of the books.
+
+    ReconcileBooks proves the books each `reconcile_every_hours`; None lets a person call it alone: see
+    docs/decisions/2026-11-22-scheduled-proof.md.
+    """
+
+    reconcile_every_hours: int | None = 24
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.reconcile_every_hours is not None and not 1 <= self.reconcile_every_hours <= 24:
+            raise ValueError("reconcile_every_hours: must be from 1 to 24, or None")
 
 
 class Reconciliation(Construct):
@@ -24,7 +42,7 @@ class Reconciliation(Construct):
         *,
         function: lambda_.Function,
         pager: Pager,
-        settings: Settings,
+        settings: ProofSettings,
     ) -> None:
         super().__init__(scope, construct_id)
         function.add_environment("TMPDIR", "/tmp")  # noqa: S108 (the one place where Lambda lets it write)

@@ -2,20 +2,43 @@
 
 import string
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from aws_cdk import RemovalPolicy
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from infra.config import Settings
 from infra.grants import ENTRIES, EVIDENCE, GRANTS, ORDER, SETTLEMENT, TRIGGERED
+from infra.settings import CoreSettings
 
 SIGNED = frozenset({SETTLEMENT, ENTRIES, EVIDENCE, ORDER})
 """The rows that are signed, as `sealing/signature.py` has them."""
 
+_KEYS_MAX = 20
+"""They are all in the environment of ReconcileBooks, which holds 4 KB."""
+
 PROVING = "ReconcileBooks"
 """The function that proves the signatures. It has every key, as the rows of an earlier one stay."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SigningSettings(CoreSettings):
+    """The keys of the rows.
+
+    `row_keys` is the number of keys of the rows, and `signing_key` the number of the one that signs them:
+    see docs/decisions/2026-11-22-signed-rows.md.
+    """
+
+    row_keys: int = 1
+    signing_key: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= self.row_keys <= _KEYS_MAX:
+            raise ValueError(f"row_keys: must be from 1 to {_KEYS_MAX}")
+        if not 1 <= self.signing_key <= self.row_keys:
+            raise ValueError("signing_key: must be from 1 to row_keys")
 
 
 class RowKeys(Construct):
@@ -25,7 +48,7 @@ class RowKeys(Construct):
     client and a call at each cold start. Only who may use the encryption key reads either.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, settings: Settings) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, settings: SigningSettings) -> None:
         super().__init__(scope, construct_id)
         removal_policy = settings.removal_policy
         self.encryption = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal_policy)

@@ -5,9 +5,9 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.config import Settings
 from infra.functions import function_seconds
 from infra.queues import RECEIVES, let, let_send, new_queue
+from infra.settings import CoreSettings
 
 RECEIVES_MAX = 30
 """The attempts at a message: at one per visibility timeout, about 2.5 hours of an outage."""
@@ -26,7 +26,7 @@ _EMBEDDED_MARGIN_SECONDS = 50
 """The visibility timeout beyond the function's on the embedded AWS: together five minutes, as on AWS."""
 
 
-def visibility_seconds(settings: Settings) -> int:
+def visibility_seconds(settings: CoreSettings) -> int:
     """Return how long a received message is hidden, and so how soon a failed one is tried again.
 
     AWS asks for at least six times the function's timeout: it retries a throttled batch within that time.
@@ -43,7 +43,7 @@ class StartQueue(Construct):
     """The start queue, its dead-letter queue, and the event source of the function that reads it."""
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, function: lambda_.Function, settings: Settings
+        self, scope: Construct, construct_id: str, *, function: lambda_.Function, settings: CoreSettings
     ) -> None:
         super().__init__(scope, construct_id)
         self.dead_letters = new_queue(self, "DeadLetters", settings)

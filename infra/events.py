@@ -1,5 +1,7 @@
 """The outcome events: a bus of their own, the stream's records that make them, and what cannot be told."""
 
+from dataclasses import dataclass
+
 from aws_cdk import Duration
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
@@ -7,10 +9,10 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from infra.config import Settings
 from infra.merchants import RELEASES
 from infra.pager import Pager
 from infra.queues import let_send, new_queue
+from infra.settings import CoreSettings
 from infra.stream_trigger import Batches, call_by_stream
 from infra.table import SettlementTable
 
@@ -28,6 +30,17 @@ stretch has some two hundred events a second, and one call publishes some sixty 
 _BEHIND_SECONDS, _LONG_BEHIND_SECONDS = 60, 6 * 3_600
 
 
+@dataclass(frozen=True, kw_only=True)
+class EventsSettings(CoreSettings):
+    """The outcome events.
+
+    `ordered_events` adds a FIFO topic with the outcome events of each settlement in their order: see
+    docs/calling/events.md.
+    """
+
+    ordered_events: bool = False
+
+
 class Outcomes(Construct):
     """The bus, the stream's batches for PublishEvents, and the queues of what no reader hears.
 
@@ -43,7 +56,7 @@ class Outcomes(Construct):
         function: lambda_.Function,
         ledger: SettlementTable,
         pager: Pager,
-        settings: Settings,
+        settings: EventsSettings,
     ) -> None:
         super().__init__(scope, construct_id)
         self.bus = events.EventBus(self, "Bus", event_bus_name=f"{settings.stack_name}-outcomes")
@@ -65,7 +78,7 @@ class Outcomes(Construct):
         self.age = function.metric("IteratorAge", period=Duration.minutes(5), statistic="Maximum")
         self._watch(pager)
 
-    def _ordered(self, function: lambda_.Function, pager: Pager, settings: Settings) -> sns.Topic:
+    def _ordered(self, function: lambda_.Function, pager: Pager, settings: EventsSettings) -> sns.Topic:
         """Return the topic that keeps the events of each settlement in their order."""
         topic = sns.Topic(
             self,

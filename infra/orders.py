@@ -2,6 +2,9 @@
 
 import json
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from aws_cdk import aws_apigatewayv2 as apigateway
 from aws_cdk import aws_iam as iam
@@ -9,7 +12,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.config import Settings
+from infra.settings import CoreSettings
 
 DECISIONS = (
     *("retry", "write-off", "complete"),
@@ -28,6 +31,12 @@ MOVES = ("propose", "approve", "withdraw", "break-glass")
 ROUTES = (*DECISIONS, *(f"{decision}/{move}" for decision in APPROVED for move in MOVES))
 """Each route, by what follows `POST /orders/`."""
 
+_BY_MANY = ("write-off", "complete", "retry", "reverse")
+"""The decisions that a stage may set a number of persons for: a part has that of the whole."""
+
+_PERSONS_MAX = 5
+"""The most that one decision may need: their ARNs are all on its evidence."""
+
 LOGGED = {
     "requestId": "$context.requestId",
     "routeKey": "$context.routeKey",
@@ -39,6 +48,39 @@ LOGGED = {
 """The access log: of a request that IAM refuses there is no other trace. It has nothing of the content."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class OrdersSettings(CoreSettings):
+    """The approvals of people's orders.
+
+    `approvals` maps a decision on a settlement (write-off, complete, retry, reverse) to the number of
+    persons that it needs, one if it is left out; `reverse_over` maps a currency to the amount, as on the
+    wire, above which a reversal needs two: see docs/decisions/2026-11-22-four-eyes.md.
+    """
+
+    approvals: Mapping[str, int] = field(default_factory=dict)
+    reverse_over: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_amounts("reverse_over")
+        if self.reverse_over and self.reverse_over.keys() != self.exponents.keys():
+            missing = ", ".join(sorted(self.exponents.keys() - self.reverse_over.keys()))
+            raise ValueError(f"reverse_over: must name each currency and asset; {missing} is missing")
+        for decision, persons in self.approvals.items():
+            if decision not in _BY_MANY:
+                raise ValueError(f"approvals: {decision} is none of {', '.join(_BY_MANY)}")
+            if type(persons) is not int or not 1 <= persons <= _PERSONS_MAX:
+                raise ValueError(f"approvals: {decision} must be from 1 to {_PERSONS_MAX}")
+
+    def rules(self) -> dict[str, Any]:
+        """Add the business rules of this room."""
+        found = {
+            "approvals": dict(self.approvals),
+            "reverse_over": self.in_minor_units(self.reverse_over),
+        }
+        return super().rules() | found
+
+
 class OrdersApi(Construct):
     """The API, its routes with IAM authorisation, and the permission to call the function by it alone.
 
@@ -46,7 +88,7 @@ class OrdersApi(Construct):
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, function: lambda_.Function, settings: Settings
+        self, scope: Construct, construct_id: str, *, function: lambda_.Function, settings: OrdersSettings
     ) -> None:
         super().__init__(scope, construct_id)
         self.api = apigateway.CfnApi(self, "Api", name=f"{settings.stack_name}-orders", protocol_type="HTTP")
@@ -98,7 +140,7 @@ class OrdersApi(Construct):
             service="execute-api", resource=self.api.ref, resource_name=f"*/POST/orders/{decision}"
         )
 
-    def _log(self, settings: Settings) -> logs.LogGroup:
+    def _log(self, settings: OrdersSettings) -> logs.LogGroup:
         return logs.LogGroup(
             self,
             "Log",
