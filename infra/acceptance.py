@@ -9,7 +9,7 @@ from constructs import Construct
 
 from infra.alarms import Watched
 from infra.kyc import Kyc
-from infra.people import People, allow
+from infra.people import People, allow, by_sid
 from infra.state_machines import Machine
 
 _OF_NO_RESOURCE = (
@@ -48,7 +48,8 @@ class Acceptance(Construct):
         super().__init__(scope, construct_id)
         orders, settlements = people.doors
         statements = [
-            allow("Doors", ["execute-api:Invoke"], [orders.arn("*"), *settlements.starts]),
+            allow("Doors", ["execute-api:Invoke"], settlements.starts),
+            allow("Orders", ["execute-api:Invoke"], [orders.arn("*")]),
             allow(
                 "Starts",
                 ["states:StartExecution", "states:StartSyncExecution"],
@@ -66,7 +67,7 @@ class Acceptance(Construct):
             self,
             "Policy",
             description="What settle acceptance may do with the settlement stack",
-            policy_document={"Version": "2012-10-17", "Statement": statements},
+            policy_document={"Version": "2012-10-17", "Statement": by_sid(statements)},
         )
 
     def _of_the_stack(self, bus: str) -> list[dict[str, Any]]:

@@ -38,7 +38,7 @@ _KYC = (
 _TRIGGERED = (
     *("RecoverStalled", "KycDecided", "StartSettlements", "AcceptSettlements"),
     *("CancelSettlement", "ReadSettlements", "SweepMerchants"),
-    *("PublishEvents", "SealJournal", "ReconcileBooks", "SendPage"),
+    *("PublishEvents", "SendPage", "SealJournal", "ReconcileBooks"),
 )
 """The functions whose errors are all failures. The functions of states refuse by errors."""
 
@@ -55,7 +55,12 @@ class Dashboard(Construct):
             default_interval=Duration.hours(6),
         )
         board.add_widgets(
-            cloudwatch.AlarmStatusWidget(title="Alarms", alarms=pager.alarms, width=_WIDTH, height=6)
+            cloudwatch.AlarmStatusWidget(
+                title="Alarms",
+                alarms=sorted(pager.alarms, key=lambda alarm: alarm.node.id),
+                width=_WIDTH,
+                height=6,
+            )
         )
         for row in (
             {title: _counts(pager, names) for title, names in _SETTLEMENTS.items()},
@@ -114,11 +119,11 @@ class Dashboard(Construct):
                 ],
                 "Dead letters": [
                     _waiting(watched.start.dead_letters, "not started"),
-                    _waiting(pager.undelivered, "alerts not delivered"),
                     _waiting(watched.merchants.given_up, "sweeps given up"),
-                    _waiting(watched.journal.given_up, "rows not in the sealed journal"),
                     _waiting(watched.outcomes.put_aside, "events that cannot be told"),
                     _waiting(watched.outcomes.given_up, "events given up"),
+                    _waiting(pager.undelivered, "alerts not delivered"),
+                    _waiting(watched.journal.given_up, "rows not in the sealed journal"),
                 ],
                 "Messages to people that SNS could not deliver": pager.failed_deliveries,
             },

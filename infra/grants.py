@@ -56,12 +56,12 @@ transaction, `PutItem` and `UpdateItem` are writes of their own: what moves mone
 """
 
 TRIGGERED: Mapping[str, Mapping[str, Rows]] = {
+    "RecoverStalled": {"GetItem": (SETTLEMENT, WAITING), "UpdateItem": (SETTLEMENT,)},
     "KycDecided": {
         "GetItem": (SETTLEMENT,),
         "Put": (EVIDENCE, "KYC_EVENT#*"),
         "Update": (SETTLEMENT,),
     },
-    "RecoverStalled": {"GetItem": (SETTLEMENT, WAITING), "UpdateItem": (SETTLEMENT,)},
     "StartSettlements": {"GetItem": (SETTLEMENT,), "PutItem": (SETTLEMENT,)},
     "AcceptSettlements": {"GetItem": (SETTLEMENT,), "PutItem": (SETTLEMENT,)},
     "CancelSettlement": {"GetItem": (SETTLEMENT,), "UpdateItem": (SETTLEMENT,)},

@@ -87,7 +87,7 @@ class People(Construct):
                 description=f"What a person may do with the settlement stack: {kind}",
                 policy_document={
                     "Version": "2012-10-17",
-                    "Statement": [*reads, *self._orders(doors.orders, routes)],
+                    "Statement": by_sid([*reads, *self._orders(doors.orders, routes)]),
                 },
             )
             for kind, routes in PEOPLE.items()
@@ -142,6 +142,11 @@ def _decrypt(sid: str, key: str, service: str, region: str) -> dict[str, Any]:
     """Let a person use a key to read, through the one service that encrypts by it."""
     through = {"StringEquals": {"kms:ViaService": f"{service}.{region}.amazonaws.com"}}
     return allow(sid, ["kms:Decrypt"], [key]) | {"Condition": through}
+
+
+def by_sid(statements: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return statements in an order that does not depend on who has added them."""
+    return sorted(statements, key=lambda one: str(one["Sid"]))
 
 
 def allow(sid: str, actions: Sequence[str], resources: Sequence[str]) -> dict[str, Any]:
