@@ -11,6 +11,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
+from infra.core import Added, Core, Room
 from infra.pager import Pager
 from infra.settings import LOCK_DAYS_MAX, CoreSettings
 from infra.table import SettlementTable
@@ -68,12 +69,11 @@ class Backup(Construct):
         *,
         ledger: SettlementTable,
         pager: Pager,
+        days: int,
         settings: BackupSettings,
     ) -> None:
         super().__init__(scope, construct_id)
-        if settings.backup_days is None:
-            raise ValueError("backup_days: must be set for a stage with backups")
-        kept = Duration.days(settings.backup_days)
+        kept = Duration.days(days)
         removal_policy = settings.removal_policy
         key = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal_policy)
         is_compliance = settings.backup_lock == "compliance"
@@ -130,3 +130,20 @@ class Backup(Construct):
                 )
             ],
         )
+
+
+def build(core: Core, settings: BackupSettings) -> Added:
+    """Build the room, on a stage that wants it."""
+    if settings.backup_days is not None:
+        Backup(
+            core.stack,
+            "Backup",
+            ledger=core.ledger,
+            pager=core.pager,
+            days=settings.backup_days,
+            settings=settings,
+        )
+    return Added()
+
+
+ROOM = Room(build=build)

@@ -15,9 +15,18 @@ from aws_cdk import aws_scheduler_targets as targets
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
+from infra.core import Added, Core, Room
+from infra.functions import HandlerFunction
+from infra.grants import LONG_MEMORY_MB, Handler
 from infra.journal import Journal
 from infra.pager import Pager
 from infra.settings import CoreSettings
+from infra.urgency import Urgency
+
+OPTIONAL = {"ProjectEntries": Handler(seconds=180, memory_mb=LONG_MEMORY_MB, reaches_table=False)}
+"""The function that a stage with the books has. A round may wait for Aurora, and begins no object in its last
+minute.
+"""
 
 PROJECTOR, OWNER, DATABASE = "projector", "books_owner", "books"
 
@@ -74,7 +83,7 @@ class Books(Construct):
     caller. Who may call the Data API with one of the secrets is a person's own policy.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         scope: Construct,
         construct_id: str,
@@ -82,12 +91,11 @@ class Books(Construct):
         function: lambda_.Function,
         journal: Journal,
         pager: Pager,
+        every: int,
         settings: BooksSettings,
     ) -> None:
         super().__init__(scope, construct_id)
-        if settings.books_every_minutes is None:
-            raise ValueError("books_every_minutes: must be set for a stage with books")
-        self._every = settings.books_every_minutes
+        self._every = every
         self.key = kms.Key(self, "Key", enable_key_rotation=True)
         self.owner, self.projector = self._secret("Owner", OWNER), self._secret("Projector", PROJECTOR)
         self.cluster = self._cluster(settings)
@@ -228,12 +236,14 @@ class Books(Construct):
             periods=2,
             in_all_periods=True,
             missing=cloudwatch.TreatMissingData.BREACHING,
+            urgency=Urgency.MORNING,
         )
         pager.alarm(
             "BooksLeftOut",
             pager.metric("BooksLeftOut", statistic="Maximum"),
             "Objects or lines of the journal are in no book: they cannot be read, or the books refuse them.",
             missing=cloudwatch.TreatMissingData.IGNORE,
+            urgency=Urgency.MORNING,
         )
         pager.alarm(
             "BooksLate",
@@ -241,3 +251,24 @@ class Books(Construct):
             "Entries came after their month was closed. Its figures stay; each of them is in suspense.",
             topic=self.finance,
         )
+
+
+def build(core: Core, settings: BooksSettings) -> Added:
+    """Build the room, on a stage that wants it."""
+    if settings.books_every_minutes is None:
+        return Added()
+    ((name, handler),) = OPTIONAL.items()
+    function = HandlerFunction(core.stack, name, handler, settings=settings, environment=core.environment)
+    part = Books(
+        core.stack,
+        "Books",
+        function=function,
+        journal=core.needed(Journal),
+        pager=core.pager,
+        every=settings.books_every_minutes,
+        settings=settings,
+    )
+    return Added(outputs=part.outputs)
+
+
+ROOM = Room(build=build)

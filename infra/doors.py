@@ -1,13 +1,29 @@
-"""The start queue, for services that send a message instead of starting an execution."""
+"""The doors by which services start settlements: a queue, and HTTP, which cancels as well."""
 
 from aws_cdk import Duration
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from infra.core import DEAD_LETTERS, QUEUES, Added, Core, Room
 from infra.functions import function_seconds
-from infra.queues import RECEIVES, let, let_send, new_queue
+from infra.grants import LONG_MEMORY_MB, SETTLEMENT, WAITING_SECONDS, Handler, allow
+from infra.queues import RECEIVES, depth, let, let_send, new_queue, waiting
 from infra.settings import CoreSettings
+from infra.settlements_api import api_of
+from infra.urgency import Urgency
+
+START = Handler(
+    rows={"GetItem": (SETTLEMENT,), "PutItem": (SETTLEMENT,)},
+    names=("currency", "escrow"),
+    seconds=50,
+    memory_mb=LONG_MEMORY_MB,
+    failure=Urgency.MORNING,
+)
+"""The function that reads the start queue."""
+
+START_ROUTE, CANCEL_ROUTE = "POST /settlements", "POST /settlements/{key}/cancel"
+"""The routes that start a settlement, and by which a starter cancels one."""
 
 RECEIVES_MAX = 30
 """The attempts at a message: at one per visibility timeout, about 2.5 hours of an outage."""
@@ -33,7 +49,7 @@ def visibility_seconds(settings: CoreSettings) -> int:
     The embedded AWS throttles nothing. Its timeout is already multiplied by the stage's factor, and six
     times that would be 25 minutes.
     """
-    timeout_seconds = function_seconds("StartSettlements", settings)
+    timeout_seconds = function_seconds(START, settings)
     if settings.is_embedded:
         return timeout_seconds + _EMBEDDED_MARGIN_SECONDS
     return 6 * timeout_seconds
@@ -66,3 +82,70 @@ class StartQueue(Construct):
             report_batch_item_failures=True,
             max_concurrency=10,
         )
+
+
+def build(core: Core, settings: CoreSettings) -> Added:
+    """Build the room."""
+    part = StartQueue(core.stack, "Start", function=core.let_start("StartSettlements"), settings=settings)
+    core.pager.alarm(
+        "StartDeadLetters",
+        depth(part.dead_letters),
+        "A message of the start queue will not start a settlement.",
+        urgency=Urgency.MORNING,
+    )
+    core.pager.alarm(
+        "StartQueueAge",
+        part.queue.metric_approximate_age_of_oldest_message(period=Duration.minutes(1), statistic="Maximum"),
+        "Messages of the start queue wait for ten minutes.",
+        threshold=600,
+    )
+    accepting, cancelling = core.let_start("AcceptSettlements"), core.functions["CancelSettlement"]
+    core.let_ask_recovery(cancelling)
+    api = api_of(core, settings)
+    api.open("Start", accepting, {"Start": START_ROUTE}, "POST/settlements")
+    api.open("Cancel", cancelling, {"Cancel": CANCEL_ROUTE}, "POST/settlements/*/cancel")
+    starts = [api.arn(f"POST/{path}") for path in ("settlements", "settlements/*/cancel")]
+    starter = api.policy("Starter", "What a service may do that starts settlements by HTTP: it pays", starts)
+    return Added(
+        part=api,
+        outputs={
+            "SettlementsApiUrl": api.url,
+            "StarterPolicyArn": starter.ref,
+            "StartQueueUrl": part.queue.queue_url,
+            "StartDeadLetterQueueUrl": part.dead_letters.queue_url,
+        },
+        graphs={
+            QUEUES: {
+                "Start queue": waiting(part.queue, "waiting"),
+                "Start queue, oldest in seconds": [
+                    part.queue.metric_approximate_age_of_oldest_message(statistic="Maximum")
+                ],
+                DEAD_LETTERS: waiting(part.dead_letters, "not started"),
+            }
+        },
+        tries=[
+            allow("Doors", ["execute-api:Invoke"], starts),
+            allow("Requests", ["sqs:SendMessage"], [part.queue.queue_arn]),
+        ],
+    )
+
+
+ROOM = Room(
+    build=build,
+    handlers={
+        "StartSettlements": START,
+        "AcceptSettlements": Handler(
+            rows={"GetItem": (SETTLEMENT,), "PutItem": (SETTLEMENT,)},
+            names=("currency", "escrow"),
+            seconds=WAITING_SECONDS,
+            by_http=True,
+            failure=Urgency.MORNING,
+        ),
+        "CancelSettlement": Handler(
+            rows={"GetItem": (SETTLEMENT,), "UpdateItem": (SETTLEMENT,)},
+            names=("hold_at",),
+            by_http=True,
+            failure=Urgency.MORNING,
+        ),
+    },
+)

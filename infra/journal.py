@@ -12,10 +12,14 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
+from infra.core import DEAD_LETTERS, QUEUES, Added, Core, Room
+from infra.grants import LONG_MEMORY_MB, Handler, allow, decrypt
 from infra.pager import Pager
+from infra.queues import depth, waiting
 from infra.settings import LOCK_DAYS_MAX, CoreSettings
 from infra.stream_trigger import Batches, call_by_stream
 from infra.table import SettlementTable
+from infra.urgency import Urgency
 
 _IMMUTABLE = ("ENTRIES#", "EVIDENCE#", "ORDER#")
 _CREATED = ("SETTLEMENT#", "ACCOUNT#")
@@ -209,16 +213,16 @@ class Journal(Construct):
         )
         pager.alarm(
             "JournalGivenUp",
-            self.given_up.metric_approximate_number_of_messages_visible(
-                period=Duration.minutes(1), statistic="Maximum"
-            ),
+            depth(self.given_up),
             "Rows will not be in the sealed journal. The stream has them for twelve hours more.",
+            urgency=Urgency.MORNING,
         )
         pager.alarm(
             "JournalBehind",
             self.age,
             "Rows reach the sealed journal ten minutes late.",
             threshold=_BEHIND_SECONDS * 1_000,
+            urgency=Urgency.MORNING,
         )
         pager.alarm(
             "JournalLongBehind",
@@ -235,3 +239,46 @@ def _retention(settings: JournalSettings) -> s3.ObjectLockRetention | None:
     if settings.journal_lock == "compliance":
         return s3.ObjectLockRetention.compliance(days)
     return s3.ObjectLockRetention.governance(days)
+
+
+def build(core: Core, settings: JournalSettings) -> Added:
+    """Build the room, and let readers and people read the journal."""
+    part = Journal(
+        core.stack,
+        "Journal",
+        function=core.functions["SealJournal"],
+        ledger=core.ledger,
+        pager=core.pager,
+        settings=settings,
+    )
+    if "ReadSettlements" in core.functions:
+        part.read_by(core.functions["ReadSettlements"])
+    bucket, objects = part.bucket.bucket_arn, part.bucket.arn_for_objects("*")
+    return Added(
+        part=part,
+        outputs={
+            "JournalBucket": part.bucket.bucket_name,
+            "JournalGivenUpQueueUrl": part.given_up.queue_url,
+        },
+        graphs={
+            QUEUES: {DEAD_LETTERS: waiting(part.given_up, "rows not in the sealed journal")},
+            "journal": {
+                "Rows changed that never change": core.pager.metrics("JournalTampered"),
+                "Sealed journal behind, in ms": [part.age],
+            },
+        },
+        reads=[
+            allow("Journal", ["s3:ListBucket", "s3:ListBucketVersions"], [bucket]),
+            allow("JournalObjects", ["s3:GetObject", "s3:GetObjectVersion"], [objects]),
+            decrypt("JournalKey", part.key.key_arn, "s3", core.stack.region),
+        ],
+        tries=[allow("Locks", ["s3:GetObjectRetention"], [objects])],
+    )
+
+
+ROOM = Room(
+    build=build,
+    handlers={
+        "SealJournal": Handler(seconds=60, memory_mb=LONG_MEMORY_MB, failure=Urgency.MORNING),
+    },
+)

@@ -18,9 +18,12 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk.aws_apigatewayv2_integrations import HttpLambdaIntegration
 from constructs import Construct
 
+from infra.core import IN_LIMBO, Added, Core, Room
+from infra.grants import EVIDENCE, SETTLEMENT, Handler, allow
 from infra.kyc_config import SCREENS_BY_NAME, KycSettings
 from infra.pager import Pager
 from infra.settings import CoreSettings
+from infra.urgency import Urgency
 
 HEALTH = {"check": "health"}
 """The schedule's event, as `handlers/verify_kyc.py` has it."""
@@ -31,6 +34,14 @@ _REFUSED_MANY = 100
 
 _LOGGED = ("requestId", "requestTime", "httpMethod", "status", "integrationStatus")
 """What the HTTP API logs of a call: neither its content nor its caller."""
+
+_REVIEW_SECONDS = 3600
+"""How long before its end recovery counts a review: `REVIEW_ENDS_WITHIN` in `handlers/recover_stalled.py`."""
+
+_SHOWN = (
+    *("KycUnavailable", "KycCircuitOpen", "KycRequestRefused", "KycRejected", "KycReview"),
+    *("KycVerdictConflict", "KycSecretUnreadable", "SignatureRefused", "KycCircuitClockAhead"),
+)
 
 _CALLS_MAX = 10_000
 """API Gateway's own limit for an account."""
@@ -118,6 +129,8 @@ class Kyc(Construct):
         webhook.add_environment("KYC_SIGNING_SECRET", self.signing.secret_arn)
         self.webhook = Webhook(self, "Webhook", function=webhook, pager=pager, settings=settings)
         _add_alarms(pager)
+        if settings.kyc.review_seconds > _REVIEW_SECONDS:  # else each review would alert from its beginning
+            pager.level("ReviewsEnding", "ReviewsEnding", "A review ends within the hour, and is reversed.")
 
     def _check_health(self, verify: lambda_.Function) -> None:
         """Let the function look each minute whether an open circuit can be closed without a payment.
@@ -167,12 +180,15 @@ def _add_alarms(pager: Pager) -> None:
         "The KYC provider is unavailable: settlements are compensated.",
         # The circuit writes its metric when it changes. Until then the alarm keeps its state.
         missing=cloudwatch.TreatMissingData.IGNORE,
+        # The payments are reversed, and the circuit closes by itself.
+        urgency=Urgency.INFORMATION,
     )
     pager.alarm(
         "KycRequestRefused",
         pager.metric("KycRequestRefused"),
         "The KYC provider refuses requests: the API key may be wrong.",
         threshold=3,
+        urgency=Urgency.MORNING,
     )
     pager.alarm(
         "KycSecretUnreadable",
@@ -183,6 +199,14 @@ def _add_alarms(pager: Pager) -> None:
         "KycVerdictConflict",
         pager.metric("KycVerdictConflict"),
         "The KYC provider contradicts a verdict on record.",
+        urgency=Urgency.MORNING,
+    )
+    pager.alarm(
+        "SignatureRefused",
+        pager.metric("SignatureRefused"),
+        "Calls of the webhook have no valid signature: the provider has another secret, or a stranger calls.",
+        threshold=5,
+        urgency=Urgency.MORNING,
     )
 
 
@@ -214,6 +238,7 @@ class Webhook(Construct):
             self.refused,
             "The webhook refuses many calls: a wrong secret, or strangers.",
             threshold=_REFUSED_MANY,
+            urgency=Urgency.MORNING,
         )
 
     def _http_api(self, function: lambda_.Function, settings: KycRoomSettings) -> http.HttpApi:
@@ -248,3 +273,38 @@ class Webhook(Construct):
             ),
         )
         return api
+
+
+def build(core: Core, settings: KycRoomSettings) -> Added:
+    """Build the room: what the core's VerifyKyc asks, and the webhook."""
+    core.let_ask_recovery(core.functions["KycDecided"])
+    part = Kyc(core.stack, "Kyc", functions=core.functions, pager=core.pager, settings=settings)
+    return Added(
+        outputs={
+            "KycWebhookUrl": part.webhook.url,
+            "KycCredentialsArn": part.credentials.secret_arn,
+            "KycSigningArn": part.signing.secret_arn,
+        },
+        graphs={
+            "ages": {IN_LIMBO: core.pager.levels("ReviewsEnding")},
+            "kyc": {
+                "KYC circuit, 1 while it is open": core.pager.levels("KycCircuit"),
+                "KYC answers": core.pager.metrics(*_SHOWN),
+                "Calls that the webhook refused": [part.webhook.refused],
+            },
+        },
+        tries=[allow("Signing", ["secretsmanager:GetSecretValue"], [part.signing.secret_arn])],
+    )
+
+
+ROOM = Room(
+    build=build,
+    handlers={
+        "KycDecided": Handler(
+            rows={"GetItem": (SETTLEMENT,), "Put": (EVIDENCE, "KYC_EVENT#*"), "Update": (SETTLEMENT,)},
+            names=("hold_at", "verify_at"),
+            by_http=True,
+            failure=Urgency.MORNING,
+        ),
+    },
+)

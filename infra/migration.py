@@ -6,6 +6,7 @@ from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from infra.core import Added, Core, Room
 from infra.layouts import MIGRATIONS
 from infra.settings import CoreSettings
 from infra.table import SettlementTable
@@ -67,3 +68,14 @@ class MigrationRole(Construct):
             self.role.add_to_policy(
                 iam.PolicyStatement(actions=actions, resources=[resource], conditions=conditions)
             )
+
+
+def build(core: Core, settings: MigrationSettings) -> Added:
+    """Build the role, on a stage that names a migration."""
+    if settings.migration is None:
+        return Added()
+    part = MigrationRole(core.stack, "Migration", ledger=core.ledger, migration=settings.migration)
+    return Added(outputs={"MigrationRoleArn": part.role.role_arn})
+
+
+ROOM = Room(build=build)

@@ -12,6 +12,21 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from infra.core import Added, Core, Room
+from infra.grants import (
+    ACCOUNT,
+    ENTRIES,
+    EVIDENCE,
+    MERCHANT_ENTRIES,
+    ORDER,
+    PROPOSAL,
+    SETTLEMENT,
+    SWEPT,
+    WAITING,
+    Handler,
+    allow,
+)
+from infra.http_log import LOGGED
 from infra.settings import CoreSettings
 
 DECISIONS = (
@@ -36,16 +51,6 @@ _BY_MANY = ("write-off", "complete", "retry", "reverse")
 
 _PERSONS_MAX = 5
 """The most that one decision may need: their ARNs are all on its evidence."""
-
-LOGGED = {
-    "requestId": "$context.requestId",
-    "routeKey": "$context.routeKey",
-    "status": "$context.status",
-    "userArn": "$context.identity.userArn",
-    "sourceIp": "$context.identity.sourceIp",
-    "error": "$context.error.message",
-}
-"""The access log: of a request that IAM refuses there is no other trace. It has nothing of the content."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,3 +152,54 @@ class OrdersApi(Construct):
             retention=settings.log_retention,
             removal_policy=settings.removal_policy,
         )
+
+
+def build(core: Core, settings: OrdersSettings) -> Added:
+    """Build the room.
+
+    Its function may wake an execution in LIMBO, start one, ask recovery, ask VerifyKyc for a probe, and
+    PublishEvents for a replay.
+    """
+    function = core.functions["TakeOrder"]
+    core.let_ask_recovery(function)
+    for variable, asked in (("VERIFY_KYC", "VerifyKyc"), ("PUBLISH_EVENTS", "PublishEvents")):
+        if asked in core.functions:
+            core.let_call(function, variable, asked)
+    core.compensation.startable_by(function, "COMPENSATION_MACHINE")
+    core.compensation.describable_by(function)
+    core.compensation.wakeable_by(function)
+    part = OrdersApi(core.stack, "Orders", function=function, settings=settings)
+    function.add_environment("EVENT_BUS", core.pager.bus.event_bus_name)
+    core.pager.bus.grant_put_events_to(function)
+    return Added(
+        part=part,
+        outputs={"OrdersUrl": part.url},
+        tries=[allow("Orders", ["execute-api:Invoke"], [part.arn("*")])],
+    )
+
+
+ROOM = Room(
+    build=build,
+    handlers={
+        "TakeOrder": Handler(
+            rows={
+                "GetItem": (SETTLEMENT, EVIDENCE, ACCOUNT, WAITING, SWEPT, PROPOSAL),
+                "Query": (MERCHANT_ENTRIES, SWEPT),
+                "Put": (ORDER, EVIDENCE, ENTRIES, SWEPT, PROPOSAL),
+                "Update": (SETTLEMENT, ACCOUNT, PROPOSAL),
+            },
+            names=(
+                "available",
+                "currency",
+                "escrow",
+                "hold_at",
+                "release_at",
+                "fee_at",
+                "hold_reversed_at",
+                "release_reversed_at",
+                "fee_reversed_at",
+            ),
+            by_http=True,
+        ),
+    },
+)

@@ -1,8 +1,26 @@
-"""The pages to people: their addresses."""
+"""The pages to people: their addresses, and the function that writes to them."""
 
 from dataclasses import dataclass
+from typing import cast
 
+from aws_cdk import Duration
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sqs as sqs
+
+from infra.core import DEAD_LETTERS, QUEUES, Added, Core, Room
+from infra.grants import Handler
+from infra.pager import subscribe
+from infra.queues import depth, let, waiting
 from infra.settings import CoreSettings
+from infra.urgency import Urgency
+
+_EVENTS = ("LimboEntered", "LimboResolved", "GlassBroken")
+"""The events on the bus that people are told of. `policy/page.py` says how, and which of them page."""
+
+_AGE_MAX = Duration.minutes(15)
+"""A page that is tried for longer helps no one; in the queue it sets off an alarm."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,3 +52,60 @@ class PagingSettings(CoreSettings):
             raise ValueError(
                 "runbooks: name the HTTPS address of your runbooks; pass it as -c runbooks=https://<host>"
             )
+
+
+def build(core: Core, settings: PagingSettings) -> Added:
+    """Let SendPage write the pages about the bus's events, and subscribe the addresses.
+
+    An event that it cannot be called with, or that it has failed three times with, goes to the queue.
+    """
+    pager, function = core.pager, core.functions["SendPage"]
+    for urgency, topic in pager.topics.items():
+        address = settings.page_address if urgency is Urgency.NOW else settings.notice_address
+        if address is not None:
+            subscribe(topic, address)
+    undelivered = sqs.Queue(
+        pager,
+        "Undelivered",
+        encryption=sqs.QueueEncryption.SQS_MANAGED,
+        enforce_ssl=True,
+        retention_period=Duration.days(14),
+        removal_policy=settings.removal_policy,
+    )
+    pager.alarm(
+        "AlertUndelivered",
+        depth(undelivered),
+        "A page could not be sent to people. Its event is in the dead-letter queue.",
+    )
+    events.Rule(
+        pager,
+        "Rule",
+        event_bus=pager.bus,
+        event_pattern=events.EventPattern(source=["settlement"], detail_type=list(_EVENTS)),
+        targets=[targets.LambdaFunction(function, dead_letter_queue=undelivered, max_event_age=_AGE_MAX)],
+    )
+    function.configure_async_invoke(
+        retry_attempts=2,
+        max_event_age=_AGE_MAX,
+    )
+    # Not by CDK's SqsDestination, which would also let the function look at the queue.
+    config = cast(
+        "lambda_.CfnEventInvokeConfig", function.node.find_child("EventInvokeConfig").node.default_child
+    )
+    of_config = lambda_.CfnEventInvokeConfig
+    config.destination_config = of_config.DestinationConfigProperty(
+        on_failure=of_config.OnFailureProperty(destination=undelivered.queue_arn)
+    )
+    for variable, urgency in (("PAGE_TOPIC", Urgency.NOW), ("INFORMATION_TOPIC", Urgency.INFORMATION)):
+        function.add_environment(variable, pager.topics[urgency].topic_arn)
+    pager.let_publish(function, [pager.topics[Urgency.NOW], pager.topics[Urgency.INFORMATION]])
+    let(function, ["SendMessage"], undelivered)
+    return Added(graphs={QUEUES: {DEAD_LETTERS: waiting(undelivered, "alerts not delivered")}})
+
+
+ROOM = Room(
+    build=build,
+    handlers={
+        "SendPage": Handler(reaches_table=False, failure=Urgency.NOW),
+    },
+)

@@ -9,8 +9,17 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
+from infra.core import FAILED, Added, Core, Room
+from infra.grants import Handler, allow
 from infra.pager import Pager
 from infra.settings import CoreSettings
+from infra.urgency import Urgency
+
+MEMORY_MB = 1_769
+"""The memory with which Lambda gives a function a whole CPU: a proof needs no more than 100 MB of it."""
+
+DISK_GB = 10
+"""Lambda's largest disk. A row takes 400 bytes of it: no run has the time to fill it."""
 
 PERIODS = 2
 """The periods without a proof after which a person looks: one run may be cut off, or meet a hot account."""
@@ -61,6 +70,7 @@ class Reconciliation(Construct):
             "ReconcileBooksFailed",
             function.metric_errors(period=Duration.minutes(5), statistic="Sum"),
             "The proof of the books fails, times out or cannot start. The next run is the next try.",
+            urgency=Urgency.MORNING,
         )
         if settings.reconcile_every_hours is None:
             return
@@ -78,4 +88,34 @@ class Reconciliation(Construct):
             periods=PERIODS,
             in_all_periods=True,
             missing=cloudwatch.TreatMissingData.BREACHING,
+            urgency=Urgency.MORNING,
         )
+
+
+def build(core: Core, settings: ProofSettings) -> Added:
+    """Build the room."""
+    function = core.functions["ReconcileBooks"]
+    Reconciliation(core.stack, "Reconciliation", function=function, pager=core.pager, settings=settings)
+    return Added(
+        graphs={
+            "functions": {FAILED: [function.metric_errors(label="ReconcileBooks")]},
+            "proof": {
+                "Proof of the books: faults and unproven": core.pager.levels(
+                    "ReconcileFaults", "ReconcileUnproven"
+                ),
+                "Proof of the books: rows": core.pager.levels("ReconciledRows"),
+                "Proof of the books: listed an hour ahead": core.pager.levels("ListedAhead"),
+            },
+        },
+        tries=[allow("Proof", ["lambda:InvokeFunction"], [function.function_arn])],
+    )
+
+
+ROOM = Room(
+    build=build,
+    handlers={
+        "ReconcileBooks": Handler(
+            lists=True, reads_all=True, seconds=900, memory_mb=MEMORY_MB, disk_gb=DISK_GB
+        ),
+    },
+)

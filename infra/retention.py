@@ -1,9 +1,13 @@
 """The retention of entries: how long a stage keeps them in its table."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+from aws_cdk import aws_dynamodb as dynamodb
+
+from infra.core import Added, Core, Room
 from infra.settings import LOCK_DAYS_MAX, CoreSettings
+from infra.table import EXPIRES
 
 _DAYS_MIN = 400
 """Longer than a Standard execution may run (a year), than a redrive, and than a card's payment may be
@@ -39,3 +43,16 @@ class RetentionSettings(CoreSettings):
             "shortest_retention_days": self.shortest_retention_days or self.retention_days,
         }
         return super().rules() | found
+
+
+def build(core: Core, settings: RetentionSettings) -> Added:
+    """Let the entries of the stack's own table expire."""
+    if settings.retention_days is not None:
+        table = cast("dynamodb.CfnTable", core.ledger.own.node.default_child)
+        table.time_to_live_specification = dynamodb.CfnTable.TimeToLiveSpecificationProperty(
+            attribute_name=EXPIRES, enabled=True
+        )
+    return Added()
+
+
+ROOM = Room(build=build)

@@ -1,7 +1,7 @@
-"""The services' door: an HTTP API to read settlements, and, by another permission, to start and cancel."""
+"""The HTTP API of services, on which rooms open their routes."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from aws_cdk import aws_apigatewayv2 as apigateway
 from aws_cdk import aws_iam as iam
@@ -9,52 +9,20 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.orders import LOGGED
+from infra.core import Core
+from infra.grants import allow
+from infra.http_log import LOGGED
 from infra.settings import CoreSettings
-
-READS = {
-    "Outcome": "/settlements/{key}",
-    "List": "/settlements",
-    "Statement": "/accounts/{id}/entries",
-    "Journal": "/journal",
-}
-"""The routes that read, each by its name in the stack."""
-
-START = "POST /settlements"
-"""The route that starts a settlement."""
-
-CANCEL = "POST /settlements/{key}/cancel"
-"""The route by which a starter cancels one."""
-
-_GRANTED = ("settlements", "settlements/*", "accounts/*/entries", "journal")
-"""The reads as IAM sees them: it is asked for the path of a call, with the key or the account's id."""
 
 
 class SettlementsApi(Construct):
-    """The API, its routes with IAM authorisation, and the managed policies of the services that call it.
+    """The API and its stage. Rooms open routes on it, with IAM authorisation."""
 
-    The function that reads has no right to write, nor to start anything: others start and cancel.
-    """
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        reading: lambda_.Function,
-        starting: lambda_.Function,
-        cancelling: lambda_.Function,
-        settings: CoreSettings,
-    ) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, settings: CoreSettings) -> None:
         super().__init__(scope, construct_id)
         self.api = apigateway.CfnApi(
             self, "Api", name=f"{settings.stack_name}-settlements", protocol_type="HTTP"
         )
-        read = self._integration("Integration", reading)
-        for name, path in READS.items():
-            self._route(f"{name}Route", f"GET {path}", read)
-        self._route("StartRoute", START, self._integration("StartIntegration", starting))
-        self._route("CancelRoute", CANCEL, self._integration("CancelIntegration", cancelling))
         apigateway.CfnStage(
             self,
             "Stage",
@@ -68,23 +36,30 @@ class SettlementsApi(Construct):
                 throttling_burst_limit=100, throttling_rate_limit=50
             ),
         )
-        for function, calls in (
-            (reading, "GET/*"),
-            (starting, "POST/settlements"),
-            (cancelling, "POST/settlements/*/cancel"),
-        ):
-            function.add_permission(
-                "BySettlementsApi",
-                principal=iam.ServicePrincipal("apigateway.amazonaws.com"),
-                source_arn=self._arn(calls),
-            )
-        self.reader = self._policy(
-            "Reader", "What a service may do that reads settlements, and does not pay", self.reads
+
+    def open(self, name: str, function: lambda_.Function, routes: Mapping[str, str], calls: str) -> None:
+        """Let routes, by their names in the stack, call a function, and no other call of the API."""
+        integration = apigateway.CfnIntegration(
+            self,
+            f"{name}Integration",
+            api_id=self.api.ref,
+            integration_type="AWS_PROXY",
+            integration_uri=function.function_arn,
+            payload_format_version="2.0",
         )
-        self.starter = self._policy(
-            "Starter",
-            "What a service may do that starts settlements by HTTP: it pays",
-            self.starts,
+        for route, key in routes.items():
+            apigateway.CfnRoute(
+                self,
+                f"{route}Route",
+                api_id=self.api.ref,
+                route_key=key,
+                authorization_type="AWS_IAM",
+                target=f"integrations/{integration.ref}",
+            )
+        function.add_permission(
+            "BySettlementsApi",
+            principal=iam.ServicePrincipal("apigateway.amazonaws.com"),
+            source_arn=self.arn(calls),
         )
 
     @property
@@ -92,55 +67,18 @@ class SettlementsApi(Construct):
         """The address of the API."""
         return self.api.attr_api_endpoint
 
-    @property
-    def reads(self) -> list[str]:
-        """What `execute-api:Invoke` is granted on, to read."""
-        return [self._arn(f"GET/{path}") for path in _GRANTED]
-
-    @property
-    def starts(self) -> list[str]:
-        """What `execute-api:Invoke` is granted on, to start and to cancel."""
-        return [self._arn(f"POST/{path}") for path in ("settlements", "settlements/*/cancel")]
-
-    def _integration(self, name: str, function: lambda_.Function) -> apigateway.CfnIntegration:
-        return apigateway.CfnIntegration(
-            self,
-            name,
-            api_id=self.api.ref,
-            integration_type="AWS_PROXY",
-            integration_uri=function.function_arn,
-            payload_format_version="2.0",
-        )
-
-    def _route(self, name: str, route: str, integration: apigateway.CfnIntegration) -> None:
-        apigateway.CfnRoute(
-            self,
-            name,
-            api_id=self.api.ref,
-            route_key=route,
-            authorization_type="AWS_IAM",
-            target=f"integrations/{integration.ref}",
-        )
-
-    def _policy(self, name: str, description: str, calls: Sequence[str]) -> iam.CfnManagedPolicy:
+    def policy(self, name: str, description: str, calls: Sequence[str]) -> iam.CfnManagedPolicy:
+        """Add the managed policy of the services that make some calls."""
+        statements = [allow("Settlements", ["execute-api:Invoke"], calls)]
         return iam.CfnManagedPolicy(
             self,
             name,
             description=description,
-            policy_document={
-                "Version": "2012-10-17",
-                "Statement": [
-                    {
-                        "Sid": "Settlements",
-                        "Effect": "Allow",
-                        "Action": ["execute-api:Invoke"],
-                        "Resource": list(calls),
-                    }
-                ],
-            },
+            policy_document={"Version": "2012-10-17", "Statement": statements},
         )
 
-    def _arn(self, call: str) -> str:
+    def arn(self, call: str) -> str:
+        """Return what `execute-api:Invoke` is granted on, for a method with a path."""
         stack = self.api.stack
         return stack.format_arn(service="execute-api", resource=self.api.ref, resource_name=f"*/{call}")
 
@@ -151,3 +89,8 @@ class SettlementsApi(Construct):
             retention=settings.log_retention,
             removal_policy=settings.removal_policy,
         )
+
+
+def api_of(core: Core, settings: CoreSettings) -> SettlementsApi:
+    """Return the API, which the first room that needs it makes."""
+    return core.part(SettlementsApi) or SettlementsApi(core.stack, "Settlements", settings=settings)

@@ -3,13 +3,16 @@
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from aws_cdk import RemovalPolicy
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from infra.grants import ENTRIES, EVIDENCE, GRANTS, ORDER, SETTLEMENT, TRIGGERED
+from infra.core import Added, Core, Room
+from infra.grants import ENTRIES, EVIDENCE, ORDER, SETTLEMENT, Handler
 from infra.settings import CoreSettings
 
 SIGNED = frozenset({SETTLEMENT, ENTRIES, EVIDENCE, ORDER})
@@ -60,10 +63,10 @@ class RowKeys(Construct):
         ]
 
     def environment(self, function: str) -> dict[str, str]:
-        """Return the variable with a function's keys; none for a function that puts no signed row."""
+        """Return the variable with the keys of a function that puts or proves signed rows."""
         if function == PROVING:
             return {"ROW_KEYS": " ".join(self._texts)}
-        return {"ROW_KEYS": self._texts[self._signing - 1]} if function in SIGNING else {}
+        return {"ROW_KEYS": self._texts[self._signing - 1]}
 
     def _secret(self, number: int, removal_policy: RemovalPolicy) -> secretsmanager.CfnSecret:
         secret = secretsmanager.CfnSecret(
@@ -78,11 +81,20 @@ class RowKeys(Construct):
         return secret
 
 
-def _puts(actions: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
-    return frozenset((*actions.get("Put", ()), *actions.get("PutItem", ())))
+def signing(handlers: Mapping[str, Handler]) -> list[str]:
+    """Return the functions that put signed rows."""
+    return [name for name, handler in handlers.items() if handler.puts & SIGNED]
 
 
-SIGNING = frozenset(
-    name for name, actions in (*GRANTS.items(), *TRIGGERED.items()) if _puts(actions) & SIGNED
-)
-"""The functions that put signed rows."""
+def build(core: Core, settings: SigningSettings) -> Added:
+    """Build the room, and give each function that signs or proves its keys."""
+    part = RowKeys(core.stack, "RowKeys", settings=settings)
+    for name in {*signing(core.handlers), PROVING} & core.functions.keys():
+        for variable, keys in part.environment(name).items():
+            core.functions[name].add_environment(variable, keys)
+        function = cast("lambda_.CfnFunction", core.functions[name].node.default_child)
+        function.kms_key_arn = part.encryption.key_arn
+    return Added(outputs={"RowKeyArns": " ".join(part.arns)})
+
+
+ROOM = Room(build=build)

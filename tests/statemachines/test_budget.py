@@ -9,6 +9,7 @@ from handlers import _kyc, _secrets, _step_functions
 from infra import kyc
 from infra.config import STAGES, Settings
 from infra.functions import function_seconds
+from infra.rooms import HANDLERS
 from infra.state_machines import render_definition
 from settlement.adapters.dynamodb import CLIENT_CONFIG
 from settlement.policy.pager import PagerConfig
@@ -141,9 +142,9 @@ def test_no_function_outlives_its_task(stage: str) -> None:
     for machine, name in INVOCATIONS:
         if (machine, name) not in WAITS:
             seconds = rendered[machine]["States"][name]["TimeoutSeconds"]
-            assert function_seconds(name, settings) < seconds, name
+            assert function_seconds(HANDLERS[name], settings) < seconds, name
         elif not settings.is_embedded:
-            assert function_seconds(name, settings) < settings.alert_again_after_seconds
+            assert function_seconds(HANDLERS[name], settings) < settings.alert_again_after_seconds
 
 
 @pytest.mark.parametrize("machine", DEFINITIONS)
