@@ -14,7 +14,6 @@ from constructs import Construct
 from infra.core import Added, Core, Room
 from infra.pager import Pager
 from infra.settings import LOCK_DAYS_MAX, CoreSettings
-from infra.table import SettlementTable
 from infra.urgency import Urgency
 
 _COMPLIANCE_AFTER = Duration.days(3)
@@ -62,17 +61,9 @@ class Backup(Construct):
     delete the table with its recovery, and neither a locked backup nor the other account's copy.
     """
 
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        ledger: SettlementTable,
-        pager: Pager,
-        days: int,
-        settings: BackupSettings,
-    ) -> None:
-        super().__init__(scope, construct_id)
+    def __init__(self, core: Core, days: int, settings: BackupSettings) -> None:
+        super().__init__(core.stack, "Backup")
+        ledger, pager = core.ledger, core.pager
         kept = Duration.days(days)
         removal_policy = settings.removal_policy
         key = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal_policy)
@@ -135,14 +126,7 @@ class Backup(Construct):
 def build(core: Core, settings: BackupSettings) -> Added:
     """Build the room, on a stage that wants it."""
     if settings.backup_days is not None:
-        Backup(
-            core.stack,
-            "Backup",
-            ledger=core.ledger,
-            pager=core.pager,
-            days=settings.backup_days,
-            settings=settings,
-        )
+        Backup(core, settings.backup_days, settings)
     return Added()
 
 

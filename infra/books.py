@@ -83,18 +83,9 @@ class Books(Construct):
     caller. Who may call the Data API with one of the secrets is a person's own policy.
     """
 
-    def __init__(  # noqa: PLR0913
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        function: lambda_.Function,
-        journal: Journal,
-        pager: Pager,
-        every: int,
-        settings: BooksSettings,
-    ) -> None:
-        super().__init__(scope, construct_id)
+    def __init__(self, core: Core, function: lambda_.Function, every: int, settings: BooksSettings) -> None:
+        super().__init__(core.stack, "Books")
+        journal, pager = core.needed(Journal), core.pager
         self._every = every
         self.key = kms.Key(self, "Key", enable_key_rotation=True)
         self.owner, self.projector = self._secret("Owner", OWNER), self._secret("Projector", PROJECTOR)
@@ -259,15 +250,7 @@ def build(core: Core, settings: BooksSettings) -> Added:
         return Added()
     ((name, handler),) = OPTIONAL.items()
     function = HandlerFunction(core.stack, name, handler, settings=settings, environment=core.environment)
-    part = Books(
-        core.stack,
-        "Books",
-        function=function,
-        journal=core.needed(Journal),
-        pager=core.pager,
-        every=settings.books_every_minutes,
-        settings=settings,
-    )
+    part = Books(core, function, settings.books_every_minutes, settings)
     return Added(outputs=part.outputs)
 
 

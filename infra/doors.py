@@ -8,9 +8,9 @@ from constructs import Construct
 from infra.core import DEAD_LETTERS, QUEUES, Added, Core, Room
 from infra.functions import function_seconds
 from infra.grants import LONG_MEMORY_MB, SETTLEMENT, WAITING_SECONDS, Handler, allow
+from infra.http_api import api_of
 from infra.queues import RECEIVES, depth, let, let_send, new_queue, waiting
 from infra.settings import CoreSettings
-from infra.settlements_api import api_of
 from infra.urgency import Urgency
 
 START = Handler(
@@ -58,10 +58,9 @@ def visibility_seconds(settings: CoreSettings) -> int:
 class StartQueue(Construct):
     """The start queue, its dead-letter queue, and the event source of the function that reads it."""
 
-    def __init__(
-        self, scope: Construct, construct_id: str, *, function: lambda_.Function, settings: CoreSettings
-    ) -> None:
-        super().__init__(scope, construct_id)
+    def __init__(self, core: Core, settings: CoreSettings) -> None:
+        super().__init__(core.stack, "Start")
+        function = core.let_start("StartSettlements")
         self.dead_letters = new_queue(self, "DeadLetters", settings)
         self.queue = new_queue(
             self,
@@ -86,7 +85,7 @@ class StartQueue(Construct):
 
 def build(core: Core, settings: CoreSettings) -> Added:
     """Build the room."""
-    part = StartQueue(core.stack, "Start", function=core.let_start("StartSettlements"), settings=settings)
+    part = StartQueue(core, settings)
     core.pager.alarm(
         "StartDeadLetters",
         depth(part.dead_letters),

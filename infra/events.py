@@ -1,6 +1,5 @@
 """The outcome events: a bus of their own, the stream's records that make them, and what cannot be told."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aws_cdk import Duration, Stack
@@ -10,13 +9,12 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from infra.core import DEAD_LETTERS, QUEUES, Added, Core, PassedOn, Room
+from infra.core import DEAD_LETTERS, QUEUES, Added, Core, Room
 from infra.grants import LONG_MEMORY_MB, SETTLEMENT, Handler, allow
 from infra.pager import Pager
 from infra.queues import depth, let_send, new_queue, waiting
 from infra.settings import CoreSettings
 from infra.stream_trigger import Batches, call_by_stream
-from infra.table import SettlementTable
 from infra.urgency import Urgency
 
 CHANGES = {"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "SETTLEMENT#"}]}}}}
@@ -52,18 +50,10 @@ class Outcomes(Construct):
     never made. No function but PublishEvents may put one here.
     """
 
-    def __init__(  # noqa: PLR0913
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        function: lambda_.Function,
-        ledger: SettlementTable,
-        pager: Pager,
-        passed_on: Sequence[PassedOn],
-        settings: EventsSettings,
-    ) -> None:
-        super().__init__(scope, construct_id)
+    def __init__(self, core: Core, settings: EventsSettings) -> None:
+        super().__init__(core.stack, "Outcomes")
+        function, pager = core.functions["PublishEvents"], core.pager
+        passed_on = [one for added in core.added for one in added.passed_on]
         self.bus = events.EventBus(self, "Bus", event_bus_name=f"{settings.stack_name}-outcomes")
         self.put_aside = new_queue(self, "PutAside", settings)
         batches = Batches(
@@ -73,7 +63,7 @@ class Outcomes(Construct):
             age_max=Duration.hours(_AGE_HOURS_MAX),
             parallel=_PARALLEL,
         )
-        self.given_up = call_by_stream(self, batches, function=function, ledger=ledger, settings=settings)
+        self.given_up = call_by_stream(self, core, function, batches, settings)
         let_send(function, "EVENTS_PUT_ASIDE", self.put_aside)
         function.add_environment("OUTCOME_BUS", self.bus.event_bus_name)
         function.add_to_role_policy(
@@ -127,15 +117,7 @@ class Outcomes(Construct):
 
 def build(core: Core, settings: EventsSettings) -> Added:
     """Build the room. The acceptance hears the events by rules of its own on the bus."""
-    part = Outcomes(
-        core.stack,
-        "Outcomes",
-        function=core.functions["PublishEvents"],
-        ledger=core.ledger,
-        pager=core.pager,
-        passed_on=[one for added in core.added for one in added.passed_on],
-        settings=settings,
-    )
+    part = Outcomes(core, settings)
     rules = Stack.of(part).format_arn(
         service="events",
         resource="rule",

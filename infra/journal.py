@@ -18,7 +18,6 @@ from infra.pager import Pager
 from infra.queues import depth, waiting
 from infra.settings import LOCK_DAYS_MAX, CoreSettings
 from infra.stream_trigger import Batches, call_by_stream
-from infra.table import SettlementTable
 from infra.urgency import Urgency
 
 _IMMUTABLE = ("ENTRIES#", "EVIDENCE#", "ORDER#")
@@ -91,17 +90,9 @@ class Journal(Construct):
     A failed batch is tried again, halved, for half a day: the records behind it wait.
     """
 
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        function: lambda_.Function,
-        ledger: SettlementTable,
-        pager: Pager,
-        settings: JournalSettings,
-    ) -> None:
-        super().__init__(scope, construct_id)
+    def __init__(self, core: Core, settings: JournalSettings) -> None:
+        super().__init__(core.stack, "Journal")
+        function, pager = core.functions["SealJournal"], core.pager
         removal_policy = settings.removal_policy
         self.key = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal_policy)
         self.bucket = s3.Bucket(
@@ -125,7 +116,7 @@ class Journal(Construct):
             window=Duration.seconds(1 if settings.is_embedded else _WINDOW_SECONDS),
             age_max=Duration.hours(_AGE_HOURS_MAX),
         )
-        self.given_up = call_by_stream(self, batches, function=function, ledger=ledger, settings=settings)
+        self.given_up = call_by_stream(self, core, function, batches, settings)
         self._grant(function, self.key)
         self.period = SEAL_SECONDS_EMBEDDED if settings.is_embedded else SEAL_SECONDS
         function.add_environment("JOURNAL_BUCKET", self.bucket.bucket_name)
@@ -243,14 +234,7 @@ def _retention(settings: JournalSettings) -> s3.ObjectLockRetention | None:
 
 def build(core: Core, settings: JournalSettings) -> Added:
     """Build the room, and let readers and people read the journal."""
-    part = Journal(
-        core.stack,
-        "Journal",
-        function=core.functions["SealJournal"],
-        ledger=core.ledger,
-        pager=core.pager,
-        settings=settings,
-    )
+    part = Journal(core, settings)
     if "ReadSettlements" in core.functions:
         part.read_by(core.functions["ReadSettlements"])
     bucket, objects = part.bucket.bucket_arn, part.bucket.arn_for_objects("*")

@@ -2,7 +2,6 @@
 
 import json
 import string
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -103,16 +102,9 @@ class Kyc(Construct):
     every request.
     """
 
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        functions: Mapping[str, lambda_.Function],
-        pager: Pager,
-        settings: KycRoomSettings,
-    ) -> None:
-        super().__init__(scope, construct_id)
+    def __init__(self, core: Core, settings: KycRoomSettings) -> None:
+        super().__init__(core.stack, "Kyc")
+        functions, pager = core.functions, core.pager
         verify, webhook = functions["VerifyKyc"], functions["KycDecided"]
         self.credentials = self._secret("Credentials", {}, "api_key", settings)
         _let_read(verify, self.credentials)
@@ -278,7 +270,7 @@ class Webhook(Construct):
 def build(core: Core, settings: KycRoomSettings) -> Added:
     """Build the room: what the core's VerifyKyc asks, and the webhook."""
     core.let_ask_recovery(core.functions["KycDecided"])
-    part = Kyc(core.stack, "Kyc", functions=core.functions, pager=core.pager, settings=settings)
+    part = Kyc(core, settings)
     return Added(
         outputs={
             "KycWebhookUrl": part.webhook.url,

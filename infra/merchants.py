@@ -8,7 +8,6 @@ from constructs import Construct
 from infra.core import DEAD_LETTERS, QUEUES, Added, Core, PassedOn, Room
 from infra.functions import function_seconds
 from infra.grants import LONG_MEMORY_MB, MERCHANT, MERCHANT_ENTRIES, SWEPT, Handler
-from infra.pager import Pager
 from infra.queues import RECEIVES, depth, let, let_send, new_queue, waiting
 from infra.settings import CoreSettings
 from infra.urgency import Urgency
@@ -51,16 +50,9 @@ class Merchants(Construct):
     A message that comes again does no harm.
     """
 
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        function: lambda_.Function,
-        pager: Pager,
-        settings: CoreSettings,
-    ) -> None:
-        super().__init__(scope, construct_id)
+    def __init__(self, core: Core, settings: CoreSettings) -> None:
+        super().__init__(core.stack, "Merchants")
+        function, pager = core.functions["SweepMerchants"], core.pager
         self.given_up = new_queue(self, "GivenUp", settings)
         seconds = function_seconds(SWEEP, settings) + VISIBILITY_MARGIN_SECONDS
         self.queue = new_queue(
@@ -102,13 +94,7 @@ class Merchants(Construct):
 
 def build(core: Core, settings: CoreSettings) -> Added:
     """Build the room."""
-    part = Merchants(
-        core.stack,
-        "Merchants",
-        function=core.functions["SweepMerchants"],
-        pager=core.pager,
-        settings=settings,
-    )
+    part = Merchants(core, settings)
     return Added(
         outputs={"SweepsGivenUpQueueUrl": part.given_up.queue_url},
         graphs={

@@ -1,16 +1,9 @@
 """The door for people's orders: an HTTP API that proves who calls, with one route for each decision."""
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-
-from aws_cdk import aws_apigatewayv2 as apigateway
-from aws_cdk import aws_iam as iam
-from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
-from constructs import Construct
 
 from infra.core import Added, Core, Room
 from infra.grants import (
@@ -26,7 +19,7 @@ from infra.grants import (
     Handler,
     allow,
 )
-from infra.http_log import LOGGED
+from infra.http_api import HttpApi
 from infra.settings import CoreSettings
 
 DECISIONS = (
@@ -86,72 +79,20 @@ class OrdersSettings(CoreSettings):
         return super().rules() | found
 
 
-class OrdersApi(Construct):
+class OrdersApi(HttpApi):
     """The API, its routes with IAM authorisation, and the permission to call the function by it alone.
 
     Who may invoke the function directly can name any identity: no role of a person may.
     """
 
-    def __init__(
-        self, scope: Construct, construct_id: str, *, function: lambda_.Function, settings: OrdersSettings
-    ) -> None:
-        super().__init__(scope, construct_id)
-        self.api = apigateway.CfnApi(self, "Api", name=f"{settings.stack_name}-orders", protocol_type="HTTP")
-        integration = apigateway.CfnIntegration(
-            self,
-            "Integration",
-            api_id=self.api.ref,
-            integration_type="AWS_PROXY",
-            integration_uri=function.function_arn,
-            payload_format_version="2.0",
-        )
-        for decision in ROUTES:
-            apigateway.CfnRoute(
-                self,
-                f"{re.sub('[-/]', '', decision.title())}Route",
-                api_id=self.api.ref,
-                route_key=f"POST /orders/{decision}",
-                authorization_type="AWS_IAM",
-                target=f"integrations/{integration.ref}",
-            )
-        apigateway.CfnStage(
-            self,
-            "Stage",
-            api_id=self.api.ref,
-            stage_name="$default",
-            auto_deploy=True,
-            access_log_settings=apigateway.CfnStage.AccessLogSettingsProperty(
-                destination_arn=self._log(settings).log_group_arn, format=json.dumps(LOGGED)
-            ),
-            default_route_settings=apigateway.CfnStage.RouteSettingsProperty(
-                throttling_burst_limit=20, throttling_rate_limit=10
-            ),
-        )
-        function.add_permission(
-            "ByOrdersApi",
-            principal=iam.ServicePrincipal("apigateway.amazonaws.com"),
-            source_arn=self.arn("*"),
-        )
+    def __init__(self, core: Core, settings: OrdersSettings) -> None:
+        super().__init__(core, "Orders", rate=10, settings=settings)
+        routes = {re.sub("[-/]", "", one.title()): f"POST /orders/{one}" for one in ROUTES}
+        self.open("", core.functions["TakeOrder"], routes, "POST/orders/*")
 
-    @property
-    def url(self) -> str:
-        """The address of the API."""
-        return self.api.attr_api_endpoint
-
-    def arn(self, decision: str) -> str:
+    def order(self, decision: str) -> str:
         """Return what `execute-api:Invoke` is granted on, for one decision or for all of them (`*`)."""
-        stack = self.api.stack
-        return stack.format_arn(
-            service="execute-api", resource=self.api.ref, resource_name=f"*/POST/orders/{decision}"
-        )
-
-    def _log(self, settings: OrdersSettings) -> logs.LogGroup:
-        return logs.LogGroup(
-            self,
-            "Log",
-            retention=settings.log_retention,
-            removal_policy=settings.removal_policy,
-        )
+        return self.arn(f"POST/orders/{decision}")
 
 
 def build(core: Core, settings: OrdersSettings) -> Added:
@@ -168,13 +109,13 @@ def build(core: Core, settings: OrdersSettings) -> Added:
     core.compensation.startable_by(function, "COMPENSATION_MACHINE")
     core.compensation.describable_by(function)
     core.compensation.wakeable_by(function)
-    part = OrdersApi(core.stack, "Orders", function=function, settings=settings)
+    part = OrdersApi(core, settings)
     function.add_environment("EVENT_BUS", core.pager.bus.event_bus_name)
     core.pager.bus.grant_put_events_to(function)
     return Added(
         part=part,
         outputs={"OrdersUrl": part.url},
-        tries=[allow("Orders", ["execute-api:Invoke"], [part.arn("*")])],
+        tries=[allow("Orders", ["execute-api:Invoke"], [part.order("*")])],
     )
 
 

@@ -76,7 +76,7 @@ class People(Construct):
         return {f"{POLICIES[kind]}PolicyArn": policy.ref for kind, policy in self.policies.items()}
 
     def _orders(self, orders: OrdersApi, routes: Sequence[str]) -> list[dict[str, Any]]:
-        arns = [orders.arn(route) for route in routes]
+        arns = [orders.order(route) for route in routes]
         return [allow("Orders", ["execute-api:Invoke"], arns)] if arns else []
 
     def _of_the_stack(self) -> list[dict[str, Any]]:

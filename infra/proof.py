@@ -4,14 +4,12 @@ from dataclasses import dataclass
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
 from infra.core import FAILED, Added, Core, Room
 from infra.grants import Handler, allow
-from infra.pager import Pager
 from infra.settings import CoreSettings
 from infra.urgency import Urgency
 
@@ -44,16 +42,9 @@ class ProofSettings(CoreSettings):
 class Reconciliation(Construct):
     """The schedule of ReconcileBooks. A failed run is not repeated: each run reads the whole table."""
 
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        function: lambda_.Function,
-        pager: Pager,
-        settings: ProofSettings,
-    ) -> None:
-        super().__init__(scope, construct_id)
+    def __init__(self, core: Core, settings: ProofSettings) -> None:
+        super().__init__(core.stack, "Reconciliation")
+        function, pager = core.functions["ReconcileBooks"], core.pager
         function.add_environment("TMPDIR", "/tmp")  # noqa: S108 (the one place where Lambda lets it write)
         function.configure_async_invoke(retry_attempts=0, max_event_age=Duration.minutes(15))
         pager.alarm(
@@ -95,7 +86,7 @@ class Reconciliation(Construct):
 def build(core: Core, settings: ProofSettings) -> Added:
     """Build the room."""
     function = core.functions["ReconcileBooks"]
-    Reconciliation(core.stack, "Reconciliation", function=function, pager=core.pager, settings=settings)
+    Reconciliation(core, settings)
     return Added(
         graphs={
             "functions": {FAILED: [function.metric_errors(label="ReconcileBooks")]},

@@ -2,8 +2,8 @@
 
 from infra.core import Added, Core, Room
 from infra.grants import ACCOUNT, ENTRIES, SETTLEMENT, WAITING_SECONDS, Handler, allow
+from infra.http_api import api_of
 from infra.settings import CoreSettings
-from infra.settlements_api import api_of
 from infra.urgency import Urgency
 
 READS = {

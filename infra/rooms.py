@@ -24,23 +24,12 @@ from infra import (
 from infra.core import Room
 from infra.grants import Handler
 
-ROOMS: Sequence[Room] = (
-    kyc.ROOM,
-    doors.ROOM,
-    orders.ROOM,
-    reading.ROOM,
-    merchants.ROOM,
-    events.ROOM,
-    paging.ROOM,
-    journal.ROOM,
-    proof.ROOM,
-    books.ROOM,
-    signing.ROOM,
-    retention.ROOM,
-    backup.ROOM,
-    migration.ROOM,
-    people.ROOM,
-    acceptance.ROOM,
+ROOMS: Sequence[Room] = tuple(
+    room.ROOM
+    for room in (
+        *(kyc, doors, orders, reading, merchants, events, paging, journal, proof, books, signing),
+        *(retention, backup, migration, people, acceptance),
+    )
 )
 
 

@@ -51,8 +51,8 @@ class RowKeys(Construct):
     client and a call at each cold start. Only who may use the encryption key reads either.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, settings: SigningSettings) -> None:
-        super().__init__(scope, construct_id)
+    def __init__(self, core: Core, settings: SigningSettings) -> None:
+        super().__init__(core.stack, "RowKeys")
         removal_policy = settings.removal_policy
         self.encryption = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal_policy)
         secrets = [self._secret(number, removal_policy) for number in range(1, settings.row_keys + 1)]
@@ -88,7 +88,7 @@ def signing(handlers: Mapping[str, Handler]) -> list[str]:
 
 def build(core: Core, settings: SigningSettings) -> Added:
     """Build the room, and give each function that signs or proves its keys."""
-    part = RowKeys(core.stack, "RowKeys", settings=settings)
+    part = RowKeys(core, settings)
     for name in {*signing(core.handlers), PROVING} & core.functions.keys():
         for variable, keys in part.environment(name).items():
             core.functions[name].add_environment(variable, keys)

@@ -38,7 +38,8 @@ def core_alone(stage: str) -> Any:
     """Return the template of a stage without rooms, with resources by their names."""
     stack = SettlementStack(cdk.App(), settings=settings_of(context(stage)), rooms=())
     found = Template.from_stack(stack).to_json()
-    return found | {"Resources": {name(key): readable(one) for key, one in found["Resources"].items()}}
+    named = {name(key): readable(one) for key, one in found["Resources"].items()}
+    return {**found, "Resources": named}
 
 
 def resources(stage: str, kind: str) -> dict[str, Any]:
@@ -115,5 +116,5 @@ def test_a_stage_is_built_without_any_one_room(left_out: Room) -> None:
 
 def test_a_room_is_refused_without_the_one_that_it_needs() -> None:
     settings = settings_of(context("dev"))
-    with pytest.raises(ValueError, match="^rooms: OrdersApi is missing, which a later room needs$"):
+    with pytest.raises(ValueError, match=r"^rooms: OrdersApi is missing, which a later room needs$"):
         SettlementStack(cdk.App(), settings=settings, rooms=[people.ROOM])

@@ -1,4 +1,4 @@
-"""The HTTP API of services, on which rooms open their routes."""
+"""The HTTP APIs, with IAM authorisation, on which rooms open their routes."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,17 +11,28 @@ from constructs import Construct
 
 from infra.core import Core
 from infra.grants import allow
-from infra.http_log import LOGGED
 from infra.settings import CoreSettings
 
+LOGGED = {
+    "requestId": "$context.requestId",
+    "routeKey": "$context.routeKey",
+    "status": "$context.status",
+    "userArn": "$context.identity.userArn",
+    "sourceIp": "$context.identity.sourceIp",
+    "error": "$context.error.message",
+}
+"""The access log: of a request that IAM refuses there is no other trace. It has nothing of the content."""
 
-class SettlementsApi(Construct):
-    """The API and its stage. Rooms open routes on it, with IAM authorisation."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, settings: CoreSettings) -> None:
-        super().__init__(scope, construct_id)
-        self.api = apigateway.CfnApi(
-            self, "Api", name=f"{settings.stack_name}-settlements", protocol_type="HTTP"
+class HttpApi(Construct):
+    """An API, its stage, and its log: `rate` calls a second, and twice as many at once."""
+
+    def __init__(self, core: Core, construct_id: str, *, rate: int, settings: CoreSettings) -> None:
+        super().__init__(core.stack, construct_id)
+        name = f"{settings.stack_name}-{construct_id.lower()}"
+        self.api = apigateway.CfnApi(self, "Api", name=name, protocol_type="HTTP")
+        log = logs.LogGroup(
+            self, "Log", retention=settings.log_retention, removal_policy=settings.removal_policy
         )
         apigateway.CfnStage(
             self,
@@ -30,10 +41,10 @@ class SettlementsApi(Construct):
             stage_name="$default",
             auto_deploy=True,
             access_log_settings=apigateway.CfnStage.AccessLogSettingsProperty(
-                destination_arn=self._log(settings).log_group_arn, format=json.dumps(LOGGED)
+                destination_arn=log.log_group_arn, format=json.dumps(LOGGED)
             ),
             default_route_settings=apigateway.CfnStage.RouteSettingsProperty(
-                throttling_burst_limit=100, throttling_rate_limit=50
+                throttling_burst_limit=2 * rate, throttling_rate_limit=rate
             ),
         )
 
@@ -57,7 +68,7 @@ class SettlementsApi(Construct):
                 target=f"integrations/{integration.ref}",
             )
         function.add_permission(
-            "BySettlementsApi",
+            f"By{self.node.id}Api",
             principal=iam.ServicePrincipal("apigateway.amazonaws.com"),
             source_arn=self.arn(calls),
         )
@@ -82,15 +93,11 @@ class SettlementsApi(Construct):
         stack = self.api.stack
         return stack.format_arn(service="execute-api", resource=self.api.ref, resource_name=f"*/{call}")
 
-    def _log(self, settings: CoreSettings) -> logs.LogGroup:
-        return logs.LogGroup(
-            self,
-            "Log",
-            retention=settings.log_retention,
-            removal_policy=settings.removal_policy,
-        )
+
+class SettlementsApi(HttpApi):
+    """The API of services: its rooms read, start and cancel settlements."""
 
 
 def api_of(core: Core, settings: CoreSettings) -> SettlementsApi:
     """Return the API, which the first room that needs it makes."""
-    return core.part(SettlementsApi) or SettlementsApi(core.stack, "Settlements", settings=settings)
+    return core.part(SettlementsApi) or SettlementsApi(core, "Settlements", rate=50, settings=settings)
