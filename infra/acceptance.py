@@ -7,9 +7,10 @@ from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.alarms import Watched
-from infra.kyc import Kyc
-from infra.people import People, allow
+from infra.core import Added, Core, Room
+from infra.grants import allow
+from infra.paging import PagingSettings
+from infra.people import by_sid
 from infra.state_machines import Machine
 
 _OF_NO_RESOURCE = (
@@ -26,7 +27,6 @@ _QUEUES = (
     "ReceiveMessage",
     "SetQueueAttributes",
 )
-_RULES = ("DeleteRule", "PutRule", "PutTargets", "RemoveTargets")
 
 
 class Acceptance(Construct):
@@ -36,40 +36,28 @@ class Acceptance(Construct):
     reads is in the policy of viewers: both in one would pass IAM's limit of 6,144 characters.
     """
 
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        people: People,
-        parts: Watched,
-        kyc: Kyc,
-    ) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, core: Core) -> None:
         super().__init__(scope, construct_id)
-        orders, settlements = people.doors
+        settling = (core.express, core.standard)
         statements = [
-            allow("Doors", ["execute-api:Invoke"], [orders.arn("*"), *settlements.starts]),
             allow(
                 "Starts",
                 ["states:StartExecution", "states:StartSyncExecution"],
-                [parts.express.state_machine_arn, parts.standard.state_machine_arn],
+                [one.state_machine_arn for one in settling],
             ),
-            *_looks((parts.express, parts.standard, parts.compensation)),
-            allow("Requests", ["sqs:SendMessage"], [parts.start.queue.queue_arn]),
-            allow("Signing", ["secretsmanager:GetSecretValue"], [kyc.signing.secret_arn]),
-            allow("Proof", ["lambda:InvokeFunction"], [parts.functions["ReconcileBooks"].function_arn]),
-            allow("Locks", ["s3:GetObjectRetention"], [parts.journal.bucket.arn_for_objects("*")]),
-            *self._of_the_stack(parts.outcomes.bus.event_bus_name),
+            *_looks((*settling, core.compensation)),
+            *(one for added in core.added for one in added.tries),
+            *self._of_the_stack(),
             allow("Everywhere", _OF_NO_RESOURCE, ["*"]),
         ]
         self.policy = iam.CfnManagedPolicy(
             self,
             "Policy",
             description="What settle acceptance may do with the settlement stack",
-            policy_document={"Version": "2012-10-17", "Statement": statements},
+            policy_document={"Version": "2012-10-17", "Statement": by_sid(statements)},
         )
 
-    def _of_the_stack(self, bus: str) -> list[dict[str, Any]]:
+    def _of_the_stack(self) -> list[dict[str, Any]]:
         """Return what is bound by the stack's name: each of its parts, and the acceptance's own queues."""
         stack = Stack.of(self)
 
@@ -84,11 +72,6 @@ class Acceptance(Construct):
             allow("Queues", [f"sqs:{one}" for one in _QUEUES], [arn("sqs", one) for one in own]),
             allow("Topics", ["sns:Subscribe", "sns:Unsubscribe"], [arn("sns", f"{name}-*")]),
             allow("Depths", ["sqs:GetQueueAttributes"], [arn("sqs", f"{name}-*")]),
-            allow(
-                "Rules",
-                [f"events:{one}" for one in _RULES],
-                [arn("events", f"rule/{bus}/{own[0]}")],
-            ),
             allow("Functions", ["lambda:GetFunctionConfiguration"], [arn("lambda", f"function:{name}-*")]),
             allow("Triggers", ["lambda:GetEventSourceMapping"], [arn("lambda", "event-source-mapping:*")]),
             allow("Logs", ["logs:FilterLogEvents"], [arn("logs", f"log-group:{one}") for one in logs]),
@@ -112,3 +95,13 @@ def _looks(machines: Sequence[Machine]) -> list[dict[str, Any]]:
             [one.executions for one in machines],
         ),
     ]
+
+
+def build(core: Core, settings: PagingSettings) -> Added:
+    """Build the policy, on a stage that does not have to reach people."""
+    if settings.must_reach_people:
+        return Added()
+    return Added(outputs={"AcceptancePolicyArn": Acceptance(core.stack, "Acceptance", core=core).policy.ref})
+
+
+ROOM = Room(build=build)

@@ -2,21 +2,17 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_lambda as lambda_
 
-from infra.config import Settings
-from infra.journal import Journal
-from infra.merchants import Merchants
-from infra.outcomes import Outcomes
+from infra.core import Core
+from infra.grants import Handler
 from infra.pager import Pager
-from infra.start_queue import StartQueue
-from infra.state_machines import STATE_MACHINES, Machine
+from infra.settings import CoreSettings
+from infra.state_machines import STATE_MACHINES
 from infra.table import INDEX, SettlementTable
-from infra.webhook import Webhook
+from infra.urgency import Urgency
 
 _MINUTE = Duration.minutes(1)
 _FIVE_MINUTES = Duration.minutes(5)
@@ -30,83 +26,53 @@ _BEHIND_SECONDS = 300
 _LIMBO_SECONDS = 4 * 3600
 """The time for a decision about LIMBO. The alarm after it is urgent, unlike the one that LIMBO is open."""
 
-_REVIEW_SECONDS = 3600
-"""How long before its end recovery counts a review: `REVIEW_ENDS_WITHIN` in `handlers/recover_stalled.py`."""
-
-HTTP = ("KycDecided", "TakeOrder", "ReadSettlements", "AcceptSettlements", "CancelSettlement")
-"""The functions that callers reach by HTTP, who get the throttle as a status and repeat the call."""
-
 _COUNTED = {
-    "FunctionFailed": (1, "A function failed unexpectedly: a bug, or a malformed answer."),
-    "StoreUnavailable": (5, "DynamoDB gives no definite answers."),
+    "FunctionFailed": (1, "A function failed unexpectedly: a bug, or a malformed answer.", Urgency.NOW),
+    "StoreUnavailable": (5, "DynamoDB gives no definite answers.", Urgency.NOW),
     # Nine runs a minute count one each: two minutes in a row.
-    "RecoveryCutShort": (10, "Recovery runs out of time before it reaches every settlement that is due."),
+    "RecoveryCutShort": (
+        10,
+        "Recovery runs out of time before it reaches every settlement that is due.",
+        Urgency.NOW,
+    ),
     # Counted after the store's own retries. Concurrent payments of one account cause a few.
-    "TransactionConflict": (6, "Transactions conflict on the same row."),
+    "TransactionConflict": (6, "Transactions conflict on the same row.", Urgency.INFORMATION),
 }
-"""Alarms on metrics of the functions, over five minutes: the threshold and the description."""
+"""Alarms on metrics of the functions, over five minutes: the threshold, the description and the urgency."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Watched:
-    """The resources that the alarms and the dashboard show."""
-
-    ledger: SettlementTable
-    functions: Mapping[str, lambda_.Function]
-    express: Machine
-    standard: Machine
-    compensation: Machine
-    start: StartQueue
-    merchants: Merchants
-    journal: Journal
-    outcomes: Outcomes
-    webhook: Webhook
-
-
-def watch(pager: Pager, watched: Watched, *, settings: Settings) -> None:
-    """Add the alarms on stalled settlements and on the causes of a stall.
+def watch(core: Core, *, settings: CoreSettings) -> None:
+    """Add the alarms on stalled settlements and on the causes of a stall. Those of rooms are there by now.
 
     The functions of states have no alarm on Lambda's metric Errors: they also report a refusal to the machine
     by an error. FunctionFailed counts the other errors, and a function that times out or cannot start makes
     executions fail.
     """
+    pager = core.pager
     _ages(pager, settings)
-    for name, (threshold, description) in _COUNTED.items():
-        pager.alarm(name, pager.metric(name), description, threshold=threshold)
+    for name, (threshold, description, urgency) in _COUNTED.items():
+        pager.alarm(name, pager.metric(name), description, threshold=threshold, urgency=urgency)
     pager.alarm(
         "Recoveries",
         pager.metric("Recoveries").with_(period=_MINUTE),
         "Many settlements stall within a minute. Recovery takes them over.",
         threshold=20,
     )
-    _executions(pager, watched)
-    _start_queue(pager, watched.start)
-    # These answer a refusal without an error, or meet none: each error is a failure.
-    for name in (
-        "KycDecided",
-        "StartSettlements",
-        "AcceptSettlements",
-        "CancelSettlement",
-        "ReadSettlements",
-        "SweepMerchants",
-        "PublishEvents",
-        "SealJournal",
-        "SendPage",
-    ):
-        pager.alarm(
-            f"{name}Failed",
-            watched.functions[name].metric_errors(period=_FIVE_MINUTES),
-            f"{name} fails, times out or cannot start. Its caller retries.",
-        )
-    pager.alarm(
-        "SignatureRefused",
-        pager.metric("SignatureRefused"),
-        "Calls of the webhook have no valid signature: the provider has another secret, or a stranger calls.",
-        threshold=5,
-    )
+    _executions(core)
+    for name, handler in core.handlers.items():
+        if handler.failure is not None:
+            pager.alarm(
+                f"{name}Failed",
+                core.functions[name].metric_errors(period=_FIVE_MINUTES),
+                f"{name} fails, times out or cannot start. Its caller retries.",
+                urgency=handler.failure,
+            )
     if not settings.is_embedded:  # the embedded AWS has no metric math, and throttles nothing
-        _throttles(pager, watched)
+        _throttles(core)
         pager.watch_deliveries()
+    for machine in (core.express, core.standard):
+        if machine.live:
+            machine.live.stopped_by(pager.alarms)
 
 
 def table_metrics(ledger: SettlementTable, *names: str) -> list[cloudwatch.Metric]:
@@ -147,7 +113,7 @@ def quota_metrics() -> list[cloudwatch.Metric]:
     ]
 
 
-def _ages(pager: Pager, settings: Settings) -> None:
+def _ages(pager: Pager, settings: CoreSettings) -> None:
     pager.alarm(
         "OldestInFlight",
         pager.metric("OldestInFlightSeconds", statistic="Maximum"),
@@ -166,91 +132,77 @@ def _ages(pager: Pager, settings: Settings) -> None:
         threshold=_BEHIND_SECONDS,
         missing=cloudwatch.TreatMissingData.BREACHING,  # the run on LIMBO measures it, for all partitions
     )
-    levels = [
-        ("LimboOpen", "LimboOpen", 1, "Settlements are in LIMBO and wait for a decision."),
-        ("LimboAge", "OldestLimboSeconds", _LIMBO_SECONDS, "A case of LIMBO has waited for four hours."),
-    ]
-    if settings.kyc.review_seconds > _REVIEW_SECONDS:  # else each review would alert from its beginning
-        levels.append(
-            ("ReviewsEnding", "ReviewsEnding", 1, "A review ends within the hour, and is reversed.")
-        )
-    for name, metric, threshold, description in levels:
-        pager.alarm(
-            name,
-            pager.metric(metric, statistic="Maximum"),
-            description,
-            threshold=threshold,
-            # While recovery does not run, these are not measured: RecoveryBehind alerts on that.
-            missing=cloudwatch.TreatMissingData.IGNORE,
-        )
+    pager.level(
+        "LimboOpen", "LimboOpen", "Settlements are in LIMBO and wait for a decision.", urgency=Urgency.MORNING
+    )
+    pager.level(
+        "LimboAge",
+        "OldestLimboSeconds",
+        "A case of LIMBO has waited for four hours.",
+        threshold=_LIMBO_SECONDS,
+    )
 
 
-def _executions(pager: Pager, watched: Watched) -> None:
+def _executions(core: Core) -> None:
     """Add alarms on executions. A refused request fails its execution too: a few failures are normal."""
-    for machine in (watched.express, watched.standard):
+    for machine, late in ((core.express, Urgency.INFORMATION), (core.standard, Urgency.MORNING)):
+        # A refused request fails its execution, too. Those that stall are counted by Recoveries.
+        failed, timed_out = (
+            one(period=_FIVE_MINUTES) for one in (machine.metric_failed, machine.metric_timed_out)
+        )
         ends = [
-            ("Failed", machine.metric_failed(period=_FIVE_MINUTES), 5, "fail"),
-            ("TimedOut", machine.metric_timed_out(period=_FIVE_MINUTES), 1, "time out"),
+            ("Failed", failed, 5, "fail", Urgency.INFORMATION),
+            ("TimedOut", timed_out, 1, "time out", late),
         ]
-        if machine is watched.standard:  # AWS has no call that aborts an Express execution
-            ends.append(("Aborted", machine.metric_aborted(period=_FIVE_MINUTES), 1, "are aborted"))
-        for end, metric, threshold, verb in ends:
-            pager.alarm(
+        if machine is core.standard:  # AWS has no call that aborts an Express execution
+            ends.append(("Aborted", machine.metric_aborted(period=_FIVE_MINUTES), 1, "are aborted", late))
+        for end, metric, threshold, verb, urgency in ends:
+            core.pager.alarm(
                 f"{machine.node.id}{end}",
                 metric,
                 f"Executions of {machine.node.id} {verb}.",
                 threshold=threshold,
+                urgency=urgency,
             )
 
 
-def _start_queue(pager: Pager, start: StartQueue) -> None:
-    pager.alarm(
-        "StartDeadLetters",
-        start.dead_letters.metric_approximate_number_of_messages_visible(period=_MINUTE, statistic="Maximum"),
-        "A message of the start queue will not start a settlement.",
-    )
-    pager.alarm(
-        "StartQueueAge",
-        start.queue.metric_approximate_age_of_oldest_message(period=_MINUTE, statistic="Maximum"),
-        "Messages of the start queue wait for ten minutes.",
-        threshold=600,
-    )
-
-
-def _throttles(pager: Pager, watched: Watched) -> None:
-    for group, names in _groups(watched.functions).items():
-        pager.alarm(
+def _throttles(core: Core) -> None:
+    for group, names in _groups(core.handlers).items():
+        core.pager.alarm(
             f"{group}Throttled",
-            _total([watched.functions[name].metric_throttles(period=_FIVE_MINUTES) for name in names]),
+            _total([core.functions[name].metric_throttles(period=_FIVE_MINUTES) for name in names]),
             f"Lambda throttles functions: {', '.join(names)}.",
             threshold=5,
         )
-    pager.alarm(
+    core.pager.alarm(
         "TableThrottled",
-        _total(table_metrics(watched.ledger, "ReadThrottleEvents", "WriteThrottleEvents")),
+        _total(table_metrics(core.ledger, "ReadThrottleEvents", "WriteThrottleEvents")),
         "DynamoDB throttles the table or its index.",
         threshold=5,
     )
-    pager.alarm(
+    core.pager.alarm(
         "StatesThrottled",
         _total(quota_metrics()),
         "Step Functions throttles transitions, starts or looks: a quota of the account is used up.",
         threshold=5,
+        # A storm of recovery meets the quota on purpose. Payments that wait have alarms of their own.
+        urgency=Urgency.MORNING,
     )
 
 
-def _groups(functions: Mapping[str, lambda_.Function]) -> dict[str, list[str]]:
+def _groups(handlers: Mapping[str, Handler]) -> dict[str, list[str]]:
     """Group the functions by purpose: one alarm takes ten metrics at most."""
     forward, compensating = (
         set(re.findall(r"\$\{(\w+)\}", (STATE_MACHINES / f"{machine}.asl.json").read_text("utf-8")))
         for machine in ("settlement", "compensation")
     )
-    return {
-        "Forward": [name for name in functions if name in forward],
-        "Compensating": [name for name in functions if name in compensating - forward],
-        "Http": [name for name in functions if name in HTTP],
-        "Triggered": [name for name in functions if name not in forward | compensating | set(HTTP)],
-    }
+    groups: dict[str, list[str]] = {"Forward": [], "Compensating": [], "Http": [], "Triggered": []}
+    for name, handler in handlers.items():
+        if name in forward | compensating:
+            groups["Forward" if name in forward else "Compensating"].append(name)
+        else:
+            groups["Http" if handler.by_http else "Triggered"].append(name)
+    return {group: names for group, names in groups.items() if names}
 
 
 def _total(metrics: Sequence[cloudwatch.IMetric]) -> cloudwatch.MathExpression:

@@ -1,5 +1,8 @@
 """Daily backups of the table in a locked vault, with copies to another account."""
 
+import re
+from dataclasses import dataclass
+
 from aws_cdk import Duration
 from aws_cdk import aws_backup as backup
 from aws_cdk import aws_events as events
@@ -8,15 +11,47 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from infra.config import Settings
+from infra.core import Added, Core, Room
 from infra.pager import Pager
-from infra.table import SettlementTable
+from infra.settings import LOCK_DAYS_MAX, CoreSettings
 from infra.urgency import Urgency
 
 _COMPLIANCE_AFTER = Duration.days(3)
 """The time in which a compliance lock may still be taken back: the least that AWS allows."""
 
+_DAYS_MIN = 7
+_VAULT = re.compile(r"arn:aws[a-z-]*:backup:[a-z0-9-]+:\d{12}:backup-vault:[A-Za-z0-9_-]{2,50}")
 _FAILED = ["FAILED", "ABORTED", "EXPIRED"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackupSettings(CoreSettings):
+    """The daily backups of the table.
+
+    With `backup_days`, the table is backed up daily into a vault that keeps each backup for so long; None
+    has no vault. `backup_lock` is "governance" or "compliance", and `backup_copy_to` the ARN of another
+    account's vault, for copies: see docs/operating/restore.md.
+    """
+
+    backup_days: int | None = None
+    backup_lock: str = "governance"
+    backup_copy_to: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        days, copy_to = self.backup_days, self.backup_copy_to
+        if self.backup_lock not in ("governance", "compliance"):
+            raise ValueError("backup_lock: must be governance or compliance")
+        if copy_to is not None and not (isinstance(copy_to, str) and _VAULT.fullmatch(copy_to)):
+            raise ValueError("backup_copy_to: must be the ARN of a backup vault")
+        if days is None:
+            if copy_to is not None:
+                raise ValueError("backup_copy_to: must be left out without backup_days")
+            return
+        if type(days) is not int or not _DAYS_MIN <= days <= LOCK_DAYS_MAX:
+            raise ValueError(f"backup_days: must be from {_DAYS_MIN} to {LOCK_DAYS_MAX}, or None")
+        if self.is_embedded or not self.keeps_data:
+            raise ValueError("backup_days: must be None on a stage that keeps no data")
 
 
 class Backup(Construct):
@@ -26,19 +61,10 @@ class Backup(Construct):
     delete the table with its recovery, and neither a locked backup nor the other account's copy.
     """
 
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        ledger: SettlementTable,
-        pager: Pager,
-        settings: Settings,
-    ) -> None:
-        super().__init__(scope, construct_id)
-        if settings.backup_days is None:
-            raise ValueError("backup_days: must be set for a stage with backups")
-        kept = Duration.days(settings.backup_days)
+    def __init__(self, core: Core, days: int, settings: BackupSettings) -> None:
+        super().__init__(core.stack, "Backup")
+        ledger, pager = core.ledger, core.pager
+        kept = Duration.days(days)
         removal_policy = settings.removal_policy
         key = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal_policy)
         is_compliance = settings.backup_lock == "compliance"
@@ -95,3 +121,13 @@ class Backup(Construct):
                 )
             ],
         )
+
+
+def build(core: Core, settings: BackupSettings) -> Added:
+    """Build the room, on a stage that wants it."""
+    if settings.backup_days is not None:
+        Backup(core, settings.backup_days, settings)
+    return Added()
+
+
+ROOM = Room(build=build)

@@ -1,6 +1,7 @@
 """The books in Aurora, where a stage wants them: the cluster, its secrets, and the schedule that fills it."""
 
 import string
+from dataclasses import dataclass
 
 from aws_cdk import Duration, Fn, RemovalPolicies, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -14,9 +15,18 @@ from aws_cdk import aws_scheduler_targets as targets
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from infra.config import Settings
+from infra.core import Added, Core, Room
+from infra.functions import HandlerFunction
+from infra.grants import LONG_MEMORY_MB, Handler
 from infra.journal import Journal
 from infra.pager import Pager
+from infra.settings import CoreSettings
+from infra.urgency import Urgency
+
+OPTIONAL = {"ProjectEntries": Handler(seconds=180, memory_mb=LONG_MEMORY_MB, reaches_table=False)}
+"""The function that a stage with the books has. A round may wait for Aurora, and begins no object in its last
+minute.
+"""
 
 PROJECTOR, OWNER, DATABASE = "projector", "books_owner", "books"
 
@@ -36,6 +46,34 @@ _BEHIND_SECONDS = 900
 """The time after which a round is late. The journal itself gathers for two minutes."""
 
 _PERIOD_MINUTES = 5
+_MINUTES_MAX = 60
+"""A round more rarely would leave finance without the day, and its alarm without a figure."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BooksSettings(CoreSettings):
+    """The books in Aurora.
+
+    With `books_every_minutes`, the stack has the books in Aurora, and takes what the sealed journal has
+    into them so often; None has no Aurora. `finance_address` (mail or HTTPS) gets what comes after its month
+    was closed: see docs/operating/ledger.md.
+    """
+
+    books_every_minutes: int | None = None
+    finance_address: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_address("finance_address")
+        minutes = self.books_every_minutes
+        if minutes is None:
+            if self.finance_address is not None:
+                raise ValueError("finance_address: must be left out without books_every_minutes")
+            return
+        if type(minutes) is not int or not 1 <= minutes <= _MINUTES_MAX:
+            raise ValueError(f"books_every_minutes: must be from 1 to {_MINUTES_MAX}, or None")
+        if self.is_embedded:
+            raise ValueError("books_every_minutes: must be None on the embedded AWS, which has no Aurora")
 
 
 class Books(Construct):
@@ -45,20 +83,10 @@ class Books(Construct):
     caller. Who may call the Data API with one of the secrets is a person's own policy.
     """
 
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        function: lambda_.Function,
-        journal: Journal,
-        pager: Pager,
-        settings: Settings,
-    ) -> None:
-        super().__init__(scope, construct_id)
-        if settings.books_every_minutes is None:
-            raise ValueError("books_every_minutes: must be set for a stage with books")
-        self._every = settings.books_every_minutes
+    def __init__(self, core: Core, function: lambda_.Function, every: int, settings: BooksSettings) -> None:
+        super().__init__(core.stack, "Books")
+        journal, pager = core.needed(Journal), core.pager
+        self._every = every
         self.key = kms.Key(self, "Key", enable_key_rotation=True)
         self.owner, self.projector = self._secret("Owner", OWNER), self._secret("Projector", PROJECTOR)
         self.cluster = self._cluster(settings)
@@ -101,7 +129,7 @@ class Books(Construct):
             ),
         )
 
-    def _cluster(self, settings: Settings) -> rds.CfnDBCluster:
+    def _cluster(self, settings: BooksSettings) -> rds.CfnDBCluster:
         subnets, group = self._network()
         secret = f"{{{{resolve:secretsmanager:{self.owner.secret_arn}:SecretString:"
         cluster = rds.CfnDBCluster(
@@ -199,12 +227,14 @@ class Books(Construct):
             periods=2,
             in_all_periods=True,
             missing=cloudwatch.TreatMissingData.BREACHING,
+            urgency=Urgency.MORNING,
         )
         pager.alarm(
             "BooksLeftOut",
             pager.metric("BooksLeftOut", statistic="Maximum"),
             "Objects or lines of the journal are in no book: they cannot be read, or the books refuse them.",
             missing=cloudwatch.TreatMissingData.IGNORE,
+            urgency=Urgency.MORNING,
         )
         pager.alarm(
             "BooksLate",
@@ -212,3 +242,16 @@ class Books(Construct):
             "Entries came after their month was closed. Its figures stay; each of them is in suspense.",
             topic=self.finance,
         )
+
+
+def build(core: Core, settings: BooksSettings) -> Added:
+    """Build the room, on a stage that wants it."""
+    if settings.books_every_minutes is None:
+        return Added()
+    ((name, handler),) = OPTIONAL.items()
+    function = HandlerFunction(core.stack, name, handler, settings=settings, environment=core.environment)
+    part = Books(core, function, settings.books_every_minutes, settings)
+    return Added(outputs=part.outputs)
+
+
+ROOM = Room(build=build)

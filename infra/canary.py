@@ -7,7 +7,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from infra.config import Settings
+from infra.settings import CoreSettings
 
 ALIAS = "live"
 
@@ -31,7 +31,7 @@ class Live(Construct):
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, machine: sfn.StateMachine, settings: Settings
+        self, scope: Construct, construct_id: str, *, machine: sfn.StateMachine, settings: CoreSettings
     ) -> None:
         super().__init__(scope, construct_id)
         version = sfn.CfnStateMachineVersion(

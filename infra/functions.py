@@ -8,55 +8,21 @@ from typing import Any
 
 from aws_cdk import Duration, RemovalPolicy, Size
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
-from infra.config import Settings
+from infra.grants import Handler
+from infra.settings import CoreSettings
 
 LAMBDAS = Path(__file__).parent.parent / "lambdas"
-
-RECONCILE = "ReconcileBooks"
-"""The function that reads the whole table, and sorts it on its disk."""
 
 WAITED_FOR = ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee", "RejectSettlement", "ReportOutcome")
 """The functions of the settlement machine, for whose answer a caller waits: SnapStart is for these."""
 
-LONG_SECONDS = {
-    "RecoverStalled": 75,
-    "StartSettlements": 50,
-    "SweepMerchants": 60,
-    "PublishEvents": 60,
-    "SealJournal": 60,
-    "ReconcileBooks": 900,
-    "ProjectEntries": 180,
-}
-"""The timeouts of the functions whose work grows with the backlog, or with the table. No caller waits for
-their answer.
-
-A run of RecoverStalled begins no settlement in its last 20 s: the next run has them, after a minute. A run of
-ReconcileBooks has the longest time that Lambda gives. A round of ProjectEntries may wait for Aurora, and
-begins no object in its last minute.
-"""
-
-READER_SECONDS = {"ReadSettlements": 29, "AcceptSettlements": 29}
-"""The timeouts of the functions whose callers may wait 20 s for a change: API Gateway gives a call 30 s."""
-
 SECONDS_MAX = 900
 """The longest time that Lambda gives a function."""
-
-LONG_MEMORY_MB = 1_024
-"""The least memory of these functions, and with it the share of a CPU: recovery's threads look at some 700
-settlements a second with it, and at half as many with 512 MB.
-"""
-
-RECONCILE_MEMORY_MB = 1_769
-"""The memory with which Lambda gives a function a whole CPU: a proof needs no more than 100 MB of it."""
-
-RECONCILE_DISK_GB = 10
-"""Lambda's largest disk. A row takes 400 bytes of it: no run has the time to fill it."""
 
 _RUNTIME = lambda_.Runtime.PYTHON_3_13
 _ARCHITECTURE = lambda_.Architecture.ARM_64
@@ -74,10 +40,10 @@ class HandlerFunction(lambda_.Function):
         self,
         scope: Construct,
         name: str,
+        handler: Handler,
         *,
-        settings: Settings,
+        settings: CoreSettings,
         environment: Mapping[str, str],
-        encryption: kms.IKey | None = None,
     ) -> None:
         snaps = settings.snap_start and name in WAITED_FOR
         module = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
@@ -94,11 +60,10 @@ class HandlerFunction(lambda_.Function):
             name,
             role=role,
             handler=f"handlers.{module}.handler",
-            timeout=Duration.seconds(function_seconds(name, settings)),
-            memory_size=function_memory_mb(name, settings),
-            ephemeral_storage_size=Size.gibibytes(RECONCILE_DISK_GB) if name == RECONCILE else None,
+            timeout=Duration.seconds(function_seconds(handler, settings)),
+            memory_size=max(settings.function_memory_mb, handler.memory_mb),
+            ephemeral_storage_size=Size.gibibytes(handler.disk_gb) if handler.disk_gb else None,
             environment={**environment, "LOG_DETAIL": settings.function_log_detail},
-            environment_encryption=encryption,
             log_group=log_group,
             logging_format=lambda_.LoggingFormat.JSON,
             system_log_level_v2=lambda_.SystemLogLevel.INFO
@@ -120,21 +85,13 @@ class HandlerFunction(lambda_.Function):
         self.qualified: lambda_.IFunction = self.current_version if publishes else self
 
 
-def function_memory_mb(name: str, settings: Settings) -> int:
-    """Return the memory of a function."""
-    if name == RECONCILE:
-        return max(settings.function_memory_mb, RECONCILE_MEMORY_MB)
-    least = LONG_MEMORY_MB if name in LONG_SECONDS else 0
-    return max(settings.function_memory_mb, least)
-
-
-def function_seconds(name: str, settings: Settings) -> int:
+def function_seconds(handler: Handler, settings: CoreSettings) -> int:
     """Return the timeout of a function, in seconds."""
-    seconds = (LONG_SECONDS | READER_SECONDS).get(name, settings.function_timeout_seconds)
+    seconds = handler.seconds or settings.function_timeout_seconds
     return min(seconds * settings.timeout_factor, SECONDS_MAX)
 
 
-def _platform(scope: Construct, settings: Settings) -> dict[str, Any]:
+def _platform(scope: Construct, settings: CoreSettings) -> dict[str, Any]:
     if settings.is_embedded:
         code = lambda_.Code.from_asset(str(LAMBDAS), exclude=["**/__pycache__"])
         return {"code": code, "runtime": lambda_.Runtime.PROVIDED_AL2023}
@@ -147,7 +104,7 @@ def _platform(scope: Construct, settings: Settings) -> dict[str, Any]:
     }
 
 
-def _powertools(scope: Construct, settings: Settings) -> lambda_.ILayerVersion:
+def _powertools(scope: Construct, settings: CoreSettings) -> lambda_.ILayerVersion:
     """Return the layer of the settings, or AWS's with the version of Powertools that the tests run with."""
     if existing := scope.node.try_find_child("Powertools"):
         return existing  # type: ignore[return-value]

@@ -1,12 +1,13 @@
-"""The permissions of each function: DynamoDB actions, rows, and machines to start."""
+"""What a function is to the stack: its permissions on rows, its limits and its alarm."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 
-from infra.state_machines import Machine
 from infra.table import EXPIRES, SettlementTable
+from infra.urgency import Urgency
 
 Rows = tuple[str, ...]
 """Patterns of partition keys. The kinds of rows have different ones, so that IAM can tell them apart."""
@@ -16,83 +17,13 @@ SETTLEMENT, ACCOUNT, ENTRIES, EVIDENCE = "SETTLEMENT#*", "ACCOUNT#*", "ENTRIES#*
 ORDER, WAITING, PROPOSAL = "ORDER#*", "WAITING#*", "PROPOSAL#*"
 SWEPT, MERCHANT_ENTRIES, MERCHANT = "SWEPT#*", "ENTRIES#merchant.*", "ACCOUNT#merchant.*"
 
-GRANTS: Mapping[str, Mapping[str, Rows]] = {
-    "HoldFunds": {
-        "GetItem": (SETTLEMENT, ACCOUNT),
-        "PutItem": (SETTLEMENT,),
-        "Put": (SETTLEMENT, ENTRIES),
-        "Update": (SETTLEMENT, ACCOUNT),
-    },
-    "VerifyKyc": {
-        "GetItem": (SETTLEMENT, EVIDENCE, "CIRCUIT"),
-        "PutItem": (EVIDENCE, "CIRCUIT"),
-        "UpdateItem": (SETTLEMENT,),
-    },
-    "ReleaseFunds": {"GetItem": (ACCOUNT, SETTLEMENT), "Put": (ENTRIES,), "Update": (SETTLEMENT, ACCOUNT)},
-    "CollectFee": {"Put": (ENTRIES,), "Update": (SETTLEMENT,)},
-    "RejectSettlement": {"PutItem": (SETTLEMENT,), "UpdateItem": (SETTLEMENT,)},
-    "ReportOutcome": {"GetItem": (SETTLEMENT,)},
-    "BeginCompensation": {
-        "GetItem": (SETTLEMENT,),
-        "PutItem": (SETTLEMENT,),
-        "UpdateItem": (SETTLEMENT,),
-    },
-    "RefundFee": {"Put": (ENTRIES,), "Update": (SETTLEMENT,)},
-    "ReclaimFunds": {
-        "GetItem": (SETTLEMENT, SWEPT, MERCHANT),
-        "Query": (MERCHANT_ENTRIES,),
-        "Put": (ENTRIES, SWEPT),
-        "Update": (SETTLEMENT, ACCOUNT),
-    },
-    "VoidHold": {"UpdateItem": (SETTLEMENT,), "Put": (ENTRIES,), "Update": (SETTLEMENT, ACCOUNT)},
-    "EnterLimbo": {"GetItem": (SETTLEMENT,), "Put": (EVIDENCE,), "Update": (SETTLEMENT, ACCOUNT)},
-    "PrepareAlert": {"GetItem": (SETTLEMENT,)},
-    "AwaitResolution": {"GetItem": (SETTLEMENT,), "PutItem": (WAITING,)},
-    "ResolveLimbo": {"GetItem": (EVIDENCE,)},
-}
-"""The functions of states: their actions, each with its rows. IAM authorises a transaction by its items'
-actions, and refuses the whole of it for one row that is not among them. `Put` and `Update` are the items of a
-transaction, `PutItem` and `UpdateItem` are writes of their own: what moves money is among the former alone.
+LONG_MEMORY_MB = 1_024
+"""The least memory of a function whose work grows with a backlog, and with it the share of a CPU: recovery's
+threads look at some 700 settlements a second with it, and at half as many with 512 MB.
 """
 
-TRIGGERED: Mapping[str, Mapping[str, Rows]] = {
-    "KycDecided": {
-        "GetItem": (SETTLEMENT,),
-        "Put": (EVIDENCE, "KYC_EVENT#*"),
-        "Update": (SETTLEMENT,),
-    },
-    "RecoverStalled": {"GetItem": (SETTLEMENT, WAITING), "UpdateItem": (SETTLEMENT,)},
-    "StartSettlements": {"GetItem": (SETTLEMENT,), "PutItem": (SETTLEMENT,)},
-    "AcceptSettlements": {"GetItem": (SETTLEMENT,), "PutItem": (SETTLEMENT,)},
-    "CancelSettlement": {"GetItem": (SETTLEMENT,), "UpdateItem": (SETTLEMENT,)},
-    "TakeOrder": {
-        "GetItem": (SETTLEMENT, EVIDENCE, ACCOUNT, WAITING, SWEPT, PROPOSAL),
-        "Query": (MERCHANT_ENTRIES, SWEPT),
-        "Put": (ORDER, EVIDENCE, ENTRIES, SWEPT, PROPOSAL),
-        "Update": (SETTLEMENT, ACCOUNT, PROPOSAL),
-    },
-    "ReadSettlements": {"GetItem": (SETTLEMENT, ACCOUNT), "Query": (ENTRIES,)},
-    "SweepMerchants": {
-        "GetItem": (SWEPT, MERCHANT),
-        "Query": (MERCHANT_ENTRIES,),
-        "Put": (SWEPT,),
-        "Update": (MERCHANT,),
-    },
-    "PublishEvents": {"GetItem": (SETTLEMENT,)},  # for a replay; else it gets rows from the stream
-    "SendPage": {},  # it reads the event, and no row
-    "SealJournal": {},  # it gets rows from the stream, and none from the table
-    "ReconcileBooks": {},
-}
-"""The functions that no machine calls: they serve a webhook, schedules, a queue, callers of HTTP, people's
-orders, readers, and the table's stream. ReconcileBooks reads every row and writes none: a scan has no
-partition keys to tell rows apart by.
-"""
-
-OPTIONAL = ("ProjectEntries",)
-"""The functions that a stage has if it sets what they are for. None has a row of the table, or its stream."""
-
-WITHOUT_ROWS = ("SendPage",)
-"""The functions that reach neither the table nor its key, nor the stream."""
+WAITING_SECONDS = 29
+"""The timeout of a function whose caller may wait 20 s for a change: API Gateway gives a call 30 s."""
 
 MONEY_ATTRIBUTES = (
     *("available", "currency", "escrow", "hold_at", "verify_at", "release_at", "fee_at"),
@@ -100,100 +31,136 @@ MONEY_ATTRIBUTES = (
 )
 """What a payout depends on: the balances, the escrow, their currency, and the slots of the steps."""
 
-NAMED: Mapping[str, tuple[str, ...]] = {
-    "HoldFunds": ("available", "currency", "escrow", "hold_at"),
-    "VerifyKyc": ("hold_at", "verify_at"),
-    "ReleaseFunds": ("available", "currency", "escrow", "verify_at", "release_at"),
-    "CollectFee": ("currency", "escrow", "release_at", "fee_at"),
-    "RejectSettlement": ("currency", "escrow", "hold_at"),
-    "BeginCompensation": ("currency", "escrow", "hold_at", "release_at"),
-    "RefundFee": ("currency", "escrow", "fee_at", "fee_reversed_at"),
-    "ReclaimFunds": ("available", "currency", "escrow", "release_at", "release_reversed_at"),
-    "VoidHold": (
-        "available",
-        "currency",
-        "escrow",
-        "hold_at",
-        "hold_reversed_at",
-        "fee_at",
-        "fee_reversed_at",
-    ),
-    "EnterLimbo": ("hold_reversed_at", "release_reversed_at", "fee_reversed_at"),
-    "KycDecided": ("hold_at", "verify_at"),
-    "RecoverStalled": ("release_at",),
-    "StartSettlements": ("currency", "escrow"),
-    "AcceptSettlements": ("currency", "escrow"),
-    "CancelSettlement": ("hold_at",),
-    "SweepMerchants": ("available", "currency"),
-    "TakeOrder": (
-        *("available", "currency", "escrow", "hold_at", "release_at", "fee_at"),
-        *("hold_reversed_at", "release_reversed_at", "fee_reversed_at"),
-    ),
-}
-"""Those that a function's writes name, in a change or in a condition; any other is denied to it. Without
-`escrow` no hold can be forged, as the release and the void ask the escrow for the amount.
-"""
 
-EXPIRING = ("HoldFunds", "ReleaseFunds", "CollectFee", "RefundFee", "ReclaimFunds", "VoidHold")
-"""The functions whose entries expire, on a stage with a retention. No other may put or name `expires_at`."""
+@dataclass(frozen=True, kw_only=True)
+class Handler:
+    """The function of a handler.
 
-STARTING = ("RecoverStalled", "StartSettlements", "AcceptSettlements")
-"""The functions that start settlements. KycDecided, which strangers can call, asks RecoverStalled for it."""
-
-
-READING = ("ReconcileBooks",)
-"""The functions that read the whole table."""
-
-
-def untouched(name: str) -> list[str]:
-    """Return the attributes that no write of a function may name, beside the immutable ones."""
-    found = [one for one in MONEY_ATTRIBUTES if one not in NAMED.get(name, ())]
-    return found if name in EXPIRING else [*found, EXPIRES]
-
-
-def grant_rows(table: SettlementTable, functions: Mapping[str, lambda_.Function]) -> None:
-    """Grant each function its actions on rows; three of them the index; the proof the table."""
-    for name, actions in (*GRANTS.items(), *TRIGGERED.items()):
-        if name in WITHOUT_ROWS:
-            continue
-        table.grant(functions[name], actions, untouched=untouched(name))
-    for name in ("RecoverStalled", "ReconcileBooks", "ReadSettlements"):
-        table.grant_listing(functions[name])
-    for name in READING:
-        table.grant_reading(functions[name])
-
-
-def grant_starts(
-    functions: Mapping[str, lambda_.Function], *, express: Machine, standard: Machine, compensation: Machine
-) -> None:
-    """Let functions start Standard settlements, recovery the other machines too, and some ask recovery.
-
-    The webhook and the starters' cancellation ask it to resume what they have ended, and start nothing.
-
-    The function of people's orders may wake an execution in LIMBO, start one, ask recovery, ask VerifyKyc for
-    a probe, and PublishEvents for a replay.
-
-    Recovery's settlements overflow to Express: after an outage they are more than an account's quota of
-    Standard starts. See docs/decisions/2026-11-22-recovery-at-scale.md.
+    `rows` are its actions, each with its rows. IAM authorises a transaction by its items' actions, and
+    refuses the whole of it for one row that is not among them. `Put` and `Update` are the items of a
+    transaction, `PutItem` and `UpdateItem` are writes of their own: what moves money is among the former
+    alone.
+    `names` are the attributes of money that its writes name, in a change or in a condition; any other is
+    denied to it. Without `escrow` no hold can be forged, as the release and the void ask the escrow for the
+    amount. Only one that `expires` entries may put or name `expires_at`.
+    One that `lists` queries the index, one that `reads_all` scans the table, and one that does not even reach
+    the table has no right to its key.
+    `seconds` is its own timeout, where no caller waits for the stage's, and `memory_mb` its least memory.
+    `failure` is the urgency of each error of a function that answers a refusal without one, or meets none.
+    A caller `by_http` gets a throttle as a status, and repeats the call.
     """
-    for name in STARTING:
-        standard.startable_by(functions[name], "SETTLEMENT_MACHINE")
-    recovery, orders = functions["RecoverStalled"], functions["TakeOrder"]
-    for asking in (functions["KycDecided"], functions["CancelSettlement"], orders):
-        asking.add_environment("RECOVER_STALLED", recovery.function_arn)
-        _let_call(asking, recovery)
-    for variable, asked in (("VERIFY_KYC", "VerifyKyc"), ("PUBLISH_EVENTS", "PublishEvents")):
-        orders.add_environment(variable, functions[asked].function_arn)
-        _let_call(orders, functions[asked])
-    express.startable_by(recovery, "EXPRESS_MACHINE")
-    compensation.startable_by(recovery, "COMPENSATION_MACHINE")
-    compensation.startable_by(orders, "COMPENSATION_MACHINE")
-    for looking in (recovery, orders):
-        compensation.describable_by(looking)
-    compensation.wakeable_by(orders)
+
+    rows: Mapping[str, Rows] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    expires: bool = False
+    lists: bool = False
+    reads_all: bool = False
+    reaches_table: bool = True
+    seconds: int | None = None
+    memory_mb: int = 0
+    disk_gb: int | None = None
+    failure: Urgency | None = None
+    by_http: bool = False
+
+    @property
+    def untouched(self) -> list[str]:
+        """The attributes that no write may name, beside the immutable ones."""
+        found = [one for one in MONEY_ATTRIBUTES if one not in self.names]
+        return found if self.expires else [*found, EXPIRES]
+
+    @property
+    def puts(self) -> frozenset[str]:
+        """The rows that it puts."""
+        return frozenset((*self.rows.get("Put", ()), *self.rows.get("PutItem", ())))
 
 
-def _let_call(caller: lambda_.Function, called: lambda_.Function) -> None:
-    caller.add_to_role_policy(
-        iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[called.function_arn])
-    )
+STATES: Mapping[str, Handler] = {
+    "HoldFunds": Handler(
+        rows={
+            "GetItem": (SETTLEMENT, ACCOUNT),
+            "PutItem": (SETTLEMENT,),
+            "Put": (SETTLEMENT, ENTRIES),
+            "Update": (SETTLEMENT, ACCOUNT),
+        },
+        names=("available", "currency", "escrow", "hold_at"),
+        expires=True,
+    ),
+    "VerifyKyc": Handler(
+        rows={
+            "GetItem": (SETTLEMENT, EVIDENCE, "CIRCUIT"),
+            "PutItem": (EVIDENCE, "CIRCUIT"),
+            "UpdateItem": (SETTLEMENT,),
+        },
+        names=("hold_at", "verify_at"),
+    ),
+    "ReleaseFunds": Handler(
+        rows={"GetItem": (ACCOUNT, SETTLEMENT), "Put": (ENTRIES,), "Update": (SETTLEMENT, ACCOUNT)},
+        names=("available", "currency", "escrow", "verify_at", "release_at"),
+        expires=True,
+    ),
+    "CollectFee": Handler(
+        rows={"Put": (ENTRIES,), "Update": (SETTLEMENT,)},
+        names=("currency", "escrow", "release_at", "fee_at"),
+        expires=True,
+    ),
+    "RejectSettlement": Handler(
+        rows={"PutItem": (SETTLEMENT,), "UpdateItem": (SETTLEMENT,)}, names=("currency", "escrow", "hold_at")
+    ),
+    "ReportOutcome": Handler(rows={"GetItem": (SETTLEMENT,)}),
+    "BeginCompensation": Handler(
+        rows={"GetItem": (SETTLEMENT,), "PutItem": (SETTLEMENT,), "UpdateItem": (SETTLEMENT,)},
+        names=("currency", "escrow", "hold_at", "release_at"),
+    ),
+    "RefundFee": Handler(
+        rows={"Put": (ENTRIES,), "Update": (SETTLEMENT,)},
+        names=("currency", "escrow", "fee_at", "fee_reversed_at"),
+        expires=True,
+    ),
+    "ReclaimFunds": Handler(
+        rows={
+            "GetItem": (SETTLEMENT, SWEPT, MERCHANT),
+            "Query": (MERCHANT_ENTRIES,),
+            "Put": (ENTRIES, SWEPT),
+            "Update": (SETTLEMENT, ACCOUNT),
+        },
+        names=("available", "currency", "escrow", "release_at", "release_reversed_at"),
+        expires=True,
+    ),
+    "VoidHold": Handler(
+        rows={"UpdateItem": (SETTLEMENT,), "Put": (ENTRIES,), "Update": (SETTLEMENT, ACCOUNT)},
+        names=("available", "currency", "escrow", "hold_at", "hold_reversed_at", "fee_at", "fee_reversed_at"),
+        expires=True,
+    ),
+    "EnterLimbo": Handler(
+        rows={"GetItem": (SETTLEMENT,), "Put": (EVIDENCE,), "Update": (SETTLEMENT, ACCOUNT)},
+        names=("hold_reversed_at", "release_reversed_at", "fee_reversed_at"),
+    ),
+    "PrepareAlert": Handler(rows={"GetItem": (SETTLEMENT,)}),
+    "AwaitResolution": Handler(rows={"GetItem": (SETTLEMENT,), "PutItem": (WAITING,)}),
+    "ResolveLimbo": Handler(rows={"GetItem": (EVIDENCE,)}),
+}
+"""The functions of states."""
+
+
+def allow(sid: str, actions: Sequence[str], resources: Sequence[str]) -> dict[str, Any]:
+    """Return a statement of a policy."""
+    return {"Sid": sid, "Effect": "Allow", "Action": list(actions), "Resource": list(resources)}
+
+
+def decrypt(sid: str, key: str, service: str, region: str) -> dict[str, Any]:
+    """Let a person use a key to read, through the one service that encrypts by it."""
+    through = {"StringEquals": {"kms:ViaService": f"{service}.{region}.amazonaws.com"}}
+    return allow(sid, ["kms:Decrypt"], [key]) | {"Condition": through}
+
+
+def grant_rows(
+    table: SettlementTable, functions: Mapping[str, lambda_.Function], handlers: Mapping[str, Handler]
+) -> None:
+    """Grant each function its actions on rows, the index, or the whole table to read."""
+    for name, handler in handlers.items():
+        if handler.reaches_table:
+            table.grant(functions[name], handler.rows, untouched=handler.untouched)
+        if handler.lists:
+            table.grant_listing(functions[name])
+        if handler.reads_all:
+            table.grant_reading(functions[name])

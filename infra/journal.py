@@ -1,5 +1,6 @@
 """The sealed journal: a bucket out of reach of the functions that move money, and the one that fills it."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from aws_cdk import Duration, Stack
@@ -11,10 +12,13 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
-from infra.config import Settings
+from infra.core import DEAD_LETTERS, QUEUES, Added, Core, Room
+from infra.grants import LONG_MEMORY_MB, Handler, allow, decrypt
 from infra.pager import Pager
+from infra.queues import depth, waiting
+from infra.settings import LOCK_DAYS_MAX, CoreSettings
 from infra.stream_trigger import Batches, call_by_stream
-from infra.table import SettlementTable
+from infra.urgency import Urgency
 
 _IMMUTABLE = ("ENTRIES#", "EVIDENCE#", "ORDER#")
 _CREATED = ("SETTLEMENT#", "ACCOUNT#")
@@ -60,23 +64,35 @@ _AGE_HOURS_MAX = 12
 _BEHIND_SECONDS, _LONG_BEHIND_SECONDS = 600, 6 * 3_600
 
 
+@dataclass(frozen=True, kw_only=True)
+class JournalSettings(CoreSettings):
+    """The sealed journal.
+
+    `journal_lock` locks each object of the sealed journal for `journal_lock_days`: "governance", which an
+    administrator may lift, or "compliance", which no one can lift: see
+    docs/decisions/2026-11-22-sealed-journal.md.
+    """
+
+    journal_lock: str = "governance"
+    journal_lock_days: int = 400
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.journal_lock not in ("governance", "compliance"):
+            raise ValueError("journal_lock: must be governance or compliance")
+        if not 1 <= self.journal_lock_days <= LOCK_DAYS_MAX:
+            raise ValueError(f"journal_lock_days: must be from 1 to {LOCK_DAYS_MAX}")
+
+
 class Journal(Construct):
     """The bucket, the stream's records of immutable rows, and the schedule of the seals.
 
     A failed batch is tried again, halved, for half a day: the records behind it wait.
     """
 
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        function: lambda_.Function,
-        ledger: SettlementTable,
-        pager: Pager,
-        settings: Settings,
-    ) -> None:
-        super().__init__(scope, construct_id)
+    def __init__(self, core: Core, settings: JournalSettings) -> None:
+        super().__init__(core.stack, "Journal")
+        function, pager = core.functions["SealJournal"], core.pager
         removal_policy = settings.removal_policy
         self.key = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal_policy)
         self.bucket = s3.Bucket(
@@ -100,7 +116,7 @@ class Journal(Construct):
             window=Duration.seconds(1 if settings.is_embedded else _WINDOW_SECONDS),
             age_max=Duration.hours(_AGE_HOURS_MAX),
         )
-        self.given_up = call_by_stream(self, batches, function=function, ledger=ledger, settings=settings)
+        self.given_up = call_by_stream(self, core, function, batches, settings)
         self._grant(function, self.key)
         self.period = SEAL_SECONDS_EMBEDDED if settings.is_embedded else SEAL_SECONDS
         function.add_environment("JOURNAL_BUCKET", self.bucket.bucket_name)
@@ -188,16 +204,16 @@ class Journal(Construct):
         )
         pager.alarm(
             "JournalGivenUp",
-            self.given_up.metric_approximate_number_of_messages_visible(
-                period=Duration.minutes(1), statistic="Maximum"
-            ),
+            depth(self.given_up),
             "Rows will not be in the sealed journal. The stream has them for twelve hours more.",
+            urgency=Urgency.MORNING,
         )
         pager.alarm(
             "JournalBehind",
             self.age,
             "Rows reach the sealed journal ten minutes late.",
             threshold=_BEHIND_SECONDS * 1_000,
+            urgency=Urgency.MORNING,
         )
         pager.alarm(
             "JournalLongBehind",
@@ -207,10 +223,46 @@ class Journal(Construct):
         )
 
 
-def _retention(settings: Settings) -> s3.ObjectLockRetention | None:
+def _retention(settings: JournalSettings) -> s3.ObjectLockRetention | None:
     if settings.is_embedded:  # it has no lock
         return None
     days = Duration.days(settings.journal_lock_days)
     if settings.journal_lock == "compliance":
         return s3.ObjectLockRetention.compliance(days)
     return s3.ObjectLockRetention.governance(days)
+
+
+def build(core: Core, settings: JournalSettings) -> Added:
+    """Build the room, and let readers and people read the journal."""
+    part = Journal(core, settings)
+    if "ReadSettlements" in core.functions:
+        part.read_by(core.functions["ReadSettlements"])
+    bucket, objects = part.bucket.bucket_arn, part.bucket.arn_for_objects("*")
+    return Added(
+        part=part,
+        outputs={
+            "JournalBucket": part.bucket.bucket_name,
+            "JournalGivenUpQueueUrl": part.given_up.queue_url,
+        },
+        graphs={
+            QUEUES: {DEAD_LETTERS: waiting(part.given_up, "rows not in the sealed journal")},
+            "journal": {
+                "Rows changed that never change": core.pager.metrics("JournalTampered"),
+                "Sealed journal behind, in ms": [part.age],
+            },
+        },
+        reads=[
+            allow("Journal", ["s3:ListBucket", "s3:ListBucketVersions"], [bucket]),
+            allow("JournalObjects", ["s3:GetObject", "s3:GetObjectVersion"], [objects]),
+            decrypt("JournalKey", part.key.key_arn, "s3", core.stack.region),
+        ],
+        tries=[allow("Locks", ["s3:GetObjectRetention"], [objects])],
+    )
+
+
+ROOM = Room(
+    build=build,
+    handlers={
+        "SealJournal": Handler(seconds=60, memory_mb=LONG_MEMORY_MB, failure=Urgency.MORNING),
+    },
+)

@@ -2,23 +2,97 @@
 
 import json
 import string
-from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from aws_cdk import Duration
+from aws_cdk import Duration, Stack
+from aws_cdk import aws_apigatewayv2 as http
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from aws_cdk import aws_secretsmanager as secretsmanager
+from aws_cdk.aws_apigatewayv2_integrations import HttpLambdaIntegration
 from constructs import Construct
 
-from infra.config import Settings
+from infra.core import IN_LIMBO, Added, Core, Room
+from infra.grants import EVIDENCE, SETTLEMENT, Handler, allow
+from infra.kyc_config import SCREENS_BY_NAME, KycSettings
 from infra.pager import Pager
-from infra.webhook import Webhook
+from infra.settings import CoreSettings
+from infra.urgency import Urgency
 
 HEALTH = {"check": "health"}
 """The schedule's event, as `handlers/verify_kyc.py` has it."""
+
+
+_REFUSED_MANY = 100
+"""The refusals in five minutes at which a person looks: a provider repeats a call some ten times."""
+
+_LOGGED = ("requestId", "requestTime", "httpMethod", "status", "integrationStatus")
+"""What the HTTP API logs of a call: neither its content nor its caller."""
+
+_REVIEW_SECONDS = 3600
+"""How long before its end recovery counts a review: `REVIEW_ENDS_WITHIN` in `handlers/recover_stalled.py`."""
+
+_SHOWN = (
+    *("KycUnavailable", "KycCircuitOpen", "KycRequestRefused", "KycRejected", "KycReview"),
+    *("KycVerdictConflict", "KycSecretUnreadable", "SignatureRefused", "KycCircuitClockAhead"),
+)
+
+_CALLS_MAX = 10_000
+"""API Gateway's own limit for an account."""
+
+_REST_SECONDS = 3
+"""The time that VerifyKyc needs besides the exchange with the provider: for its secret and for DynamoDB.
+
+Of these it keeps two until after the exchange, and does not ask without them (`RESERVED_SECONDS`).
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KycRoomSettings(CoreSettings):
+    """The KYC provider and its webhook.
+
+    The provider is `kyc`. `party_names` is "required" if a request must have the parties' names, as it
+    must for a provider that screens by name: see docs/decisions/2026-11-21-party-names.md.
+    The webhook's address is a "function-url", or an "http-api", which passes on at most
+    `webhook_calls_per_second` to the function, and `webhook_burst` at once: see
+    docs/decisions/2026-11-22-many-callers-few-slots.md.
+    """
+
+    kyc: KycSettings = field(default_factory=KycSettings)
+    party_names: str = "optional"
+    webhook: str = "function-url"
+    webhook_calls_per_second: int = 50
+    webhook_burst: int = 100
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.party_names not in ("required", "optional"):
+            raise ValueError("party_names: must be required or optional")
+        if self.webhook not in ("function-url", "http-api"):
+            raise ValueError("webhook: must be function-url or http-api")
+        for name in ("webhook_calls_per_second", "webhook_burst"):
+            if type(getattr(self, name)) is not int or not 1 <= getattr(self, name) <= _CALLS_MAX:
+                raise ValueError(f"{name}: must be from 1 to {_CALLS_MAX}")
+        if self.kyc.exchange_seconds + _REST_SECONDS > self.function_timeout_seconds:
+            raise ValueError(
+                f"kyc: both timeouts must leave {_REST_SECONDS} s of function_timeout_seconds for the rest"
+            )
+        if not (self.kyc.is_secure or self.is_embedded):
+            raise ValueError("kyc.url: must be an HTTPS address")
+        if self.kyc.provider in SCREENS_BY_NAME and self.party_names != "required":
+            raise ValueError(
+                f"party_names: must be required with the KYC provider {self.kyc.provider}, which screens"
+                " by name: an account id matches no list, and would be approved"
+            )
+
+    def rules(self) -> dict[str, Any]:
+        """Add the business rules of this room."""
+        return super().rules() | {"party_names": self.party_names}
 
 
 class Kyc(Construct):
@@ -28,16 +102,9 @@ class Kyc(Construct):
     every request.
     """
 
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        functions: Mapping[str, lambda_.Function],
-        pager: Pager,
-        settings: Settings,
-    ) -> None:
-        super().__init__(scope, construct_id)
+    def __init__(self, core: Core, settings: KycRoomSettings) -> None:
+        super().__init__(core.stack, "Kyc")
+        functions, pager = core.functions, core.pager
         verify, webhook = functions["VerifyKyc"], functions["KycDecided"]
         self.credentials = self._secret("Credentials", {}, "api_key", settings)
         _let_read(verify, self.credentials)
@@ -54,6 +121,8 @@ class Kyc(Construct):
         webhook.add_environment("KYC_SIGNING_SECRET", self.signing.secret_arn)
         self.webhook = Webhook(self, "Webhook", function=webhook, pager=pager, settings=settings)
         _add_alarms(pager)
+        if settings.kyc.review_seconds > _REVIEW_SECONDS:  # else each review would alert from its beginning
+            pager.level("ReviewsEnding", "ReviewsEnding", "A review ends within the hour, and is reversed.")
 
     def _check_health(self, verify: lambda_.Function) -> None:
         """Let the function look each minute whether an open circuit can be closed without a payment.
@@ -71,7 +140,7 @@ class Kyc(Construct):
         )
 
     def _secret(
-        self, construct_id: str, known: dict[str, None], generated: str, settings: Settings
+        self, construct_id: str, known: dict[str, None], generated: str, settings: KycRoomSettings
     ) -> secretsmanager.ISecret:
         secret = secretsmanager.CfnSecret(
             self,
@@ -103,12 +172,15 @@ def _add_alarms(pager: Pager) -> None:
         "The KYC provider is unavailable: settlements are compensated.",
         # The circuit writes its metric when it changes. Until then the alarm keeps its state.
         missing=cloudwatch.TreatMissingData.IGNORE,
+        # The payments are reversed, and the circuit closes by itself.
+        urgency=Urgency.INFORMATION,
     )
     pager.alarm(
         "KycRequestRefused",
         pager.metric("KycRequestRefused"),
         "The KYC provider refuses requests: the API key may be wrong.",
         threshold=3,
+        urgency=Urgency.MORNING,
     )
     pager.alarm(
         "KycSecretUnreadable",
@@ -119,4 +191,112 @@ def _add_alarms(pager: Pager) -> None:
         "KycVerdictConflict",
         pager.metric("KycVerdictConflict"),
         "The KYC provider contradicts a verdict on record.",
+        urgency=Urgency.MORNING,
     )
+    pager.alarm(
+        "SignatureRefused",
+        pager.metric("SignatureRefused"),
+        "Calls of the webhook have no valid signature: the provider has another secret, or a stranger calls.",
+        threshold=5,
+        urgency=Urgency.MORNING,
+    )
+
+
+class Webhook(Construct):
+    """The address, and the alarm on the calls that it refuses.
+
+    Its calls carry a signature, so AWS asks for none. The handler checks it before anything else.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        function: lambda_.Function,
+        pager: Pager,
+        settings: KycRoomSettings,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        if settings.webhook == "http-api":
+            api = self._http_api(function, settings)
+            self.url = f"{api.api_endpoint}/"
+            self.refused = api.metric_client_error(period=Duration.minutes(5), statistic="Sum")
+        else:
+            self.url = function.add_function_url(auth_type=lambda_.FunctionUrlAuthType.NONE).url
+            self.refused = function.metric("Url4xxCount", period=Duration.minutes(5), statistic="Sum")
+        pager.alarm(
+            "WebhookRefused",
+            self.refused,
+            "The webhook refuses many calls: a wrong secret, or strangers.",
+            threshold=_REFUSED_MANY,
+            urgency=Urgency.MORNING,
+        )
+
+    def _http_api(self, function: lambda_.Function, settings: KycRoomSettings) -> http.HttpApi:
+        """Return an API with one route. What is beyond its throttle never reaches the function."""
+        api = http.HttpApi(
+            self, "Api", api_name=f"{Stack.of(self).stack_name}-webhook", create_default_stage=False
+        )
+        api.add_routes(
+            path="/",
+            methods=[http.HttpMethod.POST],
+            integration=HttpLambdaIntegration("Function", function),
+        )
+        log_group = logs.LogGroup(
+            self,
+            "Calls",
+            retention=settings.log_retention,
+            removal_policy=settings.removal_policy,
+        )
+        http.CfnStage(
+            self,
+            "Stage",
+            api_id=api.api_id,
+            stage_name="$default",
+            auto_deploy=True,
+            access_log_settings=http.CfnStage.AccessLogSettingsProperty(
+                destination_arn=log_group.log_group_arn,
+                format=Stack.of(self).to_json_string({name: f"$context.{name}" for name in _LOGGED}),
+            ),
+            default_route_settings=http.CfnStage.RouteSettingsProperty(
+                throttling_rate_limit=settings.webhook_calls_per_second,
+                throttling_burst_limit=settings.webhook_burst,
+            ),
+        )
+        return api
+
+
+def build(core: Core, settings: KycRoomSettings) -> Added:
+    """Build the room: what the core's VerifyKyc asks, and the webhook."""
+    core.let_ask_recovery(core.functions["KycDecided"])
+    part = Kyc(core, settings)
+    return Added(
+        outputs={
+            "KycWebhookUrl": part.webhook.url,
+            "KycCredentialsArn": part.credentials.secret_arn,
+            "KycSigningArn": part.signing.secret_arn,
+        },
+        graphs={
+            "ages": {IN_LIMBO: core.pager.levels("ReviewsEnding")},
+            "kyc": {
+                "KYC circuit, 1 while it is open": core.pager.levels("KycCircuit"),
+                "KYC answers": core.pager.metrics(*_SHOWN),
+                "Calls that the webhook refused": [part.webhook.refused],
+            },
+        },
+        tries=[allow("Signing", ["secretsmanager:GetSecretValue"], [part.signing.secret_arn])],
+    )
+
+
+ROOM = Room(
+    build=build,
+    handlers={
+        "KycDecided": Handler(
+            rows={"GetItem": (SETTLEMENT,), "Put": (EVIDENCE, "KYC_EVENT#*"), "Update": (SETTLEMENT,)},
+            names=("hold_at", "verify_at"),
+            by_http=True,
+            failure=Urgency.MORNING,
+        ),
+    },
+)

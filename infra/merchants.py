@@ -5,10 +5,12 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.config import Settings
+from infra.core import DEAD_LETTERS, QUEUES, Added, Core, PassedOn, Room
 from infra.functions import function_seconds
-from infra.pager import Pager
-from infra.queues import RECEIVES, let, let_send, new_queue
+from infra.grants import LONG_MEMORY_MB, MERCHANT, MERCHANT_ENTRIES, SWEPT, Handler
+from infra.queues import RECEIVES, depth, let, let_send, new_queue, waiting
+from infra.settings import CoreSettings
+from infra.urgency import Urgency
 
 RELEASES = {
     "eventName": ["INSERT"],
@@ -18,6 +20,14 @@ RELEASES = {
     },
 }
 """The stream's records of releases to merchants, as `ledger/keys.py` has their rows."""
+
+SWEEP = Handler(
+    rows={"GetItem": (SWEPT, MERCHANT), "Query": (MERCHANT_ENTRIES,), "Put": (SWEPT,), "Update": (MERCHANT,)},
+    names=("available", "currency"),
+    seconds=60,
+    memory_mb=LONG_MEMORY_MB,
+    failure=Urgency.MORNING,
+)
 
 RECEIVES_MAX = 10
 """The attempts at a message: some fifteen minutes of an outage."""
@@ -40,18 +50,11 @@ class Merchants(Construct):
     A message that comes again does no harm.
     """
 
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        function: lambda_.Function,
-        pager: Pager,
-        settings: Settings,
-    ) -> None:
-        super().__init__(scope, construct_id)
+    def __init__(self, core: Core, settings: CoreSettings) -> None:
+        super().__init__(core.stack, "Merchants")
+        function, pager = core.functions["SweepMerchants"], core.pager
         self.given_up = new_queue(self, "GivenUp", settings)
-        seconds = function_seconds("SweepMerchants", settings) + VISIBILITY_MARGIN_SECONDS
+        seconds = function_seconds(SWEEP, settings) + VISIBILITY_MARGIN_SECONDS
         self.queue = new_queue(
             self,
             "Releases",
@@ -73,10 +76,9 @@ class Merchants(Construct):
         )
         pager.alarm(
             "SweepsGivenUp",
-            self.given_up.metric_approximate_number_of_messages_visible(
-                period=Duration.minutes(1), statistic="Maximum"
-            ),
+            depth(self.given_up),
             "What a merchant has received is not available, and no sweep will come to it by itself.",
+            urgency=Urgency.MORNING,
         )
         self.age = self.queue.metric_approximate_age_of_oldest_message(
             period=Duration.minutes(1), statistic="Maximum"
@@ -86,8 +88,25 @@ class Merchants(Construct):
             self.age,
             "What merchants receive becomes available minutes late.",
             threshold=_BEHIND_SECONDS,
+            urgency=Urgency.MORNING,
         )
 
-    def fed_by(self, function: lambda_.Function) -> None:
-        """Let a function send releases to the queue."""
-        let_send(function, "SWEEPS", self.queue)
+
+def build(core: Core, settings: CoreSettings) -> Added:
+    """Build the room."""
+    part = Merchants(core, settings)
+    return Added(
+        outputs={"SweepsGivenUpQueueUrl": part.given_up.queue_url},
+        graphs={
+            QUEUES: {DEAD_LETTERS: waiting(part.given_up, "sweeps given up")},
+            "merchants": {
+                "Sweeps of merchants": core.pager.metrics("MerchantSwept"),
+                "Releases that wait for their sweep": waiting(part.queue, "waiting"),
+                "Sweeps behind, in seconds": [part.age],
+            },
+        },
+        passed_on=[PassedOn(records=RELEASES, variable="SWEEPS", queue=part.queue)],
+    )
+
+
+ROOM = Room(build=build, handlers={"SweepMerchants": SWEEP})

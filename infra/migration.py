@@ -1,13 +1,33 @@
 """The role of a migration: it may change exactly the attributes that the migration is about."""
 
+from dataclasses import dataclass
+
 from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from infra.core import Added, Core, Room
 from infra.layouts import MIGRATIONS
+from infra.settings import CoreSettings
 from infra.table import SettlementTable
 
 _KEY = ("pk", "sk")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MigrationSettings(CoreSettings):
+    """The role of a migration.
+
+    `migration` is the name of a migration for which the stack has a role: see
+    docs/operating/migrating.md.
+    """
+
+    migration: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.migration is not None and self.migration not in MIGRATIONS:
+            raise ValueError(f"migration: must be one of {', '.join(MIGRATIONS)}, or None")
 
 
 class MigrationRole(Construct):
@@ -48,3 +68,14 @@ class MigrationRole(Construct):
             self.role.add_to_policy(
                 iam.PolicyStatement(actions=actions, resources=[resource], conditions=conditions)
             )
+
+
+def build(core: Core, settings: MigrationSettings) -> Added:
+    """Build the role, on a stage that names a migration."""
+    if settings.migration is None:
+        return Added()
+    part = MigrationRole(core.stack, "Migration", ledger=core.ledger, migration=settings.migration)
+    return Added(outputs={"MigrationRoleArn": part.role.role_arn})
+
+
+ROOM = Room(build=build)

@@ -4,33 +4,23 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import cast
 
 from aws_cdk import Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as cloudwatch_actions
 from aws_cdk import aws_events as events
-from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
-from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from infra.config import Settings
-from infra.urgency import Urgency, urgency_of
+from infra.settings import CoreSettings
+from infra.urgency import Urgency
 
 ALARMS_RUNBOOK = Path(__file__).parent.parent / "docs" / "runbooks" / "alarms.md"
-
-_EVENTS = ("LimboEntered", "LimboResolved", "GlassBroken")
-"""The events on the bus that people are told of. `policy/page.py` says how, and which of them page."""
-
-_PAGE_AGE_MAX = Duration.minutes(15)
-"""A page that is tried for longer helps no one; in the queue it sets off an alarm."""
-
 
 _ONE_FAULT_MINUTES = 30
 """A fault is over once no execution has failed for so long: recovery's longest pause, its next run and the
@@ -44,7 +34,7 @@ _PERIODS = 30
 class Pager(Construct):
     """The event bus of the machines, and the topics that notify people, by urgency."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, settings: Settings) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, settings: CoreSettings) -> None:
         super().__init__(scope, construct_id)
         self.alarms: list[cloudwatch.Alarm] = []
         self._settings = settings
@@ -55,63 +45,7 @@ class Pager(Construct):
         key.grant(iam.ServicePrincipal("cloudwatch.amazonaws.com"), "kms:Decrypt", "kms:GenerateDataKey*")
         self.key = key
         self._all_topics: list[sns.Topic] = []
-        self.topics = {
-            urgency: self.topic(
-                urgency.value,
-                settings.page_address if urgency is Urgency.NOW else settings.notice_address,
-            )
-            for urgency in Urgency
-        }
-        self.undelivered = sqs.Queue(
-            self,
-            "Undelivered",
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
-            enforce_ssl=True,
-            retention_period=Duration.days(14),
-            removal_policy=removal_policy,
-        )
-        self.alarm(
-            "AlertUndelivered",
-            self.undelivered.metric_approximate_number_of_messages_visible(
-                period=Duration.minutes(1), statistic="Maximum"
-            ),
-            "A page could not be sent to people. Its event is in the dead-letter queue.",
-        )
-
-    def send_by(self, function: lambda_.Function) -> None:
-        """Let a function write the pages about the bus's events, and publish them.
-
-        An event that it cannot be called with, or that it has failed three times with, goes to the queue.
-        """
-        events.Rule(
-            self,
-            "Rule",
-            event_bus=self.bus,
-            event_pattern=events.EventPattern(source=["settlement"], detail_type=list(_EVENTS)),
-            targets=[
-                targets.LambdaFunction(
-                    function, dead_letter_queue=self.undelivered, max_event_age=_PAGE_AGE_MAX
-                )
-            ],
-        )
-        function.configure_async_invoke(
-            retry_attempts=2,
-            max_event_age=_PAGE_AGE_MAX,
-        )
-        # Not by CDK's SqsDestination, which would also let the function look at the queue.
-        config = cast(
-            "lambda_.CfnEventInvokeConfig", function.node.find_child("EventInvokeConfig").node.default_child
-        )
-        of_config = lambda_.CfnEventInvokeConfig
-        config.destination_config = of_config.DestinationConfigProperty(
-            on_failure=of_config.OnFailureProperty(destination=self.undelivered.queue_arn)
-        )
-        for variable, urgency in (("PAGE_TOPIC", Urgency.NOW), ("INFORMATION_TOPIC", Urgency.INFORMATION)):
-            function.add_environment(variable, self.topics[urgency].topic_arn)
-        self.let_publish(function, [self.topics[Urgency.NOW], self.topics[Urgency.INFORMATION]])
-        function.add_to_role_policy(
-            iam.PolicyStatement(actions=["sqs:SendMessage"], resources=[self.undelivered.queue_arn])
-        )
+        self.topics = {urgency: self.topic(urgency.value) for urgency in Urgency}
 
     def let_publish(self, function: lambda_.Function, topics: Sequence[sns.Topic]) -> None:
         """Let a function publish to topics that the pager's key encrypts."""
@@ -133,13 +67,13 @@ class Pager(Construct):
         longest one pages once for a fault, however many executions meet it, and says when it is over.
         """
         minutes = Duration.minutes(_ONE_FAULT_MINUTES // _PERIODS)
-        for end, metric, verb in (
-            ("Failed", machine.metric_failed(period=minutes), "fail"),
-            ("TimedOut", machine.metric_timed_out(period=minutes), "time out"),
-            ("Aborted", machine.metric_aborted(period=minutes), "are aborted"),
+        for end, metric, verb, urgency in (
+            ("Failed", machine.metric_failed(period=minutes), "fail", Urgency.NOW),
+            ("TimedOut", machine.metric_timed_out(period=minutes), "time out", Urgency.NOW),
+            ("Aborted", machine.metric_aborted(period=minutes), "are aborted", Urgency.MORNING),
         ):
-            name = f"{machine.node.id}{end}"
-            self.alarm(name, metric, f"Executions of {machine.node.id} {verb}.", periods=_PERIODS)
+            described = f"Executions of {machine.node.id} {verb}."
+            self.alarm(f"{machine.node.id}{end}", metric, described, periods=_PERIODS, urgency=urgency)
 
     def metric(self, name: str, *, statistic: str = "Sum") -> cloudwatch.Metric:
         """Return a metric that the stage's functions write into their logs, over five minutes.
@@ -152,6 +86,33 @@ class Pager(Construct):
             dimensions_map={"service": self._settings.stack_name},
             statistic=statistic,
             period=Duration.minutes(5),
+        )
+
+    def metrics(self, *names: str) -> list[cloudwatch.Metric]:
+        """Return counts of the stage's functions."""
+        return [self.metric(name) for name in names]
+
+    def levels(self, *names: str) -> list[cloudwatch.Metric]:
+        """Return levels that the stage's functions measure."""
+        return [self.metric(name, statistic="Maximum") for name in names]
+
+    def level(
+        self,
+        construct_id: str,
+        metric: str,
+        description: str,
+        *,
+        threshold: int = 1,
+        urgency: Urgency = Urgency.NOW,
+    ) -> None:
+        """Add an alarm on a level that recovery measures. While it does not run, RecoveryBehind alerts."""
+        self.alarm(
+            construct_id,
+            self.metric(metric, statistic="Maximum"),
+            description,
+            threshold=threshold,
+            missing=cloudwatch.TreatMissingData.IGNORE,
+            urgency=urgency,
         )
 
     @property
@@ -175,7 +136,7 @@ class Pager(Construct):
         for urgency in (Urgency.MORNING, Urgency.INFORMATION):
             self.alarms[-1].add_alarm_action(cloudwatch_actions.SnsAction(self.topics[urgency]))
 
-    def topic(self, construct_id: str, address: str | None) -> sns.Topic:
+    def topic(self, construct_id: str, address: str | None = None) -> sns.Topic:
         """Add a topic for this account's alarms, with a subscription of the address, if there is one."""
         encrypted = not self._settings.is_embedded  # the embedded AWS speaks plain HTTP
         topic = sns.Topic(self, construct_id, master_key=self.key, enforce_ssl=encrypted)
@@ -188,8 +149,7 @@ class Pager(Construct):
             )
         )
         if address is not None:
-            by = subscriptions.UrlSubscription if "://" in address else subscriptions.EmailSubscription
-            topic.add_subscription(by(address))
+            subscribe(topic, address)
         self._all_topics.append(topic)
         return topic
 
@@ -203,13 +163,14 @@ class Pager(Construct):
         periods: int = 1,
         in_all_periods: bool = False,
         missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING,
+        urgency: Urgency = Urgency.NOW,
         topic: sns.Topic | None = None,
     ) -> None:
         """Add an alarm on a metric that reaches `threshold` in any, or in all, of the last `periods`.
 
         A message of it begins with its name and its description: what it means, the command to type first,
-        and the address of its section in the runbook. `topic`, or the one of its urgency, hears when it is
-        over, too.
+        and the address of its section in the runbook. `topic`, or the one of the urgency, hears when it is
+        over, too. An alarm pages at once unless it is sorted.
         """
         alarm = cloudwatch.Alarm(
             self,
@@ -228,10 +189,16 @@ class Pager(Construct):
                 )
             ),
         )
-        action = cloudwatch_actions.SnsAction(topic or self.topics[urgency_of(construct_id)])
+        action = cloudwatch_actions.SnsAction(topic or self.topics[urgency])
         alarm.add_alarm_action(action)
         alarm.add_ok_action(action)
         self.alarms.append(alarm)
+
+
+def subscribe(topic: sns.Topic, address: str) -> None:
+    """Subscribe a mail or HTTPS address."""
+    by = subscriptions.UrlSubscription if "://" in address else subscriptions.EmailSubscription
+    topic.add_subscription(by(address))
 
 
 @cache
@@ -240,7 +207,7 @@ def _sections() -> dict[str, str]:
     return {name: text for name, _, text in (one.partition("\n") for one in found)}
 
 
-def first_command(alarm: str, settings: Settings) -> str:
+def first_command(alarm: str, settings: CoreSettings) -> str:
     """Return the first command under "Look" in the alarm's section of the runbook, for the stage."""
     look = _sections()[alarm].partition("**Look.**")[2]
     command = re.findall(r"`((?:settle|aws) [^`]+)`", look)[0]

@@ -1,16 +1,16 @@
 """The managed policies of people: a stage's operators get one of them, and none is written by hand."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.journal import Journal
-from infra.orders_api import APPROVED, OrdersApi
-from infra.settlements_api import SettlementsApi
-from infra.state_machines import Machine
+from infra.core import Added, Core, Room
+from infra.grants import allow, decrypt
+from infra.orders import APPROVED, OrdersApi
+from infra.settings import CoreSettings
 from infra.table import INDEX, SettlementTable
 
 
@@ -43,16 +43,7 @@ approver's. Either may withdraw a proposal: a withdrawal stops a decision and ma
 POLICIES = {kind: kind.title().replace("-", "") for kind in PEOPLE}
 """The name of each kind in the stack: its policy is `People<name>`, its output `<name>PolicyArn`."""
 
-_JOURNAL_READS = ("s3:GetObject", "s3:GetObjectVersion")
-_JOURNAL_LISTS = ("s3:ListBucket", "s3:ListBucketVersions")
 _TABLE_READS = ("BatchGetItem", "DescribeTable", "GetItem", "Query", "Scan")
-
-
-class Doors(NamedTuple):
-    """The APIs that people call: that of their orders, and that of the readers."""
-
-    orders: OrdersApi
-    settlements: SettlementsApi
 
 
 class People(Construct):
@@ -62,24 +53,10 @@ class People(Construct):
     """
 
     def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        ledger: SettlementTable,
-        doors: Doors,
-        journal: Journal,
-        machines: Sequence[Machine],
+        self, scope: Construct, construct_id: str, *, orders: OrdersApi, reads: Sequence[dict[str, Any]]
     ) -> None:
         super().__init__(scope, construct_id)
-        self.doors = doors
-        reads = [
-            *_reads_of(ledger),
-            *_reads_of_journal(journal),
-            allow("Executions", ["states:DescribeExecution"], [one.executions for one in machines]),
-            allow("Settlements", ["execute-api:Invoke"], doors.settlements.reads),
-            *self._of_the_stack(),
-        ]
+        reads = [*reads, *self._of_the_stack()]
         self.policies = {
             kind: iam.CfnManagedPolicy(
                 self,
@@ -87,7 +64,7 @@ class People(Construct):
                 description=f"What a person may do with the settlement stack: {kind}",
                 policy_document={
                     "Version": "2012-10-17",
-                    "Statement": [*reads, *self._orders(doors.orders, routes)],
+                    "Statement": by_sid([*reads, *self._orders(orders, routes)]),
                 },
             )
             for kind, routes in PEOPLE.items()
@@ -99,7 +76,7 @@ class People(Construct):
         return {f"{POLICIES[kind]}PolicyArn": policy.ref for kind, policy in self.policies.items()}
 
     def _orders(self, orders: OrdersApi, routes: Sequence[str]) -> list[dict[str, Any]]:
-        arns = [orders.arn(route) for route in routes]
+        arns = [orders.order(route) for route in routes]
         return [allow("Orders", ["execute-api:Invoke"], arns)] if arns else []
 
     def _of_the_stack(self) -> list[dict[str, Any]]:
@@ -125,25 +102,24 @@ def _reads_of(ledger: SettlementTable) -> list[dict[str, Any]]:
     return [
         allow("Table", [f"dynamodb:{action}" for action in _TABLE_READS], [table]),
         allow("Index", ["dynamodb:Query"], [f"{table}/index/{INDEX}"]),
-        _decrypt("TableKey", ledger.key.key_arn, "dynamodb", Stack.of(ledger).region),
+        decrypt("TableKey", ledger.key.key_arn, "dynamodb", Stack.of(ledger).region),
     ]
 
 
-def _reads_of_journal(journal: Journal) -> list[dict[str, Any]]:
-    bucket = journal.bucket.bucket_arn
-    return [
-        allow("Journal", _JOURNAL_LISTS, [bucket]),
-        allow("JournalObjects", _JOURNAL_READS, [f"{bucket}/*"]),
-        _decrypt("JournalKey", journal.key.key_arn, "s3", Stack.of(journal).region),
+def by_sid(statements: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return statements in an order that does not depend on who has added them."""
+    return sorted(statements, key=lambda one: str(one["Sid"]))
+
+
+def build(core: Core, _: CoreSettings) -> Added:
+    """Build the policies: what the core and the earlier rooms let people read, and their orders."""
+    machines = [one.executions for one in (core.standard, core.compensation)]
+    reads = [
+        *_reads_of(core.ledger),
+        allow("Executions", ["states:DescribeExecution"], machines),
+        *(one for added in core.added for one in added.reads),
     ]
+    return Added(outputs=People(core.stack, "People", orders=core.needed(OrdersApi), reads=reads).outputs)
 
 
-def _decrypt(sid: str, key: str, service: str, region: str) -> dict[str, Any]:
-    """Let a person use a key to read, through the one service that encrypts by it."""
-    through = {"StringEquals": {"kms:ViaService": f"{service}.{region}.amazonaws.com"}}
-    return allow(sid, ["kms:Decrypt"], [key]) | {"Condition": through}
-
-
-def allow(sid: str, actions: Sequence[str], resources: Sequence[str]) -> dict[str, Any]:
-    """Return a statement of a policy."""
-    return {"Sid": sid, "Effect": "Allow", "Action": list(actions), "Resource": list(resources)}
+ROOM = Room(build=build)

@@ -4,15 +4,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.config import Settings
+from infra.settings import CoreSettings
 
 
-def new_queue(scope: Construct, construct_id: str, settings: Settings, **more: Any) -> sqs.Queue:
+def new_queue(scope: Construct, construct_id: str, settings: CoreSettings, **more: Any) -> sqs.Queue:
     """Return a queue that is encrypted, and keeps a message for the longest time."""
     return sqs.Queue(
         scope,
@@ -40,3 +41,15 @@ def let_send(function: lambda_.Function, variable: str, queue: sqs.Queue) -> Non
 
 RECEIVES = ("ReceiveMessage", "DeleteMessage", "GetQueueAttributes")
 """What Lambda does, with the function's permissions, to read a queue."""
+
+
+def depth(queue: sqs.IQueue) -> cloudwatch.Metric:
+    """Return the number of messages that wait, for an alarm."""
+    return queue.metric_approximate_number_of_messages_visible(
+        period=Duration.minutes(1), statistic="Maximum"
+    )
+
+
+def waiting(queue: sqs.IQueue, label: str) -> list[cloudwatch.Metric]:
+    """Return the number of messages that wait, for the dashboard."""
+    return [queue.metric_approximate_number_of_messages_visible(label=label, statistic="Maximum")]

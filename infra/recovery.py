@@ -7,8 +7,8 @@ from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
 from infra.concurrency import IN_FLIGHT_SHARDS
-from infra.config import Settings
 from infra.pager import Pager
+from infra.settings import CoreSettings
 
 PARTITIONS = ("LIMBO", *(f"IN_FLIGHT#{shard}" for shard in range(IN_FLIGHT_SHARDS)))
 """The partitions of the index. Each has a schedule, so that no run waits for, or fails with, another."""
@@ -24,7 +24,7 @@ class Recovery(Construct):
         *,
         function: lambda_.Function,
         pager: Pager,
-        settings: Settings,
+        settings: CoreSettings,
     ) -> None:
         super().__init__(scope, construct_id)
         function.configure_async_invoke(retry_attempts=0, max_event_age=Duration.minutes(1))

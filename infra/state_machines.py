@@ -13,8 +13,8 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from infra.canary import Live
-from infra.config import Settings
 from infra.functions import HandlerFunction
+from infra.settings import CoreSettings
 
 STATE_MACHINES = Path(__file__).parent.parent / "statemachines"
 
@@ -26,7 +26,7 @@ _SYNC_RULE = "StepFunctionsGetEventsForStepFunctionsExecutionRule"
 """AWS's managed rule that tells Step Functions of the end of an execution that it waits for."""
 
 
-def render_definition(name: str, settings: Settings) -> str:
+def render_definition(name: str, settings: CoreSettings) -> str:
     """Return the definition in `statemachines/<name>.asl.json` with the stage's timeouts.
 
     The embedded AWS ignores TimeoutSecondsPath and would wait for ever: there the wait is fixed.
@@ -45,7 +45,7 @@ def render_definition(name: str, settings: Settings) -> str:
     return json.dumps(definition)
 
 
-def _log_level(definition: str, settings: Settings) -> sfn.LogLevel:
+def _log_level(definition: str, settings: CoreSettings) -> sfn.LogLevel:
     """Return the events to log: of a compensation all, as it is rare and may become an incident."""
     is_full = settings.logs_in_full or definition == "compensation"
     return sfn.LogLevel.ALL if is_full else sfn.LogLevel.ERROR
@@ -65,7 +65,7 @@ class Machine(sfn.StateMachine):
         definition: str,
         machine_type: sfn.StateMachineType,
         names: Mapping[str, HandlerFunction | str],
-        settings: Settings,
+        settings: CoreSettings,
     ) -> None:
         log_group = logs.LogGroup(
             scope,
@@ -150,7 +150,7 @@ class CompensationMachine(Machine):
         *,
         bus: events.EventBus,
         functions: Mapping[str, HandlerFunction],
-        settings: Settings,
+        settings: CoreSettings,
     ) -> None:
         super().__init__(
             scope,
@@ -174,7 +174,7 @@ class SettlementMachine(Machine):
         machine_type: sfn.StateMachineType,
         compensation: Machine,
         functions: Mapping[str, HandlerFunction],
-        settings: Settings,
+        settings: CoreSettings,
     ) -> None:
         waits = machine_type is sfn.StateMachineType.STANDARD
         super().__init__(

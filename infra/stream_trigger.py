@@ -10,9 +10,9 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.config import Settings
+from infra.core import Core
 from infra.queues import let, new_queue
-from infra.table import SettlementTable
+from infra.settings import CoreSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,12 +28,7 @@ class Batches:
 
 
 def call_by_stream(
-    scope: Construct,
-    batches: Batches,
-    *,
-    function: lambda_.Function,
-    ledger: SettlementTable,
-    settings: Settings,
+    scope: Construct, core: Core, function: lambda_.Function, batches: Batches, settings: CoreSettings
 ) -> sqs.Queue:
     """Let batches of the stream call a function; return the queue of those that are given up.
 
@@ -43,14 +38,16 @@ def call_by_stream(
     given_up = new_queue(scope, "GivenUp", settings)
     reads = ["DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"]
     function.add_to_role_policy(
-        iam.PolicyStatement(actions=[f"dynamodb:{read}" for read in reads], resources=[ledger.stream_arn])
+        iam.PolicyStatement(
+            actions=[f"dynamodb:{read}" for read in reads], resources=[core.ledger.stream_arn]
+        )
     )
     let(function, ["SendMessage"], given_up)
     mapping = lambda_.EventSourceMapping(
         scope,
         "Stream",
         target=function,
-        event_source_arn=ledger.stream_arn,
+        event_source_arn=core.ledger.stream_arn,
         starting_position=lambda_.StartingPosition.TRIM_HORIZON,  # a record too many changes nothing
         filters=[lambda_.FilterCriteria.filter(dict(one)) for one in batches.filters],
         batch_size=batches.size,

@@ -9,7 +9,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from infra.config import Settings
+from infra.settings import CoreSettings
 
 INDEX = "gsi1"
 
@@ -45,7 +45,7 @@ class SettlementTable(Construct):
     neither the restore nor its end deletes or creates a table: see docs/operating/restore.md.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, settings: Settings) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, settings: CoreSettings) -> None:
         super().__init__(scope, construct_id)
         removal_policy = settings.removal_policy
         units = settings.warm_write_units
@@ -66,7 +66,6 @@ class SettlementTable(Construct):
             removal_policy=removal_policy,
             stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES,
             warm_throughput=warm,
-            time_to_live_attribute=None if settings.retention_days is None else EXPIRES,
         )
         own.add_global_secondary_index(
             index_name=INDEX,
@@ -75,6 +74,7 @@ class SettlementTable(Construct):
             projection_type=dynamodb.ProjectionType.KEYS_ONLY,
             warm_throughput=warm,  # an index that is throttled throttles the table
         )
+        self.own = own
         self.table: dynamodb.ITable = own
         if settings.restored_table is not None:
             self.table = self._restored(settings.restored_table, str(settings.restored_stream))

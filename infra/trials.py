@@ -9,10 +9,10 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from itertools import chain, cycle
 
-from infra.grants import GRANTS, READING, TRIGGERED, WITHOUT_ROWS, untouched
+from infra.rooms import HANDLERS
 from infra.table import IMMUTABLE_ATTRIBUTES, IN_A_TRANSACTION, READS
 
-FUNCTIONS = {name: actions for name, actions in {**GRANTS, **TRIGGERED}.items() if name not in WITHOUT_ROWS}
+FUNCTIONS = {name: handler.rows for name, handler in HANDLERS.items() if handler.reaches_table}
 
 PARTITIONS = sorted(
     {row.replace("*", "acceptance") for one in FUNCTIONS.values() for row in chain(*one.values())}
@@ -49,7 +49,7 @@ def trials() -> Iterator[Trial]:
                 yield _rows(name, partition, enclosed=False)
         yield _attribute(name, next(immutable), "UpdateItem")
         if _partition(name):
-            for attribute in untouched(name):
+            for attribute in HANDLERS[name].untouched:
                 yield _attribute(name, attribute, "PutItem", "UpdateItem")
 
 
@@ -74,7 +74,7 @@ def _context(partition: str, attributes: tuple[str, ...], enclosed: bool) -> dic
 
 
 def _may(name: str, action: str, partition: str, enclosed: bool) -> bool:
-    if name in READING and action in READS:
+    if HANDLERS[name].reads_all and action in READS:
         return True
     granted = FUNCTIONS[name]
     enclosing = (one for one, alone in IN_A_TRANSACTION.items() if alone == action and enclosed)

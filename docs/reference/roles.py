@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 import tests.world.environment  # noqa: F401 - the functions read it when they are imported
-from infra.grants import NAMED
+from infra.rooms import HANDLERS
 from tests.infra.attacks import ATTACKS, End, ends
 from tests.infra.evaluator import ENCLOSING, LEADING, listed, policy
 from tests.infra.integrations import roles, users
@@ -29,7 +29,7 @@ def permissions() -> Iterator[Sequence[str]]:
                 kinds = together if ENCLOSING in json.dumps(condition) else alone
                 for action in listed(statement["Action"]):
                     kinds[action.removeprefix("dynamodb:")] += listed(rows)
-        money = [f"`{name}`" for name in NAMED.get(function, ())]
+        money = [f"`{name}`" for name in HANDLERS[function].names]
         yield (
             f"`{function}`",
             _rows(alone),

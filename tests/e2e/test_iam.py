@@ -9,14 +9,14 @@ import psutil
 import pytest
 from botocore.exceptions import ClientError
 
-from infra.grants import GRANTS, TRIGGERED
+from infra.rooms import HANDLERS
 from settle.local import record
 from settlement.ledger import keys
 from tests.e2e.embedded import Embedded
 
 pytestmark = pytest.mark.long
 
-FUNCTIONS = {**GRANTS, **TRIGGERED}
+FUNCTIONS = {name: handler.rows for name, handler in HANDLERS.items()}
 GRANTED = {
     function: {re.sub("(?<!^)(?=[A-Z])", "_", action).lower() for action in actions} - {"put", "update"}
     for function, actions in FUNCTIONS.items()

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from infra.orders_api import ROUTES
+from infra.orders import ROUTES
 from infra.people import PEOPLE
 from settle.local import record
 from settle.permissions.people import Kind

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from infra.start_queue import BATCH_MAX, MESSAGE_BYTES_MAX
+from infra.doors import BATCH_MAX, MESSAGE_BYTES_MAX
 from tests.e2e.embedded import Embedded, new_key
 
 pytestmark = pytest.mark.long

@@ -5,7 +5,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
-from infra.orders_api import ROUTES
+from infra.orders import ROUTES
 from tests.fuzz.mutation import DEEPEST, TEXTS, Choices, levels_left, mutated
 from tests.fuzz.payloads import hostile
 from tests.world import posting

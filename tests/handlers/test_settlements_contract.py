@@ -19,7 +19,8 @@ from hypothesis import HealthCheck, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance, unsupported_method
 
 from handlers import read_settlements
-from infra.settlements_api import CANCEL, START
+from infra.doors import CANCEL_ROUTE as CANCEL
+from infra.doors import START_ROUTE as START
 from settlement.adapters.sealed_journal import SealedJournal
 from settlement.model.request import KEY as KEY_PATTERN
 from settlement.model.request import STARTED_BY

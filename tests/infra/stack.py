@@ -10,13 +10,16 @@ from typing import Any, NamedTuple
 import pytest
 
 from infra.config import STAGES
-from infra.grants import GRANTS, TRIGGERED
+from infra.rooms import HANDLERS
 from tests.world import templates
 
 ON_AWS = [stage for stage, settings in STAGES.items() if not settings.is_embedded]
 EMBEDDED = [stage for stage in STAGES if stage not in ON_AWS]
-FUNCTIONS = {**GRANTS, **TRIGGERED}
+FUNCTIONS = {name: handler.rows for name, handler in HANDLERS.items()}
 """The functions of states, and the triggered ones: their actions on the table, each with its rows."""
+
+STARTING = ("RecoverStalled", "StartSettlements", "AcceptSettlements")
+"""The functions that start settlements. KycDecided, which strangers can call, asks RecoverStalled for it."""
 
 SETTLEMENTS = {"SettlementExpress": "EXPRESS", "SettlementStandard": "STANDARD"}
 MACHINES = SETTLEMENTS | {"Compensation": "STANDARD"}

@@ -14,9 +14,8 @@ from cdk_nag import AwsSolutionsChecks, PCIDSS321Checks
 
 from benchmarks import cost, idle
 from handlers import project_entries
-from infra.books import DATABASE, PROJECTOR
+from infra.books import DATABASE, OPTIONAL, PROJECTOR
 from infra.config import STAGES, Settings, settings_of
-from infra.grants import OPTIONAL
 from infra.settlement_stack import SettlementStack
 from settlement.adapters import data_api
 from tests.infra.alarms import OPTIONAL_ALARMS, STACK, counted, listed

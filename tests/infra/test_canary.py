@@ -11,9 +11,8 @@ from aws_cdk.assertions import Template
 
 from infra.canary import STOPS
 from infra.config import STAGES, settings_of
-from infra.grants import STARTING
 from infra.settlement_stack import SettlementStack
-from tests.infra.stack import SETTLEMENTS, context, each_stage, readable, template
+from tests.infra.stack import SETTLEMENTS, STARTING, context, each_stage, readable, template
 from tests.infra.stack import name as name_of
 from tests.world.templates import PROJECT
 

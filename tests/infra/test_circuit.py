@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from infra.grants import GRANTS
+from infra.grants import STATES
 from infra.table import IMMUTABLE_ATTRIBUTES
 from settlement.adapters.kyc_circuit import CIRCUIT, Lease, SharedCircuit, to_row
 from settlement.ledger import keys
@@ -54,7 +54,7 @@ def test_verify_kyc_may_take_each_action_of_its_circuit(calls: list[tuple[str, d
     touched = {(given.get("Key") or given["Item"])["pk"]["S"] for _, given in calls}
 
     assert touched == {row["pk"]}
-    assert done == {action for action, rows in GRANTS["VerifyKyc"].items() if row["pk"] in rows}
+    assert done == {action for action, rows in STATES["VerifyKyc"].rows.items() if row["pk"] in rows}
 
 
 def test_every_write_of_the_circuit_is_of_the_version_that_it_was_decided_from(

@@ -6,8 +6,7 @@ import pytest
 
 from infra.concurrency import REVERSING, SELDOM, UNRESERVED_MIN, WAITING, Concurrency
 from infra.config import STAGES
-from infra.grants import GRANTS, TRIGGERED
-from tests.infra.stack import definition, each_stage, properties
+from tests.infra.stack import FUNCTIONS, definition, each_stage, properties
 
 ENDING = (*REVERSING, *SELDOM, "RecoverStalled")
 """The functions that end payments, or have them ended."""
@@ -78,7 +77,7 @@ def test_who_may_only_read_or_start_cannot_take_what_payments_and_orders_need() 
 def test_each_function_of_the_compensating_machine_has_a_share_if_any_has(stage: str) -> None:
     text = str(definition(stage, "Compensation"))
 
-    assert {name for name in {**GRANTS, **TRIGGERED} if f"${{{name}}}" in text} == {*REVERSING, *SELDOM}
+    assert {name for name in FUNCTIONS if f"${{{name}}}" in text} == {*REVERSING, *SELDOM}
 
 
 @each_stage

@@ -7,8 +7,8 @@ from itertools import product
 
 import pytest
 
-from infra.grants import GRANTS, MONEY_ATTRIBUTES, TRIGGERED
-from infra.grants import NAMED as MAY_NAME
+from infra.grants import MONEY_ATTRIBUTES
+from infra.rooms import HANDLERS
 from infra.table import IMMUTABLE_ATTRIBUTES
 from settlement.adapters.kyc_circuit import CIRCUIT
 from settlement.ledger import forward, keys
@@ -82,7 +82,6 @@ def allowed(action: str, *kinds: str) -> set[str]:
 
 def test_every_function_has_its_grants_and_its_writes_here() -> None:
     assert WRITES.keys() == FUNCTIONS.keys()
-    assert not GRANTS.keys() & TRIGGERED.keys()
     assert {name for name, writes in WRITES.items() if not writes} == {
         "ReportOutcome",
         "PrepareAlert",
@@ -128,7 +127,7 @@ def test_a_function_may_name_the_attributes_of_money_that_its_writes_name_and_no
         texts = [write.parameters.get(name, "") for name in ("UpdateExpression", "ConditionExpression")]
         found |= row.keys() | names_in(" ".join(texts), aliases)
 
-    assert set(MAY_NAME.get(function, ())) == found & set(MONEY_ATTRIBUTES)
+    assert set(HANDLERS[function].names) == found & set(MONEY_ATTRIBUTES)
 
 
 def test_the_input_of_strangers_moves_no_money() -> None:

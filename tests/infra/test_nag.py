@@ -12,7 +12,7 @@ from cdk_nag import AwsSolutionsChecks, PCIDSS321Checks
 from app import build
 from infra.config import STAGES
 from infra.functions import WAITED_FOR
-from infra.orders_api import ROUTES
+from infra.orders import ROUTES
 from infra.people import PEOPLE, POLICIES
 from tests.infra.stack import FUNCTIONS, MACHINES, SETTLEMENTS, context
 from tests.world.templates import PROJECT

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from handlers import take_order
-from infra.orders_api import APPROVED, DECISIONS, MOVES, ROUTES
+from infra.orders import APPROVED, DECISIONS, MOVES, ROUTES
 from settlement.model.order_requests import REVERSE_PART
 from settlement.model.orders import REVERSE, Decision
 from tests.infra.stack import each_stage, properties

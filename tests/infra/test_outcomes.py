@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from moto.events.models import EventPattern
 
+from infra.events import CHANGES
 from infra.merchants import RELEASES
-from infra.outcomes import CHANGES
 from settlement.ledger import keys
 from tests.infra.stack import FUNCTIONS, each_stage, each_stage_on_aws, properties, variables
 from tests.unit import states

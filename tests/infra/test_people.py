@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from infra.orders_api import APPROVED, ROUTES
+from infra.orders import APPROVED, ROUTES
 from infra.people import PEOPLE, POLICIES
 from settle.permissions.people import Kind
 from tests.infra.evaluator import Request, allows, listed

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from infra.config import STAGES
-from infra.grants import STARTING
 from infra.table import INDEX
 from settlement.ledger import keys
 from tests.infra.stack import (
     FUNCTIONS,
     MACHINES,
+    STARTING,
     each_stage,
     granted,
     properties,

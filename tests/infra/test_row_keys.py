@@ -8,10 +8,14 @@ from aws_cdk import App
 from aws_cdk.assertions import Template
 
 from infra.config import STAGES
-from infra.row_keys import PROVING, SIGNED, SIGNING
+from infra.rooms import HANDLERS
 from infra.settlement_stack import SettlementStack
+from infra.signing import PROVING, SIGNED, signing
 from settlement.sealing import signature
 from tests.infra.stack import FUNCTIONS, KEPT, each_stage, name, properties, resources, variables
+
+SIGNS = {*signing(HANDLERS)}
+"""The functions that put signed rows."""
 
 
 @each_stage
@@ -22,9 +26,9 @@ def test_each_function_that_puts_signed_rows_has_the_key_and_the_proof_but_no_ot
         name: variables(stage, name)["ROW_KEYS"] for name in FUNCTIONS if "ROW_KEYS" in variables(stage, name)
     }
 
-    assert found == dict.fromkeys((*SIGNING, PROVING), reference)
-    assert {"HoldFunds", "TakeOrder", "KycDecided"} < SIGNING
-    assert not SIGNING & {
+    assert found == dict.fromkeys((*SIGNS, PROVING), reference)
+    assert {"HoldFunds", "TakeOrder", "KycDecided"} < SIGNS
+    assert not SIGNS & {
         "PrepareAlert",
         "ResolveLimbo",
         "ReportOutcome",
@@ -48,15 +52,15 @@ def test_one_key_encrypts_the_secret_and_each_environment_that_has_it(stage: str
     functions = properties(stage, "Lambda::Function")
     encrypted = {name for name, function in functions.items() if "KmsKeyArn" in function}
 
-    assert encrypted == {*SIGNING, PROVING}
+    assert encrypted == {*SIGNS, PROVING}
     assert {json.dumps(functions[one]["KmsKeyArn"]) for one in encrypted} == {json.dumps(secret["KmsKeyId"])}
     assert secret["GenerateSecretString"]["PasswordLength"] >= 43
     assert "RowKeys" in secret["KmsKeyId"]
 
 
-@pytest.mark.parametrize("signing", [1, 2])
-def test_the_proof_has_a_new_key_before_a_deployment_lets_it_sign(signing: int) -> None:
-    settings = replace(STAGES["local"], row_keys=2, signing_key=signing)
+@pytest.mark.parametrize("number", [1, 2])
+def test_the_proof_has_a_new_key_before_a_deployment_lets_it_sign(number: int) -> None:
+    settings = replace(STAGES["local"], row_keys=2, signing_key=number)
     found = Template.from_stack(SettlementStack(App(), settings=settings)).find_resources(
         "AWS::Lambda::Function"
     )
@@ -66,7 +70,7 @@ def test_the_proof_has_a_new_key_before_a_deployment_lets_it_sign(signing: int) 
     )
 
     assert ("1:" in proving, "2:" in proving) == (True, True)
-    assert ("1:" in hold, "2:" in hold) == (signing == 1, signing == 2)
+    assert ("1:" in hold, "2:" in hold) == (number == 1, number == 2)
 
 
 @each_stage

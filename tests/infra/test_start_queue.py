@@ -8,8 +8,8 @@ import pytest
 
 from handlers import start_settlements
 from infra.config import STAGES
+from infra.doors import BATCH_MAX, MESSAGE_BYTES_MAX, RECEIVES_MAX, START, visibility_seconds
 from infra.functions import function_seconds
-from infra.start_queue import BATCH_MAX, MESSAGE_BYTES_MAX, RECEIVES_MAX, visibility_seconds
 from settlement.adapters import queues as _queues
 from settlement.adapters import step_functions as _step_functions
 from settlement.adapters.dynamodb import CLIENT_CONFIG
@@ -88,7 +88,7 @@ def test_on_the_embedded_aws_a_message_is_hidden_until_its_function_has_ended(ti
     """Received again before that, two functions would work on it at once."""
     settings = replace(STAGES["local"], timeout_factor=timeout_factor)
 
-    assert visibility_seconds(settings) > function_seconds("StartSettlements", settings)
+    assert visibility_seconds(settings) > function_seconds(START, settings)
 
 
 @each_stage
@@ -136,7 +136,7 @@ def test_the_last_message_of_a_run_ends_in_time(then: Any) -> None:
 
     assert unanswered_seconds(CLIENT_CONFIG) + unanswered_seconds(then._client.meta.config) <= reserved
     for settings in STAGES.values():
-        assert reserved < function_seconds("StartSettlements", settings)
+        assert reserved < function_seconds(START, settings)
 
 
 @pytest.mark.parametrize("then", [_step_functions, _queues])
@@ -146,7 +146,7 @@ def test_each_message_of_the_slowest_batch_has_its_try(then: Any) -> None:
     reserved = start_settlements._RESERVED_MS / 1000
 
     for settings in STAGES.values():
-        left = function_seconds("StartSettlements", settings) - (BATCH_MAX - 1) * slowest
+        left = function_seconds(START, settings) - (BATCH_MAX - 1) * slowest
         assert left > reserved
 
 

@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 
-from aws_cdk import App, Stack
+from aws_cdk import App
 from aws_cdk.assertions import Template
 
+from infra import retention
 from infra.config import STAGES
-from infra.table import EXPIRES, SettlementTable
+from infra.settlement_stack import SettlementStack
+from infra.table import EXPIRES
 from settlement.ledger import expiry, keys
 from tests.infra.stack import KEPT, allow, each_stage, only, permissions, resources
 from tests.infra.writes import ALL
@@ -61,9 +63,9 @@ def test_rows_expire_only_if_the_stage_has_a_retention(stage: str) -> None:
 
 
 def test_a_stage_with_a_retention_expires_rows_by_the_attribute_of_entries() -> None:
-    app = App()
-    ledger = SettlementTable(Stack(app), "Ledger", settings=replace(STAGES["prod"], retention_days=400))
-    template = Template.from_stack(Stack.of(ledger)).to_json()["Resources"]
+    settings = replace(STAGES["prod"], retention_days=400)
+    stack = SettlementStack(App(), settings=settings, rooms=[retention.ROOM])
+    template = Template.from_stack(stack).to_json()["Resources"]
     (table,) = (one for one in template.values() if one["Type"] == "AWS::DynamoDB::Table")
 
     assert table["Properties"]["TimeToLiveSpecification"] == {

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from handlers import _kyc, _secrets
-from infra import config
+from infra import kyc
 from infra.config import STAGES, Settings
 from infra.functions import function_seconds
+from infra.rooms import HANDLERS
 from infra.state_machines import render_definition
 from settlement.adapters import step_functions as _step_functions
 from settlement.adapters.dynamodb import CLIENT_CONFIG
@@ -142,9 +143,9 @@ def test_no_function_outlives_its_task(stage: str) -> None:
     for machine, name in INVOCATIONS:
         if (machine, name) not in WAITS:
             seconds = rendered[machine]["States"][name]["TimeoutSeconds"]
-            assert function_seconds(name, settings) < seconds, name
+            assert function_seconds(HANDLERS[name], settings) < seconds, name
         elif not settings.is_embedded:
-            assert function_seconds(name, settings) < settings.alert_again_after_seconds
+            assert function_seconds(HANDLERS[name], settings) < settings.alert_again_after_seconds
 
 
 @pytest.mark.parametrize("machine", DEFINITIONS)
@@ -183,7 +184,7 @@ def test_a_provider_that_hangs_is_counted_before_its_function_times_out() -> Non
     events = _kyc._events.meta.config
 
     assert events.retries["total_max_attempts"] == 1
-    assert client_seconds(events) <= _kyc.RESERVED_SECONDS < config._REST_SECONDS
+    assert client_seconds(events) <= _kyc.RESERVED_SECONDS < kyc._REST_SECONDS
     for settings in STAGES.values():
         needed = settings.kyc.exchange_seconds + _kyc.RESERVED_SECONDS
         assert needed < settings.function_timeout_seconds

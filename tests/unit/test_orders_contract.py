@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.orders_api import ROUTES
+from infra.orders import ROUTES
 from settlement.model import order_requests, orders, replay_order
 from settlement.model.account_order import OrderKind, parse_account_order
 from settlement.model.caller import Caller

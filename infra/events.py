@@ -1,18 +1,21 @@
 """The outcome events: a bus of their own, the stream's records that make them, and what cannot be told."""
 
-from aws_cdk import Duration
+from dataclasses import dataclass
+
+from aws_cdk import Duration, Stack
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from infra.config import Settings
-from infra.merchants import RELEASES
+from infra.core import DEAD_LETTERS, QUEUES, Added, Core, Room
+from infra.grants import LONG_MEMORY_MB, SETTLEMENT, Handler, allow
 from infra.pager import Pager
-from infra.queues import let_send, new_queue
+from infra.queues import depth, let_send, new_queue, waiting
+from infra.settings import CoreSettings
 from infra.stream_trigger import Batches, call_by_stream
-from infra.table import SettlementTable
+from infra.urgency import Urgency
 
 CHANGES = {"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "SETTLEMENT#"}]}}}}
 """The records of settlements' rows, of which `policy/events.py` makes events."""
@@ -25,7 +28,19 @@ _PARALLEL = 10
 stretch has some two hundred events a second, and one call publishes some sixty in order to the topic.
 """
 
+_RULES = ("DeleteRule", "PutRule", "PutTargets", "RemoveTargets")
 _BEHIND_SECONDS, _LONG_BEHIND_SECONDS = 60, 6 * 3_600
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventsSettings(CoreSettings):
+    """The outcome events.
+
+    `ordered_events` adds a FIFO topic with the outcome events of each settlement in their order: see
+    docs/calling/events.md.
+    """
+
+    ordered_events: bool = False
 
 
 class Outcomes(Construct):
@@ -35,37 +50,32 @@ class Outcomes(Construct):
     never made. No function but PublishEvents may put one here.
     """
 
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        function: lambda_.Function,
-        ledger: SettlementTable,
-        pager: Pager,
-        settings: Settings,
-    ) -> None:
-        super().__init__(scope, construct_id)
+    def __init__(self, core: Core, settings: EventsSettings) -> None:
+        super().__init__(core.stack, "Outcomes")
+        function, pager = core.functions["PublishEvents"], core.pager
+        passed_on = [one for added in core.added for one in added.passed_on]
         self.bus = events.EventBus(self, "Bus", event_bus_name=f"{settings.stack_name}-outcomes")
         self.put_aside = new_queue(self, "PutAside", settings)
         batches = Batches(
-            filters=[CHANGES, RELEASES],
+            filters=[CHANGES, *(one.records for one in passed_on)],
             size=100,
             window=Duration.seconds(1),
             age_max=Duration.hours(_AGE_HOURS_MAX),
             parallel=_PARALLEL,
         )
-        self.given_up = call_by_stream(self, batches, function=function, ledger=ledger, settings=settings)
+        self.given_up = call_by_stream(self, core, function, batches, settings)
         let_send(function, "EVENTS_PUT_ASIDE", self.put_aside)
         function.add_environment("OUTCOME_BUS", self.bus.event_bus_name)
         function.add_to_role_policy(
             iam.PolicyStatement(actions=["events:PutEvents"], resources=[self.bus.event_bus_arn])
         )
         self.topic = self._ordered(function, pager, settings) if settings.ordered_events else None
+        for one in passed_on:
+            let_send(function, one.variable, one.queue)
         self.age = function.metric("IteratorAge", period=Duration.minutes(5), statistic="Maximum")
         self._watch(pager)
 
-    def _ordered(self, function: lambda_.Function, pager: Pager, settings: Settings) -> sns.Topic:
+    def _ordered(self, function: lambda_.Function, pager: Pager, settings: EventsSettings) -> sns.Topic:
         """Return the topic that keeps the events of each settlement in their order."""
         topic = sns.Topic(
             self,
@@ -86,16 +96,16 @@ class Outcomes(Construct):
         ):
             pager.alarm(
                 name,
-                queue.metric_approximate_number_of_messages_visible(
-                    period=Duration.minutes(1), statistic="Maximum"
-                ),
+                depth(queue),
                 description,
+                urgency=Urgency.MORNING,
             )
         pager.alarm(
             "EventsBehind",
             self.age,
             "Readers hear of outcomes, and merchants' receipts become available, a minute late.",
             threshold=_BEHIND_SECONDS * 1_000,
+            urgency=Urgency.MORNING,
         )
         pager.alarm(
             "EventsLongBehind",
@@ -103,3 +113,43 @@ class Outcomes(Construct):
             "Readers have not heard of outcomes for six hours, and nothing was swept for merchants.",
             threshold=_LONG_BEHIND_SECONDS * 1_000,
         )
+
+
+def build(core: Core, settings: EventsSettings) -> Added:
+    """Build the room. The acceptance hears the events by rules of its own on the bus."""
+    part = Outcomes(core, settings)
+    rules = Stack.of(part).format_arn(
+        service="events",
+        resource="rule",
+        resource_name=f"{part.bus.event_bus_name}/{core.stack.stack_name}-tail-*",
+    )
+    dead_letters = [
+        *waiting(part.put_aside, "events that cannot be told"),
+        *waiting(part.given_up, "events given up"),
+    ]
+    return Added(
+        outputs={
+            "OutcomeBusName": part.bus.event_bus_name,
+            "EventsPutAsideQueueUrl": part.put_aside.queue_url,
+            "EventsGivenUpQueueUrl": part.given_up.queue_url,
+            **({"OrderedTopicArn": part.topic.topic_arn} if part.topic else {}),
+        },
+        graphs={
+            QUEUES: {DEAD_LETTERS: dead_letters},
+            "events": {
+                "Outcome events": core.pager.metrics("EventsPublished"),
+                "Outcome events behind, in ms": [part.age],
+            },
+        },
+        tries=[allow("Rules", [f"events:{one}" for one in _RULES], [rules])],
+    )
+
+
+ROOM = Room(
+    build=build,
+    handlers={
+        "PublishEvents": Handler(
+            rows={"GetItem": (SETTLEMENT,)}, seconds=60, memory_mb=LONG_MEMORY_MB, failure=Urgency.MORNING
+        ),
+    },
+)

@@ -1,0 +1,191 @@
+"""The core of a stage, and the plain data by which it meets its rooms."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from aws_cdk import Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sqs as sqs
+from aws_cdk import aws_stepfunctions as sfn
+
+from infra.functions import HandlerFunction
+from infra.grants import LONG_MEMORY_MB, SETTLEMENT, STATES, WAITING, Handler, grant_rows
+from infra.pager import Pager
+from infra.recovery import Recovery
+from infra.settings import CoreSettings
+from infra.state_machines import CompensationMachine, Machine, SettlementMachine
+from infra.table import SettlementTable
+
+HANDLERS: Mapping[str, Handler] = {
+    **STATES,
+    "RecoverStalled": Handler(
+        rows={"GetItem": (SETTLEMENT, WAITING), "UpdateItem": (SETTLEMENT,)},
+        names=("release_at",),
+        lists=True,
+        seconds=75,  # a run begins no settlement in its last 20 s: the next one has them, after a minute
+        memory_mb=LONG_MEMORY_MB,
+    ),
+}
+"""The functions of the core: those of states, and recovery."""
+
+Graphs = Mapping[str, Mapping[str, Sequence[cloudwatch.IMetric]]]
+"""Metrics of the dashboard, by the name of their row and the title of their graph."""
+
+QUEUES, DEAD_LETTERS = "queues", "Dead letters"
+FAILED, IN_LIMBO = "Functions failed", "In LIMBO, and reviews that end within the hour"
+"""The row and the graphs of the core that rooms add to."""
+
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassedOn:
+    """Records of the table's stream that PublishEvents sends to a queue, besides what it makes events of."""
+
+    records: Mapping[str, Any]
+    variable: str
+    queue: sqs.Queue
+
+
+@dataclass(frozen=True, kw_only=True)
+class Added:
+    """What a room has added to a stage.
+
+    `part` is the construct that other rooms may ask for. `reads` are the statements of the policies of all
+    people, and `tries` those of the acceptance's.
+    """
+
+    part: Any = None
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    graphs: Graphs = field(default_factory=dict)
+    reads: Sequence[dict[str, Any]] = ()
+    tries: Sequence[dict[str, Any]] = ()
+    passed_on: Sequence[PassedOn] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Core:
+    """The core of a stage. `added` has what each room has added so far."""
+
+    stack: Stack
+    ledger: SettlementTable
+    pager: Pager
+    environment: Mapping[str, str]
+    handlers: Mapping[str, Handler]
+    functions: Mapping[str, HandlerFunction]
+    express: SettlementMachine
+    standard: SettlementMachine
+    compensation: Machine
+    added: list[Added] = field(default_factory=list)
+
+    def part(self, kind: type[Part]) -> Part | None:
+        """Return the part of this kind that a room has added, or None."""
+        return next((one.part for one in self.added if isinstance(one.part, kind)), None)
+
+    def needed(self, kind: type[Part]) -> Part:
+        """Return the part of this kind. Raises ValueError if no room has added one."""
+        found = self.part(kind)
+        if found is None:
+            raise ValueError(f"rooms: {kind.__name__} is missing, which a later room needs")
+        return found
+
+    def let_call(self, caller: lambda_.Function, variable: str, name: str) -> None:
+        """Let a function call another one, whose ARN its variable has."""
+        called = self.functions[name].function_arn
+        caller.add_environment(variable, called)
+        caller.add_to_role_policy(iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[called]))
+
+    def let_ask_recovery(self, caller: lambda_.Function) -> None:
+        """Let a function ask recovery to resume what it has ended: it starts nothing by itself."""
+        self.let_call(caller, "RECOVER_STALLED", "RecoverStalled")
+
+    def let_start(self, name: str) -> HandlerFunction:
+        """Let a function start Standard settlements, and return it."""
+        self.standard.startable_by(self.functions[name], "SETTLEMENT_MACHINE")
+        return self.functions[name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Room:
+    """A capability beside the core: its functions, and what builds the rest of it.
+
+    `build` gets the core, with these functions, and the stage's settings.
+    """
+
+    build: Callable[[Core, Any], Added]
+    handlers: Mapping[str, Handler] = field(default_factory=dict)
+
+
+def build_core(stack: Stack, settings: CoreSettings, handlers: Mapping[str, Handler]) -> Core:
+    """Build the table, the pager, all functions with their grants, the machines, and recovery."""
+    ledger = SettlementTable(stack, "Ledger", settings=settings)
+    pager = Pager(stack, "Pager", settings=settings)
+    environment = {
+        "TABLE_NAME": ledger.table.table_name,
+        "STAGE_CONFIG": settings.stage_config,
+        "PAGER": settings.pager,
+        "POWERTOOLS_LOG_LEVEL": "INFO",
+        "POWERTOOLS_SERVICE_NAME": settings.stack_name,
+    }
+    functions = {
+        name: HandlerFunction(stack, name, handler, settings=settings, environment=environment)
+        for name, handler in handlers.items()
+    }
+    grant_rows(ledger, functions, handlers)
+    compensation = CompensationMachine(
+        stack, "Compensation", bus=pager.bus, functions=functions, settings=settings
+    )
+    pager.watch(compensation)
+    express, standard = (
+        SettlementMachine(
+            stack,
+            construct_id,
+            machine_type=machine_type,
+            compensation=compensation,
+            functions=functions,
+            settings=settings,
+        )
+        for construct_id, machine_type in (
+            ("SettlementExpress", sfn.StateMachineType.EXPRESS),
+            ("SettlementStandard", sfn.StateMachineType.STANDARD),
+        )
+    )
+    core = Core(
+        stack=stack,
+        ledger=ledger,
+        pager=pager,
+        environment=environment,
+        handlers=handlers,
+        functions=functions,
+        express=express,
+        standard=standard,
+        compensation=compensation,
+    )
+    # Recovery's settlements overflow to Express: after an outage they are more than an account's quota of
+    # Standard starts. See docs/decisions/2026-11-22-recovery-at-scale.md.
+    recovery = core.let_start("RecoverStalled")
+    express.startable_by(recovery, "EXPRESS_MACHINE")
+    compensation.startable_by(recovery, "COMPENSATION_MACHINE")
+    compensation.describable_by(recovery)
+    Recovery(stack, "Recovery", function=recovery, pager=pager, settings=settings)
+    return core
+
+
+def outputs_of(core: Core, settings: CoreSettings) -> dict[str, str]:
+    """Return the outputs of the core and of its rooms."""
+    found = {
+        "TableName": core.ledger.table.table_name,
+        "SettlementExpressArn": core.express.state_machine_arn,
+        "SettlementStandardArn": core.standard.state_machine_arn,
+        "CompensationArn": core.compensation.state_machine_arn,
+        "EventBusName": core.pager.bus.event_bus_name,
+        "StageConfig": settings.stage_config,
+    }
+    for topic in core.pager.topics.values():
+        found[f"{topic.node.id if topic.node.id != 'Topic' else 'PagerTopic'}Arn"] = topic.topic_arn
+    for one in core.added:
+        found |= one.outputs
+    return found

@@ -1,0 +1,150 @@
+"""The doors by which services start settlements: a queue, and HTTP, which cancels as well."""
+
+from aws_cdk import Duration
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from infra.core import DEAD_LETTERS, QUEUES, Added, Core, Room
+from infra.functions import function_seconds
+from infra.grants import LONG_MEMORY_MB, SETTLEMENT, WAITING_SECONDS, Handler, allow
+from infra.http_api import api_of
+from infra.queues import RECEIVES, depth, let, let_send, new_queue, waiting
+from infra.settings import CoreSettings
+from infra.urgency import Urgency
+
+START = Handler(
+    rows={"GetItem": (SETTLEMENT,), "PutItem": (SETTLEMENT,)},
+    names=("currency", "escrow"),
+    seconds=50,
+    memory_mb=LONG_MEMORY_MB,
+    failure=Urgency.MORNING,
+)
+"""The function that reads the start queue."""
+
+START_ROUTE, CANCEL_ROUTE = "POST /settlements", "POST /settlements/{key}/cancel"
+"""The routes that start a settlement, and by which a starter cancels one."""
+
+RECEIVES_MAX = 30
+"""The attempts at a message: at one per visibility timeout, about 2.5 hours of an outage."""
+
+BATCH_MAX = 4
+"""Most messages of a call: so many have the time for a try each, though every one of them is slow. A message
+that is received and not begun would lose one of its attempts.
+"""
+
+MESSAGE_BYTES_MAX = 16_384
+"""The largest message: ten times a request. SQS refuses a larger one to its sender; one that is refused later
+fits the dead-letter queue together with its reason.
+"""
+
+_EMBEDDED_MARGIN_SECONDS = 50
+"""The visibility timeout beyond the function's on the embedded AWS: together five minutes, as on AWS."""
+
+
+def visibility_seconds(settings: CoreSettings) -> int:
+    """Return how long a received message is hidden, and so how soon a failed one is tried again.
+
+    AWS asks for at least six times the function's timeout: it retries a throttled batch within that time.
+    The embedded AWS throttles nothing. Its timeout is already multiplied by the stage's factor, and six
+    times that would be 25 minutes.
+    """
+    timeout_seconds = function_seconds(START, settings)
+    if settings.is_embedded:
+        return timeout_seconds + _EMBEDDED_MARGIN_SECONDS
+    return 6 * timeout_seconds
+
+
+class StartQueue(Construct):
+    """The start queue, its dead-letter queue, and the event source of the function that reads it."""
+
+    def __init__(self, core: Core, settings: CoreSettings) -> None:
+        super().__init__(core.stack, "Start")
+        function = core.let_start("StartSettlements")
+        self.dead_letters = new_queue(self, "DeadLetters", settings)
+        self.queue = new_queue(
+            self,
+            "Queue",
+            settings,
+            max_message_size_bytes=MESSAGE_BYTES_MAX,
+            visibility_timeout=Duration.seconds(visibility_seconds(settings)),
+            dead_letter_queue=sqs.DeadLetterQueue(queue=self.dead_letters, max_receive_count=RECEIVES_MAX),
+        )
+        let(function, RECEIVES, self.queue)
+        let_send(function, "START_DEAD_LETTERS", self.dead_letters)
+        lambda_.EventSourceMapping(
+            self,
+            "Messages",
+            target=function,
+            event_source_arn=self.queue.queue_arn,
+            batch_size=BATCH_MAX,
+            report_batch_item_failures=True,
+            max_concurrency=10,
+        )
+
+
+def build(core: Core, settings: CoreSettings) -> Added:
+    """Build the room."""
+    part = StartQueue(core, settings)
+    core.pager.alarm(
+        "StartDeadLetters",
+        depth(part.dead_letters),
+        "A message of the start queue will not start a settlement.",
+        urgency=Urgency.MORNING,
+    )
+    core.pager.alarm(
+        "StartQueueAge",
+        part.queue.metric_approximate_age_of_oldest_message(period=Duration.minutes(1), statistic="Maximum"),
+        "Messages of the start queue wait for ten minutes.",
+        threshold=600,
+    )
+    accepting, cancelling = core.let_start("AcceptSettlements"), core.functions["CancelSettlement"]
+    core.let_ask_recovery(cancelling)
+    api = api_of(core, settings)
+    api.open("Start", accepting, {"Start": START_ROUTE}, "POST/settlements")
+    api.open("Cancel", cancelling, {"Cancel": CANCEL_ROUTE}, "POST/settlements/*/cancel")
+    starts = [api.arn(f"POST/{path}") for path in ("settlements", "settlements/*/cancel")]
+    starter = api.policy("Starter", "What a service may do that starts settlements by HTTP: it pays", starts)
+    return Added(
+        part=api,
+        outputs={
+            "SettlementsApiUrl": api.url,
+            "StarterPolicyArn": starter.ref,
+            "StartQueueUrl": part.queue.queue_url,
+            "StartDeadLetterQueueUrl": part.dead_letters.queue_url,
+        },
+        graphs={
+            QUEUES: {
+                "Start queue": waiting(part.queue, "waiting"),
+                "Start queue, oldest in seconds": [
+                    part.queue.metric_approximate_age_of_oldest_message(statistic="Maximum")
+                ],
+                DEAD_LETTERS: waiting(part.dead_letters, "not started"),
+            }
+        },
+        tries=[
+            allow("Doors", ["execute-api:Invoke"], starts),
+            allow("Requests", ["sqs:SendMessage"], [part.queue.queue_arn]),
+        ],
+    )
+
+
+ROOM = Room(
+    build=build,
+    handlers={
+        "StartSettlements": START,
+        "AcceptSettlements": Handler(
+            rows={"GetItem": (SETTLEMENT,), "PutItem": (SETTLEMENT,)},
+            names=("currency", "escrow"),
+            seconds=WAITING_SECONDS,
+            by_http=True,
+            failure=Urgency.MORNING,
+        ),
+        "CancelSettlement": Handler(
+            rows={"GetItem": (SETTLEMENT,), "UpdateItem": (SETTLEMENT,)},
+            names=("hold_at",),
+            by_http=True,
+            failure=Urgency.MORNING,
+        ),
+    },
+)

@@ -1,0 +1,103 @@
+"""The HTTP APIs, with IAM authorisation, on which rooms open their routes."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from aws_cdk import aws_apigatewayv2 as apigateway
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from infra.core import Core
+from infra.grants import allow
+from infra.settings import CoreSettings
+
+LOGGED = {
+    "requestId": "$context.requestId",
+    "routeKey": "$context.routeKey",
+    "status": "$context.status",
+    "userArn": "$context.identity.userArn",
+    "sourceIp": "$context.identity.sourceIp",
+    "error": "$context.error.message",
+}
+"""The access log: of a request that IAM refuses there is no other trace. It has nothing of the content."""
+
+
+class HttpApi(Construct):
+    """An API, its stage, and its log: `rate` calls a second, and twice as many at once."""
+
+    def __init__(self, core: Core, construct_id: str, *, rate: int, settings: CoreSettings) -> None:
+        super().__init__(core.stack, construct_id)
+        name = f"{settings.stack_name}-{construct_id.lower()}"
+        self.api = apigateway.CfnApi(self, "Api", name=name, protocol_type="HTTP")
+        log = logs.LogGroup(
+            self, "Log", retention=settings.log_retention, removal_policy=settings.removal_policy
+        )
+        apigateway.CfnStage(
+            self,
+            "Stage",
+            api_id=self.api.ref,
+            stage_name="$default",
+            auto_deploy=True,
+            access_log_settings=apigateway.CfnStage.AccessLogSettingsProperty(
+                destination_arn=log.log_group_arn, format=json.dumps(LOGGED)
+            ),
+            default_route_settings=apigateway.CfnStage.RouteSettingsProperty(
+                throttling_burst_limit=2 * rate, throttling_rate_limit=rate
+            ),
+        )
+
+    def open(self, name: str, function: lambda_.Function, routes: Mapping[str, str], calls: str) -> None:
+        """Let routes, by their names in the stack, call a function, and no other call of the API."""
+        integration = apigateway.CfnIntegration(
+            self,
+            f"{name}Integration",
+            api_id=self.api.ref,
+            integration_type="AWS_PROXY",
+            integration_uri=function.function_arn,
+            payload_format_version="2.0",
+        )
+        for route, key in routes.items():
+            apigateway.CfnRoute(
+                self,
+                f"{route}Route",
+                api_id=self.api.ref,
+                route_key=key,
+                authorization_type="AWS_IAM",
+                target=f"integrations/{integration.ref}",
+            )
+        function.add_permission(
+            f"By{self.node.id}Api",
+            principal=iam.ServicePrincipal("apigateway.amazonaws.com"),
+            source_arn=self.arn(calls),
+        )
+
+    @property
+    def url(self) -> str:
+        """The address of the API."""
+        return self.api.attr_api_endpoint
+
+    def policy(self, name: str, description: str, calls: Sequence[str]) -> iam.CfnManagedPolicy:
+        """Add the managed policy of the services that make some calls."""
+        statements = [allow("Settlements", ["execute-api:Invoke"], calls)]
+        return iam.CfnManagedPolicy(
+            self,
+            name,
+            description=description,
+            policy_document={"Version": "2012-10-17", "Statement": statements},
+        )
+
+    def arn(self, call: str) -> str:
+        """Return what `execute-api:Invoke` is granted on, for a method with a path."""
+        stack = self.api.stack
+        return stack.format_arn(service="execute-api", resource=self.api.ref, resource_name=f"*/{call}")
+
+
+class SettlementsApi(HttpApi):
+    """The API of services: its rooms read, start and cancel settlements."""
+
+
+def api_of(core: Core, settings: CoreSettings) -> SettlementsApi:
+    """Return the API, which the first room that needs it makes."""
+    return core.part(SettlementsApi) or SettlementsApi(core, "Settlements", rate=50, settings=settings)

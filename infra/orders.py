@@ -1,0 +1,146 @@
+"""The door for people's orders: an HTTP API that proves who calls, with one route for each decision."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from infra.core import Added, Core, Room
+from infra.grants import (
+    ACCOUNT,
+    ENTRIES,
+    EVIDENCE,
+    MERCHANT_ENTRIES,
+    ORDER,
+    PROPOSAL,
+    SETTLEMENT,
+    SWEPT,
+    WAITING,
+    Handler,
+    allow,
+)
+from infra.http_api import HttpApi
+from infra.settings import CoreSettings
+
+DECISIONS = (
+    *("retry", "write-off", "complete"),
+    *("reverse", "reverse-part", "recover"),
+    *("open", "deposit", "withdraw", "freeze", "unfreeze", "close"),
+    *("sweep", "probe", "replay"),
+)
+"""What may be ordered, and the last part of each route: IAM grants them one by one."""
+
+APPROVED = ("retry", "write-off", "complete", "reverse", "reverse-part")
+"""The decisions that a stage may want more than one person for: a part, as many as the whole."""
+
+MOVES = ("propose", "approve", "withdraw", "break-glass")
+"""What a person does about such a decision, each a route below that of the decision."""
+
+ROUTES = (*DECISIONS, *(f"{decision}/{move}" for decision in APPROVED for move in MOVES))
+"""Each route, by what follows `POST /orders/`."""
+
+_BY_MANY = ("write-off", "complete", "retry", "reverse")
+"""The decisions that a stage may set a number of persons for: a part has that of the whole."""
+
+_PERSONS_MAX = 5
+"""The most that one decision may need: their ARNs are all on its evidence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrdersSettings(CoreSettings):
+    """The approvals of people's orders.
+
+    `approvals` maps a decision on a settlement (write-off, complete, retry, reverse) to the number of
+    persons that it needs, one if it is left out; `reverse_over` maps a currency to the amount, as on the
+    wire, above which a reversal needs two: see docs/decisions/2026-11-22-four-eyes.md.
+    """
+
+    approvals: Mapping[str, int] = field(default_factory=dict)
+    reverse_over: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_amounts("reverse_over")
+        if self.reverse_over and self.reverse_over.keys() != self.exponents.keys():
+            missing = ", ".join(sorted(self.exponents.keys() - self.reverse_over.keys()))
+            raise ValueError(f"reverse_over: must name each currency and asset; {missing} is missing")
+        for decision, persons in self.approvals.items():
+            if decision not in _BY_MANY:
+                raise ValueError(f"approvals: {decision} is none of {', '.join(_BY_MANY)}")
+            if type(persons) is not int or not 1 <= persons <= _PERSONS_MAX:
+                raise ValueError(f"approvals: {decision} must be from 1 to {_PERSONS_MAX}")
+
+    def rules(self) -> dict[str, Any]:
+        """Add the business rules of this room."""
+        found = {
+            "approvals": dict(self.approvals),
+            "reverse_over": self.in_minor_units(self.reverse_over),
+        }
+        return super().rules() | found
+
+
+class OrdersApi(HttpApi):
+    """The API, its routes with IAM authorisation, and the permission to call the function by it alone.
+
+    Who may invoke the function directly can name any identity: no role of a person may.
+    """
+
+    def __init__(self, core: Core, settings: OrdersSettings) -> None:
+        super().__init__(core, "Orders", rate=10, settings=settings)
+        routes = {re.sub("[-/]", "", one.title()): f"POST /orders/{one}" for one in ROUTES}
+        self.open("", core.functions["TakeOrder"], routes, "POST/orders/*")
+
+    def order(self, decision: str) -> str:
+        """Return what `execute-api:Invoke` is granted on, for one decision or for all of them (`*`)."""
+        return self.arn(f"POST/orders/{decision}")
+
+
+def build(core: Core, settings: OrdersSettings) -> Added:
+    """Build the room.
+
+    Its function may wake an execution in LIMBO, start one, ask recovery, ask VerifyKyc for a probe, and
+    PublishEvents for a replay.
+    """
+    function = core.functions["TakeOrder"]
+    core.let_ask_recovery(function)
+    for variable, asked in (("VERIFY_KYC", "VerifyKyc"), ("PUBLISH_EVENTS", "PublishEvents")):
+        if asked in core.functions:
+            core.let_call(function, variable, asked)
+    core.compensation.startable_by(function, "COMPENSATION_MACHINE")
+    core.compensation.describable_by(function)
+    core.compensation.wakeable_by(function)
+    part = OrdersApi(core, settings)
+    function.add_environment("EVENT_BUS", core.pager.bus.event_bus_name)
+    core.pager.bus.grant_put_events_to(function)
+    return Added(
+        part=part,
+        outputs={"OrdersUrl": part.url},
+        tries=[allow("Orders", ["execute-api:Invoke"], [part.order("*")])],
+    )
+
+
+ROOM = Room(
+    build=build,
+    handlers={
+        "TakeOrder": Handler(
+            rows={
+                "GetItem": (SETTLEMENT, EVIDENCE, ACCOUNT, WAITING, SWEPT, PROPOSAL),
+                "Query": (MERCHANT_ENTRIES, SWEPT),
+                "Put": (ORDER, EVIDENCE, ENTRIES, SWEPT, PROPOSAL),
+                "Update": (SETTLEMENT, ACCOUNT, PROPOSAL),
+            },
+            names=(
+                "available",
+                "currency",
+                "escrow",
+                "hold_at",
+                "release_at",
+                "fee_at",
+                "hold_reversed_at",
+                "release_reversed_at",
+                "fee_reversed_at",
+            ),
+            by_http=True,
+        ),
+    },
+)

@@ -1,0 +1,111 @@
+"""The pages to people: their addresses, and the function that writes to them."""
+
+from dataclasses import dataclass
+from typing import cast
+
+from aws_cdk import Duration
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sqs as sqs
+
+from infra.core import DEAD_LETTERS, QUEUES, Added, Core, Room
+from infra.grants import Handler
+from infra.pager import subscribe
+from infra.queues import depth, let, waiting
+from infra.settings import CoreSettings
+from infra.urgency import Urgency
+
+_EVENTS = ("LimboEntered", "LimboResolved", "GlassBroken")
+"""The events on the bus that people are told of. `policy/page.py` says how, and which of them page."""
+
+_AGE_MAX = Duration.minutes(15)
+"""A page that is tried for longer helps no one; in the queue it sets off an alarm."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PagingSettings(CoreSettings):
+    """The addresses of people.
+
+    `page_address` (mail or HTTPS) gets what pages a person at once, and `notice_address` the rest; a stage
+    that `must_reach_people` is not built without the first, and without runbooks at an HTTPS address: see
+    docs/decisions/2026-11-22-pages.md.
+    """
+
+    page_address: str | None = None
+    notice_address: str | None = None
+    must_reach_people: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_address("page_address", "notice_address")
+
+    def ensure_reaches_people(self) -> None:
+        """Demand that a page reaches a person, with a runbook. Raises ValueError, naming the setting."""
+        if not self.must_reach_people:
+            return
+        if self.page_address is None:
+            raise ValueError(
+                "page_address: name the address that is paged; pass it as -c page_address=oncall@<host>"
+            )
+        if not self.runbooks.startswith("https://"):
+            raise ValueError(
+                "runbooks: name the HTTPS address of your runbooks; pass it as -c runbooks=https://<host>"
+            )
+
+
+def build(core: Core, settings: PagingSettings) -> Added:
+    """Let SendPage write the pages about the bus's events, and subscribe the addresses.
+
+    An event that it cannot be called with, or that it has failed three times with, goes to the queue.
+    """
+    pager, function = core.pager, core.functions["SendPage"]
+    for urgency, topic in pager.topics.items():
+        address = settings.page_address if urgency is Urgency.NOW else settings.notice_address
+        if address is not None:
+            subscribe(topic, address)
+    undelivered = sqs.Queue(
+        pager,
+        "Undelivered",
+        encryption=sqs.QueueEncryption.SQS_MANAGED,
+        enforce_ssl=True,
+        retention_period=Duration.days(14),
+        removal_policy=settings.removal_policy,
+    )
+    pager.alarm(
+        "AlertUndelivered",
+        depth(undelivered),
+        "A page could not be sent to people. Its event is in the dead-letter queue.",
+    )
+    events.Rule(
+        pager,
+        "Rule",
+        event_bus=pager.bus,
+        event_pattern=events.EventPattern(source=["settlement"], detail_type=list(_EVENTS)),
+        targets=[targets.LambdaFunction(function, dead_letter_queue=undelivered, max_event_age=_AGE_MAX)],
+    )
+    function.configure_async_invoke(
+        retry_attempts=2,
+        max_event_age=_AGE_MAX,
+    )
+    # Not by CDK's SqsDestination, which would also let the function look at the queue.
+    config = cast(
+        "lambda_.CfnEventInvokeConfig", function.node.find_child("EventInvokeConfig").node.default_child
+    )
+    of_config = lambda_.CfnEventInvokeConfig
+    config.destination_config = of_config.DestinationConfigProperty(
+        on_failure=of_config.OnFailureProperty(destination=undelivered.queue_arn)
+    )
+    for variable, urgency in (("PAGE_TOPIC", Urgency.NOW), ("INFORMATION_TOPIC", Urgency.INFORMATION)):
+        function.add_environment(variable, pager.topics[urgency].topic_arn)
+    pager.let_publish(function, [pager.topics[Urgency.NOW], pager.topics[Urgency.INFORMATION]])
+    let(function, ["SendMessage"], undelivered)
+    return Added(graphs={QUEUES: {DEAD_LETTERS: waiting(undelivered, "alerts not delivered")}})
+
+
+ROOM = Room(
+    build=build,
+    handlers={
+        "SendPage": Handler(reaches_table=False, failure=Urgency.NOW),
+    },
+)

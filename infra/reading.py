@@ -1,0 +1,46 @@
+"""The reading of settlements by HTTP, for services and people who may not pay."""
+
+from infra.core import Added, Core, Room
+from infra.grants import ACCOUNT, ENTRIES, SETTLEMENT, WAITING_SECONDS, Handler, allow
+from infra.http_api import api_of
+from infra.settings import CoreSettings
+from infra.urgency import Urgency
+
+READS = {
+    "Outcome": "/settlements/{key}",
+    "List": "/settlements",
+    "Statement": "/accounts/{id}/entries",
+    "Journal": "/journal",
+}
+"""The routes that read, each by its name in the stack."""
+
+_GRANTED = ("settlements", "settlements/*", "accounts/*/entries", "journal")
+"""The reads as IAM sees them: it is asked for the path of a call, with the key or the account's id."""
+
+
+def build(core: Core, settings: CoreSettings) -> Added:
+    """Build the room. Its function has no right to write, nor to start anything."""
+    api = api_of(core, settings)
+    routes = {name: f"GET {path}" for name, path in READS.items()}
+    api.open("", core.functions["ReadSettlements"], routes, "GET/*")
+    reads = [api.arn(f"GET/{path}") for path in _GRANTED]
+    reader = api.policy("Reader", "What a service may do that reads settlements, and does not pay", reads)
+    return Added(
+        part=api,
+        outputs={"SettlementsApiUrl": api.url, "ReaderPolicyArn": reader.ref},
+        reads=[allow("Settlements", ["execute-api:Invoke"], reads)],
+    )
+
+
+ROOM = Room(
+    build=build,
+    handlers={
+        "ReadSettlements": Handler(
+            rows={"GetItem": (SETTLEMENT, ACCOUNT), "Query": (ENTRIES,)},
+            lists=True,
+            seconds=WAITING_SECONDS,
+            by_http=True,
+            failure=Urgency.MORNING,
+        ),
+    },
+)

@@ -1,0 +1,45 @@
+"""The rooms of a stack, each a file of its name. A later one may need an earlier one."""
+
+from collections.abc import Mapping, Sequence
+
+from infra import (
+    acceptance,
+    backup,
+    books,
+    core,
+    doors,
+    events,
+    journal,
+    kyc,
+    merchants,
+    migration,
+    orders,
+    paging,
+    people,
+    proof,
+    reading,
+    retention,
+    signing,
+)
+from infra.core import Room
+from infra.grants import Handler
+
+ROOMS: Sequence[Room] = tuple(
+    room.ROOM
+    for room in (
+        *(kyc, doors, orders, reading, merchants, events, paging, journal, proof, books, signing),
+        *(retention, backup, migration, people, acceptance),
+    )
+)
+
+
+def handlers_of(rooms: Sequence[Room]) -> dict[str, Handler]:
+    """Return the functions of the core and of these rooms."""
+    found = dict(core.HANDLERS)
+    for room in rooms:
+        found |= room.handlers
+    return found
+
+
+HANDLERS: Mapping[str, Handler] = handlers_of(ROOMS)
+"""The functions of a stage with all rooms."""

@@ -1,0 +1,293 @@
+"""The settings that every room may ask for: how a stage runs, and how its core settles.
+
+A room's own settings are a class beside its construct that adds to these: `infra/config.py` composes them.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from aws_cdk import RemovalPolicy
+from aws_cdk.aws_logs import RetentionDays
+
+from infra.concurrency import Concurrency
+from infra.currencies import exponents_of
+from infra.layouts import LAYOUTS
+
+LOCK_DAYS_MAX = 36_500
+"""What S3 and AWS Backup accept."""
+
+_NEW_TABLE_UNITS = 4_000
+"""The write units a second of a new on-demand table. What is set cannot be lowered again."""
+
+_CANARY_MINUTES_MIN = 10
+"""Two periods of the alarms: one that the failures fall into, and one in which CloudWatch has them all."""
+
+_CANARY_MINUTES_MAX = 2_100
+"""What CloudFormation accepts."""
+
+_TABLE_NAME = re.compile(r"[A-Za-z0-9_.-]{3,255}")
+_STREAM_LABEL = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}")
+_ADDRESS = re.compile(r"[^@\s/?#]+@[^@\s/?#]+\.[^@\s/?#]+|https://[^@\s/?#]+(/[^\s@?#]*)?")
+_DAY_SECONDS = 86_400
+_FULL_KEYS_MAX = 20
+"""They are in the environment of each function, which holds 4 KB."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageSettings:
+    """How a stage runs: its name, its functions, their logs and their versions.
+
+    `runbooks` is the address of `docs/runbooks/` in an alert.
+    `concurrency` is reserved for the end of payments while others use up the rest, and limits those others:
+    see docs/decisions/2026-11-22-many-callers-few-slots.md.
+    `log_detail` is "lean" for one line a call and failures alone of the services' own lines, or "full"; on a
+    lean stage the functions log the settlements in `log_full_keys` in full: see
+    docs/decisions/2026-11-22-logs.md.
+    `powertools_layer` is the ARN of the layer with Powertools; None takes AWS's, by a public parameter that a
+    new region may lack.
+    `qualified_functions` lets the settlement machines call versions of their functions, so that an execution
+    in flight keeps its code over a deployment: see docs/decisions/2026-11-23-versions.md.
+    With `canary_percent`, a deployment gives the new version of a settlement machine that share of the
+    starts for `canary_minutes`, and then the rest if no alarm goes off; None gives it all at once: see
+    docs/decisions/2026-11-23-canary.md.
+    `snap_start` lets new environments of the functions for which a caller waits start from a snapshot, where
+    the region has SnapStart: see docs/decisions/2026-11-22-start-up.md.
+    `timeout_factor` multiplies the timeouts of functions and tasks on a stage where functions start slowly.
+    `embedded_python` is the path of the Python that runs the functions of the embedded AWS; None on AWS.
+    """
+
+    stage: str
+    keeps_data: bool = True
+    runbooks: str = "docs/runbooks"
+    function_timeout_seconds: int = 8
+    function_memory_mb: int = 512
+    concurrency: Concurrency = field(default_factory=Concurrency)
+    log_retention: RetentionDays = RetentionDays.ONE_MONTH
+    log_detail: str = "lean"
+    log_full_keys: tuple[str, ...] = ()
+    powertools_layer: str | None = None
+    snap_start: bool = False
+    qualified_functions: bool = True
+    canary_percent: int | None = None
+    canary_minutes: int = 15
+    timeout_factor: int = 1
+    embedded_python: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the settings. Raises ValueError, naming the field."""
+        if self.log_detail not in ("lean", "full"):
+            raise ValueError("log_detail: must be lean or full")
+        if not (isinstance(self.log_full_keys, tuple) and len(self.log_full_keys) <= _FULL_KEYS_MAX):
+            raise ValueError(f"log_full_keys: must be at most {_FULL_KEYS_MAX} keys")
+        if self.snap_start and self.is_embedded:
+            raise ValueError("snap_start: must be False on the embedded AWS, which has none")
+        if self.snap_start and not self.qualified_functions:
+            raise ValueError("snap_start: needs qualified_functions, as only versions have snapshots")
+        self._check_canary()
+
+    def _check_canary(self) -> None:
+        percent, minutes = self.canary_percent, self.canary_minutes
+        least, most = _CANARY_MINUTES_MIN, _CANARY_MINUTES_MAX
+        if type(minutes) is not int or not least <= minutes <= most:
+            raise ValueError(
+                f"canary_minutes: must be from {least} to {most}, as an alarm needs some to go off"
+            )
+        if percent is None:
+            return
+        if type(percent) is not int or not 1 <= percent <= 99:
+            raise ValueError("canary_percent: must be from 1 to 99, or None")
+        if self.is_embedded:
+            raise ValueError("canary_percent: must be None on the embedded AWS, which refuses aliases")
+        if not self.qualified_functions:
+            raise ValueError(
+                "canary_percent: needs qualified_functions, or both versions would run the newest code"
+            )
+
+    def _check_address(self, *names: str) -> None:
+        """Check addresses. Settings are in the repository: no place for a password or a key."""
+        for name in names:
+            if (address := getattr(self, name)) is not None and not _ADDRESS.fullmatch(address):
+                raise ValueError(f"{name}: must be a mail address, or an HTTPS address without a password")
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether the stage runs on the embedded AWS."""
+        return self.embedded_python is not None
+
+    @property
+    def removal_policy(self) -> RemovalPolicy:
+        """What becomes of data when the stack goes: kept, but for what a failed creation has just made.
+
+        Kept too, that would be in the way of the next try, and no stack would own it.
+        """
+        return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if self.keeps_data else RemovalPolicy.DESTROY
+
+    @property
+    def stack_name(self) -> str:
+        """The name of the stage's stack."""
+        return f"settlement-{self.stage}"
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The tags of each resource, by which a bill is divided."""
+        return {"project": "settlement", "stage": self.stage}
+
+    @property
+    def logs_in_full(self) -> bool:
+        """Whether the machines and the functions log every call, not only those that fail."""
+        return self.log_detail == "full"
+
+    @property
+    def function_log_detail(self) -> str:
+        """The detail of the functions' own lines: JSON, read by `adapters/telemetry`."""
+        return json.dumps({"full": self.logs_in_full, "keys": self.log_full_keys})
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoreSettings(StageSettings):
+    """How the core settles: currencies, fees, times, and the table.
+
+    `highest_balances` maps a currency to the most that an account may hold, written as on the wire.
+    `currencies` and `assets` only ever grow, and no exponent changes: rows stay, in minor units. Those of
+    currencies are pinned in `currencies.toml`; `assets` maps what is no currency of ISO 4217 to its own: see
+    docs/decisions/2026-11-22-exponents-and-assets.md.
+    `fee` is "schedule" if the stage sets each fee, by `fee_basis_points` of the amount, or "client" if a
+    request may name one from `fee_floor_basis_points` to `fee_ceiling_basis_points`: see
+    docs/decisions/2026-11-22-who-sets-the-fee.md.
+    `deadline_seconds` is the time to settle of a request that names none. Recovery takes over from an
+    execution after `recover_after_seconds`, and starts at most `recovery_starts_per_second`: see
+    docs/decisions/2026-11-22-recovery-at-scale.md.
+    `idempotency_key` is "required", or "optional" until every client mints keys: see
+    docs/calling/starting.md.
+    A case of LIMBO without a decision alerts again after `alert_again_after_seconds`.
+    `row_layout` is the newest layout of a settlement's row that the functions write.
+    `warm_write_units` is the number of write units a second that the table and its index bear at once, above
+    what DynamoDB gives a new table; None takes that: see docs/operating/quotas.md.
+    `restored_table` is the name of the table that the stage settles on instead of the stack's own, after a
+    restore, and `restored_stream` the label of its stream: see docs/operating/restore.md.
+    """
+
+    currencies: tuple[str, ...]
+    assets: Mapping[str, int] = field(default_factory=dict)
+    highest_balances: Mapping[str, str] = field(default_factory=dict)
+    fee: str = "schedule"
+    fee_basis_points: int = 100
+    fee_floor_basis_points: int = 0
+    fee_ceiling_basis_points: int = 0
+    deadline_seconds: int = 900
+    recover_after_seconds: int = 30
+    recovery_starts_per_second: int = 500
+    idempotency_key: str = "required"
+    alert_again_after_seconds: int = 1800
+    row_layout: int = 1
+    warm_write_units: int | None = None
+    restored_table: str | None = None
+    restored_stream: str | None = None
+
+    def __post_init__(self) -> None:
+        self._check_amounts("highest_balances")
+        super().__post_init__()
+        self._check_fee()
+        if self.idempotency_key not in ("required", "optional"):
+            raise ValueError("idempotency_key: must be required or optional")
+        if not 0 < self.recover_after_seconds < self.deadline_seconds:
+            raise ValueError("recover_after_seconds: must be positive, and below deadline_seconds")
+        if not self.function_timeout_seconds < self.alert_again_after_seconds <= _DAY_SECONDS:
+            raise ValueError(
+                "alert_again_after_seconds: must exceed function_timeout_seconds, and be at most 86400"
+            )
+        if not 1 <= self.recovery_starts_per_second <= 1_000:
+            raise ValueError("recovery_starts_per_second: must be from 1 to 1000")
+        if type(self.row_layout) is not int or not 1 <= self.row_layout <= LAYOUTS:
+            raise ValueError(f"row_layout: must be from 1 to {LAYOUTS}")
+        self._check_warm()
+        self._check_restored()
+
+    def _check_amounts(self, name: str) -> None:
+        exponents = self.exponents
+        for code, amount in getattr(self, name).items():
+            if code not in exponents:
+                raise ValueError(f"{name}: {code} is not among the stage's currencies and assets")
+            decimals = rf"(\.[0-9]{{1,{exponents[code]}}})?" if exponents[code] else ""
+            if not (isinstance(amount, str) and re.fullmatch(rf"[0-9]+{decimals}", amount)):
+                raise ValueError(f"{name}: {code} must be a decimal string in that currency")
+
+    def _check_fee(self) -> None:
+        if self.fee not in ("schedule", "client"):
+            raise ValueError("fee: must be schedule or client")
+        if not 0 <= self.fee_basis_points < 10_000:
+            raise ValueError("fee_basis_points: must be from 0 to 9999, as a fee is less than its amount")
+        floor, ceiling = self.fee_floor_basis_points, self.fee_ceiling_basis_points
+        if self.fee == "schedule":
+            for name, points in (("fee_floor_basis_points", floor), ("fee_ceiling_basis_points", ceiling)):
+                if points != 0:
+                    raise ValueError(f"{name}: must be left out unless fee is client")
+            return
+        if not 0 <= floor <= self.fee_basis_points:
+            raise ValueError("fee_floor_basis_points: must be from 0 to fee_basis_points")
+        if not self.fee_basis_points <= ceiling < 10_000:
+            raise ValueError("fee_ceiling_basis_points: must be from fee_basis_points to 9999")
+
+    def _check_warm(self) -> None:
+        units = self.warm_write_units
+        if units is None:
+            return
+        if type(units) is not int or units <= _NEW_TABLE_UNITS:
+            raise ValueError(f"warm_write_units: must be above {_NEW_TABLE_UNITS}, which a new table bears")
+        if self.is_embedded:
+            raise ValueError("warm_write_units: must be None on the embedded AWS, which throttles nothing")
+
+    def _check_restored(self) -> None:
+        for name, form, told in (
+            ("restored_table", _TABLE_NAME, "a table's name"),
+            ("restored_stream", _STREAM_LABEL, "a stream's label, such as 2026-11-23T06:00:00.000"),
+        ):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, str) and form.fullmatch(value)):
+                raise ValueError(f"{name}: must be {told}")
+        if (self.restored_table is None) != (self.restored_stream is None):
+            raise ValueError("restored_stream: must be given with restored_table, and not without it")
+
+    @property
+    def exponents(self) -> dict[str, int]:
+        """The number of decimals of each currency and asset of the stage."""
+        return exponents_of(self.currencies, self.assets)
+
+    @property
+    def pager(self) -> str:
+        """The configuration of on-call alerts: JSON, read by `policy/pager.PagerConfig`."""
+        return json.dumps(
+            {
+                "runbook": f"{self.runbooks}/limbo.md",
+                "stack": None if self.is_embedded else self.stack_name,
+                "again_after_seconds": self.alert_again_after_seconds,
+            }
+        )
+
+    @property
+    def stage_config(self) -> str:
+        """The business rules for the functions: JSON, read by `model/stage_config.StageConfig`."""
+        return json.dumps(self.rules(), sort_keys=True)
+
+    def rules(self) -> dict[str, Any]:
+        """Return the business rules by their names. Each room adds its own."""
+        return {
+            "currencies": self.exponents,
+            "highest_balances": self.in_minor_units(self.highest_balances),
+            "fee": self.fee,
+            "fee_basis_points": self.fee_basis_points,
+            "fee_floor_basis_points": self.fee_floor_basis_points,
+            "fee_ceiling_basis_points": self.fee_ceiling_basis_points,
+            "deadline_seconds": self.deadline_seconds,
+            "recover_after_seconds": self.recover_after_seconds,
+            "idempotency_key": self.idempotency_key,
+            "row_layout": self.row_layout,
+        }
+
+    def in_minor_units(self, amounts: Mapping[str, str]) -> dict[str, int]:
+        """Return amounts by currency, as the functions have them."""
+        return {code: int(Decimal(amount).scaleb(self.exponents[code])) for code, amount in amounts.items()}

@@ -1,0 +1,100 @@
+"""The keys that sign the rows: secrets that the functions which put rows have in their environment."""
+
+import string
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from aws_cdk import RemovalPolicy
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_secretsmanager as secretsmanager
+from constructs import Construct
+
+from infra.core import Added, Core, Room
+from infra.grants import ENTRIES, EVIDENCE, ORDER, SETTLEMENT, Handler
+from infra.settings import CoreSettings
+
+SIGNED = frozenset({SETTLEMENT, ENTRIES, EVIDENCE, ORDER})
+"""The rows that are signed, as `sealing/signature.py` has them."""
+
+_KEYS_MAX = 20
+"""They are all in the environment of ReconcileBooks, which holds 4 KB."""
+
+PROVING = "ReconcileBooks"
+"""The function that proves the signatures. It has every key, as the rows of an earlier one stay."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SigningSettings(CoreSettings):
+    """The keys of the rows.
+
+    `row_keys` is the number of keys of the rows, and `signing_key` the number of the one that signs them:
+    see docs/decisions/2026-11-22-signed-rows.md.
+    """
+
+    row_keys: int = 1
+    signing_key: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= self.row_keys <= _KEYS_MAX:
+            raise ValueError(f"row_keys: must be from 1 to {_KEYS_MAX}")
+        if not 1 <= self.signing_key <= self.row_keys:
+            raise ValueError("signing_key: must be from 1 to row_keys")
+
+
+class RowKeys(Construct):
+    """The stage's keys, of which one signs, and the key that encrypts them.
+
+    CloudFormation writes them into the environment: a function that would read its secret by itself makes a
+    client and a call at each cold start. Only who may use the encryption key reads either.
+    """
+
+    def __init__(self, core: Core, settings: SigningSettings) -> None:
+        super().__init__(core.stack, "RowKeys")
+        removal_policy = settings.removal_policy
+        self.encryption = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal_policy)
+        secrets = [self._secret(number, removal_policy) for number in range(1, settings.row_keys + 1)]
+        self.arns = [secret.attr_id for secret in secrets]
+        self._signing = settings.signing_key
+        self._texts = [
+            f"{number}:{{{{resolve:secretsmanager:{arn}}}}}" for number, arn in enumerate(self.arns, start=1)
+        ]
+
+    def environment(self, function: str) -> dict[str, str]:
+        """Return the variable with the keys of a function that puts or proves signed rows."""
+        if function == PROVING:
+            return {"ROW_KEYS": " ".join(self._texts)}
+        return {"ROW_KEYS": self._texts[self._signing - 1]}
+
+    def _secret(self, number: int, removal_policy: RemovalPolicy) -> secretsmanager.CfnSecret:
+        secret = secretsmanager.CfnSecret(
+            self,
+            f"Secret{number}",
+            kms_key_id=self.encryption.key_arn,
+            generate_secret_string=secretsmanager.CfnSecret.GenerateSecretStringProperty(
+                exclude_characters=string.punctuation, password_length=44
+            ),
+        )
+        secret.apply_removal_policy(removal_policy)
+        return secret
+
+
+def signing(handlers: Mapping[str, Handler]) -> list[str]:
+    """Return the functions that put signed rows."""
+    return [name for name, handler in handlers.items() if handler.puts & SIGNED]
+
+
+def build(core: Core, settings: SigningSettings) -> Added:
+    """Build the room, and give each function that signs or proves its keys."""
+    part = RowKeys(core, settings)
+    for name in {*signing(core.handlers), PROVING} & core.functions.keys():
+        for variable, keys in part.environment(name).items():
+            core.functions[name].add_environment(variable, keys)
+        function = cast("lambda_.CfnFunction", core.functions[name].node.default_child)
+        function.kms_key_arn = part.encryption.key_arn
+    return Added(outputs={"RowKeyArns": " ".join(part.arns)})
+
+
+ROOM = Room(build=build)

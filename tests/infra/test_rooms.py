@@ -1,0 +1,120 @@
+"""A stage with the core alone: what its rooms bring is not there, and nothing of it is left."""
+
+import json
+import re
+from functools import cache
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk.assertions import Template
+
+from infra import orders, people
+from infra.config import settings_of
+from infra.core import HANDLERS, Room
+from infra.rooms import ROOMS, handlers_of
+from infra.settlement_stack import SettlementStack
+from tests.infra.stack import ON_AWS, context, name, readable
+
+OUTPUTS = {
+    *("TableName", "SettlementExpressArn", "SettlementStandardArn", "CompensationArn", "EventBusName"),
+    *("PagerTopicArn", "MorningTopicArn", "InformationTopicArn", "StageConfig"),
+}
+ALARMS = {
+    *("CompensationFailed", "CompensationTimedOut", "CompensationAborted"),
+    *("SettlementExpressFailed", "SettlementExpressTimedOut"),
+    *("SettlementStandardFailed", "SettlementStandardTimedOut", "SettlementStandardAborted"),
+    *("RecoveryFailed", "NotRecovered", "Recoveries", "RecoveryCutShort", "RecoveryBehind"),
+    *("OldestInFlight", "LimboOpen", "LimboAge"),
+    *("FunctionFailed", "StoreUnavailable", "TransactionConflict"),
+    *("ForwardThrottled", "CompensatingThrottled", "TriggeredThrottled"),
+    *("TableThrottled", "StatesThrottled", "DeliveryFailed"),
+}
+each_stage_on_aws = pytest.mark.parametrize("stage", ON_AWS)
+
+
+@cache
+def core_alone(stage: str) -> Any:
+    """Return the template of a stage without rooms, with resources by their names."""
+    stack = SettlementStack(cdk.App(), settings=settings_of(context(stage)), rooms=())
+    found = Template.from_stack(stack).to_json()
+    named = {name(key): readable(one) for key, one in found["Resources"].items()}
+    return {**found, "Resources": named}
+
+
+def resources(stage: str, kind: str) -> dict[str, Any]:
+    found = core_alone(stage)["Resources"]
+    return {key: one["Properties"] for key, one in found.items() if one["Type"] == f"AWS::{kind}"}
+
+
+@each_stage_on_aws
+def test_the_core_alone_has_its_functions_roles_and_machines(stage: str) -> None:
+    assert resources(stage, "Lambda::Function").keys() == HANDLERS.keys()
+    roles = {one.removesuffix("Role") for one in resources(stage, "IAM::Role") if one.endswith("Role")}
+    assert HANDLERS.keys() <= roles
+    assert not roles & {one for room in ROOMS for one in room.handlers}
+    assert resources(stage, "StepFunctions::StateMachine").keys() == {
+        *("SettlementExpress", "SettlementStandard", "Compensation")
+    }
+
+
+@each_stage_on_aws
+def test_the_core_alone_alarms_and_shows_nothing_of_a_room(stage: str) -> None:
+    alarms = {one.removeprefix("Pager") for one in resources(stage, "CloudWatch::Alarm")}
+    (board,) = resources(stage, "CloudWatch::Dashboard").values()
+    widgets = json.loads(board["DashboardBody"])["widgets"]
+
+    assert alarms == ALARMS
+    assert not [one for one in widgets if not one["properties"].get("metrics", one["type"] == "alarm")]
+    assert len({one["y"] for one in widgets}) == 7  # the alarms, five rows, and the messages to people
+    assert not [one for room in ROOMS for one in room.handlers if one in board["DashboardBody"]]
+
+
+@each_stage_on_aws
+def test_the_core_alone_has_no_output_policy_or_trigger_of_a_room(stage: str) -> None:
+    assert core_alone(stage)["Outputs"].keys() == OUTPUTS
+    for kind in (
+        *("IAM::ManagedPolicy", "SQS::Queue", "S3::Bucket", "SecretsManager::Secret", "ApiGatewayV2::Api"),
+        *("Lambda::EventSourceMapping", "Lambda::Url", "Events::Rule", "SNS::Subscription"),
+    ):
+        assert not resources(stage, kind), kind
+
+
+@each_stage_on_aws
+def test_every_reference_of_the_core_alone_is_to_a_resource_of_it(stage: str) -> None:
+    """CloudFormation refuses a template with a reference to what a missing room would have made."""
+    stack = SettlementStack(cdk.App(), settings=settings_of(context(stage)), rooms=())
+    found = Template.from_stack(stack).to_json()
+    known = found["Resources"].keys() | found.get("Parameters", {}).keys()
+
+    def referred(value: Any) -> set[str]:
+        if isinstance(value, list):
+            return {name for one in value for name in referred(one)}
+        if not isinstance(value, dict):
+            return set()
+        own = {value["Ref"]} if "Ref" in value else set()
+        own |= {value["Fn::GetAtt"][0]} if "Fn::GetAtt" in value else set()
+        return own | {name for one in value.values() for name in referred(one)}
+
+    assert {one for one in referred(found) if not one.startswith("AWS::")} <= known
+    for machine in resources(stage, "StepFunctions::StateMachine").values():
+        placeholders = {*re.findall(r"\$\{(\w+)\}", machine["DefinitionString"])}
+        assert placeholders == machine["DefinitionSubstitutions"].keys()
+
+
+@pytest.mark.parametrize("left_out", ROOMS, ids=lambda room: room.build.__module__)
+def test_a_stage_is_built_without_any_one_room(left_out: Room) -> None:
+    """The policies of people are about their orders, and go with them."""
+    gone = (orders.ROOM, people.ROOM) if left_out is orders.ROOM else (left_out,)
+    rooms = [room for room in ROOMS if room not in gone]
+
+    stack = SettlementStack(cdk.App(), settings=settings_of(context("dev")), rooms=rooms)
+
+    functions = {name(one) for one in Template.from_stack(stack).find_resources("AWS::Lambda::Function")}
+    assert functions == handlers_of(rooms).keys()
+
+
+def test_a_room_is_refused_without_the_one_that_it_needs() -> None:
+    settings = settings_of(context("dev"))
+    with pytest.raises(ValueError, match=r"^rooms: OrdersApi is missing, which a later room needs$"):
+        SettlementStack(cdk.App(), settings=settings, rooms=[people.ROOM])
