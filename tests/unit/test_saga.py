@@ -56,7 +56,7 @@ def with_another_step(folder: Path) -> Path:
         shutil.copytree(PROJECT / "lambdas/settlement" / name, folder / "settlement" / name)
     (folder / "settlement/__init__.py").touch()
     saga = folder / "settlement/model/saga.py"
-    saga.write_text(saga.read_text().replace('    FEE = "fee"\n', '    SCREEN = "screen"\n    FEE = "fee"\n'))
+    saga.write_text(saga.read_text().replace('    FEE = "fee"\n', '    NEW = "new"\n    FEE = "fee"\n'))
     return folder
 
 
@@ -71,11 +71,11 @@ def run(folder: Path, *command: str) -> str:
 def test_a_step_without_a_row_does_not_get_past_the_import_nor_past_the_types(tmp_path: Path) -> None:
     folder = with_another_step(tmp_path)
 
-    assert "KeyError: <Step.SCREEN: 'screen'>" in run(folder, "-c", "import settlement.model.saga")
+    assert "KeyError: <Step.NEW: 'new'>" in run(folder, "-c", "import settlement.model.saga")
     module = "settlement.policy.compensation"
     wrong = run(folder, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), "-m", module)
     assert 'expected "Never"' in wrong
-    assert "Step.SCREEN" in wrong
+    assert "Step.NEW" in wrong
 
 
 # A cut-off
