@@ -16,19 +16,15 @@ from enum import StrEnum
 from settlement.ledger.keys import Row
 from settlement.ledger.kyc_review import REVIEW
 from settlement.model.orders import REVERSE, Decision
+from settlement.model.saga import REVERSIBLE, SAGA, Step
 from settlement.model.state import SettlementState
-from settlement.model.status import REVERSIBLE, Status, Step
+from settlement.model.status import Status
 
 SETTLEMENT, COMPENSATION = "settlement", "compensation"
 """The machines, by the names of their definitions."""
 
-FORWARD = {
-    Step.HOLD: "HoldFunds",
-    Step.VERIFY: "VerifyKyc",
-    Step.RELEASE: "ReleaseFunds",
-    Step.FEE: "CollectFee",
-}
-REVERSING = {Step.FEE: "RefundFee", Step.RELEASE: "ReclaimFunds", Step.HOLD: "VoidHold"}
+FORWARD = {step: facts.state for step, facts in SAGA.items()}
+REVERSING = {step: facts.moves.reversed_by for step, facts in SAGA.items() if facts.moves}
 _UNCLAIMED = "claim"
 """The failed step of a settlement that was reversed before a request claimed its key."""
 
@@ -94,9 +90,8 @@ def _forward(state: SettlementState, found: dict[str, Row]) -> Iterator[Walk]:
 
 def _stop(state: SettlementState, found: dict[str, Row]) -> Iterator[Visit]:
     """Yield the end of the way forward: where it is now, or where it was refused and reversed."""
-    following = next((step for step in Step if step not in state.steps), None)
-    if state.status is Status.PROCESSING and following:
-        yield Visit(FORWARD[following], Mark.HERE)
+    if state.status is Status.PROCESSING and state.following:
+        yield Visit(FORWARD[state.following], Mark.HERE)
     stopped = (state.reversed_for or {}).get("step")
     if stopped in (None, REVERSE, Step.HOLD.value) or state.is_expired or stopped not in list(Step):
         return

@@ -12,8 +12,9 @@ from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.ledger.kyc_review import REVIEW
 from settlement.model import accounts, money
+from settlement.model.saga import REVERSIBLE, SAGA, Step
 from settlement.model.state import SettlementState
-from settlement.model.status import REVERSIBLE, Status, Step
+from settlement.model.status import Status
 from settlement.model.stored import MalformedRow
 from settlement.policy import outcome
 from settlement.reconciliation import Retention, judgement, rows, settlement_row
@@ -25,13 +26,13 @@ _EVIDENCE = ("step", "posted_at")
 _ENTRY = (*_EVIDENCE, "debit", "credit", "amount")
 """The attributes that a line of a journal is made of."""
 
-_DECISIVE = {"SETTLED": ("release", "fee"), "COMPENSATED": ("hold", "compensate:hold")}
+_DECISIVE = {"SETTLED": (Step.RELEASE, Step.FEE), "COMPENSATED": (Step.HOLD, Step.HOLD.reversal)}
 """The entries that prove a finished settlement; of any other, and of one that the losses have covered or that
 was reversed in part, all that moved money count.
 """
 
 _IN_ORDER = (
-    *(Step.HOLD, Step.VERIFY, REVIEW, Step.RELEASE, Step.FEE),
+    *(name for step in Step for name in ((step, REVIEW) if SAGA[step].decides else (step,))),
     *(step.reversal for step in REVERSIBLE),
 )
 """The lines of a journal in their order, which decides within a millisecond."""

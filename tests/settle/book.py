@@ -5,6 +5,7 @@ from typing import Any
 from zlib import crc32
 
 from settlement.ledger import keys
+from settlement.model.saga import Step
 from settlement.model.settlement import Settlement
 from tests.reconciliation.town import order
 
@@ -12,7 +13,7 @@ Row = dict[str, Any]
 Address = tuple[str, str]
 """Partition key and sort key."""
 
-STEPS = ("hold", "verify", "release", "fee")
+STEPS = tuple(step.value for step in Step)
 REVERSIBLE = ("fee", "release", "hold")
 DEADLINE = "2026-11-21T12:00:00.000Z"
 LISTED = "2026-11-20T23:30:00.000Z"

@@ -16,6 +16,7 @@ from tests.settle.desk import Desk
 from tests.settle.ways import WAYS, Way, claimed
 from tests.statemachines.definitions import DEFINITIONS, states, targets
 from tests.world.constants import KEY
+from tests.world.picture import after
 
 each_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 
@@ -108,7 +109,7 @@ def reversed_after(steps: int) -> Callable[[Book], None]:
     return make
 
 
-def stuck_at(step: str, *decisions: str, steps: int = 4) -> Callable[[Book], None]:
+def stuck_at(step: str, *decisions: str, steps: int = len(Step)) -> Callable[[Book], None]:
     def make(book: Book) -> None:
         settle(steps)(book)
         book.limbo(KEY, step)
@@ -125,20 +126,20 @@ def stuck_at(step: str, *decisions: str, steps: int = 4) -> Callable[[Book], Non
 
 
 def in_a_review(book: Book) -> None:
-    settle(1)(book)
+    settle(after("hold"))(book)
     book.review(KEY)
 
 
 MADE = [
-    *(settle(0, status="REJECTED"), *map(settle, range(5)), in_a_review),
-    *map(reversed_after, range(1, 5)),
+    *(settle(0, status="REJECTED"), *map(settle, range(len(Step) + 1)), in_a_review),
+    *map(reversed_after, range(1, len(Step) + 1)),
     *(
         stuck_at(step, *decided)
         for step in ("fee", "release")
         for decided in ((), ("retry",), ("write-off",))
     ),
-    *(stuck_at("hold"), stuck_at("hold", "retry"), stuck_at("release", "complete", steps=3)),
-    *(stuck_at("hold", "retry", steps=steps) for steps in (1, 2)),
+    *(stuck_at("hold"), stuck_at("hold", "retry"), stuck_at("release", "complete", steps=after("release"))),
+    *(stuck_at("hold", "retry", steps=steps) for steps in range(1, after("release"))),
 ]
 """Rows made by hand, of more combinations than the machines are run through."""
 

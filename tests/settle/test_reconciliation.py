@@ -25,6 +25,7 @@ from tests.settle.plants import (
     row,
     settlement,
 )
+from tests.world.picture import after
 
 SETTLED, HELD, RELEASED = "order-settled-0001", "order-held-000001", "order-rel-0000001"
 REJECTED, CLAIMED = "order-refused-001", "order-claimed-001"
@@ -44,9 +45,9 @@ def at_work() -> Book:
     book.open("haruto", 120_000, "JPY")
     book.open("tea-house", 0, "JPY")
     book.open("fatima", 75_500, "KWD")
-    book.settle(SETTLED, "alice", "bob", 4820, 48, steps=4)
-    book.settle(HELD, "alice", "bob", 1000, 10, steps=1)
-    book.settle(RELEASED, "haruto", "tea-house", 3480, 34, steps=3)
+    book.settle(SETTLED, "alice", "bob", 4820, 48, steps=after("fee"))
+    book.settle(HELD, "alice", "bob", 1000, 10, steps=after("hold"))
+    book.settle(RELEASED, "haruto", "tea-house", 3480, 34, steps=after("release"))
     book.settle(REJECTED, "bob", "alice", 999_999, 0, steps=0, status="REJECTED")
     book.settle(CLAIMED, "alice", "bob", 5, 0, steps=0)
     return book

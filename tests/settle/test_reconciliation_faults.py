@@ -32,6 +32,7 @@ from tests.settle.test_reconciliation import (
     at_work,
     names,
 )
+from tests.world.picture import after
 
 
 @pytest.fixture
@@ -219,7 +220,7 @@ def test_a_balance_below_zero_is_a_fault_even_if_its_entries_say_the_same() -> N
     book = Book()
     book.open("alice", 100)
     book.open("bob", 0)
-    book.settle("order-overdrawn-1", "alice", "bob", 101, 0, steps=4)
+    book.settle("order-overdrawn-1", "alice", "bob", 101, 0, steps=after("fee"))
 
     findings = reconcile(book.rows, nothing_to_look_at)
 
@@ -242,6 +243,6 @@ def test_an_account_that_is_empty_is_not_below_zero() -> None:
     book = Book()
     book.open("alice", 100)
     book.open("bob", 0)
-    book.settle("order-exactly-all", "alice", "bob", 100, 0, steps=4)
+    book.settle("order-exactly-all", "alice", "bob", 100, 0, steps=after("fee"))
 
     assert reconcile(book.rows, nothing_to_look_at).conserved

@@ -14,6 +14,7 @@ from settlement.reconciliation.facts import BalanceFacts, EntryFacts, EvidenceFa
 from settlement.reconciliation.spool import Spool, accounts, settlements
 from tests.settle.book import Book, Row
 from tests.settle.plants import always
+from tests.world.picture import after
 
 SETTLEMENTS = 2_200
 """Enough that every batch is full: half of them are enough for that."""
@@ -103,7 +104,7 @@ def table(settlements: int) -> Iterator[Row]:
         book = Book()
         book.open(f"payer-{number}", 10_000)
         book.open(f"payee-{number}", 0)
-        book.settle(f"order-{number:012}", f"payer-{number}", f"payee-{number}", 4820, 48, steps=4)
+        book.settle(f"order-{number:012}", f"payer-{number}", f"payee-{number}", 4820, 48, steps=after("fee"))
         yield from book.rows
 
 

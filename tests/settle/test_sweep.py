@@ -19,6 +19,7 @@ from tests.settle.book import Book
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 from tests.settle.plants import always, nothing_to_look_at
+from tests.world.picture import after
 
 SHOP, KEY, OTHER = "merchant.shop", "order-2026-000101", "order-2026-000102"
 
@@ -170,7 +171,7 @@ def book() -> Book:
     book.open("alice", 50_000)
     book.open(SHOP, 300)
     for key in (KEY, OTHER):
-        book.settle(key, "alice", SHOP, 4820, 48, steps=4)
+        book.settle(key, "alice", SHOP, 4820, 48, steps=after("fee"))
     book.sweep(KEY)
     return book
 

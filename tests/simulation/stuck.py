@@ -29,7 +29,7 @@ def repay(world: World) -> None:
     assert world.pay("carol", "bob", "52.72", REPAID).data["status"] == "SETTLED"
 
 
-def stuck(world: World, steps: int = 4) -> Execution:
+def stuck(world: World, steps: int = len(STEPS)) -> Execution:
     """Reverse a payment from Alice to Bob after he has spent it: it waits in LIMBO."""
     order = world.commit(steps)
     spend(world)
@@ -40,19 +40,19 @@ def stuck(world: World, steps: int = 4) -> Execution:
     return execution
 
 
-def in_limbo(steps: int = 4) -> Picture:
+def in_limbo(steps: int = len(STEPS)) -> Picture:
     return picture.reversing("LIMBO", STEPS[:steps], ["fee"], picture.ordered(steps) | CASE_1)
 
 
-def written_off(steps: int = 4) -> Picture:
+def written_off(steps: int = len(STEPS)) -> Picture:
     entries = picture.ordered(steps) | CASE_1 | WRITTEN_OFF
     return picture.compensated(STEPS[:steps], entries, covered=["release"])
 
 
-def completed(steps: int = 4) -> Picture:
+def completed(steps: int = len(STEPS)) -> Picture:
     entries = picture.ordered(steps) | CASE_1 | COMPLETED
     return picture.reversing("SETTLED", STEPS[:steps], ["fee"], entries)
 
 
-def retried(steps: int = 4) -> Picture:
+def retried(steps: int = len(STEPS)) -> Picture:
     return picture.reversed_from(steps, CASE_1 | RETRIED)

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.world import picture
-from tests.world.picture import MONEY, MOVES, STEPS, Picture
+from tests.world.picture import HOW_FAR, MONEY, MOVES, STEPS, Picture, after
 from tests.world.world import ORDER, STARTING, Fault, World
 
 STATES = {"RefundFee": "fee", "ReclaimFunds": "release", "VoidHold": "hold"}
@@ -15,7 +15,7 @@ def stalled(steps: int, state: str, fault: Fault) -> Picture:
     return picture.reversing("COMPENSATING", STEPS[:steps], undone, picture.ordered(steps))
 
 
-@pytest.mark.parametrize("steps", range(5))
+@pytest.mark.parametrize("steps", HOW_FAR)
 def test_exactly_the_steps_that_committed_are_reversed(world: World, steps: int) -> None:
     order = world.commit(steps)
 
@@ -32,19 +32,19 @@ def test_exactly_the_steps_that_committed_are_reversed(world: World, steps: int)
 def test_a_transient_fault_leaves_one_reversal_of_each_step(
     world: World, state: str, fault: Fault, first_only: bool
 ) -> None:
-    order = world.commit(4)
+    order = world.commit(after("fee"))
     world.strike(state, fault, 1 if first_only else world.tries(state) - 1)
 
     execution = world.compensate(**order)
 
     assert (execution.status, execution.data["status"]) == ("SUCCEEDED", "COMPENSATED")
-    assert world.picture() == picture.reversed_from(4)
+    assert world.picture() == picture.reversed_from(after("fee"))
     assert "EnterLimbo" not in execution.visited
 
 
 MATRIX = [
     (steps, state, fault)
-    for steps in range(5)
+    for steps in HOW_FAR
     for state in STATES
     for fault in Fault
     if STATES[state] in STEPS[:steps] or state == "VoidHold"
@@ -97,7 +97,7 @@ def test_a_reversal_whose_answers_are_all_lost_counts_once_it_is_resumed(
 
 
 @pytest.mark.parametrize("fault", Fault)
-@pytest.mark.parametrize("steps", [0, 3, 4])
+@pytest.mark.parametrize("steps", [0, after("release"), after("fee")])
 def test_a_compensation_that_cannot_begin_is_stalled_and_may_be_started_again(
     world: World, steps: int, fault: Fault
 ) -> None:
@@ -121,17 +121,17 @@ def test_a_compensation_that_cannot_begin_is_stalled_and_may_be_started_again(
 def test_an_execution_whose_report_is_lost_fails_though_the_payer_is_refunded(
     world: World, fault: Fault
 ) -> None:
-    order = world.commit(3)
+    order = world.commit(after("release"))
     world.strike("ReportOutcome", fault)
 
     execution = world.compensate(**order)
 
     assert (execution.status, execution.error["Error"]) == ("FAILED", "CompensationStalled")
-    assert world.picture() == picture.reversed_from(3)
+    assert world.picture() == picture.reversed_from(after("release"))
 
 
 def test_a_settled_settlement_is_reversed_on_a_persons_order_only(world: World) -> None:
-    world.commit(4)
+    world.commit(after("fee"))
 
     without = world.compensate("without")
     settled = world.picture()
@@ -139,7 +139,7 @@ def test_a_settled_settlement_is_reversed_on_a_persons_order_only(world: World) 
 
     assert without.data["status"] == settled.status == "SETTLED"
     assert settled == picture.of("SETTLED", STEPS)
-    assert world.picture() == picture.reversed_from(4)
+    assert world.picture() == picture.reversed_from(after("fee"))
 
 
 def test_a_settlement_without_a_fee_is_reversed_like_any_other(world: World) -> None:

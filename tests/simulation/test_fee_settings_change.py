@@ -12,7 +12,7 @@ from tests.simulation.stuck import decision
 from tests.world.constants import KEY, WIRE
 from tests.world.definitions import BOTH, COMPENSATION, STANDARD
 from tests.world.interpreter import Execution
-from tests.world.picture import STEPS
+from tests.world.picture import HOW_FAR, STEPS
 from tests.world.provider import IN_REVIEW
 from tests.world.world import STARTING, World
 
@@ -84,7 +84,7 @@ def test_recovery_resumes_it_after_any_state(
     assert len(deploy_between_states) >= len(FORWARD)
 
 
-@pytest.mark.parametrize("steps", [1, 2, 3, 4])
+@pytest.mark.parametrize("steps", HOW_FAR[1:])
 def test_it_is_reversed_to_the_last_cent(
     world: World, steps: int, deploy_between_states: list[StageConfig]
 ) -> None:

@@ -15,11 +15,11 @@ from tests.simulation.stuck import (
 from tests.world import picture
 from tests.world.constants import KEY
 from tests.world.definitions import BOTH, EXPRESS
-from tests.world.picture import STEPS
+from tests.world.picture import HOW_FAR, STEPS, after
 from tests.world.world import Fault, World
 
 
-@pytest.mark.parametrize("steps", [3, 4])
+@pytest.mark.parametrize("steps", HOW_FAR[after("release") :])
 def test_the_alert_has_all_facts_of_the_case(world: World, steps: int) -> None:
     execution = stuck(world, steps)
 
@@ -107,7 +107,7 @@ def test_without_a_decision_it_alerts_again_and_waits_twice_as_long(world: World
 def test_an_execution_that_fails_on_its_way_into_limbo_is_repaired_by_another(
     world: World, state: str, fault: Fault
 ) -> None:
-    order = world.commit(4)
+    order = world.commit(after("fee"))
     spend(world)
     world.strike(state, fault)
 
@@ -115,7 +115,7 @@ def test_an_execution_that_fails_on_its_way_into_limbo_is_repaired_by_another(
 
     assert (execution.status, execution.error["Error"]) == ("FAILED", "CompensationStalled")
     is_in = state == "PrepareAlert" or fault.commits
-    begun = picture.reversing("COMPENSATING", STEPS, ["fee"], picture.ordered(4))
+    begun = picture.reversing("COMPENSATING", STEPS, ["fee"], picture.ordered(after("fee")))
     assert world.picture() == (in_limbo() if is_in else begun)
     assert world.limbo_cases("bob") == is_in
     assert world.events("LimboEntered") == []
@@ -131,7 +131,7 @@ def test_an_execution_that_fails_on_its_way_into_limbo_is_repaired_by_another(
 def test_an_alert_that_the_bus_refuses_fails_the_execution_and_the_settlement_stays_in_limbo(
     world: World, error: str
 ) -> None:
-    order = world.commit(4)
+    order = world.commit(after("fee"))
     spend(world)
     world.faults["PageOnCall"] = (error, False, 10**6)
 
@@ -143,7 +143,7 @@ def test_an_alert_that_the_bus_refuses_fails_the_execution_and_the_settlement_st
 
 
 def test_an_event_entry_that_the_bus_refuses_is_no_alert(world: World) -> None:
-    order = world.commit(4)
+    order = world.commit(after("fee"))
     spend(world)
     execution = world.compensation(**order).run(until="IsPaged")
     execution.data["put"]["FailedEntryCount"] = 1
@@ -191,14 +191,16 @@ def test_a_wait_that_cannot_begin_alerts_again_in_its_time_only(world: World, en
 
 @pytest.mark.parametrize("gone", ["payee", "payer"])
 def test_a_missing_account_makes_the_settlement_stuck_and_blocks_no_account(world: World, gone: str) -> None:
-    order = world.commit(4)
+    order = world.commit(after("fee"))
     name, step = {"payee": ("bob", "release"), "payer": ("alice", "hold")}[gone]
     undone = ["fee"] if gone == "payee" else ["fee", "release"]
 
     with world.without(name):
         execution = world.compensate(**order)
         assert execution.is_waiting
-        assert world.picture() == picture.reversing("LIMBO", STEPS, undone, picture.ordered(4) | CASE_1)
+        assert world.picture() == picture.reversing(
+            "LIMBO", STEPS, undone, picture.ordered(after("fee")) | CASE_1
+        )
         assert world.row()["stuck_step"] == f"compensate:{step}"
         assert world.row()["failure"]["error"] == "AccountNotFound"
     assert world.limbo_cases(name) == 0
@@ -207,4 +209,4 @@ def test_a_missing_account_makes_the_settlement_stuck_and_blocks_no_account(worl
     world.drain()
 
     assert execution.data["status"] == "COMPENSATED"
-    assert world.picture() == picture.reversed_from(4, CASE_1 | RETRIED)
+    assert world.picture() == picture.reversed_from(after("fee"), CASE_1 | RETRIED)

@@ -4,16 +4,17 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from settlement.model.saga import SAGA
 from settlement.model.timestamps import timestamp
 from tests.world import picture
 from tests.world.constants import KEY, NONCE, WIRE
 from tests.world.definitions import BOTH, COMPENSATION, EXPRESS, STANDARD
 from tests.world.interpreter import Execution
-from tests.world.picture import STEPS
+from tests.world.picture import HOW_FAR, STEPS, after
 from tests.world.services import Died, throttled, unanswered
 from tests.world.world import STARTING, World
 
-FORWARD = {"VerifyKyc": 1, "ReleaseFunds": 2, "CollectFee": 3}
+FORWARD = {facts.state: number for number, facts in enumerate(SAGA.values()) if number}
 """The number of steps committed before each state."""
 
 
@@ -44,7 +45,7 @@ def test_recovery_between_every_two_states_starts_more_executions_that_settle_on
     assert len(world.provider.asked) == 1
 
 
-@pytest.mark.parametrize("steps", range(5))
+@pytest.mark.parametrize("steps", HOW_FAR)
 def test_recovery_between_every_two_states_leaves_a_compensation_alone(world: World, steps: int) -> None:
     order = world.commit(steps)
     execution = world.compensation(**order)
@@ -98,7 +99,7 @@ def test_the_deadline_is_kept_to_the_millisecond(
     if in_review:
         world.in_review()
     else:
-        world.commit(1)
+        world.commit(after("hold"))
     row = world.row()
     deadline = datetime.fromisoformat(row["deadline_at"])
     if not in_review:  # recovery has looked in time, and looks again half a minute before the deadline
@@ -110,7 +111,7 @@ def test_the_deadline_is_kept_to_the_millisecond(
     assert world.step_functions.names == ([] if in_review and early_ms else started)
 
 
-@pytest.mark.parametrize("steps", range(3))
+@pytest.mark.parametrize("steps", HOW_FAR[: after("release")])
 def test_a_settlement_that_recovery_reaches_after_its_deadline_is_resumed_and_settles(
     world: World, steps: int
 ) -> None:
@@ -124,7 +125,7 @@ def test_a_settlement_that_recovery_reaches_after_its_deadline_is_resumed_and_se
     assert world.step_functions.names == [f"{KEY}-r1-{NONCE}"]
 
 
-@pytest.mark.parametrize("steps", range(4))
+@pytest.mark.parametrize("steps", HOW_FAR[:-1])
 def test_a_settlement_that_standards_quota_has_no_room_for_settles_on_express(
     world: World, steps: int
 ) -> None:
@@ -161,7 +162,7 @@ def test_a_settlement_that_dies_on_express_is_resumed_on_standard_once_that_has_
     ]
 
 
-@pytest.mark.parametrize("steps", range(3))
+@pytest.mark.parametrize("steps", HOW_FAR[: after("release")])
 def test_a_reversal_waits_for_the_quota_and_is_never_started_on_express(world: World, steps: int) -> None:
     world.commit(steps)
     world.until_deadline()
@@ -198,7 +199,7 @@ def test_an_execution_that_wakes_up_after_the_deadline_was_extended_does_no_harm
 
 def test_a_released_settlement_never_expires(world: World) -> None:
     """However late it is, its fee is collected, and the payee keeps the amount."""
-    world.commit(3)
+    world.commit(after("release"))
     world.pass_time(days=30)
 
     world.recover_all()
@@ -207,7 +208,7 @@ def test_a_released_settlement_never_expires(world: World) -> None:
     assert world.step_functions.names == [f"{KEY}-r1-{NONCE}"]
 
 
-@pytest.mark.parametrize("steps", range(3))
+@pytest.mark.parametrize("steps", HOW_FAR[: after("release")])
 def test_each_step_of_an_abandoned_settlement_is_refunded(world: World, steps: int) -> None:
     world.commit(steps)
     world.until_deadline()
@@ -224,7 +225,7 @@ def test_each_step_of_an_abandoned_settlement_is_refunded(world: World, steps: i
 def test_a_failed_start_is_repeated_when_the_settlement_is_listed_again(
     world: World, starts: bool, befalls: BaseException
 ) -> None:
-    world.commit(2)
+    world.commit(after("verify"))
     world.until_deadline()
     world.step_functions.failing["start_execution"] = befalls
     world.step_functions.loses_answers = starts
@@ -241,11 +242,11 @@ def test_a_failed_start_is_repeated_when_the_settlement_is_listed_again(
     world.recover_all()
 
     assert world.step_functions.names == [f"{KEY}-c{1 if starts else 2}-{NONCE}"], "one is enough"
-    assert world.picture() == picture.compensated(STEPS[:2])
+    assert world.picture() == picture.compensated(STEPS[: after("verify")])
 
 
 def test_a_settlement_that_cannot_be_started_does_not_delay_the_others(world: World) -> None:
-    world.commit(1)
+    world.commit(after("hold"))
     others = [WIRE | {"key": f"order-2026-other-{n:02}", "amount": "1.00", "fee": "0.00"} for n in range(12)]
     for other in others:
         world.start(STANDARD, other["key"], other).run(until="VerifyKyc").abort()
@@ -268,7 +269,7 @@ def test_a_settlement_that_cannot_be_started_does_not_delay_the_others(world: Wo
 
 
 def test_two_recoveries_at_once_start_one_compensation(world: World) -> None:
-    world.commit(1)
+    world.commit(after("hold"))
     world.until_deadline()
     inner: list[list[str]] = []
     world.meanwhile("update", lambda: inner.append(world.recover()))
@@ -280,7 +281,7 @@ def test_two_recoveries_at_once_start_one_compensation(world: World) -> None:
     assert (world.row()["owner_epoch"], world.picture()) == (1, picture.compensated(["hold"]))
 
 
-@pytest.mark.parametrize("steps", range(5))
+@pytest.mark.parametrize("steps", HOW_FAR)
 def test_a_compensation_whose_executions_are_killed_before_each_state_is_finished_by_recovery(
     world: World, steps: int
 ) -> None:

@@ -13,7 +13,7 @@ from tests.world import picture
 from tests.world.constants import KEY, NONCE, WIRE
 from tests.world.definitions import BOTH, COMPENSATION, EXPRESS, STANDARD
 from tests.world.interpreter import Execution
-from tests.world.picture import STEPS
+from tests.world.picture import STEPS, after
 from tests.world.world import World
 
 CAP = 100_000_000
@@ -232,7 +232,7 @@ def test_a_compensation_whose_name_runs_already_is_only_reported(world: World, m
 
     assert (execution.status, execution.data["status"]) == ("SUCCEEDED", "COMPENSATING")
     assert execution.data["failure"] == world.row()["failure"]
-    assert world.picture() == picture.compensated(STEPS[:2])
+    assert world.picture() == picture.compensated(STEPS[: after("verify")])
     assert [one.name for one in world.machines.executions if one.machine == COMPENSATION] == [
         f"{KEY}-c0-{NONCE}"
     ]
@@ -256,9 +256,9 @@ def test_a_start_of_the_compensation_without_an_answer_loses_nothing(
     if status == "FAILED":
         assert execution.error["Error"] == "SettlementStalled"
     if not starts and status == "FAILED":
-        assert world.picture() == picture.of("PROCESSING", STEPS[:2])
+        assert world.picture() == picture.of("PROCESSING", STEPS[: after("verify")])
         world.compensate()
-    assert world.picture() == picture.compensated(STEPS[:2])
+    assert world.picture() == picture.compensated(STEPS[: after("verify")])
 
 
 @pytest.mark.parametrize("ending", ["fails", "is aborted"])
@@ -276,7 +276,7 @@ def test_a_standard_settlement_whose_compensation_dies_fails(world: World, endin
     assert world.picture().escrow == 4_820
     world.faults.clear()
     world.compensate()
-    assert world.picture() == picture.compensated(STEPS[:2])
+    assert world.picture() == picture.compensated(STEPS[: after("verify")])
 
 
 def _held_by(execution: str) -> dict[str, Any]:

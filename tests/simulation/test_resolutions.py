@@ -15,7 +15,7 @@ from tests.simulation.stuck import (
     written_off,
 )
 from tests.world.constants import KEY
-from tests.world.picture import Picture
+from tests.world.picture import HOW_FAR, STEPS, Picture, after
 from tests.world.services import Died
 from tests.world.world import ORDER, Fault, World
 
@@ -23,7 +23,7 @@ DECISIONS = ["retry", "write-off", "complete"]
 OTHERS = [(one, other) for one in DECISIONS for other in DECISIONS if one != other]
 
 
-def end(name: str, steps: int = 4) -> Picture:
+def end(name: str, steps: int = len(STEPS)) -> Picture:
     return {"retry": retried, "write-off": written_off, "complete": completed}[name](steps)
 
 
@@ -36,7 +36,7 @@ def balances(name: str) -> dict[str, int]:
     }[name]
 
 
-def assert_ended(world: World, name: str, steps: int = 4) -> None:
+def assert_ended(world: World, name: str, steps: int = len(STEPS)) -> None:
     assert world.picture() == end(name, steps)
     assert {account: world.balance(account) for account in balances(name)} == balances(name)
     assert world.limbo_cases("bob") == 0
@@ -70,7 +70,7 @@ def test_money_is_conserved_between_every_two_states(world: World, name: str) ->
     assert_ended(world, name)
 
 
-@pytest.mark.parametrize("steps", [3, 4])
+@pytest.mark.parametrize("steps", HOW_FAR[after("release") :])
 @pytest.mark.parametrize("name", DECISIONS)
 def test_each_decision_ends_as_designed(world: World, name: str, steps: int) -> None:
     execution = stuck(world, steps)
@@ -222,7 +222,7 @@ def test_a_stolen_token_decides_nothing_and_the_case_stays_open(world: World, fo
     assert world.events("LimboResolved") == []
 
 
-@pytest.mark.parametrize("steps", [3, 4])
+@pytest.mark.parametrize("steps", HOW_FAR[after("release") :])
 def test_a_settlement_that_a_person_completed_is_never_reversed(world: World, steps: int) -> None:
     stuck(world, steps)
     world.decide(decision("complete"))

@@ -89,7 +89,7 @@ def test_every_attribute_is_read_from_the_row() -> None:
     assert read.pop("steps") == {step: f"the time in {step}_at" for step in Step}
     assert read.pop("reversed") == {step: f"the time in {step}_reversed_at" for step in REVERSIBLE}
     assert {column(name): value for name, value in read.items()} == {
-        name: FULL[name] for name in FULL.keys() - NOT_READ - {"pk", "layout", *FIELDS, *SLOTS}
+        name: FULL[name] for name in FULL.keys() - NOT_READ - {"pk", *FIELDS, *SLOTS}
     }
     assert len({repr(value) for value in read.values()}) == len(read), "two of them may be exchanged"
     assert type(state.status) is Status

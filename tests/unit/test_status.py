@@ -21,7 +21,7 @@ def test_the_transitions_are_those_of_the_design() -> None:
 
 
 def test_the_steps_commit_in_the_order_hold_verify_release_fee() -> None:
-    assert [(step.previous, step.value) for step in Step] == [
+    assert [(step.previous(), step.value) for step in Step] == [
         (None, "hold"),
         ("hold", "verify"),
         ("verify", "release"),

@@ -5,14 +5,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from settlement.ledger.keys import Row
+from settlement.model.saga import REVERSIBLE, Step
 from tests.world.constants import KEY
 from tests.world.journal import journal
 
 ESCROW = f"escrow:{KEY}"
-MONEY = ("fee", "release", "hold")
+MONEY = tuple(step.value for step in REVERSIBLE)
 """The steps that move money, in the order in which they are reversed."""
 
-STEPS = ("hold", "verify", "release", "fee")
+STEPS = tuple(step.value for step in Step)
+HOW_FAR = range(len(STEPS) + 1)
+"""The numbers of steps that may have committed."""
 
 Move = tuple[str, str, int] | None
 """Debit, credit and amount of an entry; None for evidence."""
@@ -41,6 +44,11 @@ class Picture:
 
     def having(self, **changes: Any) -> "Picture":
         return replace(self, **changes)
+
+
+def after(step: str) -> int:
+    """Return how many steps have committed once this one has."""
+    return STEPS.index(step) + 1
 
 
 def seen(found: Iterable[Row], key: str) -> Picture:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, assert_never
 
 from settlement.ledger import cancellation, entries, forward, keys, kyc_review, limbo, reversal
 from settlement.ledger.keys import Row
@@ -375,12 +375,17 @@ def step_transaction(
     step: Step, settlement: Settlement, config: StageConfig, now: datetime = NOW
 ) -> StepTransaction:
     """Return the transaction of a step that moves money, as its handler makes it."""
-    assert step is not Step.VERIFY, "a verdict needs no transaction"
-    if step is Step.HOLD:
-        return steps.hold(settlement, now)
-    if step is Step.RELEASE:
-        return steps.release(settlement, config, now)
-    return steps.fee(settlement, now)
+    match step:
+        case Step.HOLD:
+            return steps.hold(settlement, now)
+        case Step.VERIFY:
+            raise ValueError("a verdict needs no transaction")
+        case Step.RELEASE:
+            return steps.release(settlement, config, now)
+        case Step.FEE:
+            return steps.fee(settlement, now)
+        case _:
+            assert_never(step)
 
 
 def outcome_of(call: Any) -> Any:

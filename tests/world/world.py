@@ -15,6 +15,7 @@ from settlement.ledger import forward, keys
 from settlement.ledger.keys import Row
 from settlement.model.errors import SettlementError
 from settlement.model.request import parse_settlement
+from settlement.model.saga import SAGA
 from settlement.model.status import Status
 from settlement.reconciliation import Findings, Look, Stage, reconcile
 from settlement.sealing.signature import RowKeys
@@ -35,7 +36,7 @@ from tests.world.step_functions import StepFunctions
 
 ERROR = {"Error": "DeadlineExceeded", "Cause": "the settlement's deadline was long ago"}
 ORDER = {"reason": "the customer asks for it", "by": "olga"}
-_STATES = ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee")
+_STATES = tuple(facts.state for facts in SAGA.values())
 
 STARTING = {"alice": 10_000, "bob": 500}
 """The opening balances of the two parties, in minor units."""

@@ -8,15 +8,13 @@ from datetime import datetime, timedelta
 
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
-from settlement.model.status import REVERSIBLE, Step
+from settlement.model.saga import REVERSIBLE
 from settlement.model.timestamps import timestamp
 
 EXPIRES = "expires_at"
 """The attribute that DynamoDB's time to live goes by: seconds since 1970."""
 
-STEPS = frozenset(
-    (*(step.value for step in Step if step is not Step.VERIFY), *(step.reversal for step in REVERSIBLE))
-)
+STEPS = frozenset(name for step in REVERSIBLE for name in (step.value, step.reversal))
 """The steps whose entries expire: a slot of the settlement's row stands for each."""
 
 DAY_SECONDS = 86_400

@@ -15,9 +15,10 @@ from settlement.model.errors import (
     SettlementError,
     StepFenced,
 )
+from settlement.model.saga import SAGA, Step
 from settlement.model.settlement import Settlement
 from settlement.model.state import AccountState, SettlementState
-from settlement.model.status import Status, Step
+from settlement.model.status import Status
 from settlement.model.timestamps import timestamp
 
 Explain = Callable[[str, SettlementState], SettlementError]
@@ -110,18 +111,15 @@ def payee_refusal(currency: str, state: AccountState | None) -> SettlementError 
 
 
 def _is_next(step: str, state: SettlementState) -> bool:
-    """Return whether `step` is the next one to commit, of those with a deadline: all before the fee.
-
-    A rejection is a verdict, but commits no step.
-    """
-    if step not in _WITH_DEADLINE or (step == Step.VERIFY and state.verdict is not None):
+    """Return whether `step` is the next one to commit, of those with a deadline, and is not decided."""
+    if step not in _WITH_DEADLINE or state.is_decided(Step(step)):
         return False
     is_open = state.status is Status.PROCESSING and step not in state.steps
-    return is_open and Step(step).previous in (None, *state.steps)
+    return is_open and Step(step).previous(state.layout) in (None, *state.steps)
 
 
 def _has_time(state: SettlementState, now: datetime) -> bool:
     return timestamp(now) < state.deadline_at and not state.is_expired
 
 
-_WITH_DEADLINE = (Step.HOLD, Step.VERIFY, Step.RELEASE)
+_WITH_DEADLINE = tuple(step for step in Step if SAGA[step].has_deadline)

@@ -8,22 +8,25 @@ from settlement.ledger import keys
 from settlement.ledger.conditions import (
     NOT_EXPIRED,
     before_deadline,
-    committed,
     escrow_holds,
+    in_turn,
     not_committed,
     owner_is,
     same_request,
     sequence_is,
     status_is,
+    takes,
 )
 from settlement.ledger.failure_reasons import fenced, late_or_fenced
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import AlreadyApplied, OnFailure, Write, put, update_with_event
 from settlement.model.errors import SettlementError, StepFenced
+from settlement.model.layout import FIRST
+from settlement.model.saga import SAGA, Step
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
-from settlement.model.status import Status, Step
+from settlement.model.status import Status
 from settlement.model.timestamps import timestamp
 
 
@@ -41,27 +44,27 @@ def claim_and_hold(settlement: Settlement, owner: str, now: datetime, config: St
 def advance(settlement: Settlement, step: Step, *, escrow_change: int, now: datetime) -> Write:
     """Commit `step` on the settlement's row, and move an amount into (+) or out of (-) escrow (minor units).
 
-    The slot of the step is the idempotency record `<key>:<step>`. The last step finishes the settlement in
-    the same write. The release pays what the escrow holds: a function that may not write `escrow` cannot
-    forge a hold, and so no payout. See docs/decisions/2026-11-22-stolen-roles.md.
+    The slot of the step is the idempotency record `<key>:<step>`; a row older than the step goes without it.
+    The last step finishes the settlement in the same write. The release pays what the escrow holds: a
+    function that may not write `escrow` cannot forge a hold, and so no payout.
+    See docs/decisions/2026-11-22-stolen-roles.md.
     """
 
     def explain(name: str, state: SettlementState) -> SettlementError:
-        is_next = state.status is Status.PROCESSING and step.previous in state.steps
+        is_next = state.status is Status.PROCESSING and step.previous(state.layout) in state.steps
         if step is Step.RELEASE and is_next and state.escrow != settlement.amount:
             return StepFenced(name, "the escrow holds something else than was held", state.status)
         return late_or_fenced(now)(name, state)
 
     conditions = [status_is(Status.PROCESSING), same_request(settlement), not_committed(step)]
-    if step.previous is not None:
-        conditions += [committed(step.previous)]
+    conditions += [*in_turn(step), *takes(step)]
     values: dict[str, Any] = {":now": timestamp(now), ":change": escrow_change}
     assignments, removals = f"{step.slot} = :now, escrow = escrow + :change", ""
     if step is Step.FEE:
         assignments += ", #status = :settled, finished_at = :now"
         removals = " REMOVE gsi1pk, gsi1sk"
         values |= {":settled": Status.SETTLED}
-    else:
+    if SAGA[step].has_deadline:
         conditions += [before_deadline(now), NOT_EXPIRED]
     if step is Step.RELEASE:
         conditions += [escrow_holds(settlement.amount)]
@@ -70,7 +73,12 @@ def advance(settlement: Settlement, step: Step, *, escrow_change: int, now: date
         f"SET {assignments}{removals}",
         values=values,
         conditions=conditions,
-        on_failure=fenced(settlement, step, replay_if=lambda state: step in state.steps, explain=explain),
+        on_failure=fenced(
+            settlement,
+            step,
+            replay_if=lambda state: step in state.steps or not state.takes(step),
+            explain=explain,
+        ),
     )
 
 
@@ -106,6 +114,7 @@ def reject(
 def _claimed(settlement: Settlement, owner: str, now: datetime, config: StageConfig) -> Row:
     deadline = now + config.time_to_settle(settlement.deadline_seconds)
     recover_at = min(deadline, now + config.time_to_recover)
+    layout = max(facts.since for facts in SAGA.values() if facts.since <= config.row_layout)
     return {
         **keys.settlement(settlement.key),
         "status": Status.PROCESSING,
@@ -116,5 +125,6 @@ def _claimed(settlement: Settlement, owner: str, now: datetime, config: StageCon
         "deadline_at": timestamp(deadline),
         "owner_epoch": 0,
         "sequence": 1,
+        **({"layout": layout} if layout > FIRST else {}),
         **keys.in_flight_index(settlement.key, timestamp(recover_at)),
     }

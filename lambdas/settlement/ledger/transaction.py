@@ -7,6 +7,8 @@ from typing import Any, Literal
 from settlement.ledger.conditions import ABSENT, Condition
 from settlement.ledger.keys import Row
 from settlement.model.errors import SettlementError
+from settlement.model.saga import SAGA, Step
+from settlement.model.settlement import Settlement
 
 _ALIASES = {
     "#status": "status",
@@ -52,6 +54,25 @@ class Transfer:
     debit: str
     credit: str
     amount: int
+
+    @classmethod
+    def of(cls, settlement: Settlement, step: Step) -> "Transfer":
+        """Return the movement of a step. Raises ValueError for one that moves no money."""
+        moves = SAGA[step].moves
+        if moves is None:
+            raise ValueError(f"{step} moves no money")
+        return cls(
+            debit=moves.debit(settlement), credit=moves.credit(settlement), amount=moves.amount(settlement)
+        )
+
+    @property
+    def reversed(self) -> "Transfer":
+        """The movement back."""
+        return Transfer(debit=self.credit, credit=self.debit, amount=self.amount)
+
+    def change_of(self, account: str) -> int:
+        """Return the change of the balance of one of the two accounts."""
+        return self.amount if account == self.credit else -self.amount
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from settlement.model import money
-from settlement.model.layout import ensure_read, parts_of
+from settlement.model.layout import FIRST, ensure_read, parts_of
+from settlement.model.saga import REVERSIBLE, SAGA, Step
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
-from settlement.model.status import REVERSIBLE, Status, Step
+from settlement.model.status import Status
 from settlement.model.stored import MalformedRow, exponent_of, sound, subject_of
 
 CANCELLED = "Cancelled"
@@ -30,6 +31,7 @@ class SettlementState:
     `resolutions` counts the closed cases of LIMBO; `resolution` is the latest decision, `stuck_step` the
     reversal that is stuck.
     `sequence` is the number of the latest event: each write that makes one counts it.
+    `layout` is that of the row, which says the steps that the settlement takes.
     `parts` counts the reversals in part, and `reversed_in_part` is what they have given back (minor units).
     """
 
@@ -59,6 +61,7 @@ class SettlementState:
     parts: int = 0
     reversed_in_part: int = 0
     sequence: int = 0
+    layout: int = field(default=FIRST, compare=False)
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "SettlementState":
@@ -88,6 +91,7 @@ class SettlementState:
                 parts=parts_of(row),
                 reversed_in_part=row.get("reversed_in_part", 0),
                 sequence=row.get("sequence", 0),
+                layout=row.get("layout", FIRST),
                 **{name: row[name] for name in _REQUIRED},
                 **{name: row.get(name) for name in _OPTIONAL},  # type: ignore[arg-type]
             )
@@ -100,6 +104,20 @@ class SettlementState:
     def key(self) -> str:
         """The settlement's idempotency key."""
         return self.settlement.key
+
+    @property
+    def following(self) -> Step | None:
+        """The next step to commit, of those that a row of this layout takes; None after the last."""
+        return next((step for step in Step if self.takes(step) and step not in self.steps), None)
+
+    def takes(self, step: Step) -> bool:
+        """Return whether the settlement takes a step: its row may be older than the step."""
+        return SAGA[step].since <= self.layout
+
+    def is_decided(self, step: Step) -> bool:
+        """Return whether the decision of a step is on the row. A refusal is one, but commits no step."""
+        decides = SAGA[step].decides
+        return decides is not None and getattr(self, decides) is not None
 
     @property
     def is_released(self) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from settlement.model.saga import REVERSIBLE, Step
 from settlement.model.stage_config import StageConfig
 
 
@@ -64,8 +65,8 @@ _TEXTS = (
     *("request_hash", "status", "owner", "verdict", "review", "stuck_step"),
     *("claimed_at", "deadline_at", "in_flight_since", "recover_at", "expired_at", "finished_at"),
     *("deadline_extended_at", "opened_at", "frozen_at", "closed_at"),
-    *("hold_at", "verify_at", "release_at", "fee_at"),
-    *("hold_reversed_at", "release_reversed_at", "fee_reversed_at"),
+    *(step.slot for step in Step),
+    *(step.reversal_slot for step in REVERSIBLE),
 )
 STATE_TYPES: dict[str, type] = {
     **dict.fromkeys(_INTEGERS, int),

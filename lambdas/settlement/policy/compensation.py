@@ -3,18 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, assert_never
 
 from settlement.ledger import balances, entries, limbo, reversal
 from settlement.ledger.transaction import StepTransaction, Transfer
 from settlement.model import accounts
 from settlement.model.case import Case
-from settlement.model.errors import KycUnavailable, ResolutionRefused, StepFenced
+from settlement.model.errors import ResolutionRefused, SettlementError, StepFenced
 from settlement.model.orders import REVERSAL_REQUESTED, REVERSE, Decision, Resolution, Reversal, order_name
+from settlement.model.saga import REVERSIBLE, SAGA, Step
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
-from settlement.model.status import FINISHED, REVERSIBLE, Status, Step
+from settlement.model.status import FINISHED, Status
 from settlement.model.stored import MalformedRow
 from settlement.policy import outcome
 
@@ -23,27 +24,25 @@ CUT_OFF = (
     *("States.Timeout", "Lambda.Unknown", "Lambda.ClientExecutionTimeoutException"),
     "Lambda.TooManyRequestsException",
 )
-"""The names of a function that ran out of time, memory or concurrency, for which VerifyKyc alone is reversed.
+"""The names of a function that ran out of time, memory or concurrency.
 
-They are Lambda's, the task's, the older one of Lambda's for either, and those of a call of Lambda. The
-questions to a provider that hangs take up all of VerifyKyc's concurrency.
+They are Lambda's, the task's, the older one of Lambda's for either, and those of a call of Lambda. A step is
+reversed for one only if it has a `cut_off`: the questions to a provider that hangs take up all of VerifyKyc's
+concurrency.
 """
-
-
-def failed_step(state: SettlementState) -> str:
-    """Return the step at which the settlement stopped: the first that has not committed."""
-    return next((step.value for step in Step if step not in state.steps), Step.FEE.value)
 
 
 def failure_of(state: SettlementState, error: Mapping[str, str]) -> dict[str, str]:
     """Return the failure for which a settlement is reversed, from the error of the state that failed.
 
-    To the client a VerifyKyc that ran out of time, memory or concurrency is a provider that gave no verdict.
+    It stopped at the first step that has not committed. To the client, a step that ran out of time, memory
+    or concurrency has the error of its cut-off. It may have committed all the same, before the answer was
+    lost: then that of the latest step which has one counts.
     """
-    if error["Error"] in CUT_OFF:
-        cause = f"kyc: no verdict in time ({error['Error']})"
-        error = {"Error": KycUnavailable.__name__, "Cause": cause}
-    return outcome.failure(failed_step(state), error)
+    stopped = state.following or Step.FEE
+    if error["Error"] in CUT_OFF and (cut_off := _cut_off(stopped)):
+        error = {"Error": cut_off[0].__name__, "Cause": f"{cut_off[1]} ({error['Error']})"}
+    return outcome.failure(stopped.value, error)
 
 
 def about_to_begin(state: SettlementState, error: Mapping[str, str], execution: str) -> SettlementState:
@@ -75,15 +74,12 @@ def reverse_on_order(
 
 def reverse_step(settlement: Settlement, step: Step, now: datetime) -> StepTransaction:
     """Reverse a committed step: move its money back, and record that in the step's slot."""
-    transfer = _transfer(settlement, step)
-    incoming = transfer.credit == accounts.escrow(settlement.key)
-    customers = {Step.RELEASE: balances.debit_payee, Step.HOLD: balances.credit_payer}
+    transfer = Transfer.of(settlement, step).reversed
+    change = transfer.change_of(accounts.escrow(settlement.key))
     return StepTransaction(
-        settlement=reversal.reverse_step(
-            settlement, step, escrow_change=transfer.amount if incoming else -transfer.amount, now=now
-        ),
+        settlement=reversal.reverse_step(settlement, step, escrow_change=change, now=now),
         entry=entries.transfer(settlement, step.reversal, transfer, now),
-        balance=customers[step](settlement) if step in customers else None,
+        balance=_customers_part(settlement, step),
         metric="Compensated" if step is Step.HOLD else None,
     )
 
@@ -118,7 +114,7 @@ def stuck_case(state: SettlementState) -> Case:
 
 def case_of(state: SettlementState, step: Step) -> Case:
     """Return the case of a stuck reversal of `step`. It blocks no account if nothing is left to move."""
-    transfer, is_due = _transfer(state.settlement, step), step in state.unreversed
+    transfer, is_due = Transfer.of(state.settlement, step).reversed, step in state.unreversed
     account = state.settlement.payer if step is Step.HOLD else transfer.debit
     return Case(
         step=step,
@@ -189,11 +185,21 @@ def resolve(
     )
 
 
-def _transfer(settlement: Settlement, step: Step) -> Transfer:
-    """Return the movement that reverses a step."""
-    escrow = accounts.escrow(settlement.key)
-    if step is Step.FEE:
-        return Transfer(debit=accounts.fees(settlement.currency), credit=escrow, amount=settlement.fee)
-    if step is Step.RELEASE:
-        return Transfer(debit=settlement.payee, credit=escrow, amount=settlement.net)
-    return Transfer(debit=escrow, credit=settlement.payer, amount=settlement.amount)
+def _cut_off(step: Step | None) -> tuple[type[SettlementError], str] | None:
+    """Return the error of a cut-off of a step, or of the latest one before it that has one."""
+    if step is None:
+        return None
+    return SAGA[step].cut_off or _cut_off(step.previous())
+
+
+def _customers_part(settlement: Settlement, step: Step) -> Write | None:
+    """Return the write to the customer's balance in the reversal of a step; None if it touches none."""
+    match step:
+        case Step.HOLD:
+            return balances.credit_payer(settlement)
+        case Step.RELEASE:
+            return balances.debit_payee(settlement)
+        case Step.VERIFY | Step.FEE:
+            return None
+        case _:
+            assert_never(step)

@@ -11,9 +11,10 @@ from typing import Any, Final, Literal
 from settlement.ledger.keys import Row
 from settlement.model.orders import REVERSE
 from settlement.model.request import KEY
+from settlement.model.saga import SAGA, Step
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
-from settlement.model.status import TRANSITIONS, Status, Step
+from settlement.model.status import TRANSITIONS, Status
 from settlement.model.stored import MalformedRow
 from settlement.policy import outcome
 
@@ -171,14 +172,5 @@ _ENTERED = {
     Status.COMPENSATED: EventType.COMPENSATED,
     Status.LIMBO: EventType.LIMBO,
 }
-_DONE = {
-    Step.HOLD: EventType.HELD,
-    Step.VERIFY: EventType.VERIFIED,
-    Step.RELEASE: EventType.RELEASED,
-    Step.FEE: EventType.SETTLED,
-}
-_UNDONE = {
-    Step.FEE: EventType.FEE_REFUNDED,
-    Step.RELEASE: EventType.RECLAIMED,
-    Step.HOLD: EventType.COMPENSATED,
-}
+_DONE = {step: EventType(facts.event) for step, facts in SAGA.items()}
+_UNDONE = {step: EventType(facts.moves.reversed_event) for step, facts in SAGA.items() if facts.moves}

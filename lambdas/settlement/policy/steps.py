@@ -51,8 +51,7 @@ def claim_and_hold(
 
 def hold(settlement: Settlement, now: datetime) -> StepTransaction:
     """Move the amount from the payer into escrow, for a key that was claimed before. Refused if late."""
-    row = forward.advance(settlement, Step.HOLD, escrow_change=settlement.amount, now=now)
-    return _hold(settlement, row, now)
+    return _hold(settlement, _advance(settlement, Step.HOLD, now), now)
 
 
 def ensure_can_verify(settlement: Settlement, state: SettlementState | None, now: datetime) -> None:
@@ -83,32 +82,31 @@ def release(settlement: Settlement, config: StageConfig, now: datetime) -> StepT
     """
     highest_balance = config.highest_balances.get(settlement.currency)
     is_swept = accounts.is_merchant(settlement.payee)
-    moved = Transfer(debit=accounts.escrow(settlement.key), credit=settlement.payee, amount=settlement.net)
     return StepTransaction(
-        entry=entries.transfer(settlement, Step.RELEASE, moved, now),
-        settlement=forward.advance(settlement, Step.RELEASE, escrow_change=-moved.amount, now=now),
+        entry=_entry(settlement, Step.RELEASE, now),
+        settlement=_advance(settlement, Step.RELEASE, now),
         balance=None if is_swept else balances.credit_payee(settlement, highest_balance),
     )
 
 
 def fee(settlement: Settlement, now: datetime) -> StepTransaction:
     """Move the rest of the escrow to the fees, and finish: SETTLED commits with the last movement."""
-    moved = Transfer(
-        debit=accounts.escrow(settlement.key),
-        credit=accounts.fees(settlement.currency),
-        amount=settlement.fee,
-    )
     return StepTransaction(
-        entry=entries.transfer(settlement, Step.FEE, moved, now),
-        settlement=forward.advance(settlement, Step.FEE, escrow_change=-moved.amount, now=now),
+        entry=_entry(settlement, Step.FEE, now),
+        settlement=_advance(settlement, Step.FEE, now),
         metric="Settled",
     )
 
 
 def _hold(settlement: Settlement, row: Write, now: datetime) -> StepTransaction:
-    moved = Transfer(debit=settlement.payer, credit=accounts.escrow(settlement.key), amount=settlement.amount)
-    return StepTransaction(
-        settlement=row,
-        entry=entries.transfer(settlement, Step.HOLD, moved, now),
-        balance=balances.debit_payer(settlement),
-    )
+    entry = _entry(settlement, Step.HOLD, now)
+    return StepTransaction(settlement=row, entry=entry, balance=balances.debit_payer(settlement))
+
+
+def _advance(settlement: Settlement, step: Step, now: datetime) -> Write:
+    change = Transfer.of(settlement, step).change_of(accounts.escrow(settlement.key))
+    return forward.advance(settlement, step, escrow_change=change, now=now)
+
+
+def _entry(settlement: Settlement, step: Step, now: datetime) -> Write:
+    return entries.transfer(settlement, step, Transfer.of(settlement, step), now)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from settlement.ledger.keys import Row
+from settlement.model.layout import FIRST, PARTS_COUNTED_BY_NAME
 from settlement.model.orders import Decision
 from settlement.model.status import FINISHED, REVERSIBLE, Status, Step
 from settlement.model.verdict import KycDecision
@@ -49,23 +50,30 @@ _BARRED: dict[str, frozenset[str]] = {
 _FORWARD = tuple(step.value for step in Step)
 _REVERSIBLE = tuple(step.value for step in REVERSIBLE)
 _HOLD, _VERIFY, _RELEASE, _FEE = _FORWARD
+_TAKEN = {FIRST: _FORWARD, PARTS_COUNTED_BY_NAME: _FORWARD}
+"""The steps that a row of each layout takes.
+
+It is stated here again, apart from the table that the writers read.
+"""
 
 
 def attribute_faults(row: Row, status: str, is_completed: bool) -> Iterator[str]:
     """Return the attributes that a row lacks or has against its status."""
     shape = COMPLETED if is_completed and status == Status.SETTLED else status
-    if missing := sorted(_NEEDED[shape] - row.keys()):
-        yield f"is {status}, but has no {', '.join(missing)}"
+    missing = _NEEDED[shape] - row.keys()
+    if missing and (missing := missing - _without(row.get("layout", FIRST))):
+        yield f"is {status}, but has no {', '.join(sorted(missing))}"
     if barred := sorted(_BARRED[shape] & row.keys()):
         yield f"is {status}, but has {', '.join(barred)}"
 
 
-def slot_faults(facts: SettlementFacts) -> Iterator[str]:
-    """Return what is wrong with a row's slots and escrow for its status."""
+def slot_faults(facts: SettlementFacts, layout: int) -> Iterator[str]:
+    """Return what is wrong with the slots and the escrow of a row of this layout for its status."""
+    taken = steps_of(layout)
     forward = (facts.hold_at, facts.verify_at, facts.release_at, facts.fee_at)
     backward = (facts.fee_reversed_at, facts.release_reversed_at, facts.hold_reversed_at)
     is_usual = facts.status == Status.SETTLED and facts.escrow == 0 and None not in forward
-    if is_usual and backward == _NONE and facts.verdict == _APPROVED:
+    if is_usual and taken == _FORWARD and backward == _NONE and facts.verdict == _APPROVED:
         return  # as most of them are
     steps = {step for step, at in zip(_FORWARD, forward, strict=True) if at is not None}
     reversed_ = {step for step, at in zip(_REVERSIBLE, backward, strict=True) if at is not None}
@@ -75,7 +83,7 @@ def slot_faults(facts: SettlementFacts) -> Iterator[str]:
         yield f"is {facts.status}, but holds {facts.escrow} {facts.currency} (minor units)"
     if facts.escrow != (held := _held(facts, steps, reversed_)):
         yield f"holds {facts.escrow} {facts.currency}, but its slots say {held} (minor units)"
-    if steps != {*_FORWARD[: len(steps)]}:
+    if steps != {*taken[: len(steps)]}:
         yield f"has only {sorted(steps)} committed, which is out of order"
     if not reversed_ <= steps:
         yield f"has {sorted(reversed_ - steps)} reversed, which never committed"
@@ -83,11 +91,23 @@ def slot_faults(facts: SettlementFacts) -> Iterator[str]:
         yield f"its verdict is {facts.verdict}"
     if facts.verdict is not None and _HOLD not in steps:
         yield f"its verdict is {facts.verdict}, but nothing was held"
-    yield from _status_faults(facts, steps, reversed_)
+    yield from _status_faults(facts, {*taken}, steps, reversed_)
 
 
-def _status_faults(facts: SettlementFacts, steps: set[str], reversed_: set[str]) -> Iterator[str]:
-    needed = {_HOLD, _VERIFY, _RELEASE} if facts.resolution == Decision.COMPLETE else {*_FORWARD}
+def steps_of(layout: int) -> tuple[str, ...]:
+    """Return the steps that a row of this layout takes, in their order."""
+    return _TAKEN.get(layout, _FORWARD)
+
+
+def _without(layout: int) -> frozenset[str]:
+    """Return the slots that a row of this layout goes without, as it is older than their steps."""
+    return _STEPS - {f"{step}_at" for step in steps_of(layout)}
+
+
+def _status_faults(
+    facts: SettlementFacts, taken: set[str], steps: set[str], reversed_: set[str]
+) -> Iterator[str]:
+    needed = taken - {_FEE} if facts.resolution == Decision.COMPLETE else taken
     if facts.status == Status.SETTLED and not (needed <= steps and _RELEASE not in reversed_):
         yield f"is SETTLED, but only {sorted(steps - reversed_)} committed"
     if facts.status == Status.COMPENSATED and reversed_ != steps & {*_REVERSIBLE}:

@@ -19,7 +19,7 @@ from settlement.model.status import FINISHED, REVERSIBLE, Status, Step
 from settlement.model.stored import MalformedRow
 from settlement.reconciliation import values
 from settlement.reconciliation.facts import SettlementFacts
-from settlement.reconciliation.legal import attribute_faults, slot_faults
+from settlement.reconciliation.legal import attribute_faults, slot_faults, steps_of
 from settlement.reconciliation.sequence import sequence_faults
 
 NAMES_ERASED = "names_erased_at"
@@ -73,7 +73,7 @@ def contradictions(row: Row, facts: SettlementFacts) -> Iterator[str]:
         yield "amount and fee are none of a payment"
     if not (KEY.fullmatch(facts.key) and _are_parties(facts.payer, facts.payee)):
         yield "key, payer and payee are none of a payment"
-    yield from slot_faults(facts)
+    yield from slot_faults(facts, row.get("layout", FIRST))
     yield from attribute_faults(row, facts.status, is_completed)
     yield from _content_faults(row, facts)
     yield from _time_faults(row, facts)
@@ -266,7 +266,7 @@ def _failure_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
         yield "is cancelled after its hold, but was not in review"
     slots = (facts.hold_at, facts.verify_at, facts.release_at, facts.fee_at)
     committed = sum(at is not None for at in slots)
-    tried = [step.value for step in Step][: committed + 1]
+    tried = steps_of(row.get("layout", FIRST))[: committed + 1]
     if reason and reason["step"] not in ("reverse", *tried):  # another may have committed meanwhile
         yield f"is reversed for {reason['step']}, but tried only {', '.join(tried)}"
     if (row.get("resolutions") == 0) != (facts.resolution is None) and "resolutions" in row:

@@ -1,0 +1,37 @@
+"""The table of the saga, held against the definitions: they are text of their own, which reads no table."""
+
+from itertools import pairwise
+
+from settlement.model.saga import REVERSIBLE, SAGA
+from settlement.policy.compensation import CUT_OFF
+from tests.statemachines.definitions import states, task
+
+
+def test_the_settlement_machine_runs_the_steps_in_their_order() -> None:
+    names = [facts.state for facts in SAGA.values()]
+
+    assert [task("settlement", one)["Next"] for one, _ in pairwise(names)] == names[1:]
+
+
+def test_the_compensating_machine_reverses_what_moved_money_in_the_opposite_order() -> None:
+    moves = [SAGA[step].moves for step in REVERSIBLE]
+    names = [one.reversed_by for one in moves if one]
+
+    assert [task("compensation", one)["Next"] for one, _ in pairwise(names)] == names[1:]
+    assert {f"{step}_due" for step in REVERSIBLE[:-1]} == {
+        choice["Variable"].removeprefix("$.")
+        for choice in task("compensation", "IsDecided")["Choices"]
+        if choice["Variable"].endswith("_due")
+    }
+
+
+def test_exactly_the_steps_with_the_error_of_a_cut_off_are_reversed_for_one() -> None:
+    """Any other that runs out of time stalls the machine, and recovery resumes the settlement."""
+    reversing = {
+        name
+        for name, state in states("settlement").items()
+        for entry in state.get("Catch", ())
+        if {*CUT_OFF} & {*entry["ErrorEquals"]}
+    }
+
+    assert reversing == {facts.state for facts in SAGA.values() if facts.cut_off}

@@ -1,0 +1,214 @@
+"""The table of the saga: complete, and what it says of a step holds for the step's writes and its failure."""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from settle.queries import redaction, timeline
+from settlement.ledger import forward, keys
+from settlement.ledger.keys import Row
+from settlement.ledger.transaction import Transfer
+from settlement.model.errors import StepFenced, StoreUnavailable
+from settlement.model.layout import FIRST, NEWEST, PARTS_COUNTED_BY_NAME
+from settlement.model.saga import REVERSIBLE, SAGA, Step
+from settlement.model.status import Status
+from settlement.policy import compensation
+from settlement.reconciliation import legal, settlement_row
+from tests.unit import states
+from tests.unit.vectors import CONFIG, SETTLEMENT, slots
+from tests.world import ledger
+from tests.world.environment import NOW
+from tests.world.saga import Saga, up_to
+
+PROJECT = Path(__file__).parents[2]
+CUT_OFF = {"Error": "Sandbox.Timedout", "Cause": "Task timed out"}
+
+# Complete
+
+
+def test_the_table_has_each_step_in_the_order_of_the_commits() -> None:
+    assert list(SAGA) == list(Step)
+
+
+def test_a_name_of_a_step_has_no_other() -> None:
+    named = [facts.event for facts in SAGA.values()] + [facts.state for facts in SAGA.values()]
+    named += [name for facts in SAGA.values() if facts.moves for name in facts.moves[-2:]]
+
+    assert len({*named}) == len(named)
+
+
+def test_a_report_has_words_for_each_step_and_shows_its_times() -> None:
+    times = {step.slot for step in Step} | {step.reversal_slot for step in REVERSIBLE}
+
+    assert {*Step} <= timeline._NAMES.keys()
+    assert {*Step} <= timeline._GAPS.keys()
+    assert times <= redaction.SHOWN
+
+
+def with_another_step(folder: Path) -> Path:
+    """Copy the model, the ledger and the policy, with a step that has no row in the table."""
+    for name in ("model", "ledger", "policy"):
+        shutil.copytree(PROJECT / "lambdas/settlement" / name, folder / "settlement" / name)
+    (folder / "settlement/__init__.py").touch()
+    saga = folder / "settlement/model/saga.py"
+    saga.write_text(saga.read_text().replace('    FEE = "fee"\n', '    NEW = "new"\n    FEE = "fee"\n'))
+    return folder
+
+
+def run(folder: Path, *command: str) -> str:
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(folder), "MYPYPATH": str(folder)}
+    ended = subprocess.run(
+        [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    return ended.stdout + ended.stderr if ended.returncode else ""
+
+
+def test_a_step_without_a_row_does_not_get_past_the_import_nor_past_the_types(tmp_path: Path) -> None:
+    folder = with_another_step(tmp_path)
+
+    assert "KeyError: <Step.NEW: 'new'>" in run(folder, "-c", "import settlement.model.saga")
+    module = "settlement.policy.compensation"
+    wrong = run(folder, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), "-m", module)
+    assert 'expected "Never"' in wrong
+    assert "Step.NEW" in wrong
+
+
+# A cut-off
+
+
+def stopped_at(step: Step) -> dict[str, str]:
+    state = states.state(**slots(up_to(step.previous())))
+    return compensation.failure_of(state, CUT_OFF)
+
+
+def test_a_cut_off_is_told_by_the_row_of_the_step_that_was_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = replace(SAGA[Step.RELEASE], cut_off=(StoreUnavailable, "release: no answer in time"))
+    monkeypatch.setitem(SAGA, Step.RELEASE, told)
+
+    assert stopped_at(Step.VERIFY)["error"] == "KycUnavailable"
+    assert stopped_at(Step.RELEASE) == {
+        "step": "release",
+        "error": "StoreUnavailable",
+        "cause": "release: no answer in time (Sandbox.Timedout)",
+    }
+
+
+def test_a_cut_off_of_a_verdict_that_committed_all_the_same_is_still_one_of_the_provider() -> None:
+    assert (stopped_at(Step.RELEASE)["step"], stopped_at(Step.RELEASE)["error"]) == (
+        "release",
+        "KycUnavailable",
+    )
+
+
+def test_a_cut_off_before_any_step_that_has_one_keeps_its_name() -> None:
+    assert stopped_at(Step.HOLD) == {"step": "hold", "error": "Sandbox.Timedout", "cause": "Task timed out"}
+
+
+# What it moves
+
+
+def test_what_moves_no_money_has_no_transfer() -> None:
+    with pytest.raises(ValueError, match="verify moves no money"):
+        Transfer.of(SETTLEMENT, Step.VERIFY)
+
+
+# Since which layout
+
+
+@pytest.fixture
+def verified_since_the_second_layout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """VerifyKyc as a step that a release has added: settlements claimed before go without it."""
+    monkeypatch.setitem(SAGA, Step.VERIFY, replace(SAGA[Step.VERIFY], since=2))
+    everything = tuple(step.value for step in Step)
+    without = tuple(step for step in everything if step != Step.VERIFY)
+    monkeypatch.setattr(legal, "_TAKEN", {FIRST: without, 2: everything})
+
+
+def claimed(layout: int) -> Saga:
+    saga = Saga(ledger.in_memory(), SETTLEMENT, replace(CONFIG, row_layout=layout))
+    saga.fund()
+    saga.claim()
+    saga.commit(Step.HOLD)
+    return saga
+
+
+def row_of(saga: Saga) -> Row:
+    row = saga.ledger.row(keys.settlement(SETTLEMENT.key))
+    assert row
+    return row
+
+
+def faults(row: Row) -> list[str]:
+    return list(settlement_row.contradictions(row, settlement_row.settlement(row)))
+
+
+def test_the_proof_states_the_steps_of_each_layout_as_the_table_does() -> None:
+    """Neither reads the other: a step that one of them forgets is found here."""
+    assert {
+        layout: tuple(step.value for step, facts in SAGA.items() if facts.since <= layout)
+        for layout in range(FIRST, NEWEST + 1)
+    } == legal._TAKEN
+
+
+def test_a_layout_of_a_step_needs_a_part_that_leaves_it_on_the_row() -> None:
+    """A reversal in part puts its own layout in the place of the row's, and so does the migration of parts.
+
+    With a later layout than theirs, they must keep it: an old row must not seem to lack the step.
+    """
+    assert NEWEST == PARTS_COUNTED_BY_NAME
+
+
+@pytest.mark.usefixtures("verified_since_the_second_layout")
+def test_a_claim_names_the_layout_of_the_newest_step_that_the_stage_writes() -> None:
+    assert row_of(claimed(2))["layout"] == 2
+    assert "layout" not in row_of(claimed(1))
+
+
+def test_a_claim_names_no_layout_without_a_later_step() -> None:
+    assert "layout" not in row_of(claimed(2))
+
+
+@pytest.mark.usefixtures("verified_since_the_second_layout")
+def test_a_row_older_than_a_step_settles_without_it() -> None:
+    saga = claimed(1)
+    write = forward.advance(SETTLEMENT, Step.VERIFY, escrow_change=0, now=NOW)
+
+    assert saga.state().following is Step.RELEASE
+    with saga.writes_nothing():
+        assert saga.ledger.store.update(write) == saga.state()
+    saga.commit(Step.RELEASE)
+    saga.commit(Step.FEE)
+
+    assert (saga.state().status, Step.VERIFY in saga.state().steps) == (Status.SETTLED, False)
+    assert saga.state().following is None
+
+
+@pytest.mark.usefixtures("verified_since_the_second_layout")
+def test_a_row_of_the_steps_layout_does_not_skip_it() -> None:
+    saga = claimed(2)
+
+    assert saga.state().following is Step.VERIFY
+    with saga.writes_nothing(), pytest.raises(StepFenced):
+        saga.commit(Step.RELEASE)
+    saga.commit(Step.VERIFY)
+    saga.commit(Step.RELEASE)
+    assert saga.state().following is Step.FEE
+
+
+@pytest.mark.usefixtures("verified_since_the_second_layout")
+def test_the_proof_finds_a_missing_step_in_rows_of_its_layout_only() -> None:
+    row = row_of(claimed(1)) | slots([Step.HOLD, Step.RELEASE])
+    row["escrow"] = SETTLEMENT.fee
+
+    assert [one for one in faults(row) if "order" in one] == []
+    assert [one for one in faults(row | {"layout": 2}) if "order" in one] == [
+        "has only ['hold', 'release'] committed, which is out of order"
+    ]
+    settled = row | slots([Step.FEE]) | {"status": Status.SETTLED, "escrow": 0}
+    assert [one for one in faults(settled) if "verify" in one] == []
+    assert any("has no finished_at, verdict, verify_at" in one for one in faults(settled | {"layout": 2}))
