@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from statistics import median
 
 from settle.books import project, schema, verify
-from settlement.sealing import seals
+from settlement.journal import seals
 from tests.world import postgresql
 
 LINES = 1_000

@@ -30,11 +30,12 @@ os.environ |= {
 
 import boto3
 
-from settlement.adapters import kyc_circuit, kyc_client
-from settlement.model.circuit import State, Thresholds
-from settlement.model.errors import KycCircuitOpen, KycUnavailable
-from settlement.model.settlement import Settlement
-from settlement.model.stage_config import StageConfig
+from settlement.core.model.errors import KycCircuitOpen, KycUnavailable
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.stage_config import StageConfig
+from settlement.kyc import client as kyc_client
+from settlement.kyc import shared_circuit as kyc_circuit
+from settlement.kyc.circuit import State, Thresholds
 from tests.world import engines, templates
 
 ENVIRONMENTS = (1, 4, 16, 64)

@@ -15,10 +15,10 @@ import boto3
 
 from benchmarks import engine
 from settle.reports import queue
-from settlement.adapters import step_functions
-from settlement.adapters.wire import to_wire
-from settlement.ledger import keys
-from settlement.model.timestamps import timestamp
+from settlement.aws import step_functions
+from settlement.core.ledger import keys
+from settlement.core.model.timestamps import timestamp
+from settlement.core.store.wire import to_wire
 from tests.browser.chromium import Looking, browser
 from tests.settle.desk import Desk
 from tests.settle.served import serving
@@ -33,7 +33,8 @@ _BATCH = 25
 
 def _stuck(ledger: Ledger) -> Desk:
     """Return a desk whose one settlement is in LIMBO."""
-    from handlers import _dependencies, _kyc  # noqa: PLC0415 - they read the environment
+    from handlers import _dependencies  # noqa: PLC0415 - they read the environment
+    from handlers.kyc import _provider as _kyc  # noqa: PLC0415 - they read the environment
 
     desk = Desk(ledger)
     desk.stack.clients.update(cloudwatch=CloudWatch(), sts=Sts())

@@ -16,10 +16,10 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from settlement.adapters import kyc_client
-from settlement.model.errors import KycUnavailable
-from settlement.model.settlement import Settlement
-from settlement.model.stage_config import StageConfig
+from settlement.core.model.errors import KycUnavailable
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.stage_config import StageConfig
+from settlement.kyc import client as kyc_client
 from tests.kyc.network import Resolver, dripping_handshake, silent_ports
 from tests.kyc.raw import HEAD_AND_LENGTH, answer, dripping, raw, silent
 

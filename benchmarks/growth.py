@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks import engine, history
 from benchmarks.interleave import WARM_UP, Process
 from benchmarks.rivals import Place
-from settlement.ledger.keys import Row
+from settlement.core.ledger.keys import Row
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 SETTLED_SIZE_MAX = 100_000

@@ -13,10 +13,10 @@ import boto3
 import urllib3
 
 from benchmarks.rivals import Place
-from settlement.adapters.wire import from_wire, to_wire
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model.state import SettlementState
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.state import SettlementState
+from settlement.core.store.wire import from_wire, to_wire
 from tests.world.openings import opening
 
 SETTLEMENTS_OF_A_CUSTOMER = 20

@@ -19,9 +19,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 os.environ |= {"AWS_DEFAULT_REGION": "eu-west-1", "POWERTOOLS_LOG_LEVEL": "CRITICAL"}
 
-from settlement.adapters.kyc_circuit import Lease, SharedCircuit
-from settlement.model.circuit import State, Thresholds, payment
-from settlement.model.errors import KycCircuitOpen, KycUnavailable
+from settlement.core.model.errors import KycCircuitOpen, KycUnavailable
+from settlement.kyc.circuit import State, Thresholds, payment
+from settlement.kyc.shared_circuit import Lease, SharedCircuit
 from tests.world.memory_dynamodb import MemoryDynamoDb
 
 SHARES_POISONED = (0.01, 0.05, 0.2)

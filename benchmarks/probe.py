@@ -10,7 +10,7 @@ from pathlib import Path
 import boto3
 
 from settle.stack import Stack
-from settlement.adapters import table_scan
+from settlement.proof import table_scan
 from tests.world import environment
 
 assert environment  # it sets the credentials and the stage's configuration

@@ -17,9 +17,8 @@ from typing import Any
 from benchmarks import engine, growth, history
 from settle.proof import segments
 from settle.stack import Place
-from settlement.adapters import pages, table_scan
-from settlement.ledger.keys import Row
-from settlement.reconciliation import unwatched
+from settlement.core.ledger.keys import Row
+from settlement.proof import pages, table_scan, unwatched
 
 
 def _client() -> Any:

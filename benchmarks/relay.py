@@ -15,7 +15,7 @@ from unittest import mock
 import boto3
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse, HeadersDict
 
-from settlement.adapters import outcome_bus
+from settlement.events import outcome_bus
 from tests.world import environment
 from tests.world.constants import CLAIMED_AT, WIRE
 from tests.world.functions import FORWARD, Calls, Context
@@ -49,8 +49,10 @@ class _Bus:
 
 def _records() -> list[dict[str, Any]]:
     """Return the stream's records of a happy payment's row."""
-    from handlers import _dependencies, _kyc, _payee  # noqa: PLC0415
-    from settlement.adapters.wire import to_wire  # noqa: PLC0415
+    from handlers import _dependencies  # noqa: PLC0415
+    from handlers.core import _payee  # noqa: PLC0415
+    from handlers.kyc import _provider as _kyc  # noqa: PLC0415
+    from settlement.core.store.wire import to_wire  # noqa: PLC0415
 
     ledger = in_memory()
     calls = Calls(ledger)
@@ -71,7 +73,7 @@ def _records() -> list[dict[str, Any]]:
 
 def main() -> None:
     """Print the events a second of the function's CPU."""
-    from handlers import publish_events  # noqa: PLC0415
+    from handlers.events import publish_events  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=20_000)

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from benchmarks.cost import GB_BYTES
-from settlement.ledger import expiry
-from settlement.ledger.keys import Row
+from settlement.core.ledger.keys import Row
+from settlement.retention import expiry
 
 ROW_OVERHEAD_BYTES = 100
 """DynamoDB bills so many bytes of each row for its index, besides the row."""

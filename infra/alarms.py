@@ -18,7 +18,7 @@ _MINUTE = Duration.minutes(1)
 _FIVE_MINUTES = Duration.minutes(5)
 
 _RECOVERY_SECONDS_MAX = 900
-"""The longest pause between two looks of recovery at one settlement, as `policy/recovery.py` has it."""
+"""The longest pause between two looks of recovery at one settlement, as `core/policy/recovery.py` has it."""
 
 _BEHIND_SECONDS = 300
 """The time that recovery may need for a backlog: 100,000 settlements, at its default pace."""

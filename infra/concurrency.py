@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 
 IN_FLIGHT_SHARDS = 8
-"""The partitions of the index of settlements in flight, as `ledger/keys.py` has them."""
+"""The partitions of the index of settlements in flight, as `core/ledger/keys.py` has them."""
 
 UNRESERVED_MIN = 100
 """What Lambda keeps of an account's concurrency for the functions without a reservation."""

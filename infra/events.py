@@ -18,7 +18,7 @@ from infra.stream_trigger import Batches, call_by_stream
 from infra.urgency import Urgency
 
 CHANGES = {"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "SETTLEMENT#"}]}}}}
-"""The records of settlements' rows, of which `policy/events.py` makes events."""
+"""The records of settlements' rows, of which `events/changes.py` makes events."""
 
 _AGE_HOURS_MAX = 12
 """The age at which a record is given up. The table still has each settlement, so that a replay tells it."""

@@ -29,7 +29,7 @@ _ARCHITECTURE = lambda_.Architecture.ARM_64
 
 
 class HandlerFunction(lambda_.Function):
-    """The function of one handler: `HoldFunds` runs `handlers/hold_funds.py`.
+    """The function of one handler: `HoldFunds` runs `handlers/core/hold_funds.py`.
 
     The settlement machine calls `qualified`: a version, which an execution in flight keeps over a deployment,
     or the function. Versions stay as long as their function. That of a failed deployment goes, as Lambda does
@@ -46,7 +46,6 @@ class HandlerFunction(lambda_.Function):
         environment: Mapping[str, str],
     ) -> None:
         snaps = settings.snap_start and name in WAITED_FOR
-        module = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
         log_group = logs.LogGroup(
             scope,
             f"{name}Logs",
@@ -59,7 +58,7 @@ class HandlerFunction(lambda_.Function):
             scope,
             name,
             role=role,
-            handler=f"handlers.{module}.handler",
+            handler=handler_of(name),
             timeout=Duration.seconds(function_seconds(handler, settings)),
             memory_size=max(settings.function_memory_mb, handler.memory_mb),
             ephemeral_storage_size=Size.gibibytes(handler.disk_gb) if handler.disk_gb else None,
@@ -83,6 +82,13 @@ class HandlerFunction(lambda_.Function):
             self.add_environment("PYTHON", settings.embedded_python)
         publishes = settings.qualified_functions and name in WAITED_FOR
         self.qualified: lambda_.IFunction = self.current_version if publishes else self
+
+
+def handler_of(name: str) -> str:
+    """Return what a function runs, from the one file of its name in the folders of the core and the rooms."""
+    module = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+    (file,) = LAMBDAS.glob(f"handlers/*/{module}.py")
+    return f"handlers.{file.parent.name}.{module}.handler"
 
 
 def function_seconds(handler: Handler, settings: CoreSettings) -> int:

@@ -45,7 +45,7 @@ SEALED = (
     _status_changed(OldImage=[{"anything-but": ["PROCESSING"]}], NewImage=["PROCESSING"]),
     _status_changed(NewImage=[{"exists": False}]),
 )
-"""The records that call the function, as `sealing/lines.py` has their rows. The changes of settlements and
+"""The records that call the function, as `journal/lines.py` has their rows. The changes of settlements and
 accounts are lawful, and most of the stream: they are not among them, but for the changes by which a payment
 that was refused or is being reversed could be paid. Lambda allows five filters.
 """

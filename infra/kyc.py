@@ -25,7 +25,7 @@ from infra.settings import CoreSettings
 from infra.urgency import Urgency
 
 HEALTH = {"check": "health"}
-"""The schedule's event, as `handlers/verify_kyc.py` has it."""
+"""The schedule's event, as `handlers/kyc/verify_kyc.py` has it."""
 
 
 _REFUSED_MANY = 100
@@ -35,7 +35,7 @@ _LOGGED = ("requestId", "requestTime", "httpMethod", "status", "integrationStatu
 """What the HTTP API logs of a call: neither its content nor its caller."""
 
 _REVIEW_SECONDS = 3600
-"""How long before its end recovery counts a review: `REVIEW_ENDS_WITHIN` in `handlers/recover_stalled.py`."""
+"""How long before its end recovery counts a review: `REVIEW_ENDS_WITHIN` of RecoverStalled."""
 
 _SHOWN = (
     *("KycUnavailable", "KycCircuitOpen", "KycRequestRefused", "KycRejected", "KycReview"),

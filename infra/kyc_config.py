@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 
 PROVIDERS = ("opensanctions", "verifications")
-"""The names of the modules `lambdas/settlement/adapters/kyc_*.py` that speak a provider's API."""
+"""The names of the modules `lambdas/settlement/kyc/*.py` that speak a provider's API."""
 
 SCREENS_BY_NAME = ("opensanctions",)
 """The providers that know parties by name alone: they approve an account id, which matches no list."""

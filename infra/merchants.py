@@ -19,7 +19,7 @@ RELEASES = {
         "NewImage": {"step": {"S": ["release"]}},
     },
 }
-"""The stream's records of releases to merchants, as `ledger/keys.py` has their rows."""
+"""The stream's records of releases to merchants, as `core/ledger/keys.py` has their rows."""
 
 SWEEP = Handler(
     rows={"GetItem": (SWEPT, MERCHANT), "Query": (MERCHANT_ENTRIES,), "Put": (SWEPT,), "Update": (MERCHANT,)},

@@ -17,7 +17,7 @@ from infra.settings import CoreSettings
 from infra.urgency import Urgency
 
 _EVENTS = ("LimboEntered", "LimboResolved", "GlassBroken")
-"""The events on the bus that people are told of. `policy/page.py` says how, and which of them page."""
+"""The events on the bus that people are told of. `paging/page.py` says how, and which of them page."""
 
 _AGE_MAX = Duration.minutes(15)
 """A page that is tried for longer helps no one; in the queue it sets off an alarm."""

@@ -143,7 +143,7 @@ class StageSettings:
 
     @property
     def function_log_detail(self) -> str:
-        """The detail of the functions' own lines: JSON, read by `adapters/telemetry`."""
+        """The detail of the functions' own lines: JSON, read by `core/telemetry`."""
         return json.dumps({"full": self.logs_in_full, "keys": self.log_full_keys})
 
 

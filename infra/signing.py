@@ -16,7 +16,7 @@ from infra.grants import ENTRIES, EVIDENCE, ORDER, SETTLEMENT, Handler
 from infra.settings import CoreSettings
 
 SIGNED = frozenset({SETTLEMENT, ENTRIES, EVIDENCE, ORDER})
-"""The rows that are signed, as `sealing/signature.py` has them."""
+"""The rows that are signed, as `signing/signature.py` has them."""
 
 _KEYS_MAX = 20
 """They are all in the environment of ReconcileBooks, which holds 4 KB."""

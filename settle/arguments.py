@@ -3,7 +3,7 @@
 import re
 
 from settle.exit_codes import CommandFailed, Exit
-from settlement.model.request import ACCOUNT, KEY
+from settlement.core.model.request import ACCOUNT, KEY
 
 _INTERNAL_ACCOUNT = re.compile(r"(fees|losses):[A-Z0-9]{3,12}")
 _WITHOUT_STATEMENT = ("escrow:", "external:")

@@ -37,8 +37,8 @@ from settle.settlements.start_command import start
 from settle.settlements.status_command import status
 from settle.settlements.wait_command import wait
 from settle.settlements.watch_command import watch
-from settlement.model.errors import SettlementError
-from settlement.model.stored import MalformedRow
+from settlement.core.model.errors import SettlementError
+from settlement.core.model.stored import MalformedRow
 
 EPILOG = """\
 Exit codes:

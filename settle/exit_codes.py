@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from settlement.model.status import Status
+from settlement.core.model.status import Status
 
 
 class Exit(IntEnum):

@@ -9,8 +9,8 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from settlement.model import errors
-from settlement.model.errors import Refusal, SettlementError
+from settlement.core.model import errors
+from settlement.core.model.errors import Refusal, SettlementError
 
 _WHO = {
     "caller": "the caller",

@@ -8,8 +8,8 @@ from botocore.exceptions import HTTPClientError, ReadTimeoutError
 
 from settle.exit_codes import CommandFailed, Exit
 from settle.stack import Stack
-from settlement.model.caller import Caller
-from settlement.model.errors import InvalidRequest
+from settlement.core.model.errors import InvalidRequest
+from settlement.http.caller import Caller
 
 UNPROVEN = Caller(by="not proven yet", user_id="-", request_id="-", source_ip="-")
 """The caller of an order that is checked before it is sent: only the door knows who calls."""

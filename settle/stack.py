@@ -13,10 +13,10 @@ from settle.door import Door, embedded_url
 from settle.exit_codes import CommandFailed, Exit
 from settle.local import needs_extra
 from settle.local.record import CREDENTIALS, REGION, STACK_NAME, Running, reached_at
-from settlement.adapters.dynamodb import Store
-from settlement.model.command import command
-from settlement.model.stage_config import StageConfig
-from settlement.sealing.signature import RowKeys
+from settlement.core.model.command import command
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.store.dynamodb import Store
+from settlement.signing.signature import RowKeys
 
 EXPRESS_SECONDS_MAX = 300
 """The longest that AWS lets an Express execution run, and so a synchronous call wait."""

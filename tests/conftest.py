@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from handlers import _dependencies
-from settlement.model.settlement import Settlement
-from settlement.model.stage_config import StageConfig
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.stage_config import StageConfig
 from tests.world import engines, tables
 from tests.world import ledger as ledgers
 from tests.world.constants import NONCE

@@ -26,12 +26,12 @@ class Ours:
         from tests.world import environment  # noqa: F401, PLC0415  # the functions read it at import
 
         os.environ |= {"TABLE_NAME": place.table, "AWS_ENDPOINT_URL_DYNAMODB": place.url}
-        names = ("hold_funds", "verify_kyc", "release_funds", "collect_fee")
+        names = ("core.hold_funds", "kyc.verify_kyc", "core.release_funds", "core.collect_fee")
         self._handlers = [import_module(f"handlers.{name}").handler for name in names]
         approved = import_module("tests.world.provider").APPROVED
-        vars(import_module("handlers._kyc"))["ask"] = lambda settlement, context: approved
+        vars(import_module("handlers.kyc._provider"))["ask"] = lambda settlement, context: approved
         self._forgets = forgets
-        self._remembered = import_module("handlers._payee")._remembered
+        self._remembered = import_module("handlers.core._payee")._remembered
         store = import_module("handlers._dependencies").store
         self._ledger = import_module("tests.world.ledger").Ledger(store.client, place.table, store)
         self._ledger.open("alice", OPENING)

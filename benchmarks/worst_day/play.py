@@ -21,7 +21,7 @@ from benchmarks.worst_day.findings import ENDED, Paid, Played
 from benchmarks.worst_day.provider import DAY, DayServer, Hours
 from benchmarks.worst_day.slow_names import HOST
 from settle.kyc.circuit import status
-from settlement.ledger import keys
+from settlement.core.ledger import keys
 from tests.e2e.embedded import Embedded, embedded_aws, new_account
 from tests.e2e.provider import CREDENTIALS, secret
 from tests.kyc.network import silent_ports

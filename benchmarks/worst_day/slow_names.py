@@ -1,7 +1,7 @@
 """The Python of a function whose name server is slow, and knows addresses that are silent. Run as a program.
 
 The embedded AWS starts each function by the interpreter that its variable `PYTHON` names. In its place it
-starts this, with the same arguments: `-m awslambdaric handlers.verify_kyc.handler`. The file that `DAY_NAMES`
+starts this, with the same arguments: `-m awslambdaric` and the handler. The file that `DAY_NAMES`
 names has the seconds that a lookup of the provider takes, and the ports that it finds.
 """
 

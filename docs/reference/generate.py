@@ -24,12 +24,13 @@ from settle import explanations
 from settle.cli import app
 from settle.exit_codes import Exit
 from settle.migrations.rows import Direction, Phase, Progress
-from settlement.adapters.dynamodb import _TRANSIENT_REASONS
-from settlement.ledger import expiry, keys
-from settlement.model.state import _TIMES
-from settlement.model.status import TRANSITIONS
-from settlement.model.stored import STATE_TYPES
-from settlement.sealing.signature import RowKeys
+from settlement.core.ledger import keys
+from settlement.core.model.state import _TIMES
+from settlement.core.model.status import TRANSITIONS
+from settlement.core.model.stored import STATE_TYPES
+from settlement.core.store.dynamodb import _TRANSIENT_REASONS
+from settlement.retention import expiry
+from settlement.signing.signature import RowKeys
 
 HERE = Path(__file__).parent
 PROJECT = HERE.parents[1]

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from random import SystemRandom, seed
 
 from handlers import rooms
-from settlement.adapters.clients import session
-from settlement.adapters.dynamodb import CLIENT_CONFIG, Store
-from settlement.model.stage_config import StageConfig
-from settlement.policy.pager import PagerConfig
+from settlement.aws.clients import session
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.policy.pager import PagerConfig
+from settlement.core.store.dynamodb import CLIENT_CONFIG, Store
 
 config = StageConfig.from_json(os.environ["STAGE_CONFIG"])
 pager = PagerConfig.from_json(os.environ["PAGER"])

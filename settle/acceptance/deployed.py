@@ -13,8 +13,8 @@ from settle.acceptance.resources import physical
 from settle.acceptance.run import Run
 from settle.acceptance.verdict import NotApplicable, Refuted, expect
 from settle.journal import sealed
-from settlement.sealing import objects
-from settlement.sealing.entries import Entry
+from settlement.journal import objects
+from settlement.journal.entries import Entry
 
 MACHINES = ("SettlementExpressArn", "SettlementStandardArn", "CompensationArn")
 QUEUE = "QueueUrl"

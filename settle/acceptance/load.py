@@ -20,10 +20,10 @@ from settle.local.demo.cost import READS
 from settle.local.demo.cost import lines as lines_since
 from settle.settlements.follow import is_at_rest
 from settle.stack import client_of
-from settlement.adapters import batch
-from settlement.ledger import keys
-from settlement.model import executions
-from settlement.model.state import SettlementState
+from settlement.core.ledger import keys
+from settlement.core.model import executions
+from settlement.core.model.state import SettlementState
+from settlement.proof import batch
 
 SECONDS = 10
 """How long each pace is kept: at 10/s a hundred payments, of which a hundredth is one."""

@@ -19,8 +19,8 @@ from settle.orders.reversal import reverse
 from settle.settlements.machines import Machine
 from settle.settlements.start import Ended
 from settle.settlements.start import send as send_to_queue
-from settlement.model import executions
-from settlement.model.orders import REVERSE
+from settlement.core.model import executions
+from settlement.core.model.orders import REVERSE
 
 TWINS, THREADS, THREADS_EMBEDDED = 64, 64, 12
 """The twins, and how many of them run at once. On the embedded AWS each call at once is a process."""

@@ -15,8 +15,8 @@ from settle.kyc import circuit as circuits
 from settle.kyc.probe import probe
 from settle.orders.reversal import reverse
 from settle.settlements.start import Ended
-from settlement.ledger import keys
-from settlement.model.circuit import State
+from settlement.core.ledger import keys
+from settlement.kyc.circuit import State
 
 ERROR, REVIEW = "error", "review"
 """The behaviours of the simulated provider, as settle/local/kyc_behaviour.py has them."""

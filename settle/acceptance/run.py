@@ -16,11 +16,11 @@ from settle.settlements.follow import is_at_rest
 from settle.settlements.machines import Machine
 from settle.settlements.start import Ended, start
 from settle.stack import Stack
-from settlement.model import money
-from settlement.model.account_order import OrderKind
-from settlement.model.errors import SettlementError
-from settlement.model.state import SettlementState
-from settlement.model.status import Status
+from settlement.accounts.order import OrderKind
+from settlement.core.model import money
+from settlement.core.model.errors import SettlementError
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import Status
 
 DEPOSIT, AMOUNT = 10_000, 1_000
 """What a payer has, and what a payment moves, in minor units: small, and no less than a fee's rounding."""

@@ -10,10 +10,10 @@ from settle.acceptance.verdict import NotApplicable, Refuted, expect
 from settle.local.demo.stuck_reversal import pager
 from settle.orders.resolution import resolve
 from settle.orders.reversal import reverse
-from settlement.ledger import keys
-from settlement.model import executions
-from settlement.model.account_order import OrderKind
-from settlement.model.orders import Decision
+from settlement.accounts.order import OrderKind
+from settlement.core.ledger import keys
+from settlement.core.model import executions
+from settlement.core.model.orders import Decision
 
 STOPS_MAX = 5
 """Payments that are started to be stopped: a fast one may have ended before."""

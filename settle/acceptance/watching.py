@@ -11,7 +11,7 @@ from settle.acceptance.run import Run
 from settle.acceptance.verdict import NotApplicable, Refuted, expect
 from settle.events.tail import hearing
 from settle.local.demo import cost
-from settlement.ledger import keys
+from settlement.core.ledger import keys
 
 WRITE_UNITS, READ_UNITS_MAX = 20, 1.5
 """Of a payment that settles: docs/reference/costs.md."""

@@ -12,7 +12,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.httpsession import URLLib3Session
 
 from settle.acceptance.run import Run
-from settlement.adapters.webhook_signature import signing_key
+from settlement.kyc.webhook_signature import signing_key
 
 SECONDS_MAX = 35
 """How long a call may take: API Gateway answers within 30 s."""

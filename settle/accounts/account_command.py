@@ -21,7 +21,7 @@ from settle.commands.options import (
 )
 from settle.merchants import sweep_output
 from settle.output import console, sheet
-from settlement.model.account_order import OrderKind
+from settlement.accounts.order import OrderKind
 
 app = typer.Typer(no_args_is_help=True, help="Accounts.")
 

@@ -9,10 +9,10 @@ from settle.accounts import statement
 from settle.exit_codes import CommandFailed, Exit
 from settle.order import UNPROVEN
 from settle.stack import Stack
-from settlement.model import money
-from settlement.model.account_order import AccountOrder, OrderKind, parse_account_order
-from settlement.model.accounts import is_merchant
-from settlement.model.errors import InvalidRequest
+from settlement.accounts.order import AccountOrder, OrderKind, parse_account_order
+from settlement.core.model import money
+from settlement.core.model.accounts import is_merchant
+from settlement.core.model.errors import InvalidRequest
 
 OPENS = "opens the account"
 """The reason, and the reference of the first deposit, if the person gives none."""

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from settle.stack import Stack
-from settlement.adapters import batch
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model.account_order import OrderKind
+from settlement.accounts.order import OrderKind
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.proof import batch
 
 _OF_ORDERS = (OrderKind.DEPOSIT, OrderKind.WITHDRAW)
 

@@ -11,15 +11,14 @@ from settle.merchants import merchant
 from settle.retention import archive as archived
 from settle.settlements import aside
 from settle.stack import Stack
-from settlement.adapters import pages
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model import accounts, money
-from settlement.model.status import Step
-from settlement.model.stored import MalformedRow, exponent_of
-from settlement.policy import statement_line
-from settlement.policy.statement_line import Line
-from settlement.reconciliation import Retention
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model import accounts, money
+from settlement.core.model.status import Step
+from settlement.core.model.stored import MalformedRow, exponent_of
+from settlement.proof import Retention, pages
+from settlement.reading import statement_line
+from settlement.reading.statement_line import Line
 
 FIELDS = ("posted_at", "key", "step", "change", "sum", "currency", "reference")
 """What a line of a statement says, in a file."""

@@ -15,8 +15,8 @@ from alembic.config import Config
 from settle.books.schema import MIGRATIONS, add_currencies
 from settle.exit_codes import CommandFailed, Exit
 from settle.stack import Stack
-from settlement.adapters.data_api import DataApi
-from settlement.sealing.books import Query
+from settlement.books.data_api import DataApi
+from settlement.books.page import Query
 
 DATABASE, PROJECTOR = "books", "projector"
 RESUMING_SECONDS, TRIES_MAX = 5, 24

@@ -11,10 +11,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 from settle import instants
 from settle.books import project, schema
 from settle.exit_codes import CommandFailed, Exit
-from settlement.model.errors import JournalUnavailable
-from settlement.model.timestamps import timestamp
-from settlement.sealing.books import Projected
-from settlement.sealing.objects import Copy
+from settlement.books.page import Projected
+from settlement.core.model.errors import JournalUnavailable
+from settlement.core.model.timestamps import timestamp
+from settlement.journal.objects import Copy
 
 
 def rounds(url: str, copy: Copy, every_seconds: int) -> Iterator[dict[str, Any]]:

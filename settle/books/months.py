@@ -7,7 +7,7 @@ import psycopg
 
 from settle.books.verify import LAG
 from settle.exit_codes import CommandFailed, Exit
-from settlement.model.timestamps import timestamp
+from settlement.core.model.timestamps import timestamp
 
 _MONTH = re.compile(r"[1-9][0-9]{3}-(0[1-9]|1[0-2])")
 _CLOSE = """

@@ -7,9 +7,9 @@ from typing import Any
 
 import psycopg
 
-from settlement.sealing import books
-from settlement.sealing.books import Projected
-from settlement.sealing.objects import UNREADABLE, Copy, Found
+from settlement.books import page as books
+from settlement.books.page import Projected
+from settlement.journal.objects import UNREADABLE, Copy, Found
 
 _PARAMETER = re.compile(r"(?<!:):([a-z]+)")
 

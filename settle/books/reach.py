@@ -12,9 +12,8 @@ from settle.books import verify as comparison
 from settle.exit_codes import CommandFailed, Exit
 from settle.journal import sealed
 from settle.stack import Stack
-from settlement.adapters import pages
-from settlement.ledger.keys import Row
-from settlement.reconciliation import Retention
+from settlement.core.ledger.keys import Row
+from settlement.proof import Retention, pages
 
 
 def migrate(url: str, stack: Stack) -> None:

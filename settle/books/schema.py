@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from settle.books.project import Connected
 from settle.exit_codes import CommandFailed, Exit
-from settlement.sealing.books import Books
+from settlement.books.page import Books
 
 OF_THE_STACK = "stack"
 """What an operator of `settle ledger migrate` gives as the URL of the stack's own Aurora."""

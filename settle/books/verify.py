@@ -9,8 +9,8 @@ from typing import Any
 
 import psycopg
 
-from settlement.ledger.keys import Row
-from settlement.model.timestamps import timestamp
+from settlement.core.ledger.keys import Row
+from settlement.core.model.timestamps import timestamp
 
 LAG = timedelta(minutes=15)
 """An entry that is younger may be on its way: the journal gathers for two minutes, and may try again."""

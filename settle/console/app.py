@@ -16,7 +16,7 @@ from settle.console.failures import Failure
 from settle.console.guard import ENTER, Guard, cookie_name
 from settle.console.respond import refused, shown
 from settle.output.console import note
-from settlement.model.request import KEY
+from settlement.core.model.request import KEY
 
 Page = Callable[[Console, Request], Response]
 

@@ -19,14 +19,14 @@ from settle.orders import limbo, resolution
 from settle.orders import proposal as proposals
 from settle.orders import proposing as proposed
 from settle.settlements.settlement import state_of
-from settlement.model import money
-from settlement.model.caller import person_of
-from settlement.model.order_requests import REVERSE_PART, parse_resolution
-from settlement.model.orders import REVERSE, Decision
-from settlement.model.proposal import Move
-from settlement.model.state import SettlementState
-from settlement.model.status import Status
-from settlement.policy import approval
+from settlement.core.model import money
+from settlement.core.model.orders import REVERSE, Decision
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import Status
+from settlement.http.caller import person_of
+from settlement.orders import approval
+from settlement.orders.proposal import Move
+from settlement.orders.requests import REVERSE_PART, parse_resolution
 
 RESOLVE = "resolve"
 _VERBS = (RESOLVE, Move.PROPOSE.value)

@@ -13,8 +13,8 @@ from starlette.exceptions import HTTPException
 
 from settle.exit_codes import CommandFailed, Exit, message_of
 from settle.order import DoorForbidden, DoorShut
-from settlement.model.errors import SettlementError
-from settlement.model.stored import MalformedRow
+from settlement.core.model.errors import SettlementError
+from settlement.core.model.stored import MalformedRow
 
 
 @dataclass(frozen=True)

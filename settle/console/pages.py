@@ -19,7 +19,7 @@ from settle.output import sheet
 from settle.reports import queue, report
 from settle.reports.page import render
 from settle.settlements import aside, in_flight
-from settlement.model.status import FINISHED, Status
+from settlement.core.model.status import FINISHED, Status
 
 LIVE_SECONDS = 5
 """How often a settlement that is not final is shown anew."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from settle.order import check_order, give
 from settle.stack import Stack
-from settlement.model.replay_order import REPLAY, REPLAYED_MAX, parse_replay
+from settlement.events.replay import REPLAY, REPLAYED_MAX, parse_replay
 
 
 def replay(stack: Stack, keys: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -12,8 +12,8 @@ from botocore.exceptions import ClientError
 
 from settle import instants
 from settle.stack import Stack
-from settlement.model.timestamps import timestamp
-from settlement.policy.events import snapshot
+from settlement.core.model.timestamps import timestamp
+from settlement.events.changes import snapshot
 
 KEPT_SECONDS = 300
 """How long the queue keeps an event: what a killed command leaves behind fills up with nothing."""

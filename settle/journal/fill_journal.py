@@ -5,10 +5,10 @@ from typing import Any
 
 from settle.journal import sealed
 from settle.stack import Stack
-from settlement.adapters import batch, sealed_copy
-from settlement.adapters.sealed_journal import SealedJournal
-from settlement.ledger.keys import Row
-from settlement.sealing import lines
+from settlement.core.ledger.keys import Row
+from settlement.journal import lines
+from settlement.journal.sealed_journal import SealedJournal
+from settlement.proof import batch, sealed_copy
 
 ROWS_MAX = 1_000
 """Rows of an object."""

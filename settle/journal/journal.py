@@ -6,9 +6,9 @@ from datetime import datetime
 from settle.exit_codes import CommandFailed, Exit
 from settle.journal import sealed
 from settle.stack import Stack
-from settlement.model.timestamps import timestamp
-from settlement.sealing import objects
-from settlement.sealing.entries import Aside, Entry, told
+from settlement.core.model.timestamps import timestamp
+from settlement.journal import objects
+from settlement.journal.entries import Aside, Entry, told
 
 FIELDS = ("posted_at", "key", "step", "debit", "credit", "amount", "currency", "request_hash")
 

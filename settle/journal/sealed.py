@@ -6,9 +6,9 @@ from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
 from settle.stack import Stack
-from settlement.adapters import sealed_copy
-from settlement.adapters.journal_copy import Bucket, Directory
-from settlement.sealing.objects import Copy
+from settlement.journal.copy import Bucket, Directory
+from settlement.journal.objects import Copy
+from settlement.proof import sealed_copy
 
 OF_THE_STACK = "stack"
 """The name of the stack's own bucket on the command line."""

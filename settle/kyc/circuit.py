@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from settle.stack import Stack
-from settlement.adapters import kyc_circuit
-from settlement.ledger import keys
-from settlement.model.circuit import State
-from settlement.model.stored import MalformedRow
+from settlement.core.ledger import keys
+from settlement.core.model.stored import MalformedRow
+from settlement.kyc import shared_circuit as kyc_circuit
+from settlement.kyc.circuit import State
 
 UNREADABLE = "UNREADABLE"
 """The state of a circuit of which the row was changed by hand."""

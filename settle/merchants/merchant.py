@@ -5,10 +5,11 @@ from itertools import groupby
 
 from settle.settlements import aside
 from settle.stack import Stack
-from settlement.adapters import pages
-from settlement.ledger import keys, sweep
-from settlement.ledger.sweep import Span
-from settlement.model.stored import MalformedRow
+from settlement.core.ledger import keys
+from settlement.core.model.stored import MalformedRow
+from settlement.merchants import sweep
+from settlement.merchants.sweep import Span
+from settlement.proof import pages
 
 _FIRST, _LAST = "0", "~"
 """Sort keys before and after every timestamp."""

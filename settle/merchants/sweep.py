@@ -5,9 +5,9 @@ from typing import Any
 from settle.exit_codes import CommandFailed, Exit
 from settle.order import give
 from settle.stack import Stack
-from settlement.ledger import keys
-from settlement.model import accounts, money
-from settlement.model.sweep_order import SWEEP
+from settlement.core.ledger import keys
+from settlement.core.model import accounts, money
+from settlement.merchants.order import SWEEP
 
 
 def sweep(stack: Stack, merchant: str, since: str | None = None) -> dict[str, Any]:

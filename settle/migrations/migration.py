@@ -6,13 +6,13 @@ from typing import Any
 
 from settle.migrations.rows import PARTS, Direction, Migration
 from settle.stack import Stack
-from settlement.adapters import pages
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model.order_requests import REVERSE_PART
-from settlement.model.state import SettlementState
-from settlement.model.status import Status
-from settlement.model.stored import MalformedRow
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import Status
+from settlement.core.model.stored import MalformedRow
+from settlement.orders.requests import REVERSE_PART
+from settlement.proof import pages
 
 
 def plan(stack: Stack, migration: Migration, direction: Direction) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from settle.migrations import runner as runner_of
 from settle.migrations.rows import MIGRATIONS, Direction, Migration, Progress
 from settle.migrations.runner import Means
 from settle.stack import Stack, client_of
-from settlement.adapters.dynamodb import Store
-from settlement.model.timestamps import timestamp
+from settlement.core.model.timestamps import timestamp
+from settlement.core.store.dynamodb import Store
 
 _EXPIRED = ("ExpiredToken", "ExpiredTokenException")
 

@@ -10,14 +10,14 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from settlement.ledger import keys
-from settlement.ledger.conditions import ABSENT, Condition
-from settlement.ledger.keys import Row
-from settlement.ledger.transaction import AlreadyApplied, Write, put, update
-from settlement.model.layout import PARTS_COUNTED_BY_NAME
-from settlement.model.status import Status
-from settlement.model.stored import MalformedRow
-from settlement.model.timestamps import timestamp
+from settlement.core.ledger import keys
+from settlement.core.ledger.conditions import ABSENT, Condition
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import AlreadyApplied, Write, put, update
+from settlement.core.model.layout import PARTS_COUNTED_BY_NAME
+from settlement.core.model.status import Status
+from settlement.core.model.stored import MalformedRow
+from settlement.core.model.timestamps import timestamp
 
 
 class Direction(StrEnum):

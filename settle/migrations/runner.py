@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from settle.migrations.rows import Direction, Migration, Phase, Progress, save
-from settlement.adapters.dynamodb import Store
-from settlement.adapters.wire import from_wire, to_wire
-from settlement.ledger import keys
-from settlement.model.errors import StoreUnavailable
-from settlement.model.timestamps import timestamp
+from settlement.core.ledger import keys
+from settlement.core.model.errors import StoreUnavailable
+from settlement.core.model.timestamps import timestamp
+from settlement.core.store.dynamodb import Store
+from settlement.core.store.wire import from_wire, to_wire
 
 LEASE = timedelta(seconds=30)
 """The time without a word of a runner after which another one may go on. It writes after each page."""

@@ -13,16 +13,16 @@ from itertools import islice
 
 from settle.settlements import aside, index
 from settle.stack import Stack
-from settlement.adapters import batch
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model import accounts, money
-from settlement.model.account_order import AccountOrder
-from settlement.model.order_requests import REVERSE_PART
-from settlement.model.orders import REVERSE, Decision
-from settlement.model.proposal import Move
-from settlement.model.stored import MalformedRow, exponent_of, sound
-from settlement.model.timestamps import timestamp
+from settlement.accounts.order import AccountOrder
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model import accounts, money
+from settlement.core.model.orders import REVERSE, Decision
+from settlement.core.model.stored import MalformedRow, exponent_of, sound
+from settlement.core.model.timestamps import timestamp
+from settlement.orders.proposal import Move
+from settlement.orders.requests import REVERSE_PART
+from settlement.proof import batch
 
 FIELDS = (
     *("when", "order", "key", "account", "case", "part"),

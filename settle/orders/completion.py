@@ -34,7 +34,7 @@ def stuck_keys(context: typer.Context, incomplete: str) -> Offered:
 
 def keys_then_decisions(context: typer.Context, incomplete: str) -> Offered:
     """Return the keys of LIMBO for the first word, and the decisions for the second one."""
-    from settlement.model.orders import Decision
+    from settlement.core.model.orders import Decision
 
     words: Any = context.params.get("words")
     decisions = [(one.value, "") for one in Decision if one.value.startswith(incomplete)]

@@ -12,15 +12,16 @@ from settle.settlements.aside import Line
 from settle.settlements.index import listed
 from settle.settlements.settlement import state_of
 from settle.stack import Stack
-from settlement.ledger import keys
-from settlement.model import money
-from settlement.model.case import Case
-from settlement.model.errors import Refusal
-from settlement.model.orders import Decision
-from settlement.model.state import SettlementState
-from settlement.model.status import Status, Step
-from settlement.model.stored import MalformedRow
-from settlement.policy import approval, compensation
+from settlement.core.ledger import keys
+from settlement.core.model import money
+from settlement.core.model.case import Case
+from settlement.core.model.errors import Refusal
+from settlement.core.model.orders import Decision
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import Status, Step
+from settlement.core.model.stored import MalformedRow
+from settlement.core.policy import compensation
+from settlement.orders import approval
 
 FIELDS: tuple[str, ...] = (
     *("key", "case", "since", "account", "stuck_step", "amount_at_risk", "currency", "error"),

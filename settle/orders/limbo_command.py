@@ -10,7 +10,7 @@ from settle.orders import many_command as many
 from settle.orders.completion import StuckKey
 from settle.orders.many_command import KeyAndDecision, KeyAndProposed, OfAccount, OfError, Seen
 from settle.output import console, sheet
-from settlement.model.status import Status
+from settlement.core.model.status import Status
 
 Case = Annotated[
     int | None,

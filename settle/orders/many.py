@@ -13,13 +13,13 @@ from settle.orders import proposal
 from settle.orders.selection import Item, Verb, Wanted
 from settle.settlements import follow
 from settle.stack import Stack
-from settlement.adapters import batch
-from settlement.ledger import keys
-from settlement.model.errors import SettlementError
-from settlement.model.state import SettlementState
-from settlement.model.status import Status
-from settlement.model.stored import MalformedRow
-from settlement.policy import approval
+from settlement.core.ledger import keys
+from settlement.core.model.errors import SettlementError
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import Status
+from settlement.core.model.stored import MalformedRow
+from settlement.orders import approval
+from settlement.proof import batch
 
 PATIENCE_SECONDS = (*PAUSES_SECONDS, *(8,) * 10)
 """Pauses before each further try of one order: many orders take the door's limits up themselves."""

@@ -11,8 +11,8 @@ from settle.commands.options import find
 from settle.exit_codes import CommandFailed, Exit
 from settle.orders.completion import keys_then_decisions
 from settle.output import console
-from settlement.model.order_requests import REVERSE_PART
-from settlement.model.orders import REVERSE, Decision
+from settlement.core.model.orders import REVERSE, Decision
+from settlement.orders.requests import REVERSE_PART
 
 _SEEN = re.compile(r"[1-9]\d{0,8}-[0-9a-f]{64}", re.ASCII)
 PROPOSABLE = (*Decision, REVERSE, REVERSE_PART)
@@ -157,8 +157,8 @@ def order(
 
 
 def _checked(reason: str) -> str:
-    from settlement.model.errors import InvalidRequest
-    from settlement.model.orders import one_line
+    from settlement.core.model.errors import InvalidRequest
+    from settlement.core.model.orders import one_line
 
     try:
         return one_line(reason, "reason")

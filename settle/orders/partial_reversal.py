@@ -7,9 +7,9 @@ from settle.order import check_order, give
 from settle.orders import proposing as proposal
 from settle.settlements.settlement import state_of
 from settle.stack import Stack
-from settlement.model.order_requests import REVERSE_PART, PartialReversal, parse_part, part_name
-from settlement.model.proposal import Move
-from settlement.policy import outcome
+from settlement.core.policy import outcome
+from settlement.orders.proposal import Move
+from settlement.orders.requests import REVERSE_PART, PartialReversal, parse_part, part_name
 
 
 def next_part(stack: Stack, key: str, amount: str, reason: str) -> int:

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from settle.stack import Stack
-from settlement.adapters import batch
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model.proposal import Proposal, ProposalStatus
-from settlement.model.state import SettlementState
-from settlement.model.stored import MalformedRow
-from settlement.policy import approval
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.state import SettlementState
+from settlement.core.model.stored import MalformedRow
+from settlement.orders import approval
+from settlement.orders.proposal import Proposal, ProposalStatus
+from settlement.proof import batch
 
 
 def latest(stack: Stack, key: str) -> Proposal | None:

@@ -11,11 +11,11 @@ from settle.orders.resolution import ensure_shown, still
 from settle.settlements.follow import follow, is_at_rest
 from settle.settlements.settlement import state_of
 from settle.stack import Stack
-from settlement.model.order_requests import parse_named, parse_resolution, parse_reversal, parse_shown
-from settlement.model.orders import REVERSE, Decision
-from settlement.model.proposal import Move
-from settlement.model.status import Status
-from settlement.policy import outcome
+from settlement.core.model.orders import REVERSE, Decision
+from settlement.core.model.status import Status
+from settlement.core.policy import outcome
+from settlement.orders.proposal import Move
+from settlement.orders.requests import parse_named, parse_resolution, parse_reversal, parse_shown
 
 
 def propose(

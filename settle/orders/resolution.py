@@ -9,12 +9,12 @@ from settle.placeholder import REASON
 from settle.settlements.follow import follow, is_at_rest
 from settle.settlements.settlement import state_of
 from settle.stack import Stack
-from settlement.model.errors import Refusal
-from settlement.model.order_requests import parse_resolution
-from settlement.model.orders import Decision, order_name
-from settlement.model.state import SettlementState
-from settlement.model.status import Status
-from settlement.policy import compensation, outcome
+from settlement.core.model.errors import Refusal
+from settlement.core.model.orders import Decision, order_name
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import Status
+from settlement.core.policy import compensation, outcome
+from settlement.orders.requests import parse_resolution
 
 
 def resolve(

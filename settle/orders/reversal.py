@@ -9,11 +9,11 @@ from settle.settlements import recovery
 from settle.settlements.follow import follow
 from settle.settlements.settlement import state_of
 from settle.stack import Stack
-from settlement.model.order_requests import parse_reversal
-from settlement.model.orders import REVERSE
-from settlement.model.state import SettlementState
-from settlement.model.status import Status
-from settlement.policy import outcome
+from settlement.core.model.orders import REVERSE
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import Status
+from settlement.core.policy import outcome
+from settlement.orders.requests import parse_reversal
 
 
 def reverse(stack: Stack, key: str, reason: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import typer
 from settle.commands.options import AsJson, Key, Reason, StackName, find
 from settle.exit_codes import CommandFailed, Exit
 from settle.output import console
-from settlement.model.status import Status
+from settlement.core.model.status import Status
 
 Amount = Annotated[
     str | None, typer.Option("--amount", help="Give back so much of what was released, in place of all.")

@@ -18,13 +18,14 @@ from settle.placeholder import REASON
 from settle.settlements import aside
 from settle.settlements.aside import Line
 from settle.stack import Stack
-from settlement.model import money
-from settlement.model.case import Case
-from settlement.model.errors import Refusal
-from settlement.model.orders import Decision
-from settlement.model.proposal import Move, Proposal
-from settlement.model.state import SettlementState
-from settlement.policy import approval, compensation
+from settlement.core.model import money
+from settlement.core.model.case import Case
+from settlement.core.model.errors import Refusal
+from settlement.core.model.orders import Decision
+from settlement.core.model.state import SettlementState
+from settlement.core.policy import compensation
+from settlement.orders import approval
+from settlement.orders.proposal import Move, Proposal
 
 _COUNT_DIGITS_MAX = 9
 """Most digits of the count before the digest."""

@@ -9,8 +9,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from settle.proof import segments
 from settle.stack import Stack
-from settlement.adapters import table_scan
-from settlement.reconciliation.watch import READING, Watch, unwatched
+from settlement.proof import table_scan
+from settlement.proof.watch import READING, Watch, unwatched
 
 Counting = Callable[[Mapping[str, int]], AbstractContextManager[Watch]]
 """Show the progress of activities, by the number of items that each is estimated to have."""

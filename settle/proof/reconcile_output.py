@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from settle.output.console import or_json, print_line
-from settlement.model.command import command
+from settlement.core.model.command import command
 
 
 @or_json

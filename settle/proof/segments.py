@@ -23,12 +23,11 @@ from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
 from settle.stack import Place, Stack
-from settlement.adapters import table_scan
-from settlement.adapters.pages import Part
-from settlement.reconciliation import UNKNOWN, CutOff, Findings, Stage, Watch
-from settlement.reconciliation.proof import collect, judge
-from settlement.reconciliation.spool import Spool
-from settlement.reconciliation.watch import READING
+from settlement.proof import UNKNOWN, CutOff, Findings, Stage, Watch, table_scan
+from settlement.proof.pages import Part
+from settlement.proof.proof import collect, judge
+from settlement.proof.spool import Spool
+from settlement.proof.watch import READING
 
 BATCH = 2000
 """Facts that a process sends at a time, on demand: no more of them are in memory for each kind."""

@@ -15,12 +15,12 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.instants import seconds_since
 from settle.reports import queue
 from settle.stack import Stack
-from settlement.adapters import pages
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model import money
-from settlement.model.status import Status
-from settlement.model.timestamps import timestamp
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model import money
+from settlement.core.model.status import Status
+from settlement.core.model.timestamps import timestamp
+from settlement.proof import pages
 
 KINDS = ("settled", "reversed", "refused", "open")
 """How a settlement ended, or that it has not: LIMBO is open."""

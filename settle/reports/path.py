@@ -13,12 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from settlement.ledger.keys import Row
-from settlement.ledger.kyc_review import REVIEW
-from settlement.model.orders import REVERSE, Decision
-from settlement.model.saga import REVERSIBLE, SAGA, Step
-from settlement.model.state import SettlementState
-from settlement.model.status import Status
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.kyc_review import REVIEW
+from settlement.core.model.orders import REVERSE, Decision
+from settlement.core.model.saga import REVERSIBLE, SAGA, Step
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import Status
 
 SETTLEMENT, COMPENSATION = "settlement", "compensation"
 """The machines, by the names of their definitions."""

@@ -17,13 +17,13 @@ from settle.orders import audit, limbo, proposal
 from settle.settlements import aside, in_flight
 from settle.settlements.aside import UNREADABLE
 from settle.stack import Stack
-from settlement.adapters import batch
-from settlement.ledger import keys
-from settlement.model.state import SettlementState
-from settlement.model.status import Status
-from settlement.model.stored import MalformedRow
-from settlement.model.timestamps import timestamp
-from settlement.policy.approval import VALID_FOR
+from settlement.core.ledger import keys
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import Status
+from settlement.core.model.stored import MalformedRow
+from settlement.core.model.timestamps import timestamp
+from settlement.orders.approval import VALID_FOR
+from settlement.proof import batch
 
 LINES_MAX = 1_000
 """Most cases, and most settlements in flight, on a page; if there are more, it says so."""

@@ -5,7 +5,7 @@ What stays is a list, and all else is left out: a new attribute of a row is not 
 
 from typing import Any
 
-from settlement.ledger.keys import Row
+from settlement.core.ledger.keys import Row
 
 LEFT_OUT = "[left out]"
 

@@ -12,13 +12,13 @@ from settle.reports import path, timeline
 from settle.reports.redaction import LEFT_OUT, redacted
 from settle.settlements import executions, settlement
 from settle.stack import Stack
-from settlement.adapters import journal
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model.state import SettlementState
-from settlement.model.status import Status
-from settlement.model.timestamps import timestamp
-from settlement.policy import outcome
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import Status
+from settlement.core.model.timestamps import timestamp
+from settlement.core.policy import outcome
+from settlement.proof import journal
 
 LOOKS_MAX = 5
 """How often a settlement is read again that changes while it is read."""

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from settle.instants import seconds_since, span
-from settlement.ledger.keys import Row
-from settlement.model.orders import Decision
-from settlement.model.state import SettlementState
-from settlement.model.status import FINISHED, REVERSIBLE, Status, Step
-from settlement.model.timestamps import timestamp
+from settlement.core.ledger.keys import Row
+from settlement.core.model.orders import Decision
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import FINISHED, REVERSIBLE, Status, Step
+from settlement.core.model.timestamps import timestamp
 
 NOW = "this report"
 _NAMES = {

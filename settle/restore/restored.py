@@ -11,11 +11,11 @@ from settle.proof.books import Counting, uncounted
 from settle.restore import restored_rows, restored_settings
 from settle.restore.restored_rows import Lacking
 from settle.stack import Stack
-from settlement.adapters import pages
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model import money
-from settlement.model.timestamps import timestamp
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model import money
+from settlement.core.model.timestamps import timestamp
+from settlement.proof import pages
 
 
 def plan(

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 from settle.exit_codes import CommandFailed, Exit
 from settle.journal import sealed
 from settle.stack import Stack
-from settlement.adapters import batch
-from settlement.ledger import keys
-from settlement.ledger.expiry import EXPIRES
-from settlement.ledger.keys import Row
-from settlement.model.timestamps import timestamp
-from settlement.sealing import lines, seals
-from settlement.sealing.objects import UNREADABLE, Copy, before, lines_of
-from settlement.sealing.signature import RowKeys
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.timestamps import timestamp
+from settlement.journal import lines, seals
+from settlement.journal.objects import UNREADABLE, Copy, before, lines_of
+from settlement.proof import batch
+from settlement.retention.expiry import EXPIRES
+from settlement.signing.signature import RowKeys
 
 
 @dataclass

@@ -7,8 +7,8 @@ from botocore.exceptions import ClientError
 
 from settle.exit_codes import CommandFailed, Exit
 from settle.stack import Stack
-from settlement.ledger.expiry import EXPIRES
-from settlement.ledger.keys import INDEX
+from settlement.core.ledger.keys import INDEX
+from settlement.retention.expiry import EXPIRES
 
 _NOT_THERE = "ResourceNotFoundException"
 

@@ -7,12 +7,13 @@ from typing import Any
 from settle.exit_codes import CommandFailed, Exit
 from settle.journal import sealed
 from settle.stack import Stack
-from settlement.ledger import expiry, keys
-from settlement.ledger.expiry import EXPIRES
-from settlement.ledger.keys import Row
-from settlement.sealing import seals
-from settlement.sealing.lines import PUTS
-from settlement.sealing.objects import UNREADABLE, lines_of
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.journal import seals
+from settlement.journal.lines import PUTS
+from settlement.journal.objects import UNREADABLE, lines_of
+from settlement.retention import expiry
+from settlement.retention.expiry import EXPIRES
 
 
 def expired(stack: Stack, archive: str, account: str, now: datetime) -> dict[tuple[str, str], Row]:

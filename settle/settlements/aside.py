@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model.stored import MalformedRow, sound
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.stored import MalformedRow, sound
 
 Line = dict[str, Any]
 

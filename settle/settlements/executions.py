@@ -5,8 +5,8 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from settle.stack import Stack
-from settlement.model.state import SettlementState
-from settlement.model.status import FINISHED, Status
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import FINISHED, Status
 
 RUNNING = "RUNNING"
 

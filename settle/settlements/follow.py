@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from settle.settlements.settlement import state_of
 from settle.stack import Stack
-from settlement.model.state import SettlementState
-from settlement.model.status import FINISHED, Status
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import FINISHED, Status
 
 FOLLOW_SECONDS_MAX = 120
 """How long a command follows the execution that it started; reversals retry for minutes in trouble."""

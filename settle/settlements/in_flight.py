@@ -13,14 +13,14 @@ from settle.settlements import aside
 from settle.settlements.aside import UNREADABLE, Line
 from settle.settlements.index import Found, listed
 from settle.stack import Stack
-from settlement.adapters import pages
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model import money
-from settlement.model.state import SettlementState
-from settlement.model.status import FINISHED, Status, Step
-from settlement.model.stored import MalformedRow
-from settlement.model.timestamps import timestamp
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model import money
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import FINISHED, Status, Step
+from settlement.core.model.stored import MalformedRow
+from settlement.core.model.timestamps import timestamp
+from settlement.proof import pages
 
 _PROGRESS = ("key", "status", "steps", "amount", "currency", "owner", "owner_epoch")
 IN_FLIGHT: tuple[str, ...] = (*_PROGRESS, "since", "in_review", "recover_at", "deadline_at")

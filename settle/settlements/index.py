@@ -17,10 +17,10 @@ from itertools import islice
 from typing import Any
 
 from settle.stack import Stack
-from settlement.adapters import batch
-from settlement.adapters.wire import from_wire
-from settlement.ledger import keys as ledger_keys
-from settlement.ledger.keys import Row
+from settlement.core.ledger import keys as ledger_keys
+from settlement.core.ledger.keys import Row
+from settlement.core.store.wire import from_wire
+from settlement.proof import batch
 
 BATCH_MAX = batch.BATCH_MAX
 """Entries of the index that are read at a time, and rows."""

@@ -6,9 +6,9 @@ from settle.exit_codes import Exit
 from settle.order import give
 from settle.settlements.settlement import state_of
 from settle.stack import Stack
-from settlement.model.order_requests import RECOVER
-from settlement.model.state import SettlementState
-from settlement.model.status import FINISHED, Status
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import FINISHED, Status
+from settlement.orders.requests import RECOVER
 
 NOTHING = "none"
 """The function's answer for a settlement that needs no action."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
-from settlement.model import strict_json
-from settlement.model.request import KEY
+from settlement.core.model import strict_json
+from settlement.core.model.request import KEY
 
 INPUT_BYTES_MAX = 262_144
 """AWS's limit on an execution's input."""

@@ -7,17 +7,16 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.orders import proposal
 from settle.settlements import aside, executions
 from settle.stack import Stack
-from settlement.adapters import journal
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.ledger.kyc_review import REVIEW
-from settlement.model import accounts, money
-from settlement.model.saga import REVERSIBLE, SAGA, Step
-from settlement.model.state import SettlementState
-from settlement.model.status import Status
-from settlement.model.stored import MalformedRow
-from settlement.policy import outcome
-from settlement.reconciliation import Retention, judgement, rows, settlement_row
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.kyc_review import REVIEW
+from settlement.core.model import accounts, money
+from settlement.core.model.saga import REVERSIBLE, SAGA, Step
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import Status
+from settlement.core.model.stored import MalformedRow
+from settlement.core.policy import outcome
+from settlement.proof import Retention, journal, judgement, rows, settlement_row
 
 _NOTES = ("decision", "reason", "by", "error", "cause", "reference", "provider", "expired")
 """Attributes of an entry that give its reason, in the order in which they are shown."""

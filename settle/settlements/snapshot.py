@@ -15,11 +15,11 @@ from settle.kyc import circuit
 from settle.orders import limbo
 from settle.settlements import aside, in_flight
 from settle.stack import Stack
-from settlement.ledger.keys import Row
-from settlement.model.errors import SettlementError
-from settlement.model.status import Status, Step
-from settlement.model.stored import MalformedRow
-from settlement.model.timestamps import timestamp
+from settlement.core.ledger.keys import Row
+from settlement.core.model.errors import SettlementError
+from settlement.core.model.status import Status, Step
+from settlement.core.model.stored import MalformedRow
+from settlement.core.model.timestamps import timestamp
 
 LOOKED_AT_MAX = 100
 """Settlements in flight, and in LIMBO, that a snapshot looks at; if there are more, it says so."""

@@ -12,10 +12,10 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.settlements.machines import Machine, explain
 from settle.settlements.request_file import key_of
 from settle.stack import Stack
-from settlement.model import executions
-from settlement.model.errors import IdempotencyConflict, InvalidRequest
-from settlement.model.status import Status
-from settlement.policy import outcome
+from settlement.core.model import executions
+from settlement.core.model.errors import IdempotencyConflict, InvalidRequest
+from settlement.core.model.status import Status
+from settlement.core.policy import outcome
 
 STANDARD_SECONDS_MAX = 600
 _POLL_SECONDS = 0.25

@@ -12,10 +12,10 @@ from botocore.exceptions import ClientError
 
 from settle.books import aurora, schema
 from settle.exit_codes import CommandFailed, Exit
-from settlement.adapters.data_api import DataApi
-from settlement.adapters.journal_copy import Bucket
-from settlement.model.errors import BooksUnavailable
-from settlement.sealing.rounds import Progress, Round, catch_up
+from settlement.books.data_api import DataApi
+from settlement.books.rounds import Progress, Round, catch_up
+from settlement.core.model.errors import BooksUnavailable
+from settlement.journal.copy import Bucket
 from tests.books import town as towns
 from tests.books.conftest import CURRENCIES
 from tests.reconciliation.town import Town

@@ -11,10 +11,11 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from settle.books import project, schema, verify
-from settlement.adapters.data_api import CLIENT_CONFIG, DataApi
-from settlement.model.errors import BooksUnavailable
-from settlement.sealing import books, lines, seals
-from settlement.sealing.books import Projected
+from settlement.books import page as books
+from settlement.books.data_api import CLIENT_CONFIG, DataApi
+from settlement.books.page import Projected
+from settlement.core.model.errors import BooksUnavailable
+from settlement.journal import lines, seals
 from tests.books import town as towns
 from tests.books.conftest import CURRENCIES
 from tests.reconciliation.town import Town

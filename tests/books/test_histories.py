@@ -8,9 +8,9 @@ import psycopg
 import pytest
 
 from settle.books import project, schema, verify
-from settlement.sealing import books
-from settlement.sealing import entries as lines
-from settlement.sealing.objects import lines_of
+from settlement.books import page as books
+from settlement.journal import entries as lines
+from settlement.journal.objects import lines_of
 from tests.books.conftest import CURRENCIES
 from tests.books.histories import Broken, History
 from tests.reconciliation.town import Town

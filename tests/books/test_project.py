@@ -12,10 +12,10 @@ import pytest
 
 from settle.books import project, schema
 from settle.exit_codes import CommandFailed
-from settlement.adapters import table_scan
-from settlement.sealing import lines, seals
-from settlement.sealing.books import Projected
-from settlement.sealing.objects import Found
+from settlement.books.page import Projected
+from settlement.journal import lines, seals
+from settlement.journal.objects import Found
+from settlement.proof import table_scan
 from tests.books import town as towns
 from tests.reconciliation.town import CONFIG, Town
 from tests.world.environment import NOW

@@ -14,14 +14,18 @@ import psycopg
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from handlers import _books, _dependencies, _journal, project_entries
+from handlers import _dependencies
+from handlers.books import _stage as _books
+from handlers.books import project_entries
+from handlers.journal import _journal
 from settle.books import months, verify
-from settlement.adapters import telemetry
-from settlement.adapters.data_api import DataApi
-from settlement.adapters.journal_copy import Bucket
-from settlement.model.errors import BooksUnavailable, JournalUnavailable
-from settlement.sealing import lines, rounds, seals
-from settlement.sealing.rounds import Progress, Round, catch_up
+from settlement.books import rounds
+from settlement.books.data_api import DataApi
+from settlement.books.rounds import Progress, Round, catch_up
+from settlement.core import telemetry
+from settlement.core.model.errors import BooksUnavailable, JournalUnavailable
+from settlement.journal import lines, seals
+from settlement.journal.copy import Bucket
 from tests.books import town as towns
 from tests.reconciliation.town import Town
 from tests.world.data_api import FakeDataApi, refusal

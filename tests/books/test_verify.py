@@ -13,10 +13,10 @@ import pytest
 
 from settle.books import months, project, verify
 from settle.exit_codes import CommandFailed
-from settlement.ledger.keys import Row
-from settlement.model.timestamps import timestamp
-from settlement.sealing.books import Projected
-from settlement.sealing.entries import Entry
+from settlement.books.page import Projected
+from settlement.core.ledger.keys import Row
+from settlement.core.model.timestamps import timestamp
+from settlement.journal.entries import Entry
 from tests.books import town as towns
 from tests.books.test_project import take, take_all
 from tests.reconciliation.town import Town

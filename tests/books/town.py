@@ -4,12 +4,12 @@ import gzip
 import random
 from collections.abc import Iterator
 
-from settlement.adapters.wire import from_wire
-from settlement.ledger.keys import Row
-from settlement.model.orders import Decision
-from settlement.model.settlement import Settlement
-from settlement.model.status import Step
-from settlement.sealing import lines, seals
+from settlement.core.ledger.keys import Row
+from settlement.core.model.orders import Decision
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.status import Step
+from settlement.core.store.wire import from_wire
+from settlement.journal import lines, seals
 from tests.reconciliation.town import Payment, Town
 from tests.world.sealed import inserted
 

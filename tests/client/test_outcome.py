@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from settlement.model.status import Status as StatusOfTheStack
+from settlement.core.model.status import Status as StatusOfTheStack
 from settlement_client import Action, MalformedAnswer, Outcome, Status
 from tests.client.payments import OUTCOMES, PROCESSING, SETTLED
 from tests.unit.contracts import OUTCOME, SCHEMAS, faults

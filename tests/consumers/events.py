@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from settlement.model.status import Status
+from settlement.core.model.status import Status
 from tests.unit.states import next_of
 from tests.world.contracts import CONTRACTS, OUTCOME, checked_outcome
 

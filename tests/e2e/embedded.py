@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import secrets
 import shutil
 import signal
@@ -22,15 +21,16 @@ from typing import Any, cast
 import psutil
 from botocore.exceptions import ClientError
 
+from infra.functions import handler_of
 from settle import stack
 from settle.accounts import accounts, statement
 from settle.exit_codes import CommandFailed
 from settle.local.record import Running
 from settle.stack import Stack
-from settlement.adapters import table_scan
-from settlement.adapters.wire import from_wire
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.store.wire import from_wire
+from settlement.proof import table_scan
 from tests.e2e import listener
 from tests.world.contracts import checked_outcome
 from tests.world.journal import journal
@@ -244,11 +244,10 @@ class Embedded:
 
     def environments(self, function: str) -> set[int]:
         """Return the processes that serve a function: each is one environment."""
-        module = re.sub(r"(?<!^)(?=[A-Z])", "_", function).lower()
         found = set()
         for process in self.processes():
             with suppress(psutil.Error):
-                if process.cmdline()[-1:] == [f"handlers.{module}.handler"]:
+                if process.cmdline()[-1:] == [handler_of(function)]:
                     found.add(process.pid)
         return found
 

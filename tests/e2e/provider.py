@@ -13,9 +13,9 @@ from standardwebhooks.webhooks import Webhook
 from settle.kyc.circuit import status
 from settle.settlements.machines import Machine
 from settle.settlements.start import start
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.ledger.kyc_review import REVIEW
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.kyc_review import REVIEW
 from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, new_account, new_key
 
 CREDENTIALS, SIGNING = "KycCredentialsArn", "KycSigningArn"

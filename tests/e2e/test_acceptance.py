@@ -12,7 +12,7 @@ from settle.acceptance.checks import BOOKS, CHECKS
 from settle.acceptance.run import REST_SECONDS_MAX
 from settle.acceptance.runner import prove
 from settle.acceptance.verdict import Verdict
-from settlement.ledger import keys
+from settlement.core.ledger import keys
 from tests.e2e.embedded import Embedded, embedded_aws, new_account
 from tests.e2e.people import of_policies
 

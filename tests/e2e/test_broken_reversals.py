@@ -21,7 +21,7 @@ REVERSALS = 24
 CANNOT_START = "Runtime.Unknown"
 """The embedded AWS's name for a function that cannot start. On AWS it is `Runtime.ImportModuleError`."""
 
-MODULE = "handlers/reclaim_funds.py"
+MODULE = "handlers/core/reclaim_funds.py"
 
 
 def deploy(embedded: Embedded, *, broken: bool) -> None:

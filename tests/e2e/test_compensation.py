@@ -6,7 +6,7 @@ import pytest
 
 from settle.settlements.machines import Machine
 from settle.settlements.start import start
-from settlement.ledger import keys
+from settlement.core.ledger import keys
 from tests.e2e.embedded import Embedded, at_once, new_account, new_request
 from tests.e2e.stuck import pay
 from tests.world.journal import slots

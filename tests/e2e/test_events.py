@@ -11,7 +11,7 @@ import pytest
 from settle.orders import reversal
 from settle.settlements.machines import Machine
 from settle.settlements.start import start
-from settlement.adapters.wire import to_wire
+from settlement.core.store.wire import to_wire
 from tests.e2e.embedded import Embedded, at_once, new_account, new_key, new_request
 from tests.e2e.hearing import Heard, hearing
 from tests.e2e.stuck import settled, stuck

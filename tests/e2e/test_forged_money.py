@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from settlement.adapters.wire import to_wire
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model.settlement import Settlement
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.settlement import Settlement
+from settlement.core.store.wire import to_wire
 from tests.e2e.embedded import Embedded, embedded_aws, new_account, new_key
 from tests.reconciliation.test_forged_money import AMOUNT, FEE, sound_rows
 

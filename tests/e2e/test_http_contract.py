@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, Phase, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance, unsupported_method
 
 from settle.door import embedded_url
-from settlement.model.status import Status
-from settlement.policy.reading import WAIT_SECONDS_MAX
+from settlement.core.model.status import Status
+from settlement.reading.queries import WAIT_SECONDS_MAX
 from tests.e2e.embedded import Embedded, new_key, new_request
 from tests.e2e.test_starters import starter
 from tests.handlers.test_settlements_contract import api

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from infra.rooms import HANDLERS
 from settle.local import record
-from settlement.ledger import keys
+from settlement.core.ledger import keys
 from tests.e2e.embedded import Embedded
 
 pytestmark = pytest.mark.long

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from settlement.ledger import keys
+from settlement.core.ledger import keys
 from tests.e2e.embedded import Embedded, at_once
 from tests.e2e.provider import GIVING_BACK, Payment, calls, circuit, control, payment
 

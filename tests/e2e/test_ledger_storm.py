@@ -15,10 +15,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from settle.books import reach, verify
 from settle.journal import sealed
-from settlement.adapters.sealed_journal import SealedJournal
-from settlement.ledger import keys
-from settlement.model.status import Status
-from settlement.sealing import lines
+from settlement.core.ledger import keys
+from settlement.core.model.status import Status
+from settlement.journal import lines
+from settlement.journal.sealed_journal import SealedJournal
 from tests.e2e.embedded import COMMAND_SECONDS_MAX, SETTLE, Embedded, embedded_aws, new_account, new_key
 from tests.e2e.test_storm import stopped_and_started
 from tests.world import postgresql

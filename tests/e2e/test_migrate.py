@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from settle.orders import partial_reversal
-from settlement.ledger import keys
+from settlement.core.ledger import keys
 from tests.e2e.embedded import SETTLE, Embedded, embedded_aws, new_account, new_request
 from tests.e2e.test_upgrade import Load, deploy, sources
 

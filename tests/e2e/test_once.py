@@ -9,7 +9,7 @@ import pytest
 
 from settle.settlements.machines import Machine
 from settle.settlements.start import Ended, start
-from settlement.ledger import keys
+from settlement.core.ledger import keys
 from tests.e2e.embedded import Embedded, at_once, new_request, paid_once
 
 pytestmark = pytest.mark.long

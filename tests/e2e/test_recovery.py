@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from settle.orders import resolution
-from settlement.model.orders import Decision
+from settlement.core.model.orders import Decision
 from tests.e2e.embedded import Embedded, new_account
 from tests.e2e.provider import Payment, payment
 from tests.e2e.stuck import Stuck, settled

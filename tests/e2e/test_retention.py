@@ -16,12 +16,12 @@ from settle.settlements import settlement
 from settle.settlements.machines import Machine
 from settle.settlements.start import start
 from settle.stack import Stack
-from settlement.adapters import journal as journals
-from settlement.adapters import table_scan
-from settlement.adapters.wire import to_wire
-from settlement.ledger import keys
-from settlement.ledger.expiry import EXPIRES
-from settlement.ledger.keys import Row
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.store.wire import to_wire
+from settlement.proof import journal as journals
+from settlement.proof import table_scan
+from settlement.retention.expiry import EXPIRES
 from tests.e2e.embedded import Embedded, new_account, new_request
 from tests.e2e.test_sealed_journal import delete, sealed_rows
 

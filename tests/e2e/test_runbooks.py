@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from settle.local.demo.stuck_reversal import pager
-from settlement.adapters import table_scan
-from settlement.ledger import keys
+from settlement.core.ledger import keys
+from settlement.proof import table_scan
 from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, new_request
 from tests.e2e.people import Person, person, routes
 from tests.e2e.provider import (

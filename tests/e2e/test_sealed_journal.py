@@ -10,13 +10,12 @@ import pytest
 
 from settle.settlements.machines import Machine
 from settle.settlements.start import start
-from settlement.adapters import journal as journals
-from settlement.adapters import sealed_copy, table_scan
-from settlement.adapters.journal_copy import Bucket
-from settlement.adapters.wire import to_wire
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.reconciliation import sealed, sealed_freezes
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.store.wire import to_wire
+from settlement.journal.copy import Bucket
+from settlement.proof import journal as journals
+from settlement.proof import sealed, sealed_copy, sealed_freezes, table_scan
 from tests.e2e.embedded import Embedded, new_account, new_request
 from tests.e2e.test_iam import acting_as, outcome_of
 

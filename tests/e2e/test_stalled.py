@@ -6,7 +6,7 @@ import pytest
 
 from settle.settlements.machines import Machine
 from settle.settlements.start import start
-from settlement.ledger import keys
+from settlement.core.ledger import keys
 from tests.e2e.embedded import Embedded, new_request
 from tests.world.journal import slots
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from settlement.ledger import keys
+from settlement.core.ledger import keys
 from tests.e2e.embedded import Embedded, new_key, new_request, paid_once
 from tests.e2e.upstream import PAGE, Upstream, service, settled
 from tests.world.templates import PROJECT

@@ -19,10 +19,10 @@ import psutil
 import pytest
 
 from settle.exit_codes import CommandFailed
-from settlement.adapters import table_scan
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model.status import Status
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.status import Status
+from settlement.proof import table_scan
 from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, embedded_aws, new_account, new_key
 
 pytestmark = pytest.mark.long

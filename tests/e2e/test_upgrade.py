@@ -22,8 +22,8 @@ from tests.world.templates import PROJECT
 pytestmark = pytest.mark.long
 
 CHANGED = (
-    "lambdas/handlers/hold_funds.py",
-    "lambdas/handlers/collect_fee.py",
+    "lambdas/handlers/core/hold_funds.py",
+    "lambdas/handlers/core/collect_fee.py",
     "statemachines/settlement.asl.json",
 )
 """What the two functions and the definition between them say to each other has another name afterwards."""

@@ -5,10 +5,10 @@ import re
 from collections import Counter
 from typing import Any
 
-from handlers.kyc_decided import STATUSES
-from settlement.adapters.wire import from_wire
-from settlement.model.accounts import is_customer
-from settlement.model.errors import InReview, InvalidRequest, KycRejected, SettlementError
+from handlers.kyc.kyc_decided import STATUSES
+from settlement.core.model.accounts import is_customer
+from settlement.core.model.errors import InReview, InvalidRequest, KycRejected, SettlementError
+from settlement.core.store.wire import from_wire
 from tests.fuzz.mutation import CANARY, DEEPEST, levels_left
 from tests.fuzz.stage import HANDLERS, Stage
 from tests.fuzz.table import Rows

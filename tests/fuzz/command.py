@@ -21,9 +21,9 @@ from settle.local import embedded_aws  # isort: skip
 from settle.reports.page import file as page_file
 from settle.settlements import follow, snapshot
 
-from settlement.adapters import second_look  # isort: skip
-from settlement.adapters.wire import from_wire
-from settlement.model.errors import AlreadyClaimed, IdempotencyConflict, InvalidRequest, SettlementError
+from settlement.proof import second_look  # isort: skip
+from settlement.core.model.errors import AlreadyClaimed, IdempotencyConflict, InvalidRequest, SettlementError
+from settlement.core.store.wire import from_wire
 from tests.fuzz.mutation import TEXTS, Choices
 from tests.fuzz.wires import message
 from tests.settle.desk import COMPENSATION, Orders, Reached, Secrets, call

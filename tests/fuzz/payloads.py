@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from settlement.adapters.wire import from_wire, to_wire
-from settlement.model import executions
+from settlement.core.model import executions
+from settlement.core.store.wire import from_wire, to_wire
 from tests.fuzz.mutation import Choices, copied, mutated, text
 from tests.unit import states
 from tests.world import reading

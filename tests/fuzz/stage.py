@@ -12,16 +12,19 @@ from unittest import mock
 from tests.world.environment import NOW  # first: it makes the functions' environment
 from tests.world.ledger import Ledger  # first: it makes the functions' environment
 
-from handlers import _kyc, _long_poll, _dependencies, _journal, _secrets  # isort: skip
-from settlement.adapters import event_bus as _event_bus
-from settlement.adapters import functions as _functions
-from settlement.adapters import outcome_bus as _outcome_bus
-from settlement.adapters import queues as _queues
-from settlement.adapters import step_functions as _step_functions
-from settlement.adapters import telemetry
-from settlement.adapters import topics as _topics
-from settlement.model.errors import SettlementError
-from settlement.model.verdict import Verdict
+from handlers import _dependencies  # isort: skip
+from handlers.journal import _journal  # isort: skip
+from handlers.kyc import _provider as _kyc, _secrets  # isort: skip
+from handlers.reading import _long_poll  # isort: skip
+from settlement.aws import event_bus as _event_bus
+from settlement.aws import functions as _functions
+from settlement.aws import queues as _queues
+from settlement.aws import step_functions as _step_functions
+from settlement.core import telemetry
+from settlement.core.model.errors import SettlementError
+from settlement.core.model.verdict import Verdict
+from settlement.events import outcome_bus as _outcome_bus
+from settlement.paging import topics as _topics
 from tests.fuzz.table import Rows, Table
 from tests.world import functions
 from tests.world.constants import LIMBO_AFTER, REJECTED_BY_KYC, STALLED_ORDER

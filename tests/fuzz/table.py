@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from settlement.adapters.dynamodb import Store
+from settlement.core.store.dynamodb import Store
 from tests.world.expressions import Item
 from tests.world.ledger import adds
 from tests.world.memory_dynamodb import Key, MemoryDynamoDb, error

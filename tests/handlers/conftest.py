@@ -9,15 +9,19 @@ from typing import Any
 
 import pytest
 
-from handlers import _dependencies, _journal, _kyc, _payee, _secrets, _workers
-from settlement.adapters import functions as _functions
-from settlement.adapters import outcome_bus as _outcome_bus
-from settlement.adapters import queues as _queues
-from settlement.adapters import step_functions as _step_functions
-from settlement.adapters import telemetry
-from settlement.adapters import topics as _topics
-from settlement.ledger import keys
-from settlement.model.errors import InReview
+from handlers import _dependencies
+from handlers.core import _payee, _workers
+from handlers.journal import _journal
+from handlers.kyc import _provider as _kyc
+from handlers.kyc import _secrets
+from settlement.aws import functions as _functions
+from settlement.aws import queues as _queues
+from settlement.aws import step_functions as _step_functions
+from settlement.core import telemetry
+from settlement.core.ledger import keys
+from settlement.core.model.errors import InReview
+from settlement.events import outcome_bus as _outcome_bus
+from settlement.paging import topics as _topics
 from tests.world.constants import KEY
 from tests.world.environment import NOW
 from tests.world.functions import Calls

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from handlers import _kyc
-from settlement.ledger import keys
-from settlement.model.errors import KycUnavailable
-from settlement.model.settlement import Settlement
-from settlement.model.verdict import Verdict
+from handlers.kyc import _provider as _kyc
+from settlement.core.ledger import keys
+from settlement.core.model.errors import KycUnavailable
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.verdict import Verdict
 from tests.world.functions import Context
 from tests.world.ledger import Ledger
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from handlers import _dependencies
-from settlement.ledger import forward, keys
-from settlement.model.request import parse_settlement
+from settlement.core.ledger import forward, keys
+from settlement.core.model.request import parse_settlement
 from tests.handlers.conftest import Later
 from tests.world.constants import KEY, NONCE, REJECTED_BY_KYC, WIRE
 from tests.world.definitions import STANDARD

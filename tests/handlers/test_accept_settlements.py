@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from handlers import _dependencies, _long_poll
-from settlement.model.errors import InvalidRequest, StoreUnavailable
-from settlement.policy.starting import parse_start
+from handlers import _dependencies
+from handlers.reading import _long_poll
+from settlement.core.model.errors import InvalidRequest, StoreUnavailable
+from settlement.doors.starting import parse_start
 from tests.handlers.conftest import Counted, Later, Meanwhile
 from tests.handlers.test_read_settlements import Clock, clock
 from tests.world import posting

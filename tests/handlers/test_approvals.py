@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from handlers import _approvals, _dependencies, _orders
-from settlement.adapters import event_bus as _event_bus
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model.errors import (
+from handlers import _dependencies
+from handlers.orders import _approvals, _orders
+from settlement.aws import event_bus as _event_bus
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.errors import (
     ApprovalNeeded,
     CallerUnknown,
     InsufficientFunds,
@@ -26,7 +27,7 @@ from settlement.model.errors import (
     StartUnavailable,
     StepFenced,
 )
-from settlement.reconciliation import Look, reconcile
+from settlement.proof import Look, reconcile
 from tests.handlers.conftest import Later, Meanwhile
 from tests.world.constants import EXECUTION_ARN, KEY, LATER_AT, NONCE, WIRE
 from tests.world.functions import Calls, Context
@@ -176,7 +177,7 @@ def test_the_proposer_cannot_approve_as_whomever_they_come(
 def test_the_conditions_refuse_the_proposer_also_if_no_read_does(
     calls: Calls, decision: str, order: Order, digest: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("settlement.policy.approval.ensure_approvable", lambda *seen: None)
+    monkeypatch.setattr("settlement.orders.approval.ensure_approvable", lambda *seen: None)
 
     for oneself in THEMSELVES["ada"]:
         with calls.writes_nothing(), pytest.raises(ProposalRefused, match="not yours to approve"):
@@ -515,7 +516,7 @@ def test_a_proposal_expires_and_is_replaced(
 ) -> None:
     later(days=1)
     if not is_read:
-        monkeypatch.setattr("settlement.policy.approval.ensure_approvable", lambda *seen: None)
+        monkeypatch.setattr("settlement.orders.approval.ensure_approvable", lambda *seen: None)
 
     with calls.writes_nothing(), pytest.raises(ProposalRefused, match=r"it expired at|has changed"):
         order(f"{decision}/approve", {"digest": digest}, "bea")

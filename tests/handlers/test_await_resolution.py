@@ -3,9 +3,9 @@
 import pytest
 
 from handlers import _dependencies
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model.errors import StepFenced
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.errors import StepFenced
 from tests.handlers.conftest import Meanwhile
 from tests.world.constants import EXECUTION_ARN, KEY
 from tests.world.functions import Calls

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from handlers import _dependencies
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model.errors import (
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.errors import (
     AlreadyClaimed,
     IdempotencyConflict,
     InvalidRequest,
@@ -15,7 +15,7 @@ from settlement.model.errors import (
     ResolutionRefused,
     SettlementNotFound,
 )
-from settlement.model.status import Status
+from settlement.core.model.status import Status
 from tests.handlers.conftest import Counted, Later, Meanwhile
 from tests.world.constants import (
     CLAIMED_AT,

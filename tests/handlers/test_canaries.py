@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from handlers import _kyc
-from settlement.adapters import telemetry
-from settlement.ledger import keys
-from settlement.model.errors import InReview, KycUnavailable, SettlementError
-from settlement.model.status import Step
+from handlers.kyc import _provider as _kyc
+from settlement.core import telemetry
+from settlement.core.ledger import keys
+from settlement.core.model.errors import InReview, KycUnavailable, SettlementError
+from settlement.core.model.status import Step
 from tests.handlers.conftest import Later
 from tests.handlers.provider_stage import DEAD, FAILURES, YES, Stage, stage
 from tests.world.constants import CLAIMED_AT, KEY, REPLAYED, WIRE

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from handlers import _dependencies
-from settlement.model.errors import AlreadyClaimed, DeadlineExceeded, StepFenced, StoreUnavailable
-from settlement.model.status import Status
+from settlement.core.model.errors import AlreadyClaimed, DeadlineExceeded, StepFenced, StoreUnavailable
+from settlement.core.model.status import Status
 from tests.handlers.conftest import Counted, Later, Meanwhile
 from tests.world import posting
 from tests.world.constants import KEY, LATER_AT, NONCE, OTHER_CONTENT, WIRE, WITHOUT_FEE

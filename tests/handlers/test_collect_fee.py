@@ -2,7 +2,7 @@
 
 import pytest
 
-from settlement.model.errors import StepFenced
+from settlement.core.model.errors import StepFenced
 from tests.handlers.conftest import Later
 from tests.world.constants import CLAIMED_AT, HASH, KEY, LATER_AT, ORDER, REPLAYED, WIRE
 from tests.world.functions import Calls

@@ -13,11 +13,17 @@ import pytest
 
 from benchmarks.storage import row_bytes
 from handlers import _dependencies
-from settlement.adapters import step_functions as _step_functions
-from settlement.adapters.wire import from_wire
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model.errors import AccountNotFound, AlreadyClaimed, InReview, InsufficientFunds, KycRejected
+from settlement.aws import step_functions as _step_functions
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.errors import (
+    AccountNotFound,
+    AlreadyClaimed,
+    InReview,
+    InsufficientFunds,
+    KycRejected,
+)
+from settlement.core.store.wire import from_wire
 from tests.handlers.conftest import Later
 from tests.world.constants import (
     CLAIMED_AT,

@@ -15,12 +15,12 @@ import snapshot_restore_py  # type: ignore[import-untyped]
 from botocore.config import Config
 
 from handlers import _dependencies
-from settlement.adapters import clients
-from settlement.model.stage_config import StageConfig
-from settlement.policy.pager import PagerConfig
+from settlement.aws import clients
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.policy.pager import PagerConfig
 from tests.world.functions import FILES
 
-CLIENTS = {"verify_kyc": ["secretsmanager"], "kyc_decided": ["secretsmanager"]}
+CLIENTS = {"handlers.kyc.verify_kyc": ["secretsmanager"], "handlers.kyc.kyc_decided": ["secretsmanager"]}
 """The clients besides DynamoDB's that a function makes when it starts: each of its calls needs them."""
 
 START = """
@@ -28,7 +28,7 @@ import gc, importlib, json, sys
 from botocore.session import Session
 made, make = [], Session.create_client
 Session.create_client = lambda self, service, *a, **b: made.append(service) or make(self, service, *a, **b)
-importlib.import_module(f"handlers.{sys.argv[1]}")
+importlib.import_module(sys.argv[1])
 print(json.dumps([made, gc.isenabled(), gc.get_freeze_count() > 10_000]))
 """
 
@@ -51,7 +51,7 @@ def test_the_pager_config_is_the_deployments() -> None:
     assert json.loads(os.environ["PAGER"]) == vars(_dependencies.pager)
 
 
-@pytest.mark.parametrize("module", [file.stem for file in FILES])
+@pytest.mark.parametrize("module", [f"handlers.{file.parent.name}.{file.stem}" for file in FILES])
 def test_a_function_starts_with_the_clients_that_each_call_needs_and_sets_its_imports_aside(
     module: str,
 ) -> None:
@@ -106,6 +106,6 @@ def test_a_restored_snapshot_gets_its_own_chance_and_connections(monkeypatch: py
 
 def test_a_function_starts_without_the_hooks_of_snapshots() -> None:
     """They are part of Lambda's Python, but not of every Python that runs the functions."""
-    code = "import sys; sys.modules['snapshot_restore_py'] = None; import handlers.hold_funds"
+    code = "import sys; sys.modules['snapshot_restore_py'] = None; import handlers.core.hold_funds"
 
     subprocess.run([sys.executable, "-c", code], check=True)

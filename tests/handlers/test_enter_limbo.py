@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from settlement.ledger import keys
-from settlement.model.errors import EscrowMismatch, ResolutionRefused, StepFenced
-from settlement.model.status import Status
+from settlement.core.ledger import keys
+from settlement.core.model.errors import EscrowMismatch, ResolutionRefused, StepFenced
+from settlement.core.model.status import Status
 from tests.handlers.conftest import Counted, Later
 from tests.world.constants import (
     KEY,

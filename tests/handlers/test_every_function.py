@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from settlement.adapters import telemetry
-from settlement.adapters.wire import to_wire
-from settlement.model.errors import IdempotencyConflict, InvalidRequest, SettlementError, StepFenced
-from settlement.model.status import Status
+from settlement.core import telemetry
+from settlement.core.model.errors import IdempotencyConflict, InvalidRequest, SettlementError, StepFenced
+from settlement.core.model.status import Status
+from settlement.core.store.wire import to_wire
 from tests.handlers.conftest import Counted, Later
 from tests.unit import states
 from tests.world import posting, reading

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from settlement.ledger.keys import Row
-from settlement.model.errors import (
+from settlement.core.ledger.keys import Row
+from settlement.core.model.errors import (
     AccountClosed,
     AccountFrozen,
     AccountInLimbo,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from handlers import _dependencies
-from settlement.model.errors import (
+from settlement.core.model.errors import (
     AlreadyClaimed,
     IdempotencyConflict,
     InsufficientFunds,
@@ -16,7 +16,7 @@ from settlement.model.errors import (
     SettlementError,
     StoreUnavailable,
 )
-from settlement.model.status import Status
+from settlement.core.model.status import Status
 from tests.handlers.conftest import Counted, Later, Meanwhile
 from tests.world.constants import (
     CLAIMED_AT,

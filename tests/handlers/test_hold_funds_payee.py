@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
-from handlers import _dependencies, _payee
-from settlement.model.errors import (
+from handlers import _dependencies
+from handlers.core import _payee
+from settlement.core.model.errors import (
     AccountClosed,
     AccountNotFound,
     CurrencyMismatch,
     IdempotencyConflict,
     StoreUnavailable,
 )
-from settlement.model.state import AccountState
-from settlement.model.stored import MalformedRow
+from settlement.core.model.state import AccountState
+from settlement.core.model.stored import MalformedRow
 from tests.handlers.conftest import Counted, Later, Meanwhile
 from tests.world.constants import CLAIMED_AT, NONCE, WIRE
 from tests.world.functions import Calls

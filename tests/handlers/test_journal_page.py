@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from handlers import _dependencies, _journal, _journal_page
-from settlement.model.errors import JournalUnavailable
-from settlement.policy import reading as queries
-from settlement.sealing import lines, seals
+from handlers import _dependencies
+from handlers.journal import _journal
+from handlers.reading import _journal_page
+from settlement.core.model.errors import JournalUnavailable
+from settlement.journal import lines, seals
+from settlement.reading import queries
 from tests.books import town as towns
 from tests.reconciliation.town import Town
 from tests.world import reading

@@ -7,17 +7,19 @@ from unittest.mock import Mock
 
 import pytest
 
-from handlers import _kyc, verify_kyc
-from settlement.adapters import kyc_opensanctions, telemetry
-from settlement.ledger import keys
-from settlement.model.errors import (
+from handlers.kyc import _provider as _kyc
+from handlers.kyc import verify_kyc
+from settlement.core import telemetry
+from settlement.core.ledger import keys
+from settlement.core.model.errors import (
     KycCircuitOpen,
     KycRequestRefused,
     KycUnavailable,
     SettlementError,
     StoreUnavailable,
 )
-from settlement.model.settlement import Settlement
+from settlement.core.model.settlement import Settlement
+from settlement.kyc import opensanctions as kyc_opensanctions
 from tests.handlers.conftest import Counted
 from tests.handlers.provider_stage import DEAD, FAILURES, YES, Stage, stage
 from tests.world.constants import KEY, WIRE

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from handlers import _dependencies, kyc_decided
-from settlement.adapters import telemetry
-from settlement.ledger import keys
-from settlement.model.errors import AlreadyClaimed, KycRejected, SettlementError, StoreUnavailable
-from settlement.model.status import Status
-from settlement.model.verdict import Verdict
+from handlers import _dependencies
+from handlers.kyc import kyc_decided
+from settlement.core import telemetry
+from settlement.core.ledger import keys
+from settlement.core.model.errors import AlreadyClaimed, KycRejected, SettlementError, StoreUnavailable
+from settlement.core.model.status import Status
+from settlement.core.model.verdict import Verdict
 from tests.handlers.conftest import Counted, Later, Meanwhile
 from tests.world.constants import CLAIMED_AT, HASH, KEY, LATER_AT, NONCE, WIRE
 from tests.world.functions import FORWARD, Calls
@@ -639,7 +640,7 @@ def test_an_event_s_id_may_have_200_characters(in_review: Calls) -> None:
 def test_signed_bytes_that_are_not_utf_8_are_refused(
     in_review: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("handlers.kyc_decided.verify", lambda *_: "evt_1")
+    monkeypatch.setattr("handlers.kyc.kyc_decided.verify", lambda *_: "evt_1")
     body = base64.b64encode(text(VERDICT).encode().replace(b"ver_1", b"ver_\xff")).decode()
 
     event = signed() | {"body": body, "isBase64Encoded": True}

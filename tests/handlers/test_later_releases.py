@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from settlement.ledger import keys
-from settlement.model.errors import InsufficientFunds
-from settlement.model.stored import MalformedRow
+from settlement.core.ledger import keys
+from settlement.core.model.errors import InsufficientFunds
+from settlement.core.model.stored import MalformedRow
 from tests.world.constants import CLAIMED_AT, REJECTED_BY_KYC, SPENT
 from tests.world.functions import Calls
 

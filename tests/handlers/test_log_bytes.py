@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from handlers import _kyc, _payee
-from settlement.adapters import telemetry
+from handlers.core import _payee
+from handlers.kyc import _provider as _kyc
+from settlement.core import telemetry
 from tests.handlers.provider_stage import stage
 from tests.world.constants import CLAIMED_AT, WIRE
 from tests.world.functions import FORWARD, Calls

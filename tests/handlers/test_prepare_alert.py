@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from settlement.model.errors import StepFenced
-from settlement.model.status import Status
+from settlement.core.model.errors import StepFenced
+from settlement.core.model.status import Status
 from tests.handlers.conftest import Later
 from tests.world.constants import EXECUTION_ARN, KEY, LATER_AT, OTHER_CONTENT, SPENT, WIRE
 from tests.world.functions import Calls

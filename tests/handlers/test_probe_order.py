@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from settlement.model.errors import InvalidRequest, StartUnavailable
+from settlement.core.model.errors import InvalidRequest, StartUnavailable
 from tests.world.constants import ORDER
 from tests.world.functions import Calls, Context
 from tests.world.orders import request

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from handlers import publish_events
-from settlement.adapters import ordered_topic as _ordered_topic
-from settlement.adapters import outcome_bus as _outcome_bus
-from settlement.adapters.wire import to_wire
-from settlement.ledger import keys
-from settlement.model.errors import EventsUnavailable, QueueUnavailable
+from handlers.events import publish_events
+from settlement.core.ledger import keys
+from settlement.core.model.errors import EventsUnavailable, QueueUnavailable
+from settlement.core.store.wire import to_wire
+from settlement.events import ordered_topic as _ordered_topic
+from settlement.events import outcome_bus as _outcome_bus
 from tests.handlers.conftest import Counted
 from tests.world.constants import CLAIMED_AT, KEY, WIRE
 from tests.world.environment import NOW

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from botocore.exceptions import ConnectTimeoutError
 
-from handlers import _dependencies, _long_poll
-from settlement.ledger import keys
-from settlement.model.errors import StoreUnavailable
-from settlement.model.order_requests import part_name, refund_name
-from settlement.model.orders import order_name
-from settlement.model.status import Step
-from settlement.policy.reading import parse_entries_query
+from handlers import _dependencies
+from handlers.reading import _long_poll
+from settlement.core.ledger import keys
+from settlement.core.model.errors import StoreUnavailable
+from settlement.core.model.orders import order_name
+from settlement.core.model.status import Step
+from settlement.orders.requests import part_name, refund_name
+from settlement.reading.queries import parse_entries_query
 from tests.world import reading
 from tests.world.constants import KEY, REJECTED_BY_KYC, WIRE
 from tests.world.contracts import checked_outcome

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from handlers import _kyc, reconcile_books
-from settlement.adapters import pages, second_look, table_scan
-from settlement.adapters.dynamodb import Store
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model.errors import InReview, StoreUnavailable
-from settlement.reconciliation import Look, watch
-from settlement.reconciliation.spool import Spool
+from handlers.kyc import _provider as _kyc
+from handlers.proof import reconcile_books
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.errors import InReview, StoreUnavailable
+from settlement.core.store.dynamodb import Store
+from settlement.proof import Look, pages, second_look, table_scan, watch
+from settlement.proof.spool import Spool
 from tests.handlers.conftest import Counted, Later
 from tests.reconciliation.moving import moving
 from tests.world.constants import CLAIMED_AT, KEY, WIRE
@@ -355,7 +355,7 @@ def test_a_full_disk_leaves_the_table_unproven(settled: Calls, monkeypatch: pyte
             super().__init__()
             self._database.execute("PRAGMA max_page_count = 1")
 
-    monkeypatch.setattr("settlement.reconciliation.proof.Spool", Small)
+    monkeypatch.setattr("settlement.proof.proof.Spool", Small)
     verified = settled.ledger.row(keys.evidence(KEY, "verify"))
     assert verified
     for number in range(2_000):

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from handlers import _dependencies, _workers
-from settlement.adapters import telemetry
-from settlement.model.errors import StartUnavailable
+from handlers import _dependencies
+from handlers.core import _workers
+from settlement.core import telemetry
+from settlement.core.model.errors import StartUnavailable
 from tests.handlers.conftest import Counted, Later
 from tests.handlers.stalled import (
     FIRST,

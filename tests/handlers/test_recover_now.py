@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from handlers import _dependencies
-from settlement.ledger import keys
-from settlement.model.errors import (
+from settlement.core.ledger import keys
+from settlement.core.model.errors import (
     InvalidRequest,
     SettlementError,
     SettlementNotFound,

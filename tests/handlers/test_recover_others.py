@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from handlers import _dependencies
-from settlement.ledger import keys
-from settlement.model.errors import StoreUnavailable
+from settlement.core.ledger import keys
+from settlement.core.model.errors import StoreUnavailable
 from tests.handlers.conftest import Counted, Later
 from tests.handlers.stalled import AT_THE_HEAD, OTHER_KEYS, all_overdue, claim, not_recovered, recovered
 from tests.world.constants import CLAIMED_AT, KEY, NONCE

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from handlers import _dependencies, _workers
-from handlers.recover_stalled import _FIRSTS, CASES_MAX, PARTITIONS
-from settlement.ledger import keys
-from settlement.model.errors import InvalidRequest, StoreUnavailable
+from handlers import _dependencies
+from handlers.core import _workers
+from handlers.core.recover_stalled import _FIRSTS, CASES_MAX, PARTITIONS
+from settlement.core.ledger import keys
+from settlement.core.model.errors import InvalidRequest, StoreUnavailable
 from tests.handlers.conftest import Counted, Later
 from tests.handlers.stalled import (
     AT_THE_HEAD,

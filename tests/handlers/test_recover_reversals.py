@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from handlers import _dependencies
-from settlement.ledger import keys
+from settlement.core.ledger import keys
 from tests.handlers.conftest import Counted, Later, Meanwhile
 from tests.handlers.stalled import ENDS, FIRST, compensated, freeze_index, limbo, quietly, reversing
 from tests.world.constants import EXECUTION_ARN, KEY, NONCE

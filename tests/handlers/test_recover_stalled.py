@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from handlers import _dependencies
-from settlement.ledger import keys
-from settlement.model.status import Status
+from settlement.core.ledger import keys
+from settlement.core.model.status import Status
 from tests.handlers.conftest import Counted, Later, Meanwhile
 from tests.handlers.stalled import (
     ENDS,

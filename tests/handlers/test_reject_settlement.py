@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from handlers import _dependencies
-from settlement.model.errors import AlreadyClaimed, IdempotencyConflict, InvalidRequest, StepFenced
-from settlement.model.status import Status
+from settlement.core.model.errors import AlreadyClaimed, IdempotencyConflict, InvalidRequest, StepFenced
+from settlement.core.model.status import Status
 from tests.handlers.conftest import Counted, Later, Meanwhile
 from tests.unit.states import next_of
 from tests.world.constants import CLAIMED_AT, HASH, KEY, LATER_AT, OTHER_CONTENT, SPENT, WIRE, WITHOUT_FEE

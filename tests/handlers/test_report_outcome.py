@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from settlement.model.errors import CapExceeded, InvalidRequest, StepFenced
-from settlement.model.status import Status
+from settlement.core.model.errors import CapExceeded, InvalidRequest, StepFenced
+from settlement.core.model.status import Status
 from tests.unit.states import next_of
 from tests.world.constants import (
     CLAIMED_AT,

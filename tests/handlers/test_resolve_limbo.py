@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from settlement.model.errors import IdempotencyConflict, InvalidRequest, StepFenced
+from settlement.core.model.errors import IdempotencyConflict, InvalidRequest, StepFenced
 from tests.world.constants import CLAIMED_AT, KEY, ORDER, OTHER_CONTENT, WIRE
 from tests.world.functions import Calls
 

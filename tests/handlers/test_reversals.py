@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from settlement.model.errors import (
+from settlement.core.model.errors import (
     AccountNotFound,
     CurrencyMismatch,
     InsufficientFunds,

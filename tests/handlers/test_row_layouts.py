@@ -7,7 +7,7 @@ import pytest
 
 from handlers import _dependencies
 from settle.migrations.rows import PARTS, Direction
-from settlement.model.errors import NotReversible, PartRefused
+from settlement.core.model.errors import NotReversible, PartRefused
 from tests.handlers.conftest import Later
 from tests.world.constants import KEY, ORDER
 from tests.world.functions import Calls

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from handlers import _journal, seal_journal
-from settlement.adapters.journal_copy import Bucket
-from settlement.model.errors import JournalUnavailable
-from settlement.reconciliation import sealed
-from settlement.sealing import lines, seals
+from handlers.journal import _journal, seal_journal
+from settlement.core.model.errors import JournalUnavailable
+from settlement.journal import lines, seals
+from settlement.journal.copy import Bucket
+from settlement.proof import sealed
 from tests.handlers.conftest import Counted, Later, Meanwhile
 from tests.world.environment import NOW
 from tests.world.functions import Context

@@ -12,8 +12,9 @@ import pytest
 from aws_lambda_powertools.utilities.parameters import base as parameters
 from botocore.exceptions import EndpointConnectionError
 
-from handlers import _kyc, _secrets
-from settlement.model.errors import KycUnavailable
+from handlers.kyc import _provider as _kyc
+from handlers.kyc import _secrets
+from settlement.core.model.errors import KycUnavailable
 from tests.handlers.conftest import Counted
 from tests.handlers.provider_stage import Stage, stage
 from tests.world.environment import NOW

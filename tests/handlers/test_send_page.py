@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from settlement.model.errors import PageUnavailable
-from settlement.policy.page import page_of
+from settlement.core.model.errors import PageUnavailable
+from settlement.paging.page import page_of
 from tests.handlers.conftest import Counted
 from tests.world.functions import Calls, Context
 from tests.world.services import Topics, throttled, unanswered

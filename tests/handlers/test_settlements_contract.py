@@ -18,13 +18,13 @@ import yaml
 from hypothesis import HealthCheck, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance, unsupported_method
 
-from handlers import read_settlements
+from handlers.reading import read_settlements
 from infra.doors import CANCEL_ROUTE as CANCEL
 from infra.doors import START_ROUTE as START
-from settlement.adapters.sealed_journal import SealedJournal
-from settlement.model.request import KEY as KEY_PATTERN
-from settlement.model.request import STARTED_BY
-from settlement.policy import reading
+from settlement.core.model.request import KEY as KEY_PATTERN
+from settlement.core.model.request import STARTED_BY
+from settlement.journal.sealed_journal import SealedJournal
+from settlement.reading import queries as reading
 from tests.handlers.test_read_settlements import Clock, clock
 from tests.world.constants import KEY, OTHER_CONTENT, WIRE
 from tests.world.contracts import CONTRACTS, checked_outcome, schema

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from handlers import _dependencies
-from settlement.adapters import telemetry
-from settlement.model.errors import StoreUnavailable
+from settlement.core import telemetry
+from settlement.core.model.errors import StoreUnavailable
 from tests.handlers.conftest import Counted, Later
 from tests.world.constants import CLAIMED_AT, KEY, NONCE, OTHER_CONTENT, WIRE, WITHOUT_FEE
 from tests.world.functions import Calls

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from handlers import _workers, sweep_merchants
-from settlement.adapters import sweeper
-from settlement.adapters.dynamodb import Store
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model.errors import (
+from handlers.core import _workers
+from handlers.merchants import sweep_merchants
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.errors import (
     AccountNotFound,
     CurrencyMismatch,
     InsufficientFunds,
@@ -24,8 +23,9 @@ from settlement.model.errors import (
     StepFenced,
     StoreUnavailable,
 )
-from settlement.model.timestamps import timestamp
-from settlement.policy import sweeps
+from settlement.core.model.timestamps import timestamp
+from settlement.core.store.dynamodb import Store
+from settlement.merchants import sweeper, sweeps
 from tests.handlers.conftest import Counted
 from tests.world.constants import CLAIMED_AT, KEY, ORDER, WIRE
 from tests.world.environment import NOW

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from handlers import _dependencies
-from settlement.adapters import sweeper
-from settlement.adapters.dynamodb import Store
-from settlement.ledger import keys
-from settlement.model.errors import AccountNotEmpty, AccountNotFound, InvalidRequest, StoreUnavailable
-from settlement.model.timestamps import timestamp
+from settlement.core.ledger import keys
+from settlement.core.model.errors import AccountNotEmpty, AccountNotFound, InvalidRequest, StoreUnavailable
+from settlement.core.model.timestamps import timestamp
+from settlement.core.store.dynamodb import Store
+from settlement.merchants import sweeper
 from tests.world.constants import CLAIMED_AT, KEY, ORDER, WIRE
 from tests.world.environment import NOW
 from tests.world.functions import FORWARD, Calls, Context

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from handlers import _dependencies
-from settlement.ledger import keys
-from settlement.model import errors
-from settlement.model.errors import IdempotencyConflict, InvalidRequest, StoreUnavailable
+from settlement.core.ledger import keys
+from settlement.core.model import errors
+from settlement.core.model.errors import IdempotencyConflict, InvalidRequest, StoreUnavailable
 from tests.handlers.conftest import Counted, Later, Meanwhile
 from tests.world.books import assert_conserved
 from tests.world.constants import CLAIMED_AT, LATER_AT, WIRE

@@ -9,10 +9,10 @@ import pytest
 from botocore.exceptions import ClientError
 
 from handlers import _dependencies
-from handlers._http import BODY_BYTES_MAX
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model.errors import (
+from handlers.http._http import BODY_BYTES_MAX
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.errors import (
     CallerUnknown,
     InvalidRequest,
     NotReversible,

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from handlers import _dependencies, _kyc
-from settlement.adapters import telemetry
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model.errors import (
+from handlers import _dependencies
+from handlers.kyc import _provider as _kyc
+from settlement.core import telemetry
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.errors import (
     DeadlineExceeded,
     IdempotencyConflict,
     InReview,
@@ -24,8 +25,8 @@ from settlement.model.errors import (
     SettlementError,
     StepFenced,
 )
-from settlement.model.timestamps import timestamp
-from settlement.model.verdict import Verdict
+from settlement.core.model.timestamps import timestamp
+from settlement.core.model.verdict import Verdict
 from tests.handlers.conftest import Counted, Later
 from tests.world.constants import CLAIMED_AT, KEY, LATER_AT, REJECTED_BY_KYC, WIRE
 from tests.world.environment import NOW

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from handlers import _dependencies
-from settlement.model.errors import AlreadyClaimed, IdempotencyConflict, InvalidRequest
-from settlement.model.request import STARTED_BY
+from settlement.core.model.errors import AlreadyClaimed, IdempotencyConflict, InvalidRequest
+from settlement.core.model.request import STARTED_BY
 from tests.handlers.conftest import Counted
 from tests.world.constants import KEY, REJECTED_BY_KYC, SPENT, WIRE, WITHOUT_FEE
 from tests.world.functions import Calls

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 from infra.config import STAGES
 from infra.functions import LAMBDAS
 from infra.recovery import PARTITIONS
-from settlement.adapters import dynamodb, telemetry
-from settlement.model import errors
-from settlement.policy import recovery
+from settlement.core import telemetry
+from settlement.core.model import errors
+from settlement.core.policy import recovery
+from settlement.core.store import dynamodb
 from tests.infra.stack import properties
 from tests.world.templates import PROJECT
 

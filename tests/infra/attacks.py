@@ -14,16 +14,20 @@ from io import StringIO
 from typing import Any
 from unittest import mock
 
-from handlers import _dependencies, _kyc, _secrets, _workers
-from settlement.adapters import functions as _functions
-from settlement.adapters import step_functions as _step_functions
-from settlement.adapters import telemetry
-from settlement.adapters.wire import to_wire
-from settlement.ledger import account_orders, forward, keys
-from settlement.ledger.keys import Row
-from settlement.ledger.transaction import Transfer
-from settlement.model.settlement import Settlement
-from settlement.model.timestamps import timestamp
+from handlers import _dependencies
+from handlers.core import _workers
+from handlers.kyc import _provider as _kyc
+from handlers.kyc import _secrets
+from settlement.accounts import account_orders
+from settlement.aws import functions as _functions
+from settlement.aws import step_functions as _step_functions
+from settlement.core import telemetry
+from settlement.core.ledger import forward, keys
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import Transfer
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.timestamps import timestamp
+from settlement.core.store.wire import to_wire
 from tests.infra.evaluator import allows, policy, requests
 from tests.world.constants import KEY
 from tests.world.ledger import ROW_KEYS, in_memory, signing

@@ -25,31 +25,30 @@ from botocore.client import BaseClient
 
 import handlers
 import settlement
-from handlers import (
-    _dependencies,
-    _kyc,
-    _secrets,
-    accept_settlements,
-    project_entries,
-    publish_events,
-    read_settlements,
-    seal_journal,
-    send_page,
-    sweep_merchants,
-    take_order,
-)
-from settlement.adapters import functions as _functions
-from settlement.adapters import kyc_client, telemetry
-from settlement.adapters.clients import LazyClient
-from settlement.adapters.second_look import look_again
-from settlement.adapters.watched_store import WatchedStore
-from settlement.adapters.wire import to_wire
-from settlement.ledger import keys
-from settlement.model.errors import KycUnavailable, SettlementError
-from settlement.reconciliation.findings import Difference
-from settlement.reconciliation.watch import JUDGING, unwatched
-from settlement.sealing import lines, seals
-from settlement.sealing.rounds import Progress
+from handlers import _dependencies
+from handlers.books import project_entries
+from handlers.doors import accept_settlements
+from handlers.events import publish_events
+from handlers.journal import seal_journal
+from handlers.kyc import _provider as _kyc
+from handlers.kyc import _secrets
+from handlers.merchants import sweep_merchants
+from handlers.orders import take_order
+from handlers.paging import send_page
+from handlers.reading import read_settlements
+from settlement.aws import functions as _functions
+from settlement.aws.clients import LazyClient
+from settlement.books.rounds import Progress
+from settlement.core import telemetry
+from settlement.core.ledger import keys
+from settlement.core.model.errors import KycUnavailable, SettlementError
+from settlement.core.store.wire import to_wire
+from settlement.journal import lines, seals
+from settlement.kyc import client as kyc_client
+from settlement.proof.findings import Difference
+from settlement.proof.second_look import look_again
+from settlement.proof.watch import JUDGING, unwatched
+from settlement.proof.watched_store import WatchedStore
 from tests.simulation.seeded.stage import set_up
 from tests.simulation.seeded.world import World, play
 from tests.unit import states

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from infra.config import STAGES
-from settlement.ledger import keys
-from settlement.policy import recovery
+from settlement.core.ledger import keys
+from settlement.core.policy import recovery
 from tests.infra.alarms import ALARMS, ONE_FAULT_MINUTES, STACK, SUMS, counted, deployed, listed
 from tests.infra.stack import FUNCTIONS, definition, each_stage, each_stage_on_aws
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from infra.table import IMMUTABLE_ATTRIBUTES
-from settlement.ledger import keys
+from settlement.core.ledger import keys
 from tests.infra.attacks import (
     ATTACKS,
     LOOT,

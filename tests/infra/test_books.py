@@ -13,11 +13,11 @@ from aws_cdk.assertions import Template
 from cdk_nag import AwsSolutionsChecks, PCIDSS321Checks
 
 from benchmarks import cost, idle
-from handlers import project_entries
+from handlers.books import project_entries
 from infra.books import DATABASE, OPTIONAL, PROJECTOR
 from infra.config import STAGES, Settings, settings_of
 from infra.settlement_stack import SettlementStack
-from settlement.adapters import data_api
+from settlement.books import data_api
 from tests.infra.alarms import OPTIONAL_ALARMS, STACK, counted, listed
 from tests.infra.observed import observed
 from tests.infra.stack import (
@@ -194,7 +194,7 @@ def test_the_function_gets_the_cluster_the_projectors_secret_and_the_journal(sta
     assert (given["BOOKS_CLUSTER"], given["BOOKS_SECRET"]) == (CLUSTER, SECRET)
     assert given["JOURNAL_BUCKET"] == "${JournalBucket}"
     assert "ROW_KEYS" not in given
-    assert function["Handler"] == "handlers.project_entries.handler"
+    assert function["Handler"] == "handlers.books.project_entries.handler"
 
 
 def test_a_round_has_time_for_a_database_that_resumes_and_ends_within_a_statement() -> None:

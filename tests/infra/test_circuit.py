@@ -6,9 +6,9 @@ import pytest
 
 from infra.grants import STATES
 from infra.table import IMMUTABLE_ATTRIBUTES
-from settlement.adapters.kyc_circuit import CIRCUIT, Lease, SharedCircuit, to_row
-from settlement.ledger import keys
-from settlement.model.circuit import Circuit, Thresholds
+from settlement.core.ledger import keys
+from settlement.kyc.circuit import Circuit, Thresholds
+from settlement.kyc.shared_circuit import CIRCUIT, Lease, SharedCircuit, to_row
 from tests.world.ledger import Ledger
 
 THRESHOLDS = Thresholds(failures=3, within_seconds=60, recovery_seconds=30)

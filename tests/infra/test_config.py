@@ -16,12 +16,13 @@ from infra.config import STAGES, Settings
 from infra.kyc_config import NOT_NAMED, PROVIDERS, SCREENS_BY_NAME, KycSettings
 from settle.cli import app as commands
 from settle.local import record
-from settlement.adapters import kyc_client, telemetry
-from settlement.model.command import command
-from settlement.model.errors import KycRequestRefused
-from settlement.model.settlement import Settlement
-from settlement.model.stage_config import StageConfig
-from settlement.policy.pager import PagerConfig
+from settlement.core import telemetry
+from settlement.core.model.command import command
+from settlement.core.model.errors import KycRequestRefused
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.policy.pager import PagerConfig
+from settlement.kyc import client as kyc_client
 from tests.infra.stack import each_stage, template
 
 UNCHANGED = (

@@ -10,9 +10,9 @@ from jsonschema import Draft202012Validator
 
 from infra.config import STAGES
 from infra.currencies import ASSET, ASSET_EXPONENT_MAX, PINNED_EXPONENTS
-from settlement.ledger import keys
-from settlement.model import accounts
-from settlement.model.request import ACCOUNT
+from settlement.core.ledger import keys
+from settlement.core.model import accounts
+from settlement.core.model.request import ACCOUNT
 from tests.infra.stack import each_stage
 from tests.unit.contracts import CONTRACTS, OUTCOME, REQUEST, SCHEMAS
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from handlers import reconcile_books
-from handlers.recover_stalled import RESERVED_MS
+from handlers.core.recover_stalled import RESERVED_MS
+from handlers.proof import reconcile_books
 from infra.books import OPTIONAL
 from infra.config import STAGES
-from infra.functions import LAMBDAS
-from settlement.adapters.dynamodb import CLIENT_CONFIG
-from settlement.model.stage_config import StageConfig
-from settlement.policy.pager import PagerConfig
+from infra.functions import LAMBDAS, handler_of
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.policy.pager import PagerConfig
+from settlement.core.store.dynamodb import CLIENT_CONFIG
 from tests.infra.stack import (
     EMBEDDED,
     FUNCTIONS,
@@ -29,7 +29,7 @@ from tests.infra.stack import (
 from tests.world import templates
 
 RETENTION_DAYS = {"local": 1, "dev": 7, "prod": 365}
-HANDLERS = sorted(path.stem for path in (LAMBDAS / "handlers").glob("[a-z]*.py"))
+HANDLERS = sorted(path.stem for path in (LAMBDAS / "handlers").glob("*/[a-z]*.py"))
 SECONDS = {
     "RecoverStalled": 75,
     "StartSettlements": 50,
@@ -57,7 +57,7 @@ def test_every_handler_is_deployed_as_the_function_of_its_name(stage: str) -> No
     named = {"".join(map(str.capitalize, module.split("_"))): module for module in HANDLERS}
 
     assert {name: one["Handler"] for name, one in functions(stage).items()} == {
-        name: f"handlers.{module}.handler" for name, module in named.items() if name not in OPTIONAL
+        name: handler_of(name) for name in named if name not in OPTIONAL
     }
     assert named.keys() == FUNCTIONS.keys() | {*OPTIONAL}
 

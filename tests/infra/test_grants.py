@@ -10,12 +10,12 @@ import pytest
 from infra.grants import MONEY_ATTRIBUTES
 from infra.rooms import HANDLERS
 from infra.table import IMMUTABLE_ATTRIBUTES
-from settlement.adapters.kyc_circuit import CIRCUIT
-from settlement.ledger import forward, keys
-from settlement.ledger.conditions import ABSENT
-from settlement.ledger.keys import Row
-from settlement.ledger.transaction import Write
-from settlement.model.settlement import OPTIONAL
+from settlement.core.ledger import forward, keys
+from settlement.core.ledger.conditions import ABSENT
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import Write
+from settlement.core.model.settlement import OPTIONAL
+from settlement.kyc.shared_circuit import CIRCUIT
 from tests.infra.stack import FUNCTIONS
 from tests.infra.writes import ALL, PARKING, SWEEP, UPDATES, WRITES, assigned, named, names_in
 from tests.unit.vectors import CONFIG, EXECUTION, SETTLEMENT

@@ -8,8 +8,8 @@ from moto.events.models import EventPattern
 
 from infra.config import STAGES, Settings
 from infra.journal import SEALED
-from settlement.model.status import TRANSITIONS, Status
-from settlement.sealing import lines
+from settlement.core.model.status import TRANSITIONS, Status
+from settlement.journal import lines
 from tests.infra.stack import KEPT, each_stage, each_stage_on_aws, only, properties, resources
 from tests.world.stream import is_unlawful, record
 

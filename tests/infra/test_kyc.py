@@ -9,9 +9,9 @@ import pytest
 
 from infra.config import STAGES
 from infra.kyc_config import PROVIDERS
-from settlement.adapters import kyc_client
-from settlement.model.circuit import Thresholds
-from settlement.model.stage_config import StageConfig
+from settlement.core.model.stage_config import StageConfig
+from settlement.kyc import client as kyc_client
+from settlement.kyc.circuit import Thresholds
 from tests.infra.stack import (
     FUNCTIONS,
     KEPT,

@@ -10,15 +10,17 @@ from typing import Any
 
 import pytest
 
-from infra.functions import LAMBDAS
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
+from infra.functions import LAMBDAS, handler_of
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
 from tests.infra.evaluator import ENCLOSING, LEADING, Request, allows, applies, listed, policy, requests
 from tests.infra.observed import Call, observed
 from tests.infra.stack import FUNCTIONS, ON_AWS, each_stage_on_aws, executions, properties, variables
 
 TABLE, KEY, INDEX = "${LedgerTable.Arn}", "${LedgerKey.Arn}", "${LedgerTable.Arn}/index/gsi1"
-HELPERS = {path.stem for path in (LAMBDAS / "handlers").glob("_[a-z]*.py")}
+HELPERS = {
+    path.stem: f"handlers.{path.parent.name}.{path.stem}" for path in LAMBDAS.glob("handlers/*/_[a-z]*.py")
+}
 """The modules that handlers share."""
 
 READ: dict[str, Row] = {
@@ -70,10 +72,9 @@ def reads(function: str) -> Iterator[Row]:
 
     Some are read only after a rare course of events, so that no number of lives is enough to see them.
     """
-    module = re.sub(r"(?<!^)(?=[A-Z])", "_", function).lower()
-    source = inspect.getsource(import_module(f"handlers.{module}"))
-    helpers = sorted(set(re.findall(r"\b(_[a-z_]+)\.", source)) & HELPERS)
-    for one in (source, *(inspect.getsource(import_module(f"handlers.{helper}")) for helper in helpers)):
+    source = inspect.getsource(import_module(handler_of(function).removesuffix(".handler")))
+    helpers = sorted(set(re.findall(r"\b(_[a-z_]+)\.", source)) & HELPERS.keys())
+    for one in (source, *(inspect.getsource(import_module(HELPERS[helper])) for helper in helpers)):
         yield from (READ[name] for name in re.findall(r"\bstore\.(\w+)\(", one) if name in READ)
 
 

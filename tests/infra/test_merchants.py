@@ -3,9 +3,9 @@
 import pytest
 
 from infra.merchants import RECEIVES_MAX, RELEASES, VISIBILITY_MARGIN_SECONDS
-from settlement.ledger import entries, keys
-from settlement.ledger.keys import Row
-from settlement.ledger.transaction import Transfer
+from settlement.core.ledger import entries, keys
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import Transfer
 from tests.infra.stack import FUNCTIONS, each_stage, properties, variables
 from tests.unit.vectors import ESCROW, SETTLEMENT
 from tests.world.environment import NOW

@@ -13,7 +13,7 @@ from infra import layouts
 from infra.config import STAGES, settings_of
 from infra.settlement_stack import SettlementStack
 from settle.migrations.rows import MIGRATIONS
-from settlement.model.layout import NEWEST
+from settlement.core.model.layout import NEWEST
 from tests.infra.stack import context, readable
 from tests.infra.stack import name as name_of
 from tests.world import templates

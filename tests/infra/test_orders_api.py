@@ -3,10 +3,10 @@
 import json
 from typing import Any
 
-from handlers import take_order
+from handlers.orders import take_order
 from infra.orders import APPROVED, DECISIONS, MOVES, ROUTES
-from settlement.model.order_requests import REVERSE_PART
-from settlement.model.orders import REVERSE, Decision
+from settlement.core.model.orders import REVERSE, Decision
+from settlement.orders.requests import REVERSE_PART
 from tests.infra.stack import each_stage, properties
 
 

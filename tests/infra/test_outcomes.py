@@ -8,7 +8,7 @@ from moto.events.models import EventPattern
 
 from infra.events import CHANGES
 from infra.merchants import RELEASES
-from settlement.ledger import keys
+from settlement.core.ledger import keys
 from tests.infra.stack import FUNCTIONS, each_stage, each_stage_on_aws, properties, variables
 from tests.unit import states
 from tests.world.constants import KEY

@@ -2,11 +2,11 @@
 
 import json
 
-from handlers import recover_stalled
+from handlers.core import recover_stalled
 from infra.concurrency import IN_FLIGHT_SHARDS
 from infra.config import STAGES
 from infra.recovery import PARTITIONS
-from settlement.ledger import keys
+from settlement.core.ledger import keys
 from tests.infra.stack import each_stage, of_function, properties, variables
 
 

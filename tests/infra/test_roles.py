@@ -9,7 +9,7 @@ import pytest
 
 from infra.config import STAGES
 from infra.table import INDEX
-from settlement.ledger import keys
+from settlement.core.ledger import keys
 from tests.infra.stack import (
     FUNCTIONS,
     MACHINES,

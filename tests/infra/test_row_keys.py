@@ -11,7 +11,7 @@ from infra.config import STAGES
 from infra.rooms import HANDLERS
 from infra.settlement_stack import SettlementStack
 from infra.signing import PROVING, SIGNED, signing
-from settlement.sealing import signature
+from settlement.signing import signature
 from tests.infra.stack import FUNCTIONS, KEPT, each_stage, name, properties, resources, variables
 
 SIGNS = {*signing(HANDLERS)}

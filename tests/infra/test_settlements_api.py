@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from handlers import read_settlements
+from handlers.reading import read_settlements
 from infra.config import STAGES
 from infra.doors import CANCEL_ROUTE as CANCEL
 from infra.doors import START_ROUTE as START
 from infra.grants import WAITING_SECONDS
 from infra.reading import READS
-from settlement.policy.reading import WAIT_SECONDS_MAX
+from settlement.reading.queries import WAIT_SECONDS_MAX
 from tests.infra.evaluator import Request, allows
 from tests.infra.stack import each_stage, granted, properties, variables
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from handlers import start_settlements
+from handlers.doors import start_settlements
 from infra.config import STAGES
 from infra.doors import BATCH_MAX, MESSAGE_BYTES_MAX, RECEIVES_MAX, START, visibility_seconds
 from infra.functions import function_seconds
-from settlement.adapters import queues as _queues
-from settlement.adapters import step_functions as _step_functions
-from settlement.adapters.dynamodb import CLIENT_CONFIG
+from settlement.aws import queues as _queues
+from settlement.aws import step_functions as _step_functions
+from settlement.core.store.dynamodb import CLIENT_CONFIG
 from tests.infra.stack import (
     KEPT,
     attached,

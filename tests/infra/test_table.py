@@ -9,7 +9,8 @@ from infra import retention
 from infra.config import STAGES
 from infra.settlement_stack import SettlementStack
 from infra.table import EXPIRES
-from settlement.ledger import expiry, keys
+from settlement.core.ledger import keys
+from settlement.retention import expiry
 from tests.infra.stack import KEPT, allow, each_stage, only, permissions, resources
 from tests.infra.writes import ALL
 

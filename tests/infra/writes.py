@@ -5,16 +5,20 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from itertools import product
 
-from settlement.ledger import cancellation, entries, forward, keys, kyc_review, limbo, reversal, sweep
-from settlement.ledger.keys import Row
-from settlement.ledger.sweep import Span
-from settlement.ledger.transaction import StepTransaction, Write
-from settlement.model.case import Case
-from settlement.model.orders import Decision, Resolution, Reversal
-from settlement.model.state import SettlementState
-from settlement.model.status import REVERSIBLE, Status, Step
-from settlement.model.timestamps import timestamp
-from settlement.policy import administration, compensation, partial_reversal, recovery, steps
+from settlement.accounts import administration
+from settlement.core.ledger import entries, forward, keys, kyc_review, limbo, reversal
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import StepTransaction, Write
+from settlement.core.model.case import Case
+from settlement.core.model.orders import Decision, Resolution, Reversal
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import REVERSIBLE, Status, Step
+from settlement.core.model.timestamps import timestamp
+from settlement.core.policy import compensation, recovery, steps
+from settlement.doors import cancellation
+from settlement.merchants import sweep
+from settlement.merchants.sweep import Span
+from settlement.orders import partial_reversal
 from tests.unit.vectors import CONFIG, EXECUTION, ORDERS_ON_ACCOUNTS, PART_1, PART_2, SETTLEMENT, slots
 from tests.world.constants import NONCE
 from tests.world.environment import NOW

@@ -12,10 +12,10 @@ from typing import Any
 
 import boto3
 
-from settlement.adapters.kyc_circuit import SharedCircuit, guarded
-from settlement.model.circuit import Thresholds
-from settlement.model.errors import KycCircuitOpen, KycUnavailable
-from settlement.model.settlement import Settlement
+from settlement.core.model.errors import KycCircuitOpen, KycUnavailable
+from settlement.core.model.settlement import Settlement
+from settlement.kyc.circuit import Thresholds
+from settlement.kyc.shared_circuit import SharedCircuit, guarded
 from tests.kyc.environments import DOWN, PAYMENT
 from tests.kyc.raw import WAIT_SECONDS_MAX
 from tests.world.environment import NOW

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from settle.local.kyc_simulator import Server
-from settlement.adapters.kyc_client import Client, Refused
-from settlement.model.errors import KycUnavailable
-from settlement.model.settlement import Settlement
-from settlement.model.verdict import Verdict
+from settlement.core.model.errors import KycUnavailable
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.verdict import Verdict
+from settlement.kyc.client import Client, Refused
 from tests.kyc.environments import PAYMENT, Shared
 from tests.kyc.raw import PERSON
 from tests.world.ledger import Ledger

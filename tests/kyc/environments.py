@@ -7,12 +7,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from settlement.adapters import kyc_circuit
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model.circuit import State, Thresholds
-from settlement.model.errors import KycUnavailable
-from settlement.model.settlement import Settlement
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.errors import KycUnavailable
+from settlement.core.model.settlement import Settlement
+from settlement.kyc import shared_circuit as kyc_circuit
+from settlement.kyc.circuit import State, Thresholds
 from tests.kyc.raw import WAIT_SECONDS_MAX
 from tests.world.ledger import Ledger
 from tests.world.provider import Provider

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from settlement.adapters import kyc_connection
+from settlement.kyc import connection as kyc_connection
 
 HELD_SECONDS_MAX = 120
 """The longest that a lookup hangs, should a test fail to let it go."""

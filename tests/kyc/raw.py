@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from settlement.adapters import kyc_client
-from settlement.model.stage_config import StageConfig
+from settlement.core.model.stage_config import StageConfig
+from settlement.kyc import client as kyc_client
 
 Talk = Callable[[socket.socket], object]
 WAIT_SECONDS_MAX = 60

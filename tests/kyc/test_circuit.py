@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from settlement.adapters import kyc_circuit
-from settlement.adapters.kyc_client import Refused
-from settlement.adapters.wire import to_wire
-from settlement.ledger import keys
-from settlement.model.circuit import FAILED_MAX, State, Thresholds
-from settlement.model.errors import KycCircuitOpen
+from settlement.core.ledger import keys
+from settlement.core.model.errors import KycCircuitOpen
+from settlement.core.store.wire import to_wire
+from settlement.kyc import shared_circuit as kyc_circuit
+from settlement.kyc.circuit import FAILED_MAX, State, Thresholds
+from settlement.kyc.client import Refused
 from tests.kyc.environments import DOWN, THRESHOLDS, Environment, Shared
 from tests.world.provider import APPROVED, IN_REVIEW, REJECTED
 

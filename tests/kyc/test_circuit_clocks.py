@@ -2,8 +2,8 @@
 
 import pytest
 
-from settlement.adapters import kyc_circuit
-from settlement.model.errors import KycCircuitOpen
+from settlement.core.model.errors import KycCircuitOpen
+from settlement.kyc import shared_circuit as kyc_circuit
 from tests.kyc.environments import DOWN, THRESHOLDS, Shared
 from tests.world.provider import APPROVED
 

@@ -4,11 +4,11 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from settle.local.kyc_behaviour import ERROR_STATUSES, Behaviour
-from settlement.adapters import kyc_circuit
-from settlement.adapters.kyc_client import Client, Endpoint
-from settlement.model.circuit import State
-from settlement.model.errors import KycCircuitOpen
-from settlement.model.stage_config import StageConfig
+from settlement.core.model.errors import KycCircuitOpen
+from settlement.core.model.stage_config import StageConfig
+from settlement.kyc import shared_circuit as kyc_circuit
+from settlement.kyc.circuit import State
+from settlement.kyc.client import Client, Endpoint
 from tests.kyc.conftest import Counting
 from tests.kyc.environments import DOWN, THRESHOLDS, Environment, Shared
 from tests.world.provider import APPROVED

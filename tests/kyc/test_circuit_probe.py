@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from settlement.adapters import kyc_circuit
-from settlement.model.circuit import State
-from settlement.model.errors import KycCircuitOpen, KycUnavailable
+from settlement.core.model.errors import KycCircuitOpen, KycUnavailable
+from settlement.kyc import shared_circuit as kyc_circuit
+from settlement.kyc.circuit import State
 from tests.kyc.environments import DOWN, THRESHOLDS, Environment, Shared
 from tests.kyc.test_circuit import ANSWERS
 from tests.world.provider import APPROVED

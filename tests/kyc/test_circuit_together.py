@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from settlement.adapters import kyc_circuit
-from settlement.model.circuit import State, Thresholds
-from settlement.model.settlement import Settlement
+from settlement.core.model.settlement import Settlement
+from settlement.kyc import shared_circuit as kyc_circuit
+from settlement.kyc.circuit import State, Thresholds
 from tests.kyc.environments import DOWN, Environment, Shared, outcome
 from tests.kyc.raw import WAIT_SECONDS_MAX
 from tests.world.provider import APPROVED

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from settlement.adapters.kyc_client import Refused
-from settlement.model.errors import KycCircuitOpen
+from settlement.core.model.errors import KycCircuitOpen
+from settlement.kyc.client import Refused
 from tests.kyc.environments import DOWN, THRESHOLDS, Shared
 from tests.world.provider import APPROVED
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from settle.local.kyc_behaviour import Behaviour
-from settlement.adapters.kyc_client import Refused
-from settlement.model.errors import KycUnavailable
-from settlement.model.verdict import KycDecision, Verdict
+from settlement.core.model.errors import KycUnavailable
+from settlement.core.model.verdict import KycDecision, Verdict
+from settlement.kyc.client import Refused
 from tests.kyc.conftest import API_KEY, Ask, Counting
 from tests.kyc.environments import PAYMENT
 from tests.kyc.raw import client

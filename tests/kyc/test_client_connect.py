@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from settlement.adapters import kyc_client
-from settlement.model.errors import KycRequestRefused
-from settlement.model.verdict import KycDecision, Verdict
+from settlement.core.model.errors import KycRequestRefused
+from settlement.core.model.verdict import KycDecision, Verdict
+from settlement.kyc import client as kyc_client
 from tests.kyc.conftest import Ask
 from tests.kyc.environments import PAYMENT
 from tests.kyc.raw import answer, client, raw, says

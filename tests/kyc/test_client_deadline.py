@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from settlement.adapters import kyc_connection
-from settlement.adapters.kyc_connection import LOOKUP_SECONDS_MAX, LOOKUPS_MAX, Cutoff, first_to_accept
-from settlement.model.verdict import Verdict
+from settlement.core.model.verdict import Verdict
+from settlement.kyc import connection as kyc_connection
+from settlement.kyc.connection import LOOKUP_SECONDS_MAX, LOOKUPS_MAX, Cutoff, first_to_accept
 from tests.kyc.conftest import Ask
 from tests.kyc.network import Resolver, dripping_handshake, silent_ports
 from tests.kyc.raw import (

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from settlement.adapters import kyc_client
-from settlement.adapters.kyc_client import IDLE_SECONDS_MAX as IDLE
-from settlement.model.errors import KycUnavailable
-from settlement.model.verdict import Verdict
+from settlement.core.model.errors import KycUnavailable
+from settlement.core.model.verdict import Verdict
+from settlement.kyc import client as kyc_client
+from settlement.kyc.client import IDLE_SECONDS_MAX as IDLE
 from tests.kyc.conftest import Ask
 from tests.kyc.raw import WAIT_SECONDS_MAX, answer, client, raw, says
 

@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from settlement.adapters.kyc_client import Refused
-from settlement.model.errors import KycUnavailable
-from settlement.model.settlement import Settlement
-from settlement.model.verdict import KycDecision, Verdict
+from settlement.core.model.errors import KycUnavailable
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.verdict import KycDecision, Verdict
+from settlement.kyc.client import Refused
 from tests.kyc.conftest import Ask
 from tests.kyc.environments import PAYMENT
 from tests.kyc.raw import (

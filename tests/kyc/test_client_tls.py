@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from settlement.model.errors import KycUnavailable
-from settlement.model.verdict import Verdict
+from settlement.core.model.errors import KycUnavailable
+from settlement.core.model.verdict import Verdict
 from tests.kyc.conftest import Ask
 from tests.kyc.raw import HEAD_AND_LENGTH, IMPATIENT, answer, client, dripping, raw, says, silent
 

@@ -18,11 +18,13 @@ from hypothesis import HealthCheck, settings
 from schemathesis.checks import ignored_auth
 from schemathesis.specs.openapi.checks import unsupported_method
 
-from handlers import _dependencies, _resumption, _secrets
+from handlers import _dependencies
+from handlers.core import _resumption
+from handlers.kyc import _secrets
 from settle.local.kyc_behaviour import CONTRACT, Behaviour
-from settlement.adapters import kyc_verifications
-from settlement.model.stage_config import StageConfig
-from settlement.model.verdict import Verdict
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.model.verdict import Verdict
+from settlement.kyc import verifications as kyc_verifications
 from tests.kyc.conftest import Counting
 from tests.kyc.environments import PAYMENT
 from tests.kyc.test_client import DECISIONS

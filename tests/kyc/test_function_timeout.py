@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from settlement.ledger import keys
+from settlement.core.ledger import keys
 from tests.kyc.network import FUNCTION_SECONDS
 from tests.kyc.raw import WAIT_SECONDS_MAX
 from tests.world.ledger import Ledger

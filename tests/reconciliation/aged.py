@@ -5,14 +5,13 @@ from functools import cache
 
 import pytest
 
-from settlement.adapters import table_scan
-from settlement.adapters.wire import from_wire, to_wire
-from settlement.ledger.expiry import EXPIRES
-from settlement.ledger.keys import Row
-from settlement.reconciliation import Findings, Retention
-from settlement.reconciliation.sealed import SealedFindings
-from settlement.sealing import lines
-from settlement.sealing.signature import RowKeys
+from settlement.core.ledger.keys import Row
+from settlement.core.store.wire import from_wire, to_wire
+from settlement.journal import lines
+from settlement.proof import Findings, Retention, table_scan
+from settlement.proof.sealed import SealedFindings
+from settlement.retention.expiry import EXPIRES
+from settlement.signing.signature import RowKeys
 from tests.reconciliation import shapes
 from tests.reconciliation.client import readable
 from tests.reconciliation.mutations import Rows

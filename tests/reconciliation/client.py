@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from settlement.adapters.dynamodb import Store
-from settlement.sealing.signature import RowKeys
+from settlement.core.store.dynamodb import Store
+from settlement.signing.signature import RowKeys
 from tests.world.expressions import Item
 from tests.world.ledger import adds
 from tests.world.memory_dynamodb import MemoryDynamoDb

@@ -5,11 +5,11 @@ from datetime import timedelta
 from itertools import count
 from typing import Any
 
-from settlement.adapters.dynamodb import Store
-from settlement.ledger import balances
-from settlement.ledger.keys import Row
-from settlement.ledger.transaction import AlreadyApplied, put
-from settlement.model.timestamps import timestamp
+from settlement.core.ledger import balances
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import AlreadyApplied, put
+from settlement.core.model.timestamps import timestamp
+from settlement.core.store.dynamodb import Store
 from tests.reconciliation.town import external
 from tests.world.environment import NOW
 

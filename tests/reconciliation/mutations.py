@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from settlement.ledger import keys
-from settlement.model.orders import Decision
-from settlement.model.status import REVERSIBLE, Status, Step
-from settlement.model.timestamps import timestamp
-from settlement.reconciliation.settlement_row import NAMES_ERASED
+from settlement.core.ledger import keys
+from settlement.core.model.orders import Decision
+from settlement.core.model.status import REVERSIBLE, Status, Step
+from settlement.core.model.timestamps import timestamp
+from settlement.proof.settlement_row import NAMES_ERASED
 from tests.world.memory_dynamodb import Key
 
 Item = dict[str, Any]

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from settlement.model.orders import Decision
-from settlement.model.settlement import Settlement
-from settlement.model.status import Step
-from settlement.model.verdict import KycDecision
-from settlement.sealing.signature import RowKeys
+from settlement.core.model.orders import Decision
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.status import Step
+from settlement.core.model.verdict import KycDecision
+from settlement.signing.signature import RowKeys
 from tests.reconciliation.town import Payment, Town
 
 Play = Callable[[Payment], object]

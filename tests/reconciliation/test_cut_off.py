@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError, ReadTimeoutError
 
-from settlement.adapters import pages, second_look, table_scan
-from settlement.adapters.dynamodb import Store
-from settlement.adapters.pages import Part
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model.settlement import Settlement
-from settlement.reconciliation import CutOff, watch
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.settlement import Settlement
+from settlement.core.store.dynamodb import Store
+from settlement.proof import CutOff, pages, second_look, table_scan, watch
+from settlement.proof.pages import Part
 from tests.reconciliation.client import readable
 from tests.reconciliation.shapes import SETTLED
 from tests.reconciliation.town import Payment, Town

@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
-from settlement.adapters import second_look, table_scan
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model.settlement import NAMES
-from settlement.reconciliation import Findings
-from settlement.reconciliation.settlement_row import NAMES_ERASED
-from settlement.sealing.signature import RowKeys
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.settlement import NAMES
+from settlement.proof import Findings, second_look, table_scan
+from settlement.proof.settlement_row import NAMES_ERASED
+from settlement.signing.signature import RowKeys
 from tests.reconciliation.client import readable
 from tests.reconciliation.mutations import Mutation, Rows, singles
 from tests.reconciliation.shapes import SHAPES, town

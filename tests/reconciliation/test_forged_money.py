@@ -4,13 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from settlement.adapters import table_scan
-from settlement.adapters.wire import from_wire
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model.settlement import Settlement
-from settlement.model.status import Step
-from settlement.reconciliation import Findings
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.status import Step
+from settlement.core.store.wire import from_wire
+from settlement.proof import Findings, table_scan
 from tests.reconciliation.client import readable
 from tests.reconciliation.shapes import SETTLED
 from tests.reconciliation.town import Payment, Town

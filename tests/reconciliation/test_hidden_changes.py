@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from settlement.adapters import pages, second_look, table_scan
-from settlement.ledger import keys
-from settlement.model.status import Status
-from settlement.reconciliation import Findings
+from settlement.core.ledger import keys
+from settlement.core.model.status import Status
+from settlement.proof import Findings, pages, second_look, table_scan
 from tests.reconciliation.client import readable
 from tests.reconciliation.mutations import Rows
 from tests.reconciliation.shapes import SHAPES, town

@@ -6,12 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from settlement.adapters import second_look, statement, table_scan
-from settlement.adapters.dynamodb import Store
-from settlement.ledger import keys
-from settlement.model.timestamps import timestamp
-from settlement.reconciliation import Difference, Findings, Retention
-from settlement.reconciliation.findings import Verdict
+from settlement.core.ledger import keys
+from settlement.core.model.timestamps import timestamp
+from settlement.core.store.dynamodb import Store
+from settlement.proof import Difference, Findings, Retention, second_look, statement, table_scan
+from settlement.proof.findings import Verdict
 from tests.reconciliation.client import readable
 from tests.reconciliation.town import Town
 from tests.world.environment import NOW

@@ -5,11 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from settlement.adapters import pages, second_look, table_scan
-from settlement.adapters.dynamodb import Store
-from settlement.adapters.pages import Part
-from settlement.ledger.keys import Row, subject
-from settlement.reconciliation import Findings
+from settlement.core.ledger.keys import Row, subject
+from settlement.core.store.dynamodb import Store
+from settlement.proof import Findings, pages, second_look, table_scan
+from settlement.proof.pages import Part
 from tests.reconciliation.town import Town
 
 FREEZE, UNFREEZE = "freeze-of-alice-0001", "unfreeze-of-alice-001"

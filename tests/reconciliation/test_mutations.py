@@ -7,8 +7,7 @@ from functools import cache
 
 import pytest
 
-from settlement.adapters import pages, second_look, table_scan
-from settlement.reconciliation import Findings
+from settlement.proof import Findings, pages, second_look, table_scan
 from tests.reconciliation.client import readable
 from tests.reconciliation.mutations import Mutation, Rows, singles
 from tests.reconciliation.shapes import SHAPES, town

@@ -4,11 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from settlement.adapters import second_look, table_scan
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model.timestamps import timestamp
-from settlement.reconciliation import Findings
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.timestamps import timestamp
+from settlement.proof import Findings, second_look, table_scan
 from tests.reconciliation.client import readable
 from tests.reconciliation.town import Town, external, order
 from tests.world.environment import NOW

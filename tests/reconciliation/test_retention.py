@@ -4,15 +4,14 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from settlement.adapters import pages, second_look
-from settlement.adapters.watched_store import WatchedStore
-from settlement.adapters.wire import from_wire
-from settlement.ledger import keys
-from settlement.ledger.expiry import EXPIRES
-from settlement.ledger.keys import Row
-from settlement.reconciliation import Difference, Look, unwatched
-from settlement.sealing import lines
-from settlement.sealing.signature import RowKeys
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.store.wire import from_wire
+from settlement.journal import lines
+from settlement.proof import Difference, Look, pages, second_look, unwatched
+from settlement.proof.watched_store import WatchedStore
+from settlement.retention.expiry import EXPIRES
+from settlement.signing.signature import RowKeys
 from tests.reconciliation.aged import (
     DAYS,
     LATER,
@@ -289,7 +288,7 @@ def test_an_entry_that_expires_while_the_table_is_read_is_no_fault(
         watched = WatchedStore(readable(MemoryDynamoDb(items=changed)), "", unwatched)
         return read(watched, difference, began)
 
-    monkeypatch.setattr("settlement.adapters.table_scan.look_again", expired_by_then)
+    monkeypatch.setattr("settlement.proof.table_scan.look_again", expired_by_then)
     balance = from_wire(rows[account])
     stale = put(rows, balance | {"available": balance["available"] + 1})
 

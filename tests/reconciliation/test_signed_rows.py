@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 
-from settlement.adapters import pages, second_look, table_scan
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.reconciliation import Findings
-from settlement.sealing import lines
-from settlement.sealing.signature import SIGNATURE, SIGNED, RowKeys
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.journal import lines
+from settlement.proof import Findings, pages, second_look, table_scan
+from settlement.signing.signature import SIGNATURE, SIGNED, RowKeys
 from tests.reconciliation.client import readable
 from tests.reconciliation.mutations import Mutation, Rows, singles
 from tests.reconciliation.shapes import SHAPES, town

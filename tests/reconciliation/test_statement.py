@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from settlement.adapters import statement
-from settlement.ledger import keys
-from settlement.model.timestamps import timestamp
+from settlement.core.ledger import keys
+from settlement.core.model.timestamps import timestamp
+from settlement.proof import statement
 from tests.reconciliation.town import Town
 
 SHOP = "merchant.shop"

@@ -4,29 +4,31 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from settlement.adapters import sweeper
-from settlement.adapters.dynamodb import Store
-from settlement.adapters.kyc_circuit import Lease, SharedCircuit
-from settlement.adapters.wire import to_wire
-from settlement.ledger import cancellation, entries, forward, keys, kyc_review, limbo, proposals, reversal
-from settlement.ledger.keys import Row
-from settlement.ledger.kyc_review import WebhookEvent
-from settlement.ledger.sweep import Span
-from settlement.model import accounts
-from settlement.model.caller import Caller
-from settlement.model.circuit import Thresholds
-from settlement.model.order_requests import PartialReversal
-from settlement.model.orders import Decision, Resolution, Reversal
-from settlement.model.proposal import Move, Proposal
-from settlement.model.settlement import NAMES, Settlement, hash_of
-from settlement.model.stage_config import StageConfig
-from settlement.model.state import SettlementState
-from settlement.model.status import Status, Step
-from settlement.model.timestamps import timestamp
-from settlement.model.verdict import KycDecision
-from settlement.policy import approval, compensation, partial_reversal, recovery, steps, sweeps
-from settlement.reconciliation.settlement_row import NAMES_ERASED
-from settlement.sealing.signature import RowKeys
+from settlement.core.ledger import entries, forward, keys, kyc_review, limbo, reversal
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.kyc_review import WebhookEvent
+from settlement.core.model import accounts
+from settlement.core.model.orders import Decision, Resolution, Reversal
+from settlement.core.model.settlement import NAMES, Settlement, hash_of
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import Status, Step
+from settlement.core.model.timestamps import timestamp
+from settlement.core.model.verdict import KycDecision
+from settlement.core.policy import compensation, recovery, steps
+from settlement.core.store.dynamodb import Store
+from settlement.core.store.wire import to_wire
+from settlement.doors import cancellation
+from settlement.http.caller import Caller
+from settlement.kyc.circuit import Thresholds
+from settlement.kyc.shared_circuit import Lease, SharedCircuit
+from settlement.merchants import sweeper, sweeps
+from settlement.merchants.sweep import Span
+from settlement.orders import approval, partial_reversal, proposals
+from settlement.orders.proposal import Move, Proposal
+from settlement.orders.requests import PartialReversal
+from settlement.proof.settlement_row import NAMES_ERASED
+from settlement.signing.signature import RowKeys
 from tests.reconciliation.client import readable
 from tests.world.constants import NONCE
 from tests.world.environment import NOW

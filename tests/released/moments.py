@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from handlers import _dependencies, _payee
-from settlement.adapters.wire import to_wire
+from handlers import _dependencies
+from handlers.core import _payee
+from settlement.core.store.wire import to_wire
 from tests.settle.desk import Desk
 from tests.world.definitions import COMPENSATION
 from tests.world.environment import NOW

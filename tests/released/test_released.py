@@ -20,12 +20,12 @@ import pytest
 from settle.exit_codes import CommandFailed
 from settle.orders import partial_reversal, resolution, reversal
 from settle.settlements import recovery
-from settlement.adapters import table_scan
-from settlement.ledger import keys
-from settlement.model.layout import parts_of
-from settlement.model.orders import Decision
-from settlement.model.state import SettlementState
-from settlement.model.status import FINISHED, Status
+from settlement.core.ledger import keys
+from settlement.core.model.layout import parts_of
+from settlement.core.model.orders import Decision
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import FINISHED, Status
+from settlement.proof import table_scan
 from tests.released.moments import Moment, put_back, seen, whole
 from tests.settle import ways
 from tests.settle.desk import STANDARD, Desk

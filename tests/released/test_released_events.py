@@ -18,12 +18,12 @@ from typing import Any
 
 import pytest
 
-from settlement.adapters.wire import from_wire, to_wire
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model.orders import Decision
-from settlement.model.state import SettlementState
-from settlement.policy import events
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.orders import Decision
+from settlement.core.model.state import SettlementState
+from settlement.core.store.wire import from_wire, to_wire
+from settlement.events import changes as events
 from tests.released.moments import put_back
 from tests.released.test_released import RECORDED, RELEASES
 from tests.settle import ways

@@ -4,9 +4,9 @@ from itertools import count
 from typing import Any
 from zlib import crc32
 
-from settlement.ledger import keys
-from settlement.model.saga import Step
-from settlement.model.settlement import Settlement
+from settlement.core.ledger import keys
+from settlement.core.model.saga import Step
+from settlement.core.model.settlement import Settlement
 from tests.reconciliation.town import order
 
 Row = dict[str, Any]

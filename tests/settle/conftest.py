@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from handlers import _dependencies, _kyc
+from handlers import _dependencies
+from handlers.kyc import _provider as _kyc
 from settle import cli, stack
 from settle.local import record
 from settle.settlements import follow
-from settlement.adapters import functions as _functions
-from settlement.adapters import second_look, telemetry
-from settlement.adapters import step_functions as _step_functions
+from settlement.aws import functions as _functions
+from settlement.aws import step_functions as _step_functions
+from settlement.core import telemetry
+from settlement.proof import second_look
 from tests.settle.desk import Desk
 from tests.settle.wire import Receiver, Simulator, receiving, simulating
 from tests.world.environment import NOW

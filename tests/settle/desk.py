@@ -13,11 +13,11 @@ from botocore.exceptions import ReadTimeoutError
 from settle.accounts import accounts, statement
 from settle.door import Answer
 from settle.stack import Stack
-from settlement.adapters import telemetry
-from settlement.ledger import forward, keys
-from settlement.ledger.keys import Row
-from settlement.model.errors import IdempotencyConflict, SettlementError
-from settlement.model.request import parse_settlement
+from settlement.core import telemetry
+from settlement.core.ledger import forward, keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.errors import IdempotencyConflict, SettlementError
+from settlement.core.model.request import parse_settlement
 from tests.world import constants
 from tests.world.constants import KEY, NONCE
 from tests.world.contracts import checked_outcome

@@ -3,11 +3,11 @@
 from datetime import timedelta
 from typing import Any
 
-from settlement.ledger import forward, keys
-from settlement.ledger.keys import Row
-from settlement.model.settlement import Settlement
-from settlement.model.status import Status
-from settlement.model.timestamps import timestamp
+from settlement.core.ledger import forward, keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.status import Status
+from settlement.core.model.timestamps import timestamp
 from tests.settle.desk import Desk
 from tests.world.environment import NOW
 

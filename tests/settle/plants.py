@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from settlement.reconciliation import Difference, Look
+from settlement.proof import Difference, Look
 from tests.settle.book import Book, Row
 
 Plant = Callable[[Book], object]

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
 
 PLACE = ("pk", "sk", "gsi1pk", "gsi1sk")
 """The row's key and its place in the index, without which no reader would meet it."""

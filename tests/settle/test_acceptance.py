@@ -19,7 +19,7 @@ from settle.acceptance.verdict import Check, NotApplicable, Refuted
 from settle.exit_codes import CommandFailed, Exit
 from settle.order import ApprovalRequired, DoorForbidden
 from settle.stack import Stack
-from settlement.model.errors import StoreUnavailable
+from settlement.core.model.errors import StoreUnavailable
 from tests.settle.conftest import Command
 from tests.unit import states
 

@@ -14,8 +14,8 @@ from settle.acceptance.webhook import Event, foreign_secret, signed
 from settle.accounts import accounts
 from settle.local.kyc_behaviour import Behaviour, behaviour_of
 from settle.stack import Stack
-from settlement.model.request import ACCOUNT
-from settlement.model.verdict import parse_verdict
+from settlement.core.model.request import ACCOUNT
+from settlement.core.model.verdict import parse_verdict
 
 
 def test_an_event_is_signed_as_the_specification_has_it() -> None:

@@ -9,10 +9,10 @@ from settle.accounts import accounts, statement
 from settle.door import Answer
 from settle.exit_codes import CommandFailed, Exit
 from settle.stack import Stack
-from settlement.adapters import batch, pages
-from settlement.ledger import keys
-from settlement.model import money
-from settlement.model.account_order import OrderKind
+from settlement.accounts.order import OrderKind
+from settlement.core.ledger import keys
+from settlement.core.model import money
+from settlement.proof import batch, pages
 from tests.settle.conftest import Command
 from tests.settle.desk import ADA, Desk
 from tests.world.constants import KEY

@@ -7,7 +7,7 @@ import pytest
 from settle import stack
 from settle.exit_codes import Exit
 from settle.output.printable import is_printable, printable
-from settlement.ledger import keys
+from settlement.core.ledger import keys
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 from tests.settle.flight import claimed, key_of, stuck

@@ -18,9 +18,9 @@ from settle.orders import audit, partial_reversal, resolution, reversal
 from settle.orders import proposal as proposals
 from settle.orders import proposing as proposal
 from settle.settlements import index
-from settlement.ledger import keys
-from settlement.model.account_order import OrderKind
-from settlement.model.orders import Decision
+from settlement.accounts.order import OrderKind
+from settlement.core.ledger import keys
+from settlement.core.model.orders import Decision
 from tests.settle.conftest import Command
 from tests.settle.desk import ADA, GRACE, REASON, Desk
 from tests.world.constants import KEY

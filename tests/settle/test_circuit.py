@@ -9,12 +9,12 @@ import pytest
 
 from settle.door import Answer
 from settle.kyc.circuit import status
-from settlement.adapters import kyc_circuit
-from settlement.ledger import keys
-from settlement.model.circuit import Thresholds
-from settlement.model.errors import KycCircuitOpen, KycUnavailable
-from settlement.model.settlement import Settlement
-from settlement.model.verdict import Verdict
+from settlement.core.ledger import keys
+from settlement.core.model.errors import KycCircuitOpen, KycUnavailable
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.verdict import Verdict
+from settlement.kyc import shared_circuit as kyc_circuit
+from settlement.kyc.circuit import Thresholds
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 from tests.world.environment import NOW

@@ -16,9 +16,9 @@ from settle.reports import queue, report
 from settle.reports.page import render
 from settle.reports.page.render import Frame
 from settle.settlements import index
-from settlement.adapters.wire import to_wire
-from settlement.ledger import keys
-from settlement.model.timestamps import timestamp
+from settlement.core.ledger import keys
+from settlement.core.model.timestamps import timestamp
+from settlement.core.store.wire import to_wire
 from tests.settle.desk import Desk
 from tests.settle.test_report import HOSTILE, attacked, local, parsed, texts
 from tests.settle.test_report_queue import CloudWatch, cells

@@ -11,11 +11,11 @@ from settle.exit_codes import Exit
 from settle.output import progress
 from settle.proof import segments
 from settle.stack import Stack
-from settlement.adapters.dynamodb import Store
-from settlement.ledger import keys
-from settlement.model.errors import StoreUnavailable
-from settlement.reconciliation import CutOff
-from settlement.reconciliation.watch import looking_again
+from settlement.core.ledger import keys
+from settlement.core.model.errors import StoreUnavailable
+from settlement.core.store.dynamodb import Store
+from settlement.proof import CutOff
+from settlement.proof.watch import looking_again
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 from tests.world.constants import KEY

@@ -10,7 +10,7 @@ import pytest
 from settle.exit_codes import CommandFailed, Exit
 from settle.local.demo import outage
 from settle.settlements.machines import Machine
-from settlement.model.errors import KycCircuitOpen, KycRejected, KycUnavailable
+from settlement.core.model.errors import KycCircuitOpen, KycRejected, KycUnavailable
 from tests.settle.desk import Desk
 from tests.settle.wire import Simulator
 from tests.world.provider import APPROVED

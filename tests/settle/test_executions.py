@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from settle.settlements import settlement
-from settlement.ledger import keys
+from settlement.core.ledger import keys
 from tests.settle.conftest import Command
 from tests.settle.desk import COMPENSATION, STANDARD, Desk
 from tests.settle.flight import at, claimed, key_of, stuck

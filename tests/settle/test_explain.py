@@ -8,7 +8,7 @@ import pytest
 
 from settle import explanations
 from settle.exit_codes import Exit
-from settlement.model import errors
+from settlement.core.model import errors
 from tests.settle.conftest import Command
 from tests.statemachines.definitions import DEFINITIONS, states
 from tests.world.templates import PROJECT

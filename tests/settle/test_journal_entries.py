@@ -12,9 +12,9 @@ import pytest
 
 from settle import instants, stack
 from settle.exit_codes import Exit
-from settlement.model import money
-from settlement.model.timestamps import timestamp
-from settlement.sealing import lines, seals
+from settlement.core.model import money
+from settlement.core.model.timestamps import timestamp
+from settlement.journal import lines, seals
 from tests.books import town as towns
 from tests.reconciliation.town import CONFIG, Town
 from tests.settle.conftest import Command

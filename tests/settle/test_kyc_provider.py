@@ -17,7 +17,7 @@ import urllib3
 from settle.exit_codes import CommandFailed, Exit
 from settle.local import deployment, embedded_aws, kyc_provider, ports, presence, processes, record
 from settle.local.record import Running
-from settlement.adapters.webhook_signature import verify
+from settlement.kyc.webhook_signature import verify
 from tests.settle.conftest import Starts
 from tests.settle.test_embedded_aws import recorded as content_of
 from tests.settle.test_embedded_aws import silent, write

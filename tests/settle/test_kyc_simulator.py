@@ -20,8 +20,8 @@ import urllib3
 from settle.local import kyc_simulator
 from settle.local.kyc_behaviour import Behaviour
 from settle.local.kyc_simulator import BODY_BYTES_MAX
-from settlement.adapters.webhook_signature import verify
-from settlement.model.errors import SignatureRefused
+from settlement.core.model.errors import SignatureRefused
+from settlement.kyc.webhook_signature import verify
 from tests.settle.wire import KEY, PAYMENT, SECONDS_MAX, Delivery, Receiver, Simulator
 
 SECRET = "whsec_" + base64.b64encode(b"shared by the two, and no others alike").decode()

@@ -6,11 +6,11 @@ import pytest
 
 from settle.exit_codes import CommandFailed, Exit
 from settle.orders import limbo
-from settlement.ledger import keys
-from settlement.model.errors import Refusal
-from settlement.model.orders import Decision
-from settlement.model.state import SettlementState
-from settlement.policy import compensation
+from settlement.core.ledger import keys
+from settlement.core.model.errors import Refusal
+from settlement.core.model.orders import Decision
+from settlement.core.model.state import SettlementState
+from settlement.core.policy import compensation
 from tests.settle.desk import Desk
 from tests.world.constants import KEY
 

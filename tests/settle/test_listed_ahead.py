@@ -6,7 +6,7 @@ import pytest
 
 from infra import kyc_config
 from settle.exit_codes import Exit
-from settlement.adapters import table_scan
+from settlement.proof import table_scan
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 from tests.settle.test_segments import stack  # noqa: F401

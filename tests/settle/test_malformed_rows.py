@@ -11,23 +11,25 @@ from typing import Any
 import pytest
 import typer
 
-from handlers import _dependencies, read_settlements, take_order
-from handlers.recover_stalled import PARTITIONS
+from handlers import _dependencies
+from handlers.core.recover_stalled import PARTITIONS
+from handlers.orders import take_order
+from handlers.reading import read_settlements
 from settle import cli, instants
 from settle.console import app as console
-from settlement.adapters import ordered_topic as _ordered_topic
-from settlement.adapters import outcome_bus as _outcome_bus
-from settlement.adapters import queues as _queues
-from settlement.adapters.wire import to_wire
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model.account_order import OrderKind
-from settlement.model.errors import SettlementError
-from settlement.model.state import SettlementState
-from settlement.model.status import Status
-from settlement.model.stored import MalformedRow
-from settlement.model.timestamps import timestamp
-from settlement.policy import compensation
+from settlement.accounts.order import OrderKind
+from settlement.aws import queues as _queues
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.errors import SettlementError
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import Status
+from settlement.core.model.stored import MalformedRow
+from settlement.core.model.timestamps import timestamp
+from settlement.core.policy import compensation
+from settlement.core.store.wire import to_wire
+from settlement.events import ordered_topic as _ordered_topic
+from settlement.events import outcome_bus as _outcome_bus
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk, call
 from tests.settle.spoilt import spoilt, under

@@ -20,7 +20,7 @@ from settle.orders import many
 from settle.orders import many_output as output
 from settle.orders import proposal as proposals
 from settle.settlements import follow
-from settlement.model.errors import IdempotencyConflict
+from settlement.core.model.errors import IdempotencyConflict
 from tests.settle.conftest import Command
 from tests.settle.desk import ADA, GRACE, REASON, Desk
 from tests.world.environment import NOW

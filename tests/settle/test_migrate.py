@@ -16,9 +16,9 @@ from settle.migrations.rows import PARTS, Direction, Phase, Progress
 from settle.migrations.runner import Means, NotAlone
 from settle.proof import books
 from settle.stack import Stack
-from settlement.ledger import keys
-from settlement.model.layout import parts_of
-from settlement.model.timestamps import timestamp
+from settlement.core.ledger import keys
+from settlement.core.model.layout import parts_of
+from settlement.core.model.timestamps import timestamp
 from tests.settle.conftest import Command
 from tests.settle.desk import GRACE, Desk, call
 from tests.world.environment import NOW

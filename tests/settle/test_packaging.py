@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from settle.local.record import PROJECT
-from settlement.ledger import forward
-from settlement.model.settlement import Settlement
-from settlement.model.stage_config import StageConfig
+from settlement.core.ledger import forward
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.stage_config import StageConfig
 from tests.settle.fake_aws import fake_aws
 from tests.world.environment import NOW
 

@@ -10,8 +10,8 @@ from botocore.exceptions import ClientError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from settlement.adapters import pages
-from settlement.adapters.wire import from_wire, to_wire
+from settlement.core.store.wire import from_wire, to_wire
+from settlement.proof import pages
 from tests.settle.desk import Desk
 from tests.settle.wire import SECONDS_MAX
 

@@ -7,10 +7,10 @@ import pytest
 
 from settle.reports import path
 from settle.reports.path import Mark, Walk
-from settlement.adapters import journal
-from settlement.ledger.keys import Row
-from settlement.model.state import SettlementState
-from settlement.model.status import FINISHED, REVERSIBLE, Step
+from settlement.core.ledger.keys import Row
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import FINISHED, REVERSIBLE, Step
+from settlement.proof import journal
 from tests.settle.book import Book
 from tests.settle.desk import Desk
 from tests.settle.ways import WAYS, Way, claimed

@@ -17,9 +17,9 @@ from settle.cli import app
 from settle.exit_codes import Exit
 from settle.orders.limbo import Which
 from settle.orders.selection import Verb, Wanted
-from settlement.model.command import command
-from settlement.model.orders import Decision
-from settlement.model.request import ACCOUNT, KEY
+from settlement.core.model.command import command
+from settlement.core.model.orders import Decision
+from settlement.core.model.request import ACCOUNT, KEY
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from settle.exit_codes import Exit
 from settle.output import progress
-from settlement.reconciliation.watch import READING
+from settlement.proof.watch import READING
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 

@@ -12,8 +12,8 @@ from settle.orders import limbo, resolution
 from settle.orders import proposal as proposals
 from settle.orders import proposing as proposal
 from settle.settlements import settlement
-from settlement.ledger import keys
-from settlement.model.orders import Decision
+from settlement.core.ledger import keys
+from settlement.core.model.orders import Decision
 from tests.settle.conftest import Command
 from tests.settle.desk import ADA, GRACE, REASON, Desk
 from tests.world.constants import KEY

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from settlement.model import money
-from settlement.reconciliation import Difference, Findings, Look, Stage, describe, judgement, reconcile
+from settlement.core.model import money
+from settlement.proof import Difference, Findings, Look, Stage, describe, judgement, reconcile
 from tests.settle.book import REVERSIBLE, Book
 from tests.settle.plants import (
     Find,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from settlement.ledger import keys
-from settlement.reconciliation import Look, reconcile
+from settlement.core.ledger import keys
+from settlement.proof import Look, reconcile
 from tests.settle.book import Book
 from tests.settle.plants import (
     Find,

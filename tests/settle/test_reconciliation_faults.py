@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from settlement.reconciliation import Look, reconcile
+from settlement.proof import Look, reconcile
 from tests.settle.book import Book
 from tests.settle.plants import (
     Find,

@@ -7,7 +7,7 @@ from zlib import crc32
 
 import pytest
 
-from settlement.reconciliation import Look, reconcile
+from settlement.proof import Look, reconcile
 from tests.settle.book import Book, Row
 from tests.settle.plants import Find, Plant, always, change, entry, evidence, lose, settlement
 from tests.settle.test_reconciliation import ALICE, HELD, SETTLED, at_work

@@ -2,7 +2,7 @@
 
 import pytest
 
-from settlement.reconciliation import Look, reconcile
+from settlement.proof import Look, reconcile
 from tests.settle.book import Book
 from tests.settle.plants import (
     Plant,

@@ -9,9 +9,9 @@ from settle import instants
 from settle.door import Answer
 from settle.events import replay as replaying
 from settle.settlements import in_flight
-from settlement.adapters import functions as _functions
-from settlement.adapters import outcome_bus as _outcome_bus
-from settlement.model import replay_order
+from settlement.aws import functions as _functions
+from settlement.events import outcome_bus as _outcome_bus
+from settlement.events import replay as replay_order
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk, call
 from tests.world.constants import KEY

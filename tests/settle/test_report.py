@@ -25,9 +25,9 @@ from settle.orders import proposing as proposal
 from settle.reports import redaction, report
 from settle.reports.page import file, render
 from settle.settlements import settlement
-from settlement.adapters import journal
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.proof import journal
 from tests.settle.conftest import Command
 from tests.settle.desk import ADA, REASON, Desk
 from tests.settle.ways import RETRY, WAYS, WRITE_OFF, Way, decided, in_review, settled, stuck

@@ -8,7 +8,7 @@ import pytest
 from settle.exit_codes import Exit
 from settle.reports import day
 from settle.reports.page import render
-from settlement.ledger import keys
+from settlement.core.ledger import keys
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 from tests.settle.test_report import parsed, texts

@@ -16,7 +16,7 @@ from settle.orders import proposal as proposals
 from settle.orders import proposing as proposal
 from settle.reports import queue
 from settle.reports.page import render
-from settlement.model.orders import Decision
+from settlement.core.model.orders import Decision
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 from tests.settle.test_report import HOSTILE, local, parsed, texts

@@ -9,9 +9,9 @@ from settle.door import Answer
 from settle.exit_codes import CommandFailed, Exit
 from settle.orders import proposing as proposal
 from settle.orders import resolution
-from settlement.adapters import event_bus as _event_bus
-from settlement.ledger import keys
-from settlement.model.orders import TEXT_LENGTH_MAX, Decision
+from settlement.aws import event_bus as _event_bus
+from settlement.core.ledger import keys
+from settlement.core.model.orders import TEXT_LENGTH_MAX, Decision
 from tests.settle.conftest import Command
 from tests.settle.desk import ADA, REASON, Desk
 from tests.world.constants import KEY, WIRE

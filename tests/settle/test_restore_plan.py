@@ -11,12 +11,12 @@ import pytest
 from handlers import _dependencies
 from settle import instants
 from settle.exit_codes import Exit
-from settlement.adapters.sealed_journal import SealedJournal
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model.errors import AlreadyClaimed, InReview
-from settlement.model.timestamps import timestamp
-from settlement.sealing import lines
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.errors import AlreadyClaimed, InReview
+from settlement.core.model.timestamps import timestamp
+from settlement.journal import lines
+from settlement.journal.sealed_journal import SealedJournal
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 from tests.world import tables

@@ -13,10 +13,10 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.journal import sealed
 from settle.proof import books
 from settle.settlements import settlement
-from settlement.adapters import table_scan
-from settlement.ledger.expiry import EXPIRES
-from settlement.model.errors import AlreadyClaimed
-from settlement.sealing import lines
+from settlement.core.model.errors import AlreadyClaimed
+from settlement.journal import lines
+from settlement.proof import table_scan
+from settlement.retention.expiry import EXPIRES
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 from tests.world.constants import KEY

@@ -10,7 +10,7 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.orders import resolution, reversal
 from settle.settlements import recovery
 from settle.stack import Stack
-from settlement.model.orders import Decision
+from settlement.core.model.orders import Decision
 from tests.settle.desk import ADA, GRACE, REASON, Desk
 from tests.settle.test_resolve import UNREADABLE
 from tests.world.constants import KEY, NONCE

@@ -11,7 +11,7 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.orders import partial_reversal
 from settle.orders import proposal as proposals
 from settle.orders import proposing as proposal
-from settlement.adapters import event_bus as _event_bus
+from settlement.aws import event_bus as _event_bus
 from tests.settle.conftest import Command
 from tests.settle.desk import GRACE, Desk
 from tests.world.constants import KEY

@@ -13,11 +13,11 @@ from settle import stack
 from settle.exit_codes import CommandFailed
 from settle.journal import sealed
 from settle.journal.fill_journal import fill
-from settlement.adapters.sealed_journal import SealedJournal
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model.timestamps import timestamp
-from settlement.sealing import lines
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.timestamps import timestamp
+from settlement.journal import lines
+from settlement.journal.sealed_journal import SealedJournal
 from tests.settle.conftest import Command
 from tests.world.ledger import Ledger
 from tests.world.memory_s3 import MemoryS3

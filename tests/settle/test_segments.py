@@ -14,14 +14,13 @@ from handlers import _dependencies
 from settle.exit_codes import CommandFailed, Exit
 from settle.proof import segments
 from settle.stack import Place, Stack
-from settlement.adapters import second_look, table_scan
-from settlement.adapters.dynamodb import Store
-from settlement.adapters.pages import Part
-from settlement.ledger import keys
-from settlement.ledger.expiry import EXPIRES
-from settlement.reconciliation import CutOff, Difference, Look, Retention, Stage, Watch
-from settlement.reconciliation.facts import BalanceFacts, EntryFacts, SweepFacts
-from settlement.reconciliation.watch import READING
+from settlement.core.ledger import keys
+from settlement.core.store.dynamodb import Store
+from settlement.proof import CutOff, Difference, Look, Retention, Stage, Watch, second_look, table_scan
+from settlement.proof.facts import BalanceFacts, EntryFacts, SweepFacts
+from settlement.proof.pages import Part
+from settlement.proof.watch import READING
+from settlement.retention.expiry import EXPIRES
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 from tests.world.constants import KEY

@@ -10,16 +10,16 @@ import pytest
 from settle.exit_codes import Exit
 from settle.orders import resolution, reversal
 from settle.settlements import settlement
-from settlement.adapters import table_scan
-from settlement.ledger import entries
-from settlement.ledger.kyc_review import WebhookEvent
-from settlement.model.errors import InReview, KycRejected
-from settlement.model.orders import Decision
-from settlement.model.state import SettlementState
-from settlement.model.status import Step
-from settlement.model.timestamps import timestamp
-from settlement.model.verdict import Verdict, parse_verdict
-from settlement.policy import steps
+from settlement.core.ledger import entries
+from settlement.core.ledger.kyc_review import WebhookEvent
+from settlement.core.model.errors import InReview, KycRejected
+from settlement.core.model.orders import Decision
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import Step
+from settlement.core.model.timestamps import timestamp
+from settlement.core.model.verdict import Verdict, parse_verdict
+from settlement.core.policy import steps
+from settlement.proof import table_scan
 from tests.settle.conftest import Command
 from tests.settle.desk import ADA, REASON, Desk
 from tests.world.constants import KEY, WIRE

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from settle.exit_codes import Exit
 from settle.stack import Stack
-from settlement.sealing.signature import RowKeys
+from settlement.signing.signature import RowKeys
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from settlement.reconciliation import Look, reconcile
-from settlement.reconciliation.facts import BalanceFacts, EntryFacts, EvidenceFacts, SettlementFacts
-from settlement.reconciliation.spool import Spool, accounts, settlements
+from settlement.proof import Look, reconcile
+from settlement.proof.facts import BalanceFacts, EntryFacts, EvidenceFacts, SettlementFacts
+from settlement.proof.spool import Spool, accounts, settlements
 from tests.settle.book import Book, Row
 from tests.settle.plants import always
 from tests.world.picture import after
@@ -26,7 +26,7 @@ def entry(key: str, posted_at: str = "2026-11-20T12:00:00.000Z") -> EntryFacts:
 
 @pytest.fixture(params=[1, 1_000, 100_000], ids=["all on disk", "some on disk", "all in memory"])
 def spool(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Spool]:
-    monkeypatch.setattr("settlement.reconciliation.spool._BATCH", request.param)
+    monkeypatch.setattr("settlement.proof.spool._BATCH", request.param)
     with Spool() as spool:
         yield spool
 

@@ -15,12 +15,12 @@ from settle.settlements.machines import Machine, explain
 from settle.settlements.request_file import INPUT_BYTES_MAX, key_of, read_requests
 from settle.settlements.start import Ended, start, start_code
 from settle.stack import Stack
-from settlement.ledger.keys import Row
-from settlement.model.command import command
-from settlement.model.stage_config import StageConfig
-from settlement.model.state import SettlementState
-from settlement.model.status import Status
-from settlement.policy import outcome
+from settlement.core.ledger.keys import Row
+from settlement.core.model.command import command
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import Status
+from settlement.core.policy import outcome
 from tests.settle.conftest import Ended as Finished
 from tests.world.constants import KEY
 from tests.world.saga import FINISHED

@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
-from handlers import _sweeps
+from handlers.merchants import _order as _sweeps
 from settle.accounts import accounts, statement
 from settle.door import Answer
 from settle.exit_codes import CommandFailed, Exit
 from settle.merchants.sweep import sweep
-from settlement.adapters import pages, table_scan
-from settlement.ledger import keys
-from settlement.model import money
-from settlement.reconciliation import Look, describe, reconcile
+from settlement.core.ledger import keys
+from settlement.core.model import money
+from settlement.proof import Look, describe, pages, reconcile, table_scan
 from tests.settle.book import Book
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk

@@ -8,16 +8,16 @@ from typing import cast
 import pytest
 
 from settle.stack import Stack
-from settlement.adapters import pages, second_look, table_scan
-from settlement.adapters.dynamodb import Store
-from settlement.adapters.pages import Part
-from settlement.ledger import entries, forward, keys, kyc_review, reversal
-from settlement.ledger.keys import Row
-from settlement.model.settlement import Settlement
-from settlement.model.stage_config import StageConfig
-from settlement.model.status import Step
-from settlement.policy import compensation, steps
-from settlement.reconciliation.spool import Spool
+from settlement.core.ledger import entries, forward, keys, kyc_review, reversal
+from settlement.core.ledger.keys import Row
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.model.status import Step
+from settlement.core.policy import compensation, steps
+from settlement.core.store.dynamodb import Store
+from settlement.proof import pages, second_look, table_scan
+from settlement.proof.pages import Part
+from settlement.proof.spool import Spool
 from tests.reconciliation.moving import moving
 from tests.world.environment import NOW
 from tests.world.journal import journal

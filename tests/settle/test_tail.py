@@ -13,7 +13,7 @@ from moto.events.models import EventPattern
 
 from settle import stack
 from settle.events import tail
-from settlement.model.state import SettlementState
+from settlement.core.model.state import SettlementState
 from tests.settle.conftest import Command
 from tests.unit import states
 from tests.unit.contracts import EVENT, SCHEMAS

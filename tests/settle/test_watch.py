@@ -17,8 +17,8 @@ from settle.orders import proposal as proposals
 from settle.orders import proposing as proposal
 from settle.output import live
 from settle.settlements import snapshot
-from settlement.ledger import keys
-from settlement.model.orders import Decision
+from settlement.core.ledger import keys
+from settlement.core.model.orders import Decision
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 from tests.settle.flight import at, claimed, finished, key_of, stuck

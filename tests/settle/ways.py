@@ -8,11 +8,11 @@ from datetime import timedelta
 from settle.migrations.rows import PARTS, Direction
 from settle.orders import partial_reversal, resolution, reversal
 from settle.settlements import recovery
-from settlement.ledger.kyc_review import WebhookEvent
-from settlement.model.errors import AccountClosed, IdempotencyConflict, KycUnavailable
-from settlement.model.orders import Decision
-from settlement.model.state import SettlementState
-from settlement.policy import steps
+from settlement.core.ledger.kyc_review import WebhookEvent
+from settlement.core.model.errors import AccountClosed, IdempotencyConflict, KycUnavailable
+from settlement.core.model.orders import Decision
+from settlement.core.model.state import SettlementState
+from settlement.core.policy import steps
 from tests.settle.desk import REASON, STANDARD, Desk
 from tests.world.constants import KEY, WIRE
 from tests.world.environment import NOW

@@ -19,16 +19,17 @@ from unittest import mock
 
 from tests.world.environment import NOW  # isort: split
 
-from handlers import _dependencies, _workers, recover_stalled
-from settlement.adapters import step_functions as _step_functions
-from settlement.adapters import telemetry
-from settlement.adapters.dynamodb import Store
-from settlement.adapters.wire import to_wire
-from settlement.ledger import forward, keys
-from settlement.ledger.keys import Row
-from settlement.model.settlement import Settlement
-from settlement.model.status import Status, Step
-from settlement.model.timestamps import timestamp
+from handlers import _dependencies
+from handlers.core import _workers, recover_stalled
+from settlement.aws import step_functions as _step_functions
+from settlement.core import telemetry
+from settlement.core.ledger import forward, keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.status import Status, Step
+from settlement.core.model.timestamps import timestamp
+from settlement.core.store.dynamodb import Store
+from settlement.core.store.wire import to_wire
 from tests.simulation.seeded.hub import Hub, Process
 from tests.world.definitions import COMPENSATION, EXPRESS, STANDARD
 from tests.world.memory_dynamodb import MemoryDynamoDb, error

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from handlers import _dependencies
-from settlement.model.stage_config import StageConfig
+from settlement.core.model.stage_config import StageConfig
 from tests.simulation.stuck import decision
 from tests.world.constants import KEY, WIRE
 from tests.world.definitions import BOTH, COMPENSATION, STANDARD

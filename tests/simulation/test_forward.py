@@ -2,8 +2,8 @@
 
 import pytest
 
-from settlement.model.errors import StoreUnavailable
-from settlement.policy.compensation import CUT_OFF
+from settlement.core.model.errors import StoreUnavailable
+from settlement.core.policy.compensation import CUT_OFF
 from tests.world import picture
 from tests.world.definitions import BOTH, EXPRESS
 from tests.world.picture import STEPS

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from settlement.policy import outcome
+from settlement.core.policy import outcome
 from tests.world.asl_data import Unsupported, evaluate, fill, holds, put, read
 from tests.world.interpreter import Execution, Machines, TaskFailed
 from tests.world.world import World

@@ -2,7 +2,7 @@
 
 import pytest
 
-from settlement.ledger import keys
+from settlement.core.ledger import keys
 from tests.simulation.stuck import (
     CASE_1,
     RETRIED,

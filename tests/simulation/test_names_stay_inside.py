@@ -2,7 +2,7 @@
 
 import pytest
 
-from settlement.policy.compensation import CUT_OFF
+from settlement.core.policy.compensation import CUT_OFF
 from tests.simulation.stuck import spend
 from tests.world.constants import WIRE
 from tests.world.definitions import STANDARD

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import settlement
-from settlement.ledger import conditions
+from settlement.core.ledger import conditions
 from tests.simulation.seeded import weakened
 from tests.simulation.seeded.facts import Violated
 from tests.simulation.seeded.needed import Story, idle, needed

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from settlement.adapters import pages, table_scan
-from settlement.adapters.dynamodb import Store
-from settlement.reconciliation import CutOff
-from settlement.reconciliation.watch import TooLong
+from settlement.core.store.dynamodb import Store
+from settlement.proof import CutOff, pages, table_scan
+from settlement.proof.watch import TooLong
 from tests.simulation.seeded.facts import Violated
 from tests.simulation.seeded.proof import Proof
 from tests.simulation.seeded.run import run

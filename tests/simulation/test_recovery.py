@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from settlement.model.saga import SAGA
-from settlement.model.timestamps import timestamp
+from settlement.core.model.saga import SAGA
+from settlement.core.model.timestamps import timestamp
 from tests.world import picture
 from tests.world.constants import KEY, NONCE, WIRE
 from tests.world.definitions import BOTH, COMPENSATION, EXPRESS, STANDARD

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from settlement.model.stage_config import StageConfig
-from settlement.model.state import SettlementState
-from settlement.policy.outcome import of_state
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.model.state import SettlementState
+from settlement.core.policy.outcome import of_state
 from tests.world import picture
 from tests.world.constants import KEY, NONCE, WIRE
 from tests.world.definitions import BOTH, COMPENSATION, EXPRESS, STANDARD

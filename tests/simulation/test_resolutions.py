@@ -2,8 +2,8 @@
 
 import pytest
 
-from settlement.ledger import keys
-from settlement.model.errors import NotReversible, StepFenced
+from settlement.core.ledger import keys
+from settlement.core.model.errors import NotReversible, StepFenced
 from tests.simulation.stuck import (
     COMPLETED,
     completed,

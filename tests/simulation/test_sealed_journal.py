@@ -14,14 +14,15 @@ from unittest import mock
 
 import pytest
 
-from handlers import _dependencies, _journal
-from settlement.adapters.journal_copy import Bucket
-from settlement.ledger.keys import Row
-from settlement.model.account_order import AccountOrder
-from settlement.model.settlement import NAMES
-from settlement.model.status import FINISHED
-from settlement.reconciliation import Difference, Look, Retention, Stage, reconcile, sealed
-from settlement.sealing import lines
+from handlers import _dependencies
+from handlers.journal import _journal
+from settlement.accounts.order import AccountOrder
+from settlement.core.ledger.keys import Row
+from settlement.core.model.settlement import NAMES
+from settlement.core.model.status import FINISHED
+from settlement.journal import lines
+from settlement.journal.copy import Bucket
+from settlement.proof import Difference, Look, Retention, Stage, reconcile, sealed
 from tests.simulation.seeded.deployments import RETENTION_DAYS
 from tests.simulation.seeded.journal import PERIOD
 from tests.simulation.seeded.moments import Recorded
@@ -207,7 +208,7 @@ def test_a_forgery_through_the_stream_alarms_and_is_on_record() -> None:
         mock.patch.object(_journal, "_client", later),
         mock.patch.object(_journal, "PERIOD", PERIOD),
         mock.patch.object(_dependencies, "now", lambda: now),  # noqa: PT008 (it returns no mock)
-        mock.patch("handlers.seal_journal.count", counted.append),
+        mock.patch("handlers.journal.seal_journal.count", counted.append),
         mock.patch.dict(os.environ, {"JOURNAL_BUCKET": "journal"}),
     ):
         at = int(now.timestamp())

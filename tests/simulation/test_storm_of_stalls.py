@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from settlement.model.status import Status
+from settlement.core.model.status import Status
 from tests.simulation.storm import NEW_PER_SECOND, Bucket, Quotas, Storm, quotas_of_large_regions
 from tests.world.definitions import EXPRESS, STANDARD
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from settlement.model.errors import KycCircuitOpen, KycRequestRefused, KycUnavailable, StoreUnavailable
-from settlement.model.verdict import Verdict
-from settlement.policy import compensation
+from settlement.core.model.errors import KycCircuitOpen, KycRequestRefused, KycUnavailable, StoreUnavailable
+from settlement.core.model.verdict import Verdict
+from settlement.core.policy import compensation
 from tests.world import picture
 from tests.world.constants import KEY, NONCE
 from tests.world.definitions import BOTH, COMPENSATION, EXPRESS, STANDARD

@@ -17,10 +17,10 @@ from benchmarks.worst_day.findings import Paid, Played
 from benchmarks.worst_day.play import PAYERS
 from benchmarks.worst_day.provider import DAY, Hours
 from infra.config import STAGES
-from settlement.model.circuit import Thresholds
-from settlement.model.errors import KycUnavailable
-from settlement.model.settlement import Settlement
-from settlement.model.verdict import KycDecision, Verdict
+from settlement.core.model.errors import KycUnavailable
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.verdict import KycDecision, Verdict
+from settlement.kyc.circuit import Thresholds
 from tests.simulation.seeded import world as worlds
 from tests.simulation.seeded.asking import EXCHANGE_MS
 from tests.simulation.seeded.chance import Script

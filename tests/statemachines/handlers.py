@@ -16,14 +16,14 @@ ANSWERS = {
 }
 """The functions whose answer becomes the machine's state: the fields that they always return."""
 
-ANSWERED_BY = {"BeginCompensation": "settlement/policy/compensation"}
+ANSWERED_BY = {"BeginCompensation": "settlement/core/policy/compensation"}
 """The module that makes a function's answer; the handler's own, unless named here."""
 
 
 def event_read(state: str) -> tuple[set[str], set[str]]:
     """Return the fields of its event that a handler needs, and those that it uses only if present."""
     called = {
-        f"handlers/{node.func.value.id}"
+        _module(node.func.value.id)
         for node in _nodes(_module(state))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
@@ -91,8 +91,9 @@ def _fields(node: ast.Dict) -> set[str]:
 
 
 def _module(state: str) -> str:
-    name = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in state)[1:]
-    return f"handlers/{name}"
+    name = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in state)
+    (file,) = LAMBDAS.glob(f"handlers/*/{name.removeprefix('_') if state[0].isupper() else name}.py")
+    return str(file.relative_to(LAMBDAS).with_suffix(""))
 
 
 def _nodes(module: str) -> Iterator[ast.AST]:

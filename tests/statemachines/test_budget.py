@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 
-from handlers import _kyc, _secrets
+from handlers.kyc import _provider as _kyc
+from handlers.kyc import _secrets
 from infra import kyc
 from infra.config import STAGES, Settings
 from infra.functions import function_seconds
 from infra.rooms import HANDLERS
 from infra.state_machines import render_definition
-from settlement.adapters import step_functions as _step_functions
-from settlement.adapters.dynamodb import CLIENT_CONFIG
-from settlement.policy.pager import PagerConfig
+from settlement.aws import step_functions as _step_functions
+from settlement.core.policy.pager import PagerConfig
+from settlement.core.store.dynamodb import CLIENT_CONFIG
 from tests.statemachines.definitions import DEFINITIONS, INVOCATIONS, START, WAITS, paths, states, task
 
 EXPRESS_SECONDS_MAX = 300

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from settlement.model.status import Status
+from settlement.core.model.status import Status
 from tests.statemachines.definitions import (
     DEFINITIONS,
     Way,

@@ -22,7 +22,7 @@ from tests.statemachines.definitions import (
     task,
 )
 
-HANDLERS = sorted(path.stem for path in (LAMBDAS / "handlers").glob("[a-z]*.py"))
+HANDLERS = sorted(path.stem for path in (LAMBDAS / "handlers").glob("*/[a-z]*.py"))
 STATES = {name for _, name in INVOCATIONS}
 
 OTHER_PLACEHOLDERS = {

@@ -4,11 +4,11 @@ from functools import cache
 
 import pytest
 
-from settlement.ledger.keys import Row
-from settlement.ledger.transaction import AlreadyApplied, Write
-from settlement.model.state import AccountState, SettlementState
-from settlement.model.status import REVERSIBLE, Status, Step
-from settlement.policy.compensation import CUT_OFF
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import AlreadyApplied, Write
+from settlement.core.model.state import AccountState, SettlementState
+from settlement.core.model.status import REVERSIBLE, Status, Step
+from settlement.core.policy.compensation import CUT_OFF
 from tests.infra.writes import CLAIMED, FENCED, ORDERED, WRITES, entering, resolving, reversing, stuck_at
 from tests.statemachines.definitions import INVOCATIONS, STARTS, TASKS, task
 from tests.statemachines.handlers import errors_raised
@@ -23,11 +23,11 @@ ALREADY_STARTED = {"StepFunctions.ExecutionAlreadyExistsException", "ExecutionAl
 """The error of a start that has succeeded before: its name on AWS, and on the embedded AWS."""
 
 ASKING = (
-    "handlers/_kyc",
-    "handlers/_secrets",
-    "settlement/adapters/kyc_client",
-    "settlement/adapters/kyc_connection",
-    "settlement/adapters/kyc_circuit",
+    "handlers/kyc/_provider",
+    "handlers/kyc/_secrets",
+    "settlement/kyc/client",
+    "settlement/kyc/connection",
+    "settlement/kyc/shared_circuit",
 )
 """The modules between VerifyKyc and the provider."""
 
@@ -36,10 +36,10 @@ WITHIN = {"_Refused", "OSError", "StoreUnavailable", CONFLICT}
 stalls as in any state, and writes raise the fourth too.
 """
 
-OF_PROVIDER = errors_raised("handlers/verify_kyc", *ASKING) - WITHIN
+OF_PROVIDER = errors_raised("handlers/kyc/verify_kyc", *ASKING) - WITHIN
 """The refusals that VerifyKyc adds: the meaning of the provider's answer, or of none."""
 
-OF_CLAIM = errors_raised("handlers/hold_funds", "handlers/_claim")
+OF_CLAIM = errors_raised("handlers/core/hold_funds", "handlers/core/_claim")
 """The refusals that HoldFunds adds: of the request itself, and of a key that is not for this execution."""
 
 REPORTED = {"AlreadyClaimed": "$", "InReview": "$.in_review"}
@@ -138,7 +138,7 @@ def expected(machine: str, name: str) -> dict[str, tuple[str, str | None]]:
         return dict.fromkeys(ALREADY_STARTED, ("ReportOutcome", None))
     if name == "RejectSettlement":  # another execution has claimed the key
         assert raised(name) == {"StepFenced", CONFLICT}
-        assert errors_raised("handlers/reject_settlement") == {"AlreadyClaimed"}
+        assert errors_raised("handlers/core/reject_settlement") == {"AlreadyClaimed"}
         claimed = dict.fromkeys(("AlreadyClaimed", "StepFenced"), ("ReportOutcome", "$"))
         return {**claimed, CONFLICT: ("RequestRefused", "$")}
     if name == "BeginCompensation":  # an unclaimed key gets a tombstone before it is fenced

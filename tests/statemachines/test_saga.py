@@ -2,8 +2,8 @@
 
 from itertools import pairwise
 
-from settlement.model.saga import REVERSIBLE, SAGA
-from settlement.policy.compensation import CUT_OFF
+from settlement.core.model.saga import REVERSIBLE, SAGA
+from settlement.core.policy.compensation import CUT_OFF
 from tests.statemachines.definitions import states, task
 
 

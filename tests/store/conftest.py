@@ -2,9 +2,9 @@
 
 import pytest
 
-from settlement.adapters import telemetry
-from settlement.model.settlement import Settlement
-from settlement.model.stage_config import StageConfig
+from settlement.core import telemetry
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.stage_config import StageConfig
 from tests.world.ledger import Ledger
 from tests.world.saga import Saga
 

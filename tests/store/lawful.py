@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from settlement.adapters.wire import from_wire
-from settlement.ledger.keys import Row
-from settlement.model.orders import Decision
-from settlement.model.status import FINISHED, REVERSIBLE, TRANSITIONS, Status, Step
+from settlement.core.ledger.keys import Row
+from settlement.core.model.orders import Decision
+from settlement.core.model.status import FINISHED, REVERSIBLE, TRANSITIONS, Status, Step
+from settlement.core.store.wire import from_wire
 from tests.world.memory_dynamodb import Changes
 
 

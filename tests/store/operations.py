@@ -7,10 +7,10 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from settlement.adapters.dynamodb import Store
-from settlement.ledger import keys as ledger_keys
-from settlement.ledger.keys import Row
-from settlement.ledger.transaction import Write
+from settlement.core.ledger import keys as ledger_keys
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import Write
+from settlement.core.store.dynamodb import Store
 from tests.unit.conditions import clauses, without
 from tests.unit.every_row import rows_met_by
 from tests.unit.vectors import POSTERS, SETTLEMENT, YEN, named_writes, writes_of

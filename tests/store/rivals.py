@@ -10,7 +10,7 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from settlement.adapters.dynamodb import Store
+from settlement.core.store.dynamodb import Store
 from tests.world.saga import Saga, outcome_of
 
 CONNECTIONS_MAX = 32

@@ -4,15 +4,15 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from settlement.ledger import kyc_review
-from settlement.ledger.keys import Row
-from settlement.ledger.kyc_review import WebhookEvent
-from settlement.ledger.transaction import AlreadyApplied
-from settlement.model.orders import Resolution
-from settlement.model.state import SettlementState
-from settlement.model.status import Step
-from settlement.model.verdict import Verdict
-from settlement.policy import recovery, steps
+from settlement.core.ledger import kyc_review
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.kyc_review import WebhookEvent
+from settlement.core.ledger.transaction import AlreadyApplied
+from settlement.core.model.orders import Resolution
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import Step
+from settlement.core.model.verdict import Verdict
+from settlement.core.policy import recovery, steps
 from tests.world.constants import NONCE
 from tests.world.environment import NOW
 from tests.world.provider import APPROVED, IN_REVIEW

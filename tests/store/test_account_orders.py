@@ -8,14 +8,14 @@ import boto3
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from settlement.adapters.dynamodb import Store
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model import errors
-from settlement.model.account_order import AccountOrder
-from settlement.model.errors import IdempotencyConflict, StoreUnavailable
-from settlement.model.status import REVERSIBLE, Status, Step
-from settlement.policy.administration import carry_out
+from settlement.accounts.administration import carry_out
+from settlement.accounts.order import AccountOrder
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model import errors
+from settlement.core.model.errors import IdempotencyConflict, StoreUnavailable
+from settlement.core.model.status import REVERSIBLE, Status, Step
+from settlement.core.store.dynamodb import Store
 from tests.store.rivals import at_once
 from tests.unit.vectors import CLOSE, DEPOSIT, FREEZE, OPENING, UNFREEZE, WITHDRAWAL
 from tests.world.books import assert_conserved

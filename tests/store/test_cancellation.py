@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from settlement.ledger import cancellation
-from settlement.model.errors import (
+from settlement.core.model.errors import (
     NotCancellable,
     NotReversible,
     SequenceChanged,
     SettlementError,
     StepFenced,
 )
-from settlement.model.state import SettlementState
-from settlement.model.status import Status, Step
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import Status, Step
+from settlement.doors import cancellation
 from tests.store.rivals import at_once, callers
 from tests.store.rows import WEBHOOK, in_review, take_over, webhook
 from tests.world.environment import NOW

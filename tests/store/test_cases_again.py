@@ -4,12 +4,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
-from settlement.adapters import second_look
-from settlement.adapters.watched_store import WatchedStore
-from settlement.ledger import keys
-from settlement.model.status import Step
-from settlement.reconciliation import Difference, Look
-from settlement.reconciliation.watch import unwatched
+from settlement.core.ledger import keys
+from settlement.core.model.status import Step
+from settlement.proof import Difference, Look, second_look
+from settlement.proof.watch import unwatched
+from settlement.proof.watched_store import WatchedStore
 from tests.world.saga import KEY, RETRY, Saga
 
 OTHER = "order-2026-000404"

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from settlement.ledger import keys
-from settlement.model.errors import (
+from settlement.core.ledger import keys
+from settlement.core.model.errors import (
     AccountInLimbo,
     AccountNotFound,
     CurrencyMismatch,
     IdempotencyConflict,
     InsufficientFunds,
 )
-from settlement.model.state import SettlementState
-from settlement.model.status import Status, Step
-from settlement.policy import steps
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import Status, Step
+from settlement.core.policy import steps
 from tests.store.rivals import at_once, callers
 from tests.store.rows import HELD, QUEUED, book
 from tests.world.books import assert_conserved

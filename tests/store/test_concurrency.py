@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from settlement.ledger.keys import Row
-from settlement.model.errors import AccountInLimbo, InsufficientFunds, NotReversible, StepFenced
-from settlement.model.orders import Resolution
-from settlement.model.state import SettlementState
-from settlement.model.status import REVERSIBLE, Status, Step
+from settlement.core.ledger.keys import Row
+from settlement.core.model.errors import AccountInLimbo, InsufficientFunds, NotReversible, StepFenced
+from settlement.core.model.orders import Resolution
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import REVERSIBLE, Status, Step
 from tests.store.rivals import at_once, callers
 from tests.store.rows import REVERSED
 from tests.world.books import assert_conserved

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.ledger.transaction import AlreadyApplied
-from settlement.model.errors import IdempotencyConflict, ProposalRefused
-from settlement.model.status import REVERSIBLE, Status, Step
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import AlreadyApplied
+from settlement.core.model.errors import IdempotencyConflict, ProposalRefused
+from settlement.core.model.status import REVERSIBLE, Status, Step
 from tests.unit.conditions import applied
 from tests.unit.every_row import AFTER, AT, BEFORE, MOVED, PREFIXES, RESOLUTIONS, rows_met_by, verdicts
 from tests.unit.states import account_row

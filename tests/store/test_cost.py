@@ -13,19 +13,19 @@ from typing import Any
 
 import pytest
 
-from settlement.ledger import keys
-from settlement.ledger.kyc_review import WebhookEvent
-from settlement.model.orders import Resolution
-from settlement.model.request import (
+from settlement.core.ledger import keys
+from settlement.core.ledger.kyc_review import WebhookEvent
+from settlement.core.model.orders import Resolution
+from settlement.core.model.request import (
     DEADLINE_SECONDS_MAX,
     METADATA_BYTES_MAX,
     NAME_LENGTH_MAX,
     REFERENCE_LENGTH_MAX,
 )
-from settlement.model.settlement import NAMES
-from settlement.model.status import REVERSIBLE, Step
-from settlement.model.verdict import REASON_LENGTH_MAX, KycDecision, Verdict
-from settlement.policy import compensation, recovery
+from settlement.core.model.settlement import NAMES
+from settlement.core.model.status import REVERSIBLE, Step
+from settlement.core.model.verdict import REASON_LENGTH_MAX, KycDecision, Verdict
+from settlement.core.policy import compensation, recovery
 from tests.store.rows import HELD, begin_review, held, in_review, own, take_over, webhook
 from tests.world import engines
 from tests.world.ledger import Ledger, adds

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 import urllib3
 
-from handlers import _dependencies, recover_stalled
-from settlement.adapters import step_functions as _step_functions
-from settlement.ledger import forward, keys
-from settlement.model.settlement import Settlement
-from settlement.model.stage_config import StageConfig
-from settlement.model.timestamps import timestamp
+from handlers import _dependencies
+from handlers.core import recover_stalled
+from settlement.aws import step_functions as _step_functions
+from settlement.core.ledger import forward, keys
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.model.timestamps import timestamp
 from tests.world.environment import NOW
 from tests.world.functions import Context
 from tests.world.ledger import Ledger

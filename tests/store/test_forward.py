@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model.errors import CapExceeded, IdempotencyConflict, InsufficientFunds, StepFenced
-from settlement.model.orders import Resolution
-from settlement.model.status import Status, Step
-from settlement.model.timestamps import timestamp
-from settlement.policy import outcome
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.errors import CapExceeded, IdempotencyConflict, InsufficientFunds, StepFenced
+from settlement.core.model.orders import Resolution
+from settlement.core.model.status import Status, Step
+from settlement.core.model.timestamps import timestamp
+from settlement.core.policy import outcome
 from tests.store.rows import book, posted
 from tests.world.saga import (
     ALICE,

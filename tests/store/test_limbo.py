@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model.case import Case
-from settlement.model.errors import (
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.case import Case
+from settlement.core.model.errors import (
     AccountInLimbo,
     AccountNotFound,
     CaseNotCounted,
@@ -15,9 +15,9 @@ from settlement.model.errors import (
     ResolutionRefused,
     StepFenced,
 )
-from settlement.model.orders import Resolution
-from settlement.model.status import REVERSIBLE, Status, Step
-from settlement.policy import compensation
+from settlement.core.model.orders import Resolution
+from settlement.core.model.status import REVERSIBLE, Status, Step
+from settlement.core.policy import compensation
 from tests.store.rows import (
     AVAILABLE,
     DECIDED_AT,

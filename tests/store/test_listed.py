@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from settlement.adapters.dynamodb import Store
-from settlement.ledger import keys
-from settlement.model.errors import StoreUnavailable
+from settlement.core.ledger import keys
+from settlement.core.model.errors import StoreUnavailable
+from settlement.core.store.dynamodb import Store
 from tests.store.failures.scripted import ANSWERED, Scripted, failed, wire
 from tests.world.ledger import Ledger
 

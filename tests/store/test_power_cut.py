@@ -19,16 +19,16 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from settlement.adapters.dynamodb import CLIENT_CONFIG, Store
-from settlement.adapters.wire import from_wire
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model.errors import AccountExists, StoreUnavailable
-from settlement.model.settlement import Settlement
-from settlement.model.stage_config import StageConfig
-from settlement.model.status import REVERSIBLE, Status, Step
-from settlement.policy import compensation
-from settlement.reconciliation import Look, reconcile
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.errors import AccountExists, StoreUnavailable
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.model.status import REVERSIBLE, Status, Step
+from settlement.core.policy import compensation
+from settlement.core.store.dynamodb import CLIENT_CONFIG, Store
+from settlement.core.store.wire import from_wire
+from settlement.proof import Look, reconcile
 from tests.world import engines, templates
 from tests.world.books import assert_conserved
 from tests.world.environment import NOW

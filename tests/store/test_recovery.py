@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from settlement.model.errors import DeadlineExceeded, StepFenced
-from settlement.model.state import SettlementState
-from settlement.model.status import Status, Step
-from settlement.model.stored import MalformedRow
-from settlement.policy import recovery
+from settlement.core.model.errors import DeadlineExceeded, StepFenced
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import Status, Step
+from settlement.core.model.stored import MalformedRow
+from settlement.core.policy import recovery
 from tests.store.rivals import at_once, callers
 from tests.store.rows import (
     ENDS,

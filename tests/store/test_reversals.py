@@ -2,8 +2,8 @@
 
 import pytest
 
-from settlement.ledger import keys
-from settlement.model.errors import (
+from settlement.core.ledger import keys
+from settlement.core.model.errors import (
     AccountNotFound,
     EscrowMismatch,
     IdempotencyConflict,
@@ -11,9 +11,9 @@ from settlement.model.errors import (
     NotReversible,
     StepFenced,
 )
-from settlement.model.orders import Reversal
-from settlement.model.status import REVERSIBLE, Status, Step
-from settlement.policy import steps
+from settlement.core.model.orders import Reversal
+from settlement.core.model.status import REVERSIBLE, Status, Step
+from settlement.core.policy import steps
 from tests.store.rows import (
     AVAILABLE,
     REVERSE,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from settlement.ledger.transaction import Write
-from settlement.sealing.signature import SIGNATURE, SIGNED, RowKeys
+from settlement.core.ledger.transaction import Write
+from settlement.signing.signature import SIGNATURE, SIGNED, RowKeys
 from tests.unit.vectors import named_writes
 from tests.world.ledger import ROW_KEYS, Ledger, signing
 

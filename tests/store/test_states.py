@@ -5,14 +5,15 @@ from typing import Any
 
 import pytest
 
-from settlement.ledger import account_orders, entries, forward, keys, kyc_review
-from settlement.ledger.keys import Row
-from settlement.ledger.transaction import AlreadyApplied, Write
-from settlement.model.errors import InsufficientFunds
-from settlement.model.state import AccountState, SettlementState
-from settlement.model.status import Status, Step
-from settlement.model.stored import MalformedRow
-from settlement.policy import recovery, steps
+from settlement.accounts import account_orders
+from settlement.core.ledger import entries, forward, keys, kyc_review
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import AlreadyApplied, Write
+from settlement.core.model.errors import InsufficientFunds
+from settlement.core.model.state import AccountState, SettlementState
+from settlement.core.model.status import Status, Step
+from settlement.core.model.stored import MalformedRow
+from settlement.core.policy import recovery, steps
 from tests.store.rows import DECIDED_AT, begin_review, evidence, held, said
 from tests.world.environment import NOW
 from tests.world.ledger import Ledger

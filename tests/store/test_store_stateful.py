@@ -19,20 +19,20 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from settlement.adapters import telemetry
-from settlement.adapters.dynamodb import Store
-from settlement.adapters.wire import from_wire
-from settlement.ledger import entries, forward, kyc_review, limbo, reversal
-from settlement.ledger.kyc_review import WebhookEvent
-from settlement.model.errors import IdempotencyConflict, Refusal, StoreUnavailable
-from settlement.model.orders import Decision, Resolution, Reversal
-from settlement.model.settlement import Settlement
-from settlement.model.stage_config import StageConfig
-from settlement.model.state import SettlementState
-from settlement.model.status import REVERSIBLE, Status, Step
-from settlement.model.verdict import Verdict
-from settlement.policy import compensation, recovery, steps
-from settlement.reconciliation import Look, reconcile
+from settlement.core import telemetry
+from settlement.core.ledger import entries, forward, kyc_review, limbo, reversal
+from settlement.core.ledger.kyc_review import WebhookEvent
+from settlement.core.model.errors import IdempotencyConflict, Refusal, StoreUnavailable
+from settlement.core.model.orders import Decision, Resolution, Reversal
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import REVERSIBLE, Status, Step
+from settlement.core.model.verdict import Verdict
+from settlement.core.policy import compensation, recovery, steps
+from settlement.core.store.dynamodb import Store
+from settlement.core.store.wire import from_wire
+from settlement.proof import Look, reconcile
 from tests.store.lawful import assert_lawful
 from tests.world.books import assert_conserved
 from tests.world.constants import NONCE

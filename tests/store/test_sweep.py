@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from settlement.adapters import sweeper
-from settlement.adapters.dynamodb import Store
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.ledger.sweep import Span
-from settlement.model.errors import AccountNotFound, StoreUnavailable
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.errors import AccountNotFound, StoreUnavailable
+from settlement.core.store.dynamodb import Store
+from settlement.merchants import sweeper
+from settlement.merchants.sweep import Span
 from tests.world.ledger import Ledger
 from tests.world.memory_dynamodb import MemoryDynamoDb
 

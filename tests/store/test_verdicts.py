@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from settlement.ledger import entries as ledger_entries
-from settlement.ledger import kyc_review
-from settlement.ledger.keys import Row
-from settlement.ledger.kyc_review import WebhookEvent
-from settlement.model.errors import DeadlineExceeded, IdempotencyConflict, KycUnavailable, StepFenced
-from settlement.model.state import SettlementState
-from settlement.model.status import Status, Step
-from settlement.model.verdict import Verdict
+from settlement.core.ledger import entries as ledger_entries
+from settlement.core.ledger import kyc_review
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.kyc_review import WebhookEvent
+from settlement.core.model.errors import DeadlineExceeded, IdempotencyConflict, KycUnavailable, StepFenced
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import Status, Step
+from settlement.core.model.verdict import Verdict
 from tests.store.rivals import at_once, callers
 from tests.store.rows import (
     ENDS,

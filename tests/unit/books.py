@@ -2,10 +2,10 @@
 
 from hypothesis import strategies as st
 
-from settlement.ledger import keys, reversal
-from settlement.ledger.keys import Row
-from settlement.model.settlement import Settlement
-from settlement.model.status import REVERSIBLE, Step
+from settlement.core.ledger import keys, reversal
+from settlement.core.ledger.keys import Row
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.status import REVERSIBLE, Step
 from tests.unit.vectors import CONFIG, SETTLEMENT
 from tests.world import ledger
 from tests.world.books import assert_conserved

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from settlement.adapters.wire import from_wire
-from settlement.ledger.keys import Row
-from settlement.ledger.transaction import Write
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import Write
+from settlement.core.store.wire import from_wire
 from tests.world import expressions, wire
 from tests.world.values import Value
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from settlement.adapters import telemetry
+from settlement.core import telemetry
 
 settings.register_profile("unit", deadline=None, database=None, print_blob=True)
 settings.load_profile("unit")

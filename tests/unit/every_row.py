@@ -5,12 +5,12 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.ledger.transaction import Write
-from settlement.model.settlement import Settlement
-from settlement.model.state import SettlementState
-from settlement.model.status import REVERSIBLE, Status, Step
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import Write
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import REVERSIBLE, Status, Step
 from tests.unit import states
 from tests.unit.vectors import DECIDER, EXECUTION, IN_HASTE, LISTED, REJECTED, SETTLEMENT, VERDICT, YEN, slots
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from settlement.ledger.transaction import Write
-from settlement.policy.recovery import Takeover
+from settlement.core.ledger.transaction import Write
+from settlement.core.policy.recovery import Takeover
 from tests.unit.vectors import Built, writes_of
 
 GOLDEN = Path(__file__).parent / "golden"

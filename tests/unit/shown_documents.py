@@ -7,8 +7,8 @@ import botocore.session
 import jsonschema_rs
 import yaml
 
-from settlement.model.compensation_input import parse_compensation
-from settlement.model.status import Status
+from settlement.core.model.compensation_input import parse_compensation
+from settlement.core.model.status import Status
 from tests.unit.vectors import CONFIG
 from tests.world.contracts import CONTRACTS, checked_event, schema
 

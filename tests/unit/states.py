@@ -3,13 +3,13 @@
 from datetime import timedelta
 from typing import Any
 
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model.settlement import Settlement
-from settlement.model.state import AccountState, SettlementState
-from settlement.model.status import Status
-from settlement.model.timestamps import timestamp
-from settlement.policy.outcome import next_action
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.state import AccountState, SettlementState
+from settlement.core.model.status import Status
+from settlement.core.model.timestamps import timestamp
+from settlement.core.policy.outcome import next_action
 from tests.unit.vectors import EXECUTION, SETTLEMENT
 from tests.world.environment import NOW
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from settlement.model.account_order import AccountOrder, OrderKind, parse_account_order
-from settlement.model.caller import Caller
-from settlement.model.errors import InvalidRequest
+from settlement.accounts.order import AccountOrder, OrderKind, parse_account_order
+from settlement.core.model.errors import InvalidRequest
+from settlement.http.caller import Caller
 from tests.unit.vectors import CONFIG
 
 CAROL = Caller(by="arn:aws:iam::1:user/carol", user_id="AIDACAROL", request_id="req-1", source_ip="192.0.2.7")

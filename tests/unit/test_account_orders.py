@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
-from settlement.ledger import account_orders, keys
-from settlement.ledger.keys import Row
-from settlement.ledger.transaction import AlreadyApplied, Write
-from settlement.model import errors
-from settlement.model.account_order import AccountOrder, OrderKind
-from settlement.model.errors import IdempotencyConflict, SettlementError
-from settlement.model.status import REVERSIBLE, Step
-from settlement.model.timestamps import timestamp
-from settlement.policy.administration import carry_out
+from settlement.accounts import account_orders
+from settlement.accounts.administration import carry_out
+from settlement.accounts.order import AccountOrder, OrderKind
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import AlreadyApplied, Write
+from settlement.core.model import errors
+from settlement.core.model.errors import IdempotencyConflict, SettlementError
+from settlement.core.model.status import REVERSIBLE, Step
+from settlement.core.model.timestamps import timestamp
 from tests.unit.conditions import admits, applied
 from tests.unit.states import account_row, found
 from tests.unit.vectors import (

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from settlement.ledger import balances
-from settlement.ledger.keys import Row
-from settlement.model.errors import (
+from settlement.core.ledger import balances
+from settlement.core.ledger.keys import Row
+from settlement.core.model.errors import (
     AccountClosed,
     AccountFrozen,
     AccountInLimbo,

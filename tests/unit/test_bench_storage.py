@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks import cost, storage
 from benchmarks.storage import Kept
-from settlement.adapters.wire import from_wire
-from settlement.ledger.keys import Row
+from settlement.core.ledger.keys import Row
+from settlement.core.store.wire import from_wire
 from tests.reconciliation import aged
 from tests.world.templates import PROJECT
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from settlement.model.case import Case
-from settlement.model.errors import EscrowMismatch
-from settlement.model.status import REVERSIBLE, Status, Step
-from settlement.policy import compensation
+from settlement.core.model.case import Case
+from settlement.core.model.errors import EscrowMismatch
+from settlement.core.model.status import REVERSIBLE, Status, Step
+from settlement.core.policy import compensation
 from tests.unit import books, states
 from tests.unit.books import LAST, STUCK, UNMOVED, entries, moved, unwind
 from tests.unit.vectors import slots

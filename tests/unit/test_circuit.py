@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from settlement.model.circuit import (
+from settlement.kyc.circuit import (
     FAILED_MAX,
     REPORTED_MAX,
     Circuit,

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlement.ledger import kyc_review, reversal
-from settlement.model.errors import NotReversible, ResolutionRefused, StepFenced
-from settlement.model.orders import Decision, Resolution, Reversal
-from settlement.model.settlement import Settlement
-from settlement.model.state import SettlementState
-from settlement.model.status import REVERSIBLE, Status, Step
-from settlement.model.timestamps import timestamp
-from settlement.policy import compensation
+from settlement.core.ledger import kyc_review, reversal
+from settlement.core.model.errors import NotReversible, ResolutionRefused, StepFenced
+from settlement.core.model.orders import Decision, Resolution, Reversal
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import REVERSIBLE, Status, Step
+from settlement.core.model.timestamps import timestamp
+from settlement.core.policy import compensation
 from tests.unit import books, states
 from tests.unit.books import LAST, SETTLEMENTS, entries, moved, unwind
 from tests.unit.conditions import applied, asked

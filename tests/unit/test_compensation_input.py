@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from settlement.model.compensation_input import CompensationInput, Decided, Failure, parse_compensation
-from settlement.model.errors import InvalidRequest
+from settlement.core.model.compensation_input import CompensationInput, Decided, Failure, parse_compensation
+from settlement.core.model.errors import InvalidRequest
 from tests.unit.vectors import CONFIG, SETTLEMENT
 
 WIRE = SETTLEMENT.to_wire(CONFIG)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from infra.config import STAGES
-from settlement.model.errors import InvalidRequest
-from settlement.model.request import (
+from settlement.core.model.errors import InvalidRequest
+from settlement.core.model.request import (
     ACCOUNT,
     DEADLINE_SECONDS_MAX,
     DEADLINE_SECONDS_MIN,
@@ -27,8 +27,8 @@ from settlement.model.request import (
     STARTED_BY,
     parse_request,
 )
-from settlement.model.settlement import LABELS, NAMES
-from settlement.model.stage_config import StageConfig
+from settlement.core.model.settlement import LABELS, NAMES
+from settlement.core.model.stage_config import StageConfig
 from tests.unit.contracts import (
     CIRCUIT,
     CONTRACTS,

@@ -11,14 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers import _kyc
-from settlement.model.circuit import State
-from settlement.model.order_requests import PartialReversal
-from settlement.model.orders import Decision, Reversal
-from settlement.model.settlement import LABELS
-from settlement.model.status import REVERSIBLE, Status, Step
-from settlement.policy import approval, compensation, outcome
-from settlement.policy.pager import PagerConfig, resolution_notice
+from handlers.kyc import _provider as _kyc
+from settlement.core.model.orders import Decision, Reversal
+from settlement.core.model.settlement import LABELS
+from settlement.core.model.status import REVERSIBLE, Status, Step
+from settlement.core.policy import compensation, outcome
+from settlement.core.policy.pager import PagerConfig, resolution_notice
+from settlement.kyc.circuit import State
+from settlement.orders import approval
+from settlement.orders.requests import PartialReversal
 from tests.unit import books
 from tests.unit.books import LAST, unwind
 from tests.unit.contracts import CIRCUIT, ENTERED, GLASS, OUTCOME, RESOLVED, SCHEMAS, faults

@@ -6,15 +6,15 @@ from functools import partial
 
 import pytest
 
-from settlement.ledger import entries, forward, keys, kyc_review, reversal
-from settlement.ledger.keys import Row
-from settlement.ledger.kyc_review import WebhookEvent
-from settlement.ledger.transaction import AlreadyApplied, Transfer
-from settlement.model.errors import IdempotencyConflict, ProposalRefused, StepFenced
-from settlement.model.orders import Resolution
-from settlement.model.status import Step
-from settlement.model.verdict import Verdict
-from settlement.policy import steps
+from settlement.core.ledger import entries, forward, keys, kyc_review, reversal
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.kyc_review import WebhookEvent
+from settlement.core.ledger.transaction import AlreadyApplied, Transfer
+from settlement.core.model.errors import IdempotencyConflict, ProposalRefused, StepFenced
+from settlement.core.model.orders import Resolution
+from settlement.core.model.status import Step
+from settlement.core.model.verdict import Verdict
+from settlement.core.policy import steps
 from tests.unit import books, states, vectors
 from tests.unit.books import LAST, STUCK, unwind
 from tests.unit.conditions import admits

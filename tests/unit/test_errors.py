@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from settlement.model import errors
-from settlement.model.errors import Refusal, SettlementError
-from settlement.model.status import REVERSIBLE, Step
+from settlement.core.model import errors
+from settlement.core.model.errors import Refusal, SettlementError
+from settlement.core.model.status import REVERSIBLE, Step
 
 MACHINES = sorted((Path(__file__).parents[2] / "statemachines").glob("*.asl.json"))
 STATES: list[dict[str, Any]] = [

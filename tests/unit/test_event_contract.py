@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from settlement.policy.events import SNAPSHOT, EventType
+from settlement.events.changes import SNAPSHOT, EventType
 from tests.unit.contracts import EVENT, SCHEMAS, faults
 from tests.world.templates import PROJECT
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from settlement.ledger.keys import Row
-from settlement.model.orders import REVERSE
-from settlement.model.status import Step
-from settlement.model.stored import MalformedRow
-from settlement.policy import outcome
-from settlement.policy.events import Event, EventType, event
+from settlement.core.ledger.keys import Row
+from settlement.core.model.orders import REVERSE
+from settlement.core.model.status import Step
+from settlement.core.model.stored import MalformedRow
+from settlement.core.policy import outcome
+from settlement.events.changes import Event, EventType, event
 from tests.unit import states
 from tests.unit.vectors import CONFIG, SETTLEMENT, slots
 

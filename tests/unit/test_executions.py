@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from settlement.model import executions
+from settlement.core.model import executions
 from tests.world.constants import NONCE
 from tests.world.templates import PROJECT
 

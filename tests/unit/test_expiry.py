@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from settlement.ledger import expiry, keys
-from settlement.ledger.expiry import DAY_SECONDS, EXPIRES
+from settlement.core.ledger import keys
+from settlement.retention import expiry
+from settlement.retention.expiry import DAY_SECONDS, EXPIRES
 from tests.unit import vectors
 from tests.world.constants import CLAIMED_AT, KEY
 

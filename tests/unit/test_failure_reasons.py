@@ -8,14 +8,14 @@ from datetime import timedelta
 
 import pytest
 
-from settlement.ledger import conditions
-from settlement.ledger.conditions import Condition
-from settlement.ledger.failure_reasons import ensure_admits, fenced, late_or_fenced
-from settlement.ledger.keys import Row
-from settlement.model.errors import DeadlineExceeded, IdempotencyConflict, StepFenced
-from settlement.model.state import SettlementState
-from settlement.model.status import Status, Step
-from settlement.policy.steps import ensure_can_verify
+from settlement.core.ledger import conditions
+from settlement.core.ledger.conditions import Condition
+from settlement.core.ledger.failure_reasons import ensure_admits, fenced, late_or_fenced
+from settlement.core.ledger.keys import Row
+from settlement.core.model.errors import DeadlineExceeded, IdempotencyConflict, StepFenced
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import Status, Step
+from settlement.core.policy.steps import ensure_can_verify
 from tests.unit import states
 from tests.unit.every_row import AFTER, AT, BEFORE, PREFIXES, settlement_row
 from tests.unit.vectors import SETTLEMENT

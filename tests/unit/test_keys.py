@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlement.ledger import keys as ledger_keys
-from settlement.model import accounts
-from settlement.model.request import ACCOUNT, KEY
-from settlement.model.timestamps import timestamp
+from settlement.core.ledger import keys as ledger_keys
+from settlement.core.model import accounts
+from settlement.core.model.request import ACCOUNT, KEY
+from settlement.core.model.timestamps import timestamp
 
 ACCOUNTS = st.from_regex(ACCOUNT, fullmatch=True)
 KEYS = st.from_regex(KEY, fullmatch=True)

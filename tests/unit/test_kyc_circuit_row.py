@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from settlement.adapters.kyc_circuit import CIRCUIT, SharedCircuit, from_row, to_row
-from settlement.ledger import keys
-from settlement.model.circuit import Circuit, State, Thresholds, payment
+from settlement.core.ledger import keys
+from settlement.kyc.circuit import Circuit, State, Thresholds, payment
+from settlement.kyc.shared_circuit import CIRCUIT, SharedCircuit, from_row, to_row
 from tests.world.memory_dynamodb import MemoryDynamoDb
 
 THRESHOLDS = Thresholds(failures=2, within_seconds=60, recovery_seconds=30)

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from settlement.adapters import kyc_opensanctions
-from settlement.adapters.kyc_client import PROVIDERS
-from settlement.model.errors import KycRequestRefused
-from settlement.model.verdict import REASON_LENGTH_MAX, REFERENCE, KycDecision, Verdict
+from settlement.core.model.errors import KycRequestRefused
+from settlement.core.model.verdict import REASON_LENGTH_MAX, REFERENCE, KycDecision, Verdict
+from settlement.kyc import opensanctions as kyc_opensanctions
+from settlement.kyc.client import PROVIDERS
 from tests.unit.vectors import CONFIG, SETTLEMENT
 
 NAMED = replace(SETTLEMENT, payer_name="Alice Muster", payee_name="Bob Muster")

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from settlement.adapters import kyc_verifications
-from settlement.adapters.kyc_client import PROVIDERS
-from settlement.model.verdict import KycDecision, Verdict
+from settlement.core.model.verdict import KycDecision, Verdict
+from settlement.kyc import verifications as kyc_verifications
+from settlement.kyc.client import PROVIDERS
 from tests.unit.vectors import CONFIG, SETTLEMENT
 
 

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from settlement.ledger import keys, limbo
-from settlement.ledger.conditions import ABSENT, LISTED_IN_FLIGHT, status_is
-from settlement.ledger.keys import Row
-from settlement.ledger.transaction import Write
-from settlement.model.caller import Caller
-from settlement.model.errors import InvalidRequest
-from settlement.model.order_requests import parse_reversal
-from settlement.model.status import Status
-from settlement.policy import compensation
+from settlement.core.ledger import keys, limbo
+from settlement.core.ledger.conditions import ABSENT, LISTED_IN_FLIGHT, status_is
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import Write
+from settlement.core.model.errors import InvalidRequest
+from settlement.core.model.status import Status
+from settlement.core.policy import compensation
+from settlement.http.caller import Caller
+from settlement.orders.requests import parse_reversal
 from tests.unit import vectors
 from tests.unit.conditions import admits, applied, asked, clauses, status_set_by, without
 from tests.unit.every_row import rows_met_by
@@ -103,9 +103,9 @@ def test_a_resolution_touches_nothing_but_a_settlement_in_limbo(name: str) -> No
 
 
 OF_NO_SETTLEMENT = {
-    *("balances", "entries", "sweep", "account_orders", "administration", "proposals"),
+    *("balances", "entries", "sweep", "account_orders", "administration", "proposals", "partial_reversal"),
 }
-"""The modules that write no row of a settlement."""
+"""The modules that write no row of a settlement, or only by a builder of another module."""
 
 
 def test_every_kind_of_write_is_examined() -> None:
@@ -143,8 +143,9 @@ def test_no_order_reverses_a_settlement_in_limbo(expected: Status) -> None:
 
 # No other code writes, but the circuit breaker its own row (test_kyc_circuit_row.py)
 
-LEDGER, POLICY, ADAPTERS = (f"lambdas/settlement/{folder}" for folder in ("ledger", "policy", "adapters"))
-CIRCUIT = f"{ADAPTERS}/kyc_circuit.py"
+SETTLEMENT, HANDLERS = "lambdas/settlement", "lambdas/handlers"
+STORE, CIRCUIT = f"{SETTLEMENT}/core/store/dynamodb.py", f"{SETTLEMENT}/kyc/shared_circuit.py"
+TRANSACTION = f"{SETTLEMENT}/core/ledger/transaction.py"
 
 
 def _sources() -> list[Path]:
@@ -175,42 +176,44 @@ def _words(path: Path) -> set[str]:
         pytest.param(
             {"put_item", "update_item", "delete_item", "batch_write_item", "batch_writer"}
             | {"transact_write_items", "execute_transaction", "batch_execute_statement"},
-            {f"{ADAPTERS}/dynamodb.py", CIRCUIT},
+            {STORE, CIRCUIT},
             id="DynamoDB's writes",
         ),
         pytest.param(
             {"execute_statement"},
-            {f"{ADAPTERS}/data_api.py"},
+            {f"{SETTLEMENT}/books/data_api.py"},
             id="DynamoDB's write by a name that the RDS Data API has, too",
         ),
         pytest.param(
             {"Write"},
-            {f"{LEDGER}/transaction.py", f"{ADAPTERS}/dynamodb.py"}
-            | {f"{LEDGER}/{name}.py" for name in ("balances", "cancellation", "entries", "forward")}
-            | {f"{LEDGER}/{name}.py" for name in ("kyc_review", "limbo")}
+            {STORE, TRANSACTION, "settle/migrations/rows.py"}
             | {
-                f"{LEDGER}/{name}.py"
-                for name in ("account_orders", "parts", "proposals", "reversal", "sweep", "takeover")
+                f"{SETTLEMENT}/core/ledger/{name}.py"
+                for name in ("balances", "entries", "forward", "kyc_review")
             }
-            | {f"{POLICY}/{name}.py" for name in ("administration", "compensation", "recovery", "steps")}
-            | {f"lambdas/handlers/{name}.py" for name in ("_approvals", "_orders")}
-            | {"settle/migrations/rows.py"},
+            | {f"{SETTLEMENT}/core/ledger/{name}.py" for name in ("limbo", "reversal", "takeover")}
+            | {f"{SETTLEMENT}/core/policy/{name}.py" for name in ("recovery", "steps")}
+            | {f"{SETTLEMENT}/accounts/{name}.py" for name in ("account_orders", "administration")}
+            | {f"{SETTLEMENT}/orders/{name}.py" for name in ("partial_reversal", "parts", "proposals")}
+            | {f"{SETTLEMENT}/{name}.py" for name in ("doors/cancellation", "merchants/sweep")}
+            | {f"{HANDLERS}/orders/{name}.py" for name in ("_approvals", "_orders")},
             id="the type of a write",
         ),
         pytest.param(
             {"begin_on_order"},
-            {f"{POLICY}/compensation.py"},
+            {f"{SETTLEMENT}/core/policy/compensation.py"},
             id="the write of an order",
         ),
         pytest.param(
             {"Reversal"},
-            {"lambdas/settlement/model/orders.py", f"{POLICY}/compensation.py", f"{POLICY}/approval.py"}
-            | {f"lambdas/handlers/{name}.py" for name in ("_approvals", "_orders")},
+            {f"{SETTLEMENT}/core/policy/compensation.py"}
+            | {f"{SETTLEMENT}/orders/{name}.py" for name in ("approval", "requests")}
+            | {f"{HANDLERS}/orders/{name}.py" for name in ("_approvals", "_orders")},
             id="the type of an order",
         ),
         pytest.param(
             {"UpdateExpression", "ConditionExpression"},
-            {f"{LEDGER}/transaction.py", CIRCUIT},
+            {TRANSACTION, CIRCUIT},
             id="the text of a write",
         ),
     ],

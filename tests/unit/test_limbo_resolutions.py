@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlement.ledger import keys
-from settlement.ledger.transaction import StepTransaction
-from settlement.model.errors import AccountInLimbo, NotReversible, ResolutionRefused, StepFenced
-from settlement.model.orders import Decision, Resolution
-from settlement.model.settlement import Settlement
-from settlement.model.status import Status, Step
-from settlement.model.timestamps import timestamp
-from settlement.policy import compensation
+from settlement.core.ledger import keys
+from settlement.core.ledger.transaction import StepTransaction
+from settlement.core.model.errors import AccountInLimbo, NotReversible, ResolutionRefused, StepFenced
+from settlement.core.model.orders import Decision, Resolution
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.status import Status, Step
+from settlement.core.model.timestamps import timestamp
+from settlement.core.policy import compensation
 from tests.unit import books
 from tests.unit.books import SETTLEMENTS, STUCK, UNMOVED, entries, moved, unwind
 from tests.unit.vectors import CONFIG, SETTLEMENT

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlement.model import money
+from settlement.core.model import money
 
 NO_AMOUNTS: list[Any] = [
     *(

@@ -10,34 +10,34 @@ LAMBDAS = Path(__file__).parents[2] / "lambdas"
 
 ALLOWED = {
     # Seconds between two tries of one write; no amount is ever computed from any of these.
-    ("settlement/adapters/dynamodb.py", "BACKOFF_BASE_SECONDS, BACKOFF_SECONDS_MAX = (0.05, 0.4)"),
+    ("settlement/core/store/dynamodb.py", "BACKOFF_BASE_SECONDS, BACKOFF_SECONDS_MAX = (0.05, 0.4)"),
     (
-        "settlement/adapters/pages.py",
+        "settlement/proof/pages.py",
         "time.sleep(SystemRandom().uniform(0, min(0.1 * 2 ** failed_tries, 5)))",
     ),
     # DynamoDB counts capacity in halves of units: they go into a log line.
-    ("settlement/adapters/telemetry.py", "_used: dict[str, dict[str, float]] = {}"),
+    ("settlement/core/telemetry.py", "_used: dict[str, dict[str, float]] = {}"),
     # Recovery's pace: starts a second, the time between two of them, and a pause after a refused one.
-    ("handlers/_workers.py", "def starts_per_second() -> float:"),
-    ("handlers/_workers.py", "return float(os.environ['STARTS_PER_SECOND'])"),
-    ("handlers/_workers.py", "def pause(seconds: float) -> None:"),
-    ("handlers/_workers.py", "def __init__(self, per_second: float) -> None:"),
-    ("handlers/_workers.py", "self._interval = timedelta(seconds=1 / per_second)"),
-    ("handlers/_takeover.py", "_THROTTLED_SECONDS = 0.1"),
+    ("handlers/core/_workers.py", "def starts_per_second() -> float:"),
+    ("handlers/core/_workers.py", "return float(os.environ['STARTS_PER_SECOND'])"),
+    ("handlers/core/_workers.py", "def pause(seconds: float) -> None:"),
+    ("handlers/core/_workers.py", "def __init__(self, per_second: float) -> None:"),
+    ("handlers/core/_workers.py", "self._interval = timedelta(seconds=1 / per_second)"),
+    ("handlers/core/_takeover.py", "_THROTTLED_SECONDS = 0.1"),
     # The time of an exchange with the KYC provider, and the pauses between its addresses.
-    ("settlement/adapters/kyc_connection.py", "Seconds = float"),
-    ("settlement/adapters/kyc_connection.py", "PAUSE_SECONDS_MIN, PAUSE_SECONDS = (0.01, 0.25)"),
+    ("settlement/kyc/connection.py", "Seconds = float"),
+    ("settlement/kyc/connection.py", "PAUSE_SECONDS_MIN, PAUSE_SECONDS = (0.01, 0.25)"),
     (
-        "settlement/adapters/kyc_connection.py",
+        "settlement/kyc/connection.py",
         "pause = max(PAUSE_SECONDS_MIN, min(PAUSE_SECONDS, seconds / 2 / len(addresses)))",
     ),
     # A JSON fraction is refused as an amount: amounts are strings on the wire.
     (
-        "settlement/model/strict_json.py",
+        "settlement/core/model/strict_json.py",
         "def parse(text: str | bytes, *, parse_float: Callable[[str], Any]=float) -> Any:",
     ),
     # The pause between two looks at a row that moves.
-    ("settlement/adapters/second_look.py", "_PAUSE_SECONDS = 0.2"),
+    ("settlement/proof/second_look.py", "_PAUSE_SECONDS = 0.2"),
 }
 """The allowed statements, each with its reason. One that is not found any more must go from here too."""
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlement.model.caller import Caller
-from settlement.model.errors import InvalidRequest
-from settlement.model.order_requests import parse_recovery, parse_resolution, parse_reversal
-from settlement.model.orders import Decision, Order, Resolution, Reversal
-from settlement.model.status import Status
+from settlement.core.model.errors import InvalidRequest
+from settlement.core.model.orders import Decision, Order, Resolution, Reversal
+from settlement.core.model.status import Status
+from settlement.http.caller import Caller
+from settlement.orders.requests import parse_recovery, parse_resolution, parse_reversal
 
 KEY = "order-2026-000101"
 CAROL = Caller(by="arn:aws:iam::1:user/carol", user_id="AIDACAROL", request_id="req-1", source_ip="192.0.2.7")

@@ -7,12 +7,14 @@ import pytest
 import yaml
 
 from infra.orders import ROUTES
-from settlement.model import order_requests, orders, replay_order
-from settlement.model.account_order import OrderKind, parse_account_order
-from settlement.model.caller import Caller
-from settlement.model.errors import InvalidRequest
-from settlement.model.orders import Decision
-from settlement.model.request import ACCOUNT, KEY
+from settlement.accounts.order import OrderKind, parse_account_order
+from settlement.core.model import orders
+from settlement.core.model.errors import InvalidRequest
+from settlement.core.model.orders import Decision
+from settlement.core.model.request import ACCOUNT, KEY
+from settlement.events import replay as replay_order
+from settlement.http.caller import Caller
+from settlement.orders import requests as order_requests
 from tests.unit.vectors import CONFIG
 from tests.world.templates import PROJECT
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from settle.settlements.settlement import advice
-from settlement.model.stage_config import StageConfig
-from settlement.model.status import TRANSITIONS, Status
-from settlement.policy import outcome
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.model.status import TRANSITIONS, Status
+from settlement.core.policy import outcome
 from tests.unit import states
 from tests.unit.vectors import SETTLEMENT, slots
 

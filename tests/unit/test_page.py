@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlement.policy.page import LINE_LENGTH_MAX, SUBJECT_LENGTH_MAX, Page, page_of
+from settlement.paging.page import LINE_LENGTH_MAX, SUBJECT_LENGTH_MAX, Page, page_of
 
 LIMBO = {
     "summary": "order-1 is in LIMBO since 12:00: 48.20 EUR at risk, release of account bob is stuck by X",

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlement.model.case import Case
-from settlement.model.stage_config import StageConfig
-from settlement.model.status import Status, Step
-from settlement.policy.pager import AGAIN_AFTER_SECONDS_MAX, PagerConfig, resolution_notice
+from settlement.core.model.case import Case
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.model.status import Status, Step
+from settlement.core.policy.pager import AGAIN_AFTER_SECONDS_MAX, PagerConfig, resolution_notice
 from tests.unit import books, states
 from tests.unit.vectors import CASES, SETTLEMENT
 from tests.world.saga import WRITE_OFF

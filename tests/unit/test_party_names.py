@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlement.model.request import _canonical_name, parse_request, parse_settlement
-from settlement.model.settlement import NAMES
-from settlement.model.stage_config import StageConfig
-from settlement.model.state import SettlementState
-from settlement.model.status import REVERSIBLE, Status, Step
-from settlement.policy import compensation, outcome, steps
-from settlement.policy.pager import PagerConfig
+from settlement.core.model.request import _canonical_name, parse_request, parse_settlement
+from settlement.core.model.settlement import NAMES
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import REVERSIBLE, Status, Step
+from settlement.core.policy import compensation, outcome, steps
+from settlement.core.policy.pager import PagerConfig
 from tests.unit.test_request import VALID, refusal
 from tests.unit.test_request_content import NAMED, claimed
 from tests.unit.vectors import slots

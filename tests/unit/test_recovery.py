@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.ledger.transaction import Write
-from settlement.model.errors import StepFenced
-from settlement.model.request import parse_settlement
-from settlement.model.state import SettlementState
-from settlement.model.status import Status, Step
-from settlement.model.stored import MalformedRow
-from settlement.model.timestamps import seconds_since, timestamp
-from settlement.policy import recovery
-from settlement.policy.recovery import Action, Takeover
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import Write
+from settlement.core.model.errors import StepFenced
+from settlement.core.model.request import parse_settlement
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import Status, Step
+from settlement.core.model.stored import MalformedRow
+from settlement.core.model.timestamps import seconds_since, timestamp
+from settlement.core.policy import recovery
+from settlement.core.policy.recovery import Action, Takeover
 from tests.unit.conditions import admits, applied
 from tests.unit.every_row import AFTER, AT, BEFORE, PREFIXES, settlement_row, verdicts
 from tests.unit.vectors import CONFIG, IN_HASTE, LISTED, PLACE, SETTLEMENT, SITUATIONS, STALLED, slots

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlement.model.errors import InvalidRequest
-from settlement.model.request import (
+from settlement.core.model.errors import InvalidRequest
+from settlement.core.model.request import (
     KEY,
     MINTED,
     Request,
@@ -18,8 +18,8 @@ from settlement.model.request import (
     parse_settlement,
     with_minted_key,
 )
-from settlement.model.settlement import Settlement
-from settlement.model.stage_config import StageConfig
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.stage_config import StageConfig
 from tests.unit.test_money import NO_AMOUNTS, TOO_PRECISE
 
 VALID: dict[str, Any] = {

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlement.ledger import forward, reversal
-from settlement.model.errors import IdempotencyConflict
-from settlement.model.request import parse_request, parse_settlement
-from settlement.model.settlement import OPTIONAL, Settlement
-from settlement.model.stage_config import StageConfig
-from settlement.model.state import SettlementState
-from settlement.policy import steps
+from settlement.core.ledger import forward, reversal
+from settlement.core.model.errors import IdempotencyConflict
+from settlement.core.model.request import parse_request, parse_settlement
+from settlement.core.model.settlement import OPTIONAL, Settlement
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.model.state import SettlementState
+from settlement.core.policy import steps
 from tests.unit.test_request import VALID
 from tests.unit.vectors import FAILURE
 from tests.world.environment import NOW

@@ -8,17 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
 from settle.queries import redaction, timeline
-from settlement.ledger import forward, keys
-from settlement.ledger.keys import Row
-from settlement.ledger.transaction import Transfer
-from settlement.model.errors import StepFenced, StoreUnavailable
-from settlement.model.layout import FIRST, NEWEST, PARTS_COUNTED_BY_NAME
-from settlement.model.saga import REVERSIBLE, SAGA, Step
-from settlement.model.status import Status
-from settlement.policy import compensation
-from settlement.reconciliation import legal, settlement_row
+
+from settlement.core.ledger import forward, keys
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import Transfer
+from settlement.core.model.errors import StepFenced, StoreUnavailable
+from settlement.core.model.layout import FIRST, NEWEST, PARTS_COUNTED_BY_NAME
+from settlement.core.model.saga import REVERSIBLE, SAGA, Step
+from settlement.core.model.status import Status
+from settlement.core.policy import compensation
+from settlement.proof import legal, settlement_row
 from tests.unit import states
 from tests.unit.vectors import CONFIG, SETTLEMENT, slots
 from tests.world import ledger
@@ -55,7 +55,7 @@ def with_another_step(folder: Path) -> Path:
     for name in ("model", "ledger", "policy"):
         shutil.copytree(PROJECT / "lambdas/settlement" / name, folder / "settlement" / name)
     (folder / "settlement/__init__.py").touch()
-    saga = folder / "settlement/model/saga.py"
+    saga = folder / "settlement/core/model/saga.py"
     saga.write_text(saga.read_text().replace('    FEE = "fee"\n', '    NEW = "new"\n    FEE = "fee"\n'))
     return folder
 
@@ -71,8 +71,8 @@ def run(folder: Path, *command: str) -> str:
 def test_a_step_without_a_row_does_not_get_past_the_import_nor_past_the_types(tmp_path: Path) -> None:
     folder = with_another_step(tmp_path)
 
-    assert "KeyError: <Step.NEW: 'new'>" in run(folder, "-c", "import settlement.model.saga")
-    module = "settlement.policy.compensation"
+    assert "KeyError: <Step.NEW: 'new'>" in run(folder, "-c", "import settlement.core.model.saga")
+    module = "settlement.core.policy.compensation"
     wrong = run(folder, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), "-m", module)
     assert 'expected "Never"' in wrong
     assert "Step.NEW" in wrong

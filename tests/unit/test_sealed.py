@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from settlement.adapters import journal_copy
-from settlement.adapters.journal_copy import Bucket, Directory
-from settlement.ledger.keys import Row
-from settlement.model.status import Status
-from settlement.reconciliation import sealed
-from settlement.sealing import lines, objects, seals
+from settlement.core.ledger.keys import Row
+from settlement.core.model.status import Status
+from settlement.journal import copy as journal_copy
+from settlement.journal import lines, objects, seals
+from settlement.journal.copy import Bucket, Directory
+from settlement.proof import sealed
 from tests.world.environment import NOW
 from tests.world.saga import ALICE, CLAIMED, ENTRIES, FINISHED
 from tests.world.sealed import AT, Sealed, inserted

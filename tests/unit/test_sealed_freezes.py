@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
 from tests.world.environment import NOW
 from tests.world.sealed import AT, Sealed, inserted
 

@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from settlement.ledger import keys
-from settlement.ledger.conditions import not_committed, not_reversed
-from settlement.ledger.keys import Row
-from settlement.ledger.transaction import Write
-from settlement.model.status import REVERSIBLE, Step
+from settlement.core.ledger import keys
+from settlement.core.ledger.conditions import not_committed, not_reversed
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import Write
+from settlement.core.model.status import REVERSIBLE, Step
 from tests.unit import vectors
 from tests.unit.conditions import applied, asked, clauses, without
 from tests.unit.every_row import rows_met_by

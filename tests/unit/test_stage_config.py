@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.config import STAGES
-from settlement.model.request import DEADLINE_SECONDS_MAX, DEADLINE_SECONDS_MIN
-from settlement.model.stage_config import StageConfig
+from settlement.core.model.request import DEADLINE_SECONDS_MAX, DEADLINE_SECONDS_MIN
+from settlement.core.model.stage_config import StageConfig
 
 AMOUNTS = st.integers(1, 10**15 - 1)
 

@@ -6,8 +6,8 @@ import re
 import pytest
 
 from settle.local.record import Running
-from settlement.model.errors import IdempotencyConflict, InvalidRequest
-from settlement.model.status import Status
+from settlement.core.model.errors import IdempotencyConflict, InvalidRequest
+from settlement.core.model.status import Status
 from tests.world.templates import PROJECT
 
 PAGE = (PROJECT / "docs" / "calling" / "starting.md").read_text()

@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from settlement.adapters import dynamodb
-from settlement.adapters.wire import to_wire
-from settlement.ledger import entries
-from settlement.ledger.keys import Row
-from settlement.model import state as model_state
-from settlement.model import stored
-from settlement.model.settlement import FIELDS, OPTIONAL
-from settlement.model.stage_config import StageConfig
-from settlement.model.state import AccountState, SettlementState
-from settlement.model.status import REVERSIBLE, Status, Step
-from settlement.model.stored import MalformedRow
+from settlement.core.ledger import entries
+from settlement.core.ledger.keys import Row
+from settlement.core.model import state as model_state
+from settlement.core.model import stored
+from settlement.core.model.settlement import FIELDS, OPTIONAL
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.model.state import AccountState, SettlementState
+from settlement.core.model.status import REVERSIBLE, Status, Step
+from settlement.core.model.stored import MalformedRow
+from settlement.core.store import dynamodb
+from settlement.core.store.wire import to_wire
 from tests.unit import states
 from tests.unit.vectors import IN_HASTE, ORDER, SETTLEMENT, VERDICT, slots
 from tests.world.environment import NOW

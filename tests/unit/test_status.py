@@ -1,6 +1,6 @@
 """The table of transitions: those of the design, and no others."""
 
-from settlement.model.status import FINISHED, REVERSIBLE, TRANSITIONS, Status, Step
+from settlement.core.model.status import FINISHED, REVERSIBLE, TRANSITIONS, Status, Step
 
 
 def test_the_transitions_are_those_of_the_design() -> None:

@@ -6,17 +6,22 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model import accounts
-from settlement.model.errors import AccountInLimbo, AccountNotFound, IdempotencyConflict, InsufficientFunds
-from settlement.model.request import Request
-from settlement.model.settlement import Settlement
-from settlement.model.stage_config import StageConfig
-from settlement.model.state import SettlementState
-from settlement.model.status import Status, Step
-from settlement.model.timestamps import timestamp
-from settlement.policy import outcome, steps
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model import accounts
+from settlement.core.model.errors import (
+    AccountInLimbo,
+    AccountNotFound,
+    IdempotencyConflict,
+    InsufficientFunds,
+)
+from settlement.core.model.request import Request
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import Status, Step
+from settlement.core.model.timestamps import timestamp
+from settlement.core.policy import outcome, steps
 from tests.unit import books, states
 from tests.unit.books import LAST, SETTLEMENTS, entries, moved
 from tests.unit.conditions import applied

@@ -2,7 +2,7 @@
 
 import pytest
 
-from settlement.model.stored import MalformedRow, Stored, sound
+from settlement.core.model.stored import MalformedRow, Stored, sound
 
 
 def test_a_missing_attribute_is_told_with_the_rows_name() -> None:

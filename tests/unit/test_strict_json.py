@@ -3,8 +3,8 @@ from decimal import Decimal
 
 import pytest
 
-from settlement.model import strict_json
-from settlement.model.strict_json import Malformed
+from settlement.core.model import strict_json
+from settlement.core.model.strict_json import Malformed
 
 
 @pytest.mark.parametrize(

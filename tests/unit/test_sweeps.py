@@ -7,14 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlement.ledger import keys, sweep
-from settlement.ledger.keys import Row
-from settlement.ledger.sweep import Span
-from settlement.ledger.transaction import AlreadyApplied
-from settlement.model.settlement import Settlement
-from settlement.model.state import SettlementState
-from settlement.model.status import Status, Step
-from settlement.policy import steps, sweeps
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import AlreadyApplied
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import Status, Step
+from settlement.core.policy import steps
+from settlement.merchants import sweep, sweeps
+from settlement.merchants.sweep import Span
 from tests.unit.conditions import admits, applied
 from tests.unit.states import account_row, row
 from tests.unit.vectors import CONFIG, SETTLEMENT, slots

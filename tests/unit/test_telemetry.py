@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from aws_lambda_powertools.logging import logger as powertools
 
-from settlement.adapters import telemetry
-from settlement.adapters.telemetry import called
-from settlement.model.errors import InsufficientFunds, SettlementError
+from settlement.core import telemetry
+from settlement.core.model.errors import InsufficientFunds, SettlementError
+from settlement.core.telemetry import called
 from tests.unit.test_errors import EXAMPLES, PLAIN
 from tests.world.functions import Context
 
@@ -294,7 +294,7 @@ def test_the_detail_is_the_deployments(variable: str | None, detail: dict[str, A
     """A process of its own: it is read when the function starts."""
     environment = {name: value for name, value in os.environ.items() if name != "LOG_DETAIL"}
     given = {} if variable is None else {"LOG_DETAIL": variable}
-    ask = "import json; from settlement.adapters import telemetry; print(json.dumps(telemetry._detail))"
+    ask = "import json; from settlement.core import telemetry; print(json.dumps(telemetry._detail))"
 
     told = subprocess.run(
         [sys.executable, "-c", ask], env=environment | given, capture_output=True, check=True

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from settlement.ledger.conditions import ABSENT, Condition, no_later_case, owner_is, sufficient
-from settlement.ledger.transaction import put, update
-from settlement.model.errors import SettlementError, StepFenced
+from settlement.core.ledger.conditions import ABSENT, Condition, no_later_case, owner_is, sufficient
+from settlement.core.ledger.transaction import put, update
+from settlement.core.model.errors import SettlementError, StepFenced
 
 KEY = {"pk": "SETTLEMENT#k", "sk": "SETTLEMENT"}
 

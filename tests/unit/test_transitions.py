@@ -4,10 +4,10 @@ from itertools import islice, product
 
 import pytest
 
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.ledger.transaction import Write
-from settlement.model.status import TRANSITIONS, Status
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import Write
+from settlement.core.model.status import TRANSITIONS, Status
 from tests.unit import vectors
 from tests.unit.conditions import alternatives, asked, clauses, status_set_by
 from tests.unit.every_row import rows_met_by

@@ -7,13 +7,13 @@ from itertools import combinations
 
 import pytest
 
-from settlement.ledger import entries as ledger_entries
-from settlement.ledger import forward, kyc_review, reversal
-from settlement.model.errors import StepFenced
-from settlement.model.state import SettlementState
-from settlement.model.status import REVERSIBLE, Status, Step
-from settlement.policy import recovery
-from settlement.policy.steps import is_replay
+from settlement.core.ledger import entries as ledger_entries
+from settlement.core.ledger import forward, kyc_review, reversal
+from settlement.core.model.errors import StepFenced
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import REVERSIBLE, Status, Step
+from settlement.core.policy import recovery
+from settlement.core.policy.steps import is_replay
 from tests.unit import books
 from tests.unit.books import entries, moved
 from tests.unit.vectors import CONFIG, EXECUTION, FAILURE, REVERSER, SETTLEMENT, VERDICT

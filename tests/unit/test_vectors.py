@@ -10,12 +10,11 @@ from types import ModuleType
 
 import pytest
 
-import settlement.ledger
-import settlement.policy
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.ledger.transaction import StepTransaction, Write
-from settlement.model.status import Step
+import settlement
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import StepTransaction, Write
+from settlement.core.model.status import Step
 from tests.unit import recording, states, vectors
 from tests.unit.conditions import applied
 from tests.world import expressions, wire
@@ -43,9 +42,8 @@ def test_every_builder_has_a_vector(module: ModuleType) -> None:
 
 def test_every_module_with_a_builder_is_examined() -> None:
     found = [
-        importlib.import_module(f"{folder.__name__}.{module.name}")
-        for folder in (settlement.ledger, settlement.policy)
-        for module in pkgutil.iter_modules(folder.__path__)
+        importlib.import_module(module.name)
+        for module in pkgutil.walk_packages(settlement.__path__, "settlement.")
     ]
 
     building = {module for module in found if vectors.builders(module)}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlement.model.verdict import REASON_LENGTH_MAX, KycDecision, Verdict, parse_verdict, printable
+from settlement.core.model.verdict import REASON_LENGTH_MAX, KycDecision, Verdict, parse_verdict, printable
 
 ANSWER: dict[str, Any] = {"decision": "APPROVED", "reference": "ver_1", "reason": "nothing is known"}
 REFERENCE_FAULT = r"^reference: must be a string that matches \^\[A-Za-z0-9_\.:-\]\{1,100\}\$$"

@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from settlement.adapters import batch
-from settlement.adapters.dynamodb import Store
-from settlement.adapters.watched_store import WatchedStore
-from settlement.reconciliation import CutOff, watch
+from settlement.core.store.dynamodb import Store
+from settlement.proof import CutOff, batch, watch
+from settlement.proof.watched_store import WatchedStore
 
 ROWS = [{"pk": "ENTRIES#alice", "sk": f"{number}"} for number in range(5)]
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from standardwebhooks import webhooks
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-from settlement.adapters.webhook_signature import SIGNATURES_MAX, TOLERANCE, verify
-from settlement.model.errors import KycUnavailable, SignatureRefused
+from settlement.core.model.errors import KycUnavailable, SignatureRefused
+from settlement.kyc.webhook_signature import SIGNATURES_MAX, TOLERANCE, verify
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 SENT_AT = str(int(NOW.timestamp()))

@@ -11,8 +11,8 @@ from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from settlement.adapters import wire
-from settlement.model.status import Status
+from settlement.core.model.status import Status
+from settlement.core.store import wire
 
 TEXTS = st.text(max_size=5) | st.sampled_from(Status)
 NUMBERS = (
@@ -97,7 +97,7 @@ def test_a_number_that_is_no_integer_is_refused_with_its_value() -> None:
 def test_the_types_of_the_ledger_need_no_boto3() -> None:
     """A process of its own: to import it is a seventh of a cold start."""
     code = (
-        "import sys; from settlement.adapters import wire\n"
+        "import sys; from settlement.core.store import wire\n"
         "row = {'a': 'b', 'n': 1, 'yes': True, 'm': {'k': 's'}, 'keys': {'k'}}\n"
         "assert wire.from_wire(wire.to_wire(row)) == row\n"
         "assert 'boto3' not in sys.modules"

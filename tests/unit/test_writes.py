@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from settlement.ledger.keys import Row
-from settlement.ledger.transaction import AlreadyApplied, Write
-from settlement.model.orders import Decision
-from settlement.model.status import REVERSIBLE, Status, Step
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import AlreadyApplied, Write
+from settlement.core.model.orders import Decision
+from settlement.core.model.status import REVERSIBLE, Status, Step
 from tests.unit import vectors
 from tests.unit.conditions import admits, asked
 from tests.unit.every_row import AFTER, states_met_by

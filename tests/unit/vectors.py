@@ -8,40 +8,30 @@ from datetime import datetime, timedelta
 from types import ModuleType
 from typing import Any, get_type_hints
 
-from settlement.ledger import (
-    account_orders,
-    balances,
-    cancellation,
-    entries,
-    forward,
-    keys,
-    kyc_review,
-    limbo,
-    parts,
-    proposals,
-    reversal,
-    sweep,
-    takeover,
-)
-from settlement.ledger.conditions import not_committed, overdue
-from settlement.ledger.keys import Row
-from settlement.ledger.kyc_review import WebhookEvent
-from settlement.ledger.sweep import Span
-from settlement.ledger.transaction import StepTransaction, Transfer, Write
-from settlement.model.account_order import AccountOrder, OrderKind
-from settlement.model.caller import Caller
-from settlement.model.case import Case
-from settlement.model.order_requests import PartialReversal
-from settlement.model.orders import Decision, Resolution, Reversal
-from settlement.model.proposal import Move, Proposal
-from settlement.model.settlement import Settlement
-from settlement.model.stage_config import StageConfig
-from settlement.model.state import SettlementState
-from settlement.model.status import Status, Step
-from settlement.model.timestamps import timestamp
-from settlement.model.verdict import KycDecision, Verdict
-from settlement.policy import administration, compensation, partial_reversal, recovery, steps
-from settlement.policy.recovery import Takeover
+from settlement.accounts import account_orders, administration
+from settlement.accounts.order import AccountOrder, OrderKind
+from settlement.core.ledger import balances, entries, forward, keys, kyc_review, limbo, reversal, takeover
+from settlement.core.ledger.conditions import not_committed, overdue
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.kyc_review import WebhookEvent
+from settlement.core.ledger.transaction import StepTransaction, Transfer, Write
+from settlement.core.model.case import Case
+from settlement.core.model.orders import Decision, Resolution, Reversal
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import Status, Step
+from settlement.core.model.timestamps import timestamp
+from settlement.core.model.verdict import KycDecision, Verdict
+from settlement.core.policy import compensation, recovery, steps
+from settlement.core.policy.recovery import Takeover
+from settlement.doors import cancellation
+from settlement.http.caller import Caller
+from settlement.merchants import sweep
+from settlement.merchants.sweep import Span
+from settlement.orders import partial_reversal, parts, proposals
+from settlement.orders.proposal import Move, Proposal
+from settlement.orders.requests import PartialReversal
 from tests.world.constants import NONCE
 from tests.world.environment import NOW
 
@@ -152,14 +142,6 @@ ENTRIES = (
     _transfer(Step.RELEASE, ESCROW, "bob", 4772),
     _transfer(Step.FEE, ESCROW, "fees:EUR", 48),
     Vector(entries.evidence, (SETTLEMENT, Step.VERIFY, VERDICT.evidence(), NOW)),
-    Vector(
-        account_orders.external, (DEPOSIT, Transfer(debit="external:EUR", credit="alice", amount=10_000), NOW)
-    ),
-    Vector(
-        account_orders.external,
-        (WITHDRAWAL, Transfer(debit="alice", credit="external:EUR", amount=500), NOW),
-        variant="withdraw",
-    ),
 )
 
 BALANCES = (
@@ -176,6 +158,14 @@ BALANCES = (
 )
 
 ACCOUNT_ORDERS = (
+    Vector(
+        account_orders.external, (DEPOSIT, Transfer(debit="external:EUR", credit="alice", amount=10_000), NOW)
+    ),
+    Vector(
+        account_orders.external,
+        (WITHDRAWAL, Transfer(debit="alice", credit="external:EUR", amount=500), NOW),
+        variant="withdraw",
+    ),
     *(Vector(account_orders.record, (order, NOW), variant=order.order) for order in ORDERS_ON_ACCOUNTS),
     Vector(account_orders.open_account, (OPENING, NOW)),
     Vector(account_orders.deposit, (DEPOSIT, CONFIG), variant="capped"),
@@ -384,8 +374,6 @@ COMPENSATION = (
         Vector(compensation.reverse_on_order, (SETTLEMENT, order, NOW, CONFIG), variant=expected.lower())
         for expected, order in ORDERS.items()
     ),
-    Vector(partial_reversal.reverse_part, (SETTLEMENT, PART_1, NOW, 1), variant="first"),
-    Vector(partial_reversal.reverse_part, (SETTLEMENT, PART_2, NOW, 1), variant="later"),
     *(Vector(compensation.reverse_step, (SETTLEMENT, step, NOW), variant=step) for step in CASES),
     *(
         Vector(compensation.enter_limbo, (SETTLEMENT, case, FAILURE, NOW), variant=variant)
@@ -466,9 +454,15 @@ ADMINISTRATION = tuple(
     for order in ORDERS_ON_ACCOUNTS
 )
 
+PARTIAL_REVERSALS = (
+    Vector(partial_reversal.reverse_part, (SETTLEMENT, PART_1, NOW, 1), variant="first"),
+    Vector(partial_reversal.reverse_part, (SETTLEMENT, PART_2, NOW, 1), variant="later"),
+)
+
 POSTERS: dict[ModuleType, tuple[Vector, ...]] = {
     steps: STEPS,
     compensation: COMPENSATION,
+    partial_reversal: PARTIAL_REVERSALS,
     sweep: SWEEPS,
     administration: ADMINISTRATION,
 }
@@ -495,7 +489,7 @@ def only_write(built: Built) -> Write:
 def named_writes() -> dict[str, Write]:
     """Every write of every vector, by the vector's name and its position in the transaction."""
     found = {vector.name: only_write(vector.build()) for module in BUILDERS.values() for vector in module}
-    for vector in (*STEPS, *COMPENSATION, *SWEEPS, *ADMINISTRATION):
+    for vector in (vector for module in POSTERS.values() for vector in module):
         for position, write in enumerate(writes_of(vector.build())):
             found[f"{vector.name}[{position}]"] = write
     return found

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from settlement.ledger.keys import Row
+from settlement.core.ledger.keys import Row
 
 
 def assert_conserved(found: Iterable[Row]) -> dict[str, int]:

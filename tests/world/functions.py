@@ -9,10 +9,10 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from handlers.recover_stalled import PARTITIONS
-from settlement.ledger import keys
-from settlement.ledger.keys import Row
-from settlement.model import executions
+from handlers.core.recover_stalled import PARTITIONS
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model import executions
 from tests.world.constants import (
     CLAIMED_AT,
     EXECUTION_ARN,
@@ -40,9 +40,11 @@ WITH_SOURCE = ("HoldFunds", "RejectSettlement")
 OUTCOMES = ("CollectFee", "RejectSettlement")
 """The states besides ReportOutcome whose function returns an outcome."""
 
-FILES = sorted((Path(__file__).parents[2] / "lambdas/handlers").glob("[a-z]*.py"))
+FILES = sorted((Path(__file__).parents[2] / "lambdas/handlers").glob("*/[a-z]*.py"))
 HANDLERS: dict[str, Callable[[Any, Any], Any]] = {
-    "".join(map(str.title, file.stem.split("_"))): import_module(f"handlers.{file.stem}").handler
+    "".join(map(str.title, file.stem.split("_"))): import_module(
+        f"handlers.{file.parent.name}.{file.stem}"
+    ).handler
     for file in FILES
 }
 """Every function, by the name of its state or, if no machine calls it, of its resource."""

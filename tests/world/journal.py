@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from settlement.ledger.keys import Row
+from settlement.core.ledger.keys import Row
 
 SLOTS = ("hold_at", "verify_at", "release_at", "fee_at")
 REVERSAL_SLOTS = ("fee_reversed_at", "release_reversed_at", "hold_reversed_at")

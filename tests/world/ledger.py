@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from settlement.adapters.dynamodb import Store
-from settlement.adapters.wire import from_wire, to_wire
-from settlement.ledger import keys
-from settlement.ledger.expiry import with_expiry
-from settlement.ledger.keys import Row
-from settlement.model.timestamps import timestamp
-from settlement.sealing.signature import RowKeys
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.timestamps import timestamp
+from settlement.core.store.dynamodb import Store
+from settlement.core.store.wire import from_wire, to_wire
+from settlement.retention.expiry import with_expiry
+from settlement.signing.signature import RowKeys
 from tests.world.environment import NOW
 from tests.world.memory_dynamodb import MemoryDynamoDb
 from tests.world.openings import open_order

@@ -3,12 +3,13 @@
 from datetime import datetime
 from typing import Any
 
-from settlement.ledger import account_orders, keys
-from settlement.ledger.transaction import Transfer, Write, put
-from settlement.model import accounts
-from settlement.model.account_order import AccountOrder, OrderKind
-from settlement.model.errors import AccountExists
-from settlement.model.timestamps import timestamp
+from settlement.accounts import account_orders
+from settlement.accounts.order import AccountOrder, OrderKind
+from settlement.core.ledger import keys
+from settlement.core.ledger.transaction import Transfer, Write, put
+from settlement.core.model import accounts
+from settlement.core.model.errors import AccountExists
+from settlement.core.model.timestamps import timestamp
 
 PERSON: dict[str, Any] = {"by": "the tests", "reason": "a test needs the account"}
 

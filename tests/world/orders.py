@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from settlement.model import errors
-from settlement.model.errors import SettlementError
+from settlement.core.model import errors
+from settlement.core.model.errors import SettlementError
 
 PROOF = {"user_id": "AIDAADA", "request_id": "req-1", "source_ip": "192.0.2.7"}
 """What is on record of each order of the tests, beside the ARN."""

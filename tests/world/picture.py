@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from settlement.ledger.keys import Row
-from settlement.model.saga import REVERSIBLE, Step
+from settlement.core.ledger.keys import Row
+from settlement.core.model.saga import REVERSIBLE, Step
 from tests.world.constants import KEY
 from tests.world.journal import journal
 

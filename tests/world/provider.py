@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from settlement.model.settlement import Settlement
-from settlement.model.verdict import KycDecision, Verdict
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.verdict import KycDecision, Verdict
 
 APPROVED = Verdict(
     decision=KycDecision.APPROVED, reference="ver_1", reason="nothing is known", provider="verifications"

@@ -6,18 +6,19 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, assert_never
 
-from settlement.ledger import cancellation, entries, forward, keys, kyc_review, limbo, reversal
-from settlement.ledger.keys import Row
-from settlement.ledger.transaction import AlreadyApplied, StepTransaction
-from settlement.model.case import Case
-from settlement.model.errors import SettlementError
-from settlement.model.orders import Decision, Resolution, Reversal
-from settlement.model.settlement import Settlement
-from settlement.model.stage_config import StageConfig
-from settlement.model.state import SettlementState
-from settlement.model.status import REVERSIBLE, Status, Step
-from settlement.model.verdict import Verdict
-from settlement.policy import compensation, steps
+from settlement.core.ledger import entries, forward, keys, kyc_review, limbo, reversal
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import AlreadyApplied, StepTransaction
+from settlement.core.model.case import Case
+from settlement.core.model.errors import SettlementError
+from settlement.core.model.orders import Decision, Resolution, Reversal
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import REVERSIBLE, Status, Step
+from settlement.core.model.verdict import Verdict
+from settlement.core.policy import compensation, steps
+from settlement.doors import cancellation
 from tests.world.books import assert_conserved
 from tests.world.constants import NONCE
 from tests.world.environment import NOW

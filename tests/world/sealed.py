@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from settlement.adapters.journal_copy import Bucket
-from settlement.adapters.sealed_journal import SealedJournal
-from settlement.ledger.keys import Row
-from settlement.reconciliation import KEEPS_ALL, Retention, sealed
-from settlement.reconciliation.sealed import SealedFindings
-from settlement.sealing import lines, seals
+from settlement.core.ledger.keys import Row
+from settlement.journal import lines, seals
+from settlement.journal.copy import Bucket
+from settlement.journal.sealed_journal import SealedJournal
+from settlement.proof import KEEPS_ALL, Retention, sealed
+from settlement.proof.sealed import SealedFindings
 from tests.world.environment import NOW
 from tests.world.memory_s3 import MemoryS3
 

@@ -12,7 +12,7 @@ from typing import Any
 from botocore.exceptions import ClientError, ReadTimeoutError
 from standardwebhooks import Webhook
 
-from settlement.model.errors import SettlementError
+from settlement.core.model.errors import SettlementError
 from tests.world.constants import KEY
 from tests.world.contracts import checked_event, checked_page
 from tests.world.environment import NOW

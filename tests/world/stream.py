@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from settlement.sealing import lines
+from settlement.journal import lines
 from tests.world.expressions import Item
 from tests.world.memory_dynamodb import Changes
 

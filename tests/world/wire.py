@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from settlement.adapters.wire import to_wire
+from settlement.core.store.wire import to_wire
 from tests.world import values
 
 

@@ -9,16 +9,17 @@ from enum import Enum
 from typing import Any
 from unittest import mock
 
-from handlers import _dependencies, recover_stalled
-from settlement.adapters import telemetry
-from settlement.ledger import forward, keys
-from settlement.ledger.keys import Row
-from settlement.model.errors import SettlementError
-from settlement.model.request import parse_settlement
-from settlement.model.saga import SAGA
-from settlement.model.status import Status
-from settlement.reconciliation import Findings, Look, Stage, reconcile
-from settlement.sealing.signature import RowKeys
+from handlers import _dependencies
+from handlers.core import recover_stalled
+from settlement.core import telemetry
+from settlement.core.ledger import forward, keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.errors import SettlementError
+from settlement.core.model.request import parse_settlement
+from settlement.core.model.saga import SAGA
+from settlement.core.model.status import Status
+from settlement.proof import Findings, Look, Stage, reconcile
+from settlement.signing.signature import RowKeys
 from tests.world.books import assert_conserved
 from tests.world.constants import KEY, WIRE
 from tests.world.contracts import checked_outcome

@@ -17,9 +17,9 @@ from settle.settlements.machines import Machine
 from settle.settlements.settlement import state_of
 from settle.settlements.start import start
 from settle.stack import Stack
-from settlement.adapters import table_scan
-from settlement.model.state import SettlementState
-from settlement.model.status import Status
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import Status
+from settlement.proof import table_scan
 
 PAYMENTS_DURING = 4
 """Three open the circuit of the local stage, and one finds it open."""

@@ -8,8 +8,8 @@ from settle.output.console import or_json, print_line, print_record, print_table
 from settle.proof import reconcile_output
 from settle.settlements import settlement_output
 from settle.settlements.machines import Machine
-from settlement.model.command import command
-from settlement.model.status import Status
+from settlement.core.model.command import command
+from settlement.core.model.status import Status
 
 
 @or_json

@@ -16,8 +16,8 @@ from settle.settlements import settlement
 from settle.settlements.machines import Machine
 from settle.settlements.start import start
 from settle.stack import Stack
-from settlement.adapters import table_scan
-from settlement.model.orders import Decision
+from settlement.core.model.orders import Decision
+from settlement.proof import table_scan
 
 ALERT_SECONDS_MAX = 60
 TOPICS = ("PagerTopicArn", "InformationTopicArn")

@@ -10,7 +10,7 @@ from settle.local.demo import cost, outage, settlements, stuck_reversal
 from settle.settlements.machines import Machine
 from settle.settlements.start import start_code
 from settle.stack import embedded
-from settlement.adapters import table_scan
+from settlement.proof import table_scan
 
 _UNFINISHED = (Exit.FAILED, Exit.IN_FLIGHT)
 

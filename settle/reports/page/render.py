@@ -16,7 +16,7 @@ from settle.output.printable import printable
 from settle.reports.day import KINDS
 from settle.reports.page import graph
 from settle.reports.path import COMPENSATION, SETTLEMENT
-from settlement.model.status import Status
+from settlement.core.model.status import Status
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _MEANINGS = {

@@ -4,7 +4,7 @@ import json
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from settlement.policy.starting import parse_start
+from settlement.doors.starting import parse_start
 from tests.simulation.seeded.cloud import Call
 from tests.simulation.seeded.facts import FINISHED, demand, done, minor, number, text
 from tests.simulation.seeded.rules import is_refused_for_its_fee_alone

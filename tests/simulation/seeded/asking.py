@@ -2,8 +2,8 @@
 
 import json
 
-from handlers import _kyc
-from settlement.policy.compensation import CUT_OFF
+from handlers.kyc import _provider as _kyc
+from settlement.core.policy.compensation import CUT_OFF
 from tests.simulation.seeded.facts import demand
 from tests.world.interpreter import Execution
 

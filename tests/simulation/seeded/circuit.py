@@ -6,12 +6,12 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from handlers import _kyc
-from handlers.verify_kyc import HEALTH
-from settlement.adapters import kyc_circuit
-from settlement.adapters.kyc_circuit import Lease, SharedCircuit
-from settlement.model.circuit import State, Thresholds
-from settlement.model.errors import KycCircuitOpen, KycUnavailable
+from handlers.kyc import _provider as _kyc
+from handlers.kyc.verify_kyc import HEALTH
+from settlement.core.model.errors import KycCircuitOpen, KycUnavailable
+from settlement.kyc import shared_circuit as kyc_circuit
+from settlement.kyc.circuit import State, Thresholds
+from settlement.kyc.shared_circuit import Lease, SharedCircuit
 from tests.simulation.seeded.asking import EXCHANGE_MS
 from tests.simulation.seeded.chance import STARTS
 from tests.simulation.seeded.circuit_rules import CircuitRules, Knowledge

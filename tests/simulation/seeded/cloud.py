@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from settlement.model.errors import SettlementError
-from settlement.model.timestamps import timestamp
+from settlement.core.model.errors import SettlementError
+from settlement.core.model.timestamps import timestamp
 from tests.simulation.seeded.chance import CALLS, TASKS, Fault
 from tests.simulation.seeded.facts import Violated, settlement_in
 from tests.simulation.seeded.hub import Killed, Process, Signal

@@ -6,7 +6,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from handlers import _dependencies, rooms
-from settlement.model.stage_config import StageConfig
+from settlement.core.model.stage_config import StageConfig
 
 if TYPE_CHECKING:
     from tests.simulation.seeded.world import World

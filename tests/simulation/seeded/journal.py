@@ -18,13 +18,14 @@ from unittest import mock
 
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from handlers import _dependencies, _journal
-from settlement.adapters.journal_copy import Bucket
-from settlement.ledger.keys import Row
-from settlement.model.errors import JournalUnavailable
-from settlement.reconciliation import sealed
-from settlement.reconciliation.sealed import SealedFindings
-from settlement.sealing import lines
+from handlers import _dependencies
+from handlers.journal import _journal
+from settlement.core.ledger.keys import Row
+from settlement.core.model.errors import JournalUnavailable
+from settlement.journal import lines
+from settlement.journal.copy import Bucket
+from settlement.proof import sealed
+from settlement.proof.sealed import SealedFindings
 from tests.simulation.seeded.facts import demand, key_of
 from tests.simulation.seeded.journal_reader import JournalReader
 from tests.simulation.seeded.lawful import retention_at

@@ -15,7 +15,7 @@ from unittest import mock
 
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from handlers import _journal
+from handlers.journal import _journal
 from tests.simulation.seeded.facts import demand
 from tests.world import reading
 from tests.world.functions import HANDLERS, Context

@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from settlement.ledger import keys
-from settlement.model.account_order import OrderKind
+from settlement.accounts.order import OrderKind
+from settlement.core.ledger import keys
 from tests.simulation.seeded.facts import counted_parts, done, is_merchant, number, text, undone
 from tests.simulation.seeded.people import webhook
 from tests.simulation.seeded.persons import PERSONS

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from datetime import timedelta
 
-from settlement.adapters.wire import from_wire
-from settlement.model.stage_config import StageConfig
-from settlement.reconciliation import Look, Retention, Stage, reconcile
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.store.wire import from_wire
+from settlement.proof import Look, Retention, Stage, reconcile
 from tests.simulation.seeded.facts import POISON, demand
 from tests.world.environment import NOW
 from tests.world.expressions import Item

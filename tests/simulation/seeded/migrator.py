@@ -12,8 +12,8 @@ from botocore.exceptions import ReadTimeoutError
 from settle.migrations import runner
 from settle.migrations.rows import PARTS, Direction, Phase
 from settle.migrations.runner import Means, NotAlone
-from settlement.adapters.dynamodb import Store
-from settlement.model.errors import StoreUnavailable
+from settlement.core.model.errors import StoreUnavailable
+from settlement.core.store.dynamodb import Store
 from tests.simulation.seeded.facts import demand
 from tests.simulation.seeded.returns import comes_back
 from tests.simulation.seeded.rules import MIGRATOR

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any, cast
 
-from settlement.model.stage_config import StageConfig
+from settlement.core.model.stage_config import StageConfig
 from tests.simulation.seeded.chance import Chance, Script
 from tests.simulation.seeded.cloud import RunningExecution
 from tests.simulation.seeded.facts import done, number, settlement_in, text, undone

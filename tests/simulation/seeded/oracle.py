@@ -6,7 +6,7 @@ functions.
 
 from collections import Counter
 
-from settlement.model.proposal import Move
+from settlement.orders.proposal import Move
 from tests.simulation.seeded import account_rules, asking, cancel_rules, rules
 from tests.simulation.seeded.account_rules import EXTERNAL
 from tests.simulation.seeded.deadlines import Deadlines

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 from standardwebhooks import Webhook
 
-from handlers import _kyc
-from handlers.recover_stalled import PARTITIONS
+from handlers.core.recover_stalled import PARTITIONS
+from handlers.kyc import _provider as _kyc
 from settle.door import Answer
 from settle.exit_codes import CommandFailed
 from settle.orders import proposing as proposal
 from settle.orders.resolution import resolve
 from settle.orders.reversal import reverse
-from settlement.adapters.kyc_client import Refused
-from settlement.model.command import command
-from settlement.model.errors import KycUnavailable, SettlementError
-from settlement.model.orders import Decision
-from settlement.model.request import STARTED_BY
-from settlement.model.settlement import Settlement
-from settlement.model.stored import MalformedRow
-from settlement.model.verdict import KycDecision, Verdict
+from settlement.core.model.command import command
+from settlement.core.model.errors import KycUnavailable, SettlementError
+from settlement.core.model.orders import Decision
+from settlement.core.model.request import STARTED_BY
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.stored import MalformedRow
+from settlement.core.model.verdict import KycDecision, Verdict
+from settlement.kyc.client import Refused
 from tests.simulation.seeded import asking
 from tests.simulation.seeded.chance import ASKS
 from tests.simulation.seeded.facts import demand, done, number, settlement_in, text, undone

@@ -5,10 +5,10 @@ from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from settlement.adapters.wire import from_wire
-from settlement.model.proposal import Proposal
-from settlement.model.state import SettlementState
-from settlement.policy import approval
+from settlement.core.model.state import SettlementState
+from settlement.core.store.wire import from_wire
+from settlement.orders import approval
+from settlement.orders.proposal import Proposal
 from tests.simulation.seeded.facts import counted_parts, demand, minor, number, order_in, text
 from tests.world.expressions import Item
 from tests.world.interpreter import ARN

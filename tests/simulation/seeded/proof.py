@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from settlement.model.timestamps import timestamp
+from settlement.core.model.timestamps import timestamp
 from tests.simulation.seeded.facts import POISON, demand, text
 from tests.simulation.seeded.people import MINUTE_MS
 from tests.world.environment import NOW

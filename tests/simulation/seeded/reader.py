@@ -11,12 +11,13 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from handlers import _dependencies, _long_poll
-from settlement.adapters.dynamodb import Store
-from settlement.adapters.wire import from_wire
-from settlement.model.stage_config import StageConfig
-from settlement.model.state import SettlementState
-from settlement.policy import outcome
+from handlers import _dependencies
+from handlers.reading import _long_poll
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.model.state import SettlementState
+from settlement.core.policy import outcome
+from settlement.core.store.dynamodb import Store
+from settlement.core.store.wire import from_wire
 from tests.simulation.seeded.facts import POISON, demand, number
 from tests.world import reading
 from tests.world.contracts import checked_outcome

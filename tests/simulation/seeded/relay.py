@@ -15,15 +15,15 @@ from unittest import mock
 from botocore.exceptions import ReadTimeoutError
 
 from handlers import _dependencies
-from settlement.adapters import ordered_topic as _ordered_topic
-from settlement.adapters import outcome_bus as _outcome_bus
-from settlement.adapters import queues as _queues
-from settlement.adapters.dynamodb import Store
-from settlement.adapters.wire import from_wire
-from settlement.model.errors import SettlementError
-from settlement.model.stage_config import StageConfig
-from settlement.model.stored import MalformedRow
-from settlement.policy.events import event
+from settlement.aws import queues as _queues
+from settlement.core.model.errors import SettlementError
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.model.stored import MalformedRow
+from settlement.core.store.dynamodb import Store
+from settlement.core.store.wire import from_wire
+from settlement.events import ordered_topic as _ordered_topic
+from settlement.events import outcome_bus as _outcome_bus
+from settlement.events.changes import event
 from tests.simulation.seeded.facts import (
     LABELS,
     POISON,

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from random import Random
 
-from settlement.adapters.wire import from_wire
-from settlement.reconciliation import Look, reconcile
-from settlement.reconciliation.proof import Stage
+from settlement.core.store.wire import from_wire
+from settlement.proof import Look, reconcile
+from settlement.proof.proof import Stage
 from tests.simulation.seeded.afterwards import content_of
 from tests.simulation.seeded.chance import Chance
 from tests.simulation.seeded.deployments import RETENTION_DAYS

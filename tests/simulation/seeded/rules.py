@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from settlement.model.stage_config import StageConfig
-from settlement.model.timestamps import timestamp
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.model.timestamps import timestamp
 from tests.simulation.seeded.facts import (
     FINISHED,
     FORWARD,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 
-from settlement.model.errors import KycCircuitOpen
+from settlement.core.model.errors import KycCircuitOpen
 from tests.simulation.seeded import retention
 from tests.simulation.seeded.afterwards import late_calls
 from tests.simulation.seeded.chance import Fault

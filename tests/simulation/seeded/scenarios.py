@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from settle.orders.proposing import approve
-from settlement.adapters.dynamodb import Store
-from settlement.ledger import forward
-from settlement.model.orders import Decision
-from settlement.model.request import parse_settlement
+from settlement.core.ledger import forward
+from settlement.core.model.orders import Decision
+from settlement.core.model.request import parse_settlement
+from settlement.core.store.dynamodb import Store
 from tests.simulation.seeded.chance import Fault, Script
 from tests.simulation.seeded.deployments import begin_to_need_persons
 from tests.simulation.seeded.facts import HIGHEST_BALANCE

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError, ConnectTimeoutError, ReadTimeoutError
 
-from settlement.adapters.wire import from_wire
+from settlement.core.store.wire import from_wire
 from tests.simulation.seeded.asking import EXCHANGE_MS
 from tests.simulation.seeded.chance import READS, STARTS, WRITES, Fault
 from tests.simulation.seeded.payees import LAG_MS_MAX

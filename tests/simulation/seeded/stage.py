@@ -10,16 +10,22 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from handlers import _dependencies, _journal, _kyc, _payee, _secrets, _workers, rooms
+from handlers import _dependencies, rooms
+from handlers.core import _payee, _workers
+from handlers.journal import _journal
+from handlers.kyc import _provider as _kyc
+from handlers.kyc import _secrets
 from settle.settlements import follow
-from settlement.adapters import event_bus as _event_bus
-from settlement.adapters import functions as _functions
-from settlement.adapters import kyc_circuit, pages, second_look, table_scan, telemetry
-from settlement.adapters import queues as _queues
-from settlement.adapters import step_functions as _step_functions
-from settlement.adapters import topics as _topics
-from settlement.ledger import keys
-from settlement.policy import approval
+from settlement.aws import event_bus as _event_bus
+from settlement.aws import functions as _functions
+from settlement.aws import queues as _queues
+from settlement.aws import step_functions as _step_functions
+from settlement.core import telemetry
+from settlement.core.ledger import keys
+from settlement.kyc import shared_circuit as kyc_circuit
+from settlement.orders import approval
+from settlement.paging import topics as _topics
+from settlement.proof import pages, second_look, table_scan
 from tests.simulation.seeded.people import SECRET
 from tests.simulation.seeded.persons import VALID_FOR
 from tests.simulation.seeded.rules import REVIEW_SECONDS

@@ -7,8 +7,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from settle.exit_codes import CommandFailed
 from settle.merchants.sweep import sweep
-from settlement.adapters.wire import from_wire
-from settlement.model.errors import SettlementError
+from settlement.core.model.errors import SettlementError
+from settlement.core.store.wire import from_wire
 from tests.simulation.seeded.facts import is_swept_later
 from tests.world.memory_dynamodb import Changes
 from tests.world.services import released

@@ -15,10 +15,10 @@ from unittest import mock
 from botocore.exceptions import ReadTimeoutError
 
 from handlers import _dependencies
-from settlement.adapters import queues as _queues
-from settlement.adapters.dynamodb import Store
-from settlement.ledger import keys
-from settlement.model.errors import SettlementError, StoreUnavailable
+from settlement.aws import queues as _queues
+from settlement.core.ledger import keys
+from settlement.core.model.errors import SettlementError, StoreUnavailable
+from settlement.core.store.dynamodb import Store
 from tests.simulation.seeded.facts import demand, is_swept_later, number
 from tests.world.environment import NOW
 from tests.world.expressions import Item

@@ -11,26 +11,25 @@ from types import FrameType
 from typing import Any
 from unittest import mock
 
-from settlement.ledger import (
-    account_orders,
+from settlement.accounts import account_orders
+from settlement.core.ledger import (
     balances,
-    cancellation,
     conditions,
     entries,
     forward,
     kyc_review,
     limbo,
-    parts,
-    proposals,
     reversal,
-    sweep,
     takeover,
     transaction,
 )
-from settlement.ledger.conditions import Condition
-from settlement.ledger.transaction import Write
-from settlement.model.settlement import Settlement
-from settlement.model.status import REVERSIBLE, Status, Step
+from settlement.core.ledger.conditions import Condition
+from settlement.core.ledger.transaction import Write
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.status import REVERSIBLE, Status, Step
+from settlement.doors import cancellation
+from settlement.merchants import sweep
+from settlement.orders import parts, proposals
 
 MODULES = (
     *(

@@ -8,10 +8,10 @@ from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
-from settlement.adapters.dynamodb import Store
-from settlement.ledger import keys
-from settlement.model.stage_config import StageConfig
-from settlement.model.timestamps import timestamp
+from settlement.core.ledger import keys
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.model.timestamps import timestamp
+from settlement.core.store.dynamodb import Store
 from tests.simulation.seeded import persons, stranger
 from tests.simulation.seeded.acceptor import Acceptor, plan_posts
 from tests.simulation.seeded.bank import Bank, administers, pays_in_an_asset

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from settlement.adapters.dynamodb import Store
-from settlement.ledger import entries, forward, keys
-from settlement.model.settlement import Settlement
-from settlement.model.stage_config import StageConfig
-from settlement.model.status import Step
-from settlement.policy import compensation, steps
+from settlement.core.ledger import entries, forward, keys
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.model.status import Step
+from settlement.core.policy import compensation, steps
+from settlement.core.store.dynamodb import Store
 from tests.store.failures.scripted import Call, Scripted
 from tests.world.environment import NOW
 from tests.world.provider import APPROVED

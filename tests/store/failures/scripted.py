@@ -7,9 +7,9 @@ from typing import Any
 from boto3.dynamodb.types import TypeSerializer
 from botocore.exceptions import ClientError
 
-from settlement.adapters.dynamodb import Store
-from settlement.ledger import keys
-from settlement.model.status import Step
+from settlement.core.ledger import keys
+from settlement.core.model.status import Step
+from settlement.core.store.dynamodb import Store
 from tests.store.rows import HELD
 from tests.world.saga import ALICE, CLAIMED, ENTRIES
 

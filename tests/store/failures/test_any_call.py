@@ -11,9 +11,9 @@ from botocore.exceptions import (
     ReadTimeoutError,
 )
 
-from settlement.adapters import telemetry
-from settlement.ledger import keys
-from settlement.model.errors import StoreUnavailable
+from settlement.core import telemetry
+from settlement.core.ledger import keys
+from settlement.core.model.errors import StoreUnavailable
 from tests.store.failures.scripted import ANSWERED, COMMITTED, CONFLICT, NONE, Call, cancelled, failed, wire
 
 UNAVAILABLE = [

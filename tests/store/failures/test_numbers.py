@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from settlement.ledger import forward
-from settlement.model.settlement import Settlement
-from settlement.model.stage_config import StageConfig
-from settlement.model.stored import MalformedRow
-from settlement.policy import steps
+from settlement.core.ledger import forward
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.model.stored import MalformedRow
+from settlement.core.policy import steps
 from tests.store.failures.scripted import ANSWERED, Call, wire
 from tests.world.environment import NOW
 from tests.world.openings import opening

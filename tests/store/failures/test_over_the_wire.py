@@ -8,8 +8,8 @@ import boto3
 import pytest
 from botocore.awsrequest import AWSResponse
 
-from settlement.adapters.dynamodb import CLIENT_CONFIG, Store
-from settlement.model.errors import InsufficientFunds, StoreUnavailable
+from settlement.core.model.errors import InsufficientFunds, StoreUnavailable
+from settlement.core.store.dynamodb import CLIENT_CONFIG, Store
 from tests.store.failures.scripted import POOR, Call, wire
 from tests.world.saga import ALICE
 

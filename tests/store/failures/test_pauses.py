@@ -2,8 +2,8 @@
 
 import pytest
 
-from settlement.adapters import dynamodb
-from settlement.adapters.dynamodb import Store
+from settlement.core.store import dynamodb
+from settlement.core.store.dynamodb import Store
 from tests.store.failures.scripted import COMMITTED, CONFLICT, NONE, Call, Scripted, cancelled
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from settlement.model.errors import IdempotencyConflict, StepFenced, StoreUnavailable
-from settlement.model.status import Status, Step
-from settlement.model.stored import MalformedRow
+from settlement.core.model.errors import IdempotencyConflict, StepFenced, StoreUnavailable
+from settlement.core.model.status import Status, Step
+from settlement.core.model.stored import MalformedRow
 from tests.store.failures.scripted import (
     ANSWERED,
     MALFORMED,

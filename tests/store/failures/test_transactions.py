@@ -5,17 +5,17 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from settlement.ledger.transaction import AlreadyApplied
-from settlement.model.errors import (
+from settlement.core.ledger.transaction import AlreadyApplied
+from settlement.core.model.errors import (
     IdempotencyConflict,
     InsufficientFunds,
     SettlementError,
     StepFenced,
     StoreUnavailable,
 )
-from settlement.model.settlement import Settlement
-from settlement.model.stage_config import StageConfig
-from settlement.policy import steps
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.policy import steps
 from tests.store.failures.scripted import (
     COMMITTED,
     CONFLICT,

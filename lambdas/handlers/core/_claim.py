@@ -1,0 +1,88 @@
+"""The claim of a key: a request claims it once, however often it is sent."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+
+from handlers import _dependencies
+from handlers.core import _payee
+from settlement.core.ledger import forward
+from settlement.core.ledger.transaction import AlreadyApplied
+from settlement.core.model.errors import InvalidRequest, StoreUnavailable
+from settlement.core.model.request import Request
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.state import SettlementState
+from settlement.core.model.timestamps import timestamp
+from settlement.core.policy import steps
+from settlement.core.telemetry import count
+
+
+def claim(request: Request, execution: str) -> tuple[Settlement, SettlementState]:
+    """Claim the request's key for `execution`, or find the earlier claim.
+
+    Return the settlement that the key stands for, and its state. Raises IdempotencyConflict, and
+    InvalidRequest for a new key with a fee that is not the client's to set, or without required names.
+    """
+
+    def take(settlement: Settlement, now: datetime) -> SettlementState:
+        return _dependencies.store.claim(forward.claim(settlement, execution, now, _dependencies.config))
+
+    return _claim(request, execution, take)
+
+
+def claim_and_hold(request: Request, execution: str) -> tuple[Settlement, SettlementState]:
+    """Claim the key and commit the hold in one transaction, or find the earlier claim.
+
+    Return as `claim` does. Raises the parties' refusals too, after which the key is as unclaimed as before.
+    If the table gives no answer, the key alone is claimed: a party's row may be too busy, and recovery
+    resumes what is claimed.
+    """
+
+    def take(settlement: Settlement, now: datetime) -> SettlementState:
+        transaction = steps.claim_and_hold(settlement, execution, now, _dependencies.config)
+        try:
+            if refusal := _payee.refusal(settlement):
+                if earlier_claim := _dependencies.store.settlement(settlement.key):  # it may hold already
+                    return earlier_claim
+                raise refusal
+            _dependencies.store.transact(transaction.writes)
+        except AlreadyApplied as earlier:  # a claim, which may have no hold yet
+            found: SettlementState = earlier.found
+            return found
+        except StoreUnavailable:
+            with suppress(StoreUnavailable):
+                _dependencies.store.claim(forward.claim(settlement, execution, now, _dependencies.config))
+            raise
+        return SettlementState.from_row(transaction.gate.parameters["Item"])
+
+    return _claim(request, execution, take)
+
+
+def _claim(
+    request: Request, execution: str, take: Callable[[Settlement, datetime], SettlementState]
+) -> tuple[Settlement, SettlementState]:
+    now, config = _dependencies.now(), _dependencies.config
+    if problems := request.claim_problems(config):
+        claimed = _earlier_claim(request, problems)
+    else:
+        claimed = take(steps.settlement_for(request, config), now)
+    settlement = steps.verify_same_request(request, claimed)
+    if steps.is_replay(claimed, execution):
+        count("IdempotencyReplay")
+    elif claimed.owner_epoch:
+        count("ClaimTakenOver")
+    else:
+        count("Claimed" if claimed.claimed_at == timestamp(now) else "ClaimRepeated")
+    return settlement, claimed
+
+
+def _earlier_claim(request: Request, problems: list[str]) -> SettlementState:
+    """Return the claim of a request that breaks the stage's rules. Raises InvalidRequest if there is none.
+
+    Only a new claim is held to them: a settlement that was claimed under other rules must still resume, and
+    be replayed.
+    """
+    claimed = _dependencies.store.settlement(request.key)
+    if claimed is None:
+        raise InvalidRequest("; ".join(problems))
+    return claimed

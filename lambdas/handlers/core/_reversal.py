@@ -1,0 +1,14 @@
+"""The common part of the three functions that reverse a step."""
+
+from typing import Any
+
+from handlers import _dependencies
+from settlement.core.model.request import parse_settlement
+from settlement.core.model.status import Step
+from settlement.core.policy import compensation
+
+
+def reverse(step: Step, event: dict[str, Any]) -> None:
+    """Reverse a committed step; nothing if it is reversed already. Raises refusals."""
+    settlement = parse_settlement(event["settlement"], _dependencies.config)
+    _dependencies.store.commit(compensation.reverse_step(settlement, step, _dependencies.now()))

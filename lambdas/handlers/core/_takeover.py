@@ -1,0 +1,103 @@
+"""The takeover of one settlement by recovery: its next owner, on the row first, and then started."""
+
+from contextlib import suppress
+
+from handlers import _dependencies
+from handlers.core import _workers
+from settlement.aws import step_functions
+from settlement.core.ledger import takeover
+from settlement.core.model.errors import StartUnavailable, StepFenced
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import Status
+from settlement.core.policy import recovery
+from settlement.core.policy.recovery import Action, Takeover
+from settlement.core.telemetry import count, logger
+
+STARTS_MAX = 5
+"""Sends of a start to a machine that Step Functions throttles, in a run."""
+
+_THROTTLED_SECONDS = 0.1
+"""Upper bound of the wait after a throttled start; it doubles with each one (full jitter)."""
+
+_METRICS = {
+    Action.SETTLE: "RecoveredBySettlement",
+    Action.COMPENSATE: "RecoveredByCompensation",
+    Action.ALERT: "RecoveredByAlert",
+}
+
+
+def recover(state: SettlementState, starts_max: int = 1) -> Takeover | None:
+    """Make a new execution the settlement's owner and start it; None if the settlement needs none.
+
+    If Step Functions throttles each of `starts_max` starts, the settlement is due again at once. If its name
+    is taken, it is due at its next look, under a new name.
+    """
+    now, config = _dependencies.now(), _dependencies.config
+    with suppress(StepFenced):  # another execution has moved it on
+        if _is_running(state):
+            if state.status is not Status.LIMBO:
+                _dependencies.store.update(recovery.postpone(state, now, config))
+            return None
+        if found := recovery.take_over(state, now, config, _dependencies.nonce()):
+            taken = _dependencies.store.update(found.write)
+            try:
+                _start(found, starts_max)
+            except StartUnavailable as error:
+                if error.is_throttled and state.status is not Status.LIMBO:
+                    _dependencies.store.update(recovery.give_back(taken, takeover.sort_key(state)))
+                raise
+            count(_METRICS[found.action])
+            logger.info("recovered", settlement=state.key, execution_started=found.execution)
+            return found
+    return None
+
+
+def _start(found: Takeover, starts_max: int) -> None:
+    """Start the new owner. A settlement that Standard's quota has no room for starts on Express, at once.
+
+    After an outage that is most of them. A throttled start has not begun, so that no second execution runs.
+    """
+    if found.action is not Action.SETTLE:
+        _start_on("COMPENSATION_MACHINE", found, starts_max)
+        return
+    try:
+        _start_on("SETTLEMENT_MACHINE", found, 1)
+    except StartUnavailable as error:
+        if not error.is_throttled:
+            raise  # it may have begun
+        _start_on("EXPRESS_MACHINE", found, starts_max)
+        count("RecoveredByExpress")
+
+
+def _start_on(variable: str, found: Takeover, starts_max: int) -> None:
+    """Start the new owner on a machine. A throttled start is sent again, which slows the run down."""
+    machine = step_functions.arn(variable)
+    for refused in range(starts_max):
+        if refused:
+            _workers.pause(_dependencies.random.uniform(0, _THROTTLED_SECONDS * 2**refused))
+        try:
+            return step_functions.start(machine, found.execution, found.input)
+        except StartUnavailable as error:
+            if not error.is_throttled or refused == starts_max - 1:
+                raise
+            count("RecoveryThrottled")
+    return None
+
+
+def _is_running(state: SettlementState) -> bool:
+    """Return whether an execution is known to run the settlement.
+
+    Executions of the forward path are not looked up: AWS describes no Express execution, and duplicates do no
+    harm. Those of a compensation are, because two of them in LIMBO would alert twice.
+    """
+    is_expired = state.status is Status.PROCESSING and state.is_expired
+    if not is_expired and state.status not in (Status.COMPENSATING, Status.LIMBO):
+        return False
+    machine = step_functions.arn("COMPENSATION_MACHINE")
+    owner = step_functions.execution_arn(machine, state.owner)
+    if step_functions.is_running(owner):
+        return True
+    waits = state.status is Status.LIMBO and _dependencies.store.waiting(state)
+    waiting = waits["execution"] if waits else ""
+    is_known = waiting.startswith(step_functions.execution_arn(machine, ""))  # a machine may be deleted
+    return waiting != owner and is_known and step_functions.is_running(waiting)

@@ -1,0 +1,37 @@
+"""HoldFunds: claim the request's key, and move the amount from the payer into the settlement's escrow."""
+
+from typing import Any
+
+from handlers import _dependencies
+from handlers.core import _claim, _payee, _request
+from settlement.core.model.errors import AlreadyClaimed
+from settlement.core.model.status import Step
+from settlement.core.policy import steps
+from settlement.core.telemetry import count, observed
+
+
+@observed("hold")
+def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
+    """Return the canonical settlement with its hold committed, by this call or an earlier one.
+
+    An execution that the queue, recovery or a verdict has made the owner resumes the claimed settlement.
+    Raises AlreadyClaimed for any other claimed key; InvalidRequest, IdempotencyConflict and the parties'
+    refusals, none of which leaves a trace in the table; StepFenced and DeadlineExceeded.
+    """
+    execution, config = event["execution"], _dependencies.config
+    request = _request.parse(event)
+    if "key" not in event["settlement"]:
+        count("IdempotencyKeyMissing")
+    settlement, claimed = _claim.claim_and_hold(request, execution)
+    if steps.is_replay(claimed, execution):
+        raise AlreadyClaimed(settlement.key, claimed.status)
+    if Step.HOLD not in claimed.steps:
+        if refusal := _payee.refusal(settlement):
+            raise refusal
+        _dependencies.store.commit(steps.hold(settlement, _dependencies.now()))
+    return {
+        "settlement": settlement.to_wire(config),
+        "claimed_at": claimed.claimed_at,
+        "owner_epoch": claimed.owner_epoch,
+        "nonce": _dependencies.nonce(),  # of the compensation's name, the same in each try to start it
+    }

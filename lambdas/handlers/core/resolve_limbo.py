@@ -1,0 +1,40 @@
+"""ResolveLimbo: read a person's decision on a case of LIMBO from the table, and compose its notice."""
+
+from typing import Any
+
+from handlers import _dependencies
+from settlement.core.model.errors import IdempotencyConflict, InvalidRequest, StepFenced
+from settlement.core.model.orders import order_name
+from settlement.core.model.request import parse_settlement
+from settlement.core.policy import pager
+from settlement.core.telemetry import observed
+
+
+@observed("resolve")
+def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
+    """Return the settlement, and the notice of the decision for on call.
+
+    `resolution` names the case alone: what else it has is not read, as any holder of the task's token has
+    written it. Raises InvalidRequest, IdempotencyConflict, and StepFenced if the case is not decided.
+    """
+    settlement = parse_settlement(event["settlement"], _dependencies.config)
+    number = _case(event["resolution"], event["case"])
+    entry = _dependencies.store.evidence(settlement.key, order_name(number))
+    if entry is None:
+        raise StepFenced("resolve", f"case {number} of {settlement.key} is not decided")
+    if entry["request_hash"] != settlement.request_hash:
+        raise IdempotencyConflict.of_key(settlement.key)
+    return {
+        "settlement": settlement.to_wire(_dependencies.config),
+        "case": number,
+        "notice": pager.resolution_notice(settlement.key, number, entry),
+    }
+
+
+def _case(resolution: object, awaited: int) -> int:
+    """Return the number of the case that an order's name stands for; without one, the awaited case's."""
+    named = resolution.get("case") if isinstance(resolution, dict) else None
+    number = awaited if named is None else named
+    if not (type(number) is int and number > 0):
+        raise InvalidRequest("resolution.case: must be the number of a case, or be left out")
+    return number

@@ -1,0 +1,66 @@
+"""AcceptSettlements: claim and start a settlement for a caller of HTTP; behind an HTTP API."""
+
+from contextlib import suppress
+from typing import Any
+
+from handlers import _dependencies
+from handlers.core import _claim
+from handlers.http import _http
+from handlers.http._http import Response
+from handlers.reading import _long_poll
+from settlement.aws import step_functions
+from settlement.core.model.errors import StartUnavailable, StoreUnavailable
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import FINISHED
+from settlement.core.policy import outcome, steps
+from settlement.core.telemetry import about, count, logger, observed
+from settlement.doors.starting import parse_start
+
+
+def handler(event: dict[str, Any], context: Any) -> Response:
+    """Answer a request of an HTTP API (payload format 2.0)."""
+    return _http.answered(_accept, event, context)
+
+
+@observed("accept")
+def _accept(event: dict[str, Any], context: Any) -> Response:
+    """Claim, then start: once claimed, the payment is accepted, as recovery looks after a lost start.
+
+    A second call with the same content has the same owner, and so resumes what the first one began. One of
+    another owner, or of a settlement that is finished, is answered with the outcome as it is.
+    """
+    headers = event.get("headers") or {}
+    asked = parse_start(headers, _http.body(event), _dependencies.config)
+    key = asked.request.key
+    about(key)
+    settlement, state = _claim.claim(asked.request, asked.execution)
+    is_replay = steps.is_replay(state, asked.execution)
+    if not is_replay:
+        _start(settlement, asked.execution)
+    if asked.wait and state.status not in FINISHED:
+        with suppress(StoreUnavailable):  # it is claimed, which is what the caller has to know
+            state = _long_poll.finished(key, asked.wait, context.get_remaining_time_in_millis())
+    return _answer(state, is_replay=is_replay)
+
+
+def _start(settlement: Settlement, execution: str) -> None:
+    """Start the execution that has claimed the key. A start that is refused, or lost, is recovery's."""
+    machine = step_functions.arn("SETTLEMENT_MACHINE")
+    try:
+        step_functions.start(machine, execution, settlement.to_wire(_dependencies.config))
+    except StartUnavailable as error:
+        if not error.is_taken:
+            count(type(error).__name__)
+            logger.warning("not started", error=type(error).__name__)
+
+
+def _answer(state: SettlementState, *, is_replay: bool) -> Response:
+    location = f"/settlements/{state.settlement.key}"
+    found = outcome.of_state(state, _dependencies.config, replayed=is_replay)
+    etag = f'"{state.sequence}"'
+    if state.status in FINISHED:
+        return _http.response(200, found, location=location, etag=etag)
+    if is_replay:
+        return _http.response(202, found, location=location, etag=etag)
+    return _http.response(202, {"key": state.settlement.key, "status_url": location}, location=location)

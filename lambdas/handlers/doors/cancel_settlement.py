@@ -1,0 +1,60 @@
+"""CancelSettlement: cancel a payment before its hold, or in review, for its starter; behind an HTTP API."""
+
+from typing import Any
+
+from handlers import _dependencies
+from handlers.core import _resumption
+from handlers.http import _http
+from handlers.http._http import Response
+from settlement.core.model.errors import SettlementNotFound, StartUnavailable
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import FINISHED, Status
+from settlement.core.model.timestamps import timestamp
+from settlement.core.policy import outcome, recovery
+from settlement.core.telemetry import about, count, logger, observed
+from settlement.doors import cancellation
+from settlement.doors.cancelling import parse_cancel
+
+
+def handler(event: dict[str, Any], context: object) -> Response:
+    """Answer a request of an HTTP API (payload format 2.0)."""
+    return _http.answered(_cancel, event, context)
+
+
+@observed("cancel")
+def _cancel(event: dict[str, Any], _: object) -> Response:
+    """Cancel in one write, whose conditions decide; then ask recovery to give a held amount back.
+
+    Once it is cancelled, no request to recovery is needed for its end: the schedule finds it due as well. So
+    one that is lost changes no answer, and a repeated call sends it again, as long as it is due.
+    """
+    key = (event.get("pathParameters") or {}).get("key")
+    asked = parse_cancel(key, event.get("headers") or {}, _http.body(event), _dependencies.config)
+    about(asked.request.key)
+    found, now = _dependencies.store.settlement(asked.request.key), _dependencies.now()
+    if found is None:
+        raise SettlementNotFound("key: no request has claimed it: a start that is on its way may still do so")
+    settlement = asked.request.settlement(found.settlement.fee)
+    write = cancellation.in_review if found.is_in_review else cancellation.before_hold
+    state = _dependencies.store.update(write(settlement, now, asked.seen))
+    request_id = (event.get("requestContext") or {}).get("requestId")  # the access log has its caller
+    logger.info("cancelled", request_id=request_id, replayed=found.is_cancelled)
+    if state.finished_at == timestamp(now):  # and not by an earlier call
+        count("Rejected")
+    if state.status is Status.COMPENSATING and recovery.is_due(state, now):
+        _resume(state)
+    return _answer(state, is_replay=found.is_cancelled)
+
+
+def _resume(state: SettlementState) -> None:
+    try:
+        _resumption.ask(state.key, state.owner)
+    except StartUnavailable as error:
+        count(type(error).__name__)
+        logger.warning("not resumed", error=type(error).__name__)
+
+
+def _answer(state: SettlementState, *, is_replay: bool) -> Response:
+    found = outcome.of_state(state, _dependencies.config, replayed=is_replay)
+    status = 200 if state.status in FINISHED else 202
+    return _http.response(status, found, location=f"/settlements/{state.key}", etag=f'"{state.sequence}"')

@@ -1,0 +1,82 @@
+"""StartSettlements: claim and start a settlement for each message of the start queue."""
+
+from typing import Any
+
+from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
+from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+
+from handlers import _dependencies
+from handlers.core import _claim
+from settlement.aws import queues, step_functions
+from settlement.core.model import executions, strict_json
+from settlement.core.model.errors import (
+    IdempotencyConflict,
+    InvalidRequest,
+    SettlementError,
+    StartUnavailable,
+)
+from settlement.core.model.request import parse_request
+from settlement.core.policy import steps
+from settlement.core.telemetry import count, logger, observed
+
+_RESERVED_MS = 11_000
+"""The least time left to begin a message: its claim may take 6 s and its start 4 s."""
+
+
+@observed("start")
+def handler(event: dict[str, Any], context: Any) -> PartialItemFailureResponse:
+    """Return the messages to receive again, because a service gave no answer.
+
+    A message that breaks the contract, or whose key was claimed with other content, goes to the dead-letter
+    queue with the reason. Each message is on its own. A key is required here in every stage: a message that
+    comes back from the dead-letter queue has another id, from which no key could be minted.
+    """
+
+    def start(record: SQSRecord) -> None:
+        logger.append_keys(key=None)
+        try:
+            if context.get_remaining_time_in_millis() < _RESERVED_MS:
+                raise StartUnavailable("start: no time is left for this message")
+            _start(record)
+        except Exception as failure:  # the processor reports it to the queue alone
+            is_expected = isinstance(failure, SettlementError)
+            count(type(failure).__name__ if is_expected else "FunctionFailed")
+            logger.warning("not started", message_id=record.message_id, error=type(failure).__name__)
+            raise
+
+    processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
+    return process_partial_response(event, start, processor, context)
+
+
+def _start(record: SQSRecord) -> None:
+    """Claim, then start: once claimed, recovery looks after an execution that never starts or dies at once.
+
+    A second delivery of the message has the same owner, and so resumes what the first one began. If the name
+    is taken, by the first delivery or by another caller, the message is done: recovery looks at the row.
+    """
+    try:
+        request = parse_request(_content(record.body), _dependencies.config)
+        logger.append_keys(key=request.key)
+        execution = executions.queued(request.key, record.body)
+        settlement, claimed = _claim.claim(request, execution)
+    except (InvalidRequest, IdempotencyConflict) as refusal:
+        count("StartRefused")
+        logger.warning("refused", message_id=record.message_id, error=type(refusal).__name__)
+        reason = f"{type(refusal).__name__}: {refusal}"
+        queues.send("START_DEAD_LETTERS", record.body, reason=reason, message_id=record.message_id)
+        return
+    if not steps.is_replay(claimed, execution):
+        machine = step_functions.arn("SETTLEMENT_MACHINE")
+        try:
+            step_functions.start(machine, execution, settlement.to_wire(_dependencies.config))
+        except StartUnavailable as error:
+            if not error.is_taken:
+                raise
+
+
+def _content(body: str) -> Any:
+    try:
+        return strict_json.parse(body)
+    except strict_json.Malformed as fault:
+        raise InvalidRequest(f"message: {fault}") from None

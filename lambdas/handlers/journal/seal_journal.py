@@ -1,0 +1,45 @@
+"""SealJournal: copy what may never change to where no function can change it, and seal the copies."""
+
+from typing import Any
+
+from handlers import _dependencies
+from handlers.journal import _journal
+from settlement.core.telemetry import count, logger, note, observed
+from settlement.journal import lines, seals
+
+
+@observed("seal")
+def handler(event: dict[str, Any], context: object) -> None:
+    """Copy a batch of the table's stream as one object; called by the schedule, seal what was copied.
+
+    A failed batch comes again, whole or in halves: what is copied twice is the same twice. The deletion of an
+    entry whose time was over is not copied: its own line says when that was.
+    """
+    if "Records" in event:
+        _copy(event["Records"])
+    else:
+        _seal()
+
+
+def _copy(records: list[dict[str, Any]]) -> None:
+    least_days = _dependencies.config.shortest_retention_days
+    told = [lines.line(record) for record in records if not lines.has_expired(record, least_days)]
+    if not told:
+        return
+    tampered = [one for one in told if lines.is_tampering(one)]
+    for _ in tampered:
+        count("JournalTampered")  # before the put, which may fail: the alarm does not wait for it
+    name = _journal.journal().add(told, _dependencies.now())
+    note("object", name)
+    for one in tampered:
+        (pk, sk), kind = lines.subject(one), one["event"]
+        # An entry's partition names an account, which no log line does: the object has it.
+        logger.warning("journal tampered", kind=pk.partition("#")[0], row=sk, change=kind, object=name)
+
+
+def _seal() -> None:
+    """Seal what is due. The call's line has the head's digest, out of reach of the bucket's owner."""
+    newest = _journal.journal().seal(_dependencies.now(), period=_journal.PERIOD, grace=_journal.GRACE)
+    if newest:
+        note("seal", newest.name)
+        note("head", seals.digest(newest.content))

@@ -1,0 +1,136 @@
+"""The stage's KYC provider, wired from the deployment's configuration: client, credentials, circuit."""
+
+import json
+import os
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from aws_lambda_powertools.metrics import MetricUnit
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from handlers import _dependencies
+from handlers.kyc import _secrets
+from settlement.aws import clients
+from settlement.core.model.errors import KycRequestRefused, KycUnavailable, StoreUnavailable
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.verdict import Verdict
+from settlement.core.telemetry import count, logger, metrics
+from settlement.kyc import client as kyc_client
+from settlement.kyc import shared_circuit as kyc_circuit
+from settlement.kyc.circuit import State, Thresholds
+
+SECRET_CACHE_SECONDS = 60
+"""How long a replaced API key stays in use, as long as the provider still accepts it."""
+
+RESERVED_SECONDS = 2
+"""The time that a call keeps after an exchange: to count its failure, or to record its verdict."""
+
+_config = json.loads(os.environ["KYC"])
+review_seconds: int = _config["review_seconds"]
+_secret_id: str = _config["secret_id"]
+_thresholds = Thresholds(**_config["breaker"])
+_client = kyc_client.Client(kyc_client.Endpoint(**_config["endpoint"]), _dependencies.config)
+_events = clients.LazyClient(
+    "events", Config(connect_timeout=1, read_timeout=1, retries={"total_max_attempts": 1})
+)
+
+
+def ask(settlement: Settlement, context: Any) -> Verdict:
+    """Ask the provider about a payment. Raises KycUnavailable, KycCircuitOpen and KycRequestRefused.
+
+    `context` is Lambda's, of the call. Raises StoreUnavailable if too little of the call's time is left.
+    If the provider refuses the API key, the key is read again: keys rotate without a deployment. The next try
+    uses the new one, as one call has no time for a second exchange.
+    """
+    _client.ensure_can_ask(settlement)  # before the circuit: a refusal must not take the lease of the probe
+    api_key = _api_key()
+    answer = _guarded_ask(settlement, api_key, context)
+    if isinstance(answer, kyc_client.Refused):
+        if answer.wants_another_key and _api_key(fresh=True) != api_key:
+            raise KycUnavailable("kyc: the API key has just been renewed")
+        raise KycRequestRefused(f"kyc: the provider refuses the request with status {answer.http_status}")
+    return answer
+
+
+def check_health() -> None:
+    """Let an open circuit that is due for a probe ask for the provider's health, without a payment."""
+    kyc_circuit.check_health(_circuit, _client.is_healthy)
+
+
+def probe_now() -> dict[str, Any]:
+    """Let an open circuit have its probe at once; return its state then, and what the probe is.
+
+    Raises StoreUnavailable.
+    """
+    is_healthy = _health_check()
+    try:
+        state = kyc_circuit.probe_now(_circuit, is_healthy)
+    except (ClientError, BotoCoreError) as error:
+        raise StoreUnavailable(f"kyc: the circuit is not read: {type(error).__name__}") from None
+    probe = "health" if is_healthy else "payment"
+    return {"circuit": kyc_circuit.CIRCUIT, "state": state.value, "probe": probe}
+
+
+def review_ends(now: datetime) -> datetime:
+    """Return when a review that begins now ends."""
+    return now + timedelta(seconds=review_seconds)
+
+
+def _health_check() -> Callable[[], bool] | None:
+    """Return how to ask for the provider's health; None for one that does not tell it."""
+    return _client.is_healthy if _client.endpoint.health_path else None
+
+
+def _ask_in_time(settlement: Settlement, api_key: str, context: Any) -> Verdict | kyc_client.Refused:
+    """Ask if the call has the time for a whole exchange: a function that Lambda ends counts no failure.
+
+    It is not the provider that has used up the time, so the circuit does not count it.
+    """
+    seconds_needed = _client.endpoint.exchange_seconds + RESERVED_SECONDS
+    if context.get_remaining_time_in_millis() < seconds_needed * 1000:
+        raise StoreUnavailable("kyc: not asked, as too little of the call's time is left")
+    return _client.ask(settlement, api_key)
+
+
+def _api_key(*, fresh: bool = False) -> str:
+    secret = _secrets.read(_secret_id, cache_seconds=SECRET_CACHE_SECONDS, fresh=fresh)
+    api_key = secret.get("api_key")
+    if not (isinstance(api_key, str) and api_key and api_key.isascii() and api_key.isprintable()):
+        count("KycSecretUnreadable")
+        raise KycUnavailable("secret: api_key must be a string of printable ASCII")
+    return api_key
+
+
+def _changed(state: State) -> None:
+    """Report a change of the circuit: a log line, a metric, and an event on the bus."""
+    _measure(state)
+    logger.warning("circuit", circuit=kyc_circuit.CIRCUIT, state=state.value)
+    detail = {
+        "summary": f"the circuit around the KYC provider is {state.value}",
+        "circuit": kyc_circuit.CIRCUIT,
+        "state": state.value,
+        "runbook": _config["runbook"],
+    }
+    entry = {
+        "Source": "settlement",
+        "DetailType": "KycCircuitChanged",
+        "Detail": json.dumps(detail),
+        "EventBusName": os.environ["EVENT_BUS"],
+    }
+    try:
+        failed = _events.put_events(Entries=[entry])["FailedEntryCount"]
+    except (ClientError, BotoCoreError) as error:
+        failed = type(error).__name__
+    if failed:
+        logger.warning("event not taken", failed=failed)
+
+
+def _measure(state: State) -> None:
+    """Publish the circuit as 1 (not closed) or 0 (closed): on each change, refused call and answered call."""
+    metrics.add_metric(name="KycCircuit", unit=MetricUnit.Count, value=int(state is not State.CLOSED))
+
+
+_circuit = kyc_circuit.SharedCircuit(_dependencies.dynamodb, os.environ["TABLE_NAME"], _thresholds, _changed)
+_guarded_ask = kyc_circuit.guarded(_ask_in_time, _circuit, _measure)

@@ -1,0 +1,84 @@
+"""A person's orders about a merchant: a sweep of what a lost record of the stream has left, and the end."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from handlers import _dependencies
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model import money
+from settlement.core.model.accounts import is_merchant
+from settlement.core.model.errors import AccountNotEmpty, AccountNotFound
+from settlement.core.model.timestamps import timestamp
+from settlement.http.caller import Caller
+from settlement.merchants import sweeper
+from settlement.merchants.order import parse_sweep
+from settlement.merchants.sweep import Span
+
+TIME = timedelta(seconds=3)
+"""How long a call begins further sweeps. The function has 8 s, and one sweep takes up to two of them."""
+
+SWEPT_BEFORE_CLOSE = timedelta(days=1)
+"""How far back a merchant is swept before it is closed. The stream's sweeper is behind by seconds; what it
+has left for longer is named by the proof.
+"""
+
+
+def sweep(body: object, caller: Caller) -> dict[str, Any]:
+    """Make available what a merchant has received and no sweep has reached; return it by minute.
+
+    The answer has `more` if time ran out, and then `from`, with which the next call goes on. It names the
+    rows that cannot be read, which hold up no other minute. Nothing is recorded: no money goes to another
+    account, and the stream's function does the same unasked.
+    Raises InvalidRequest, AccountNotFound, StoreUnavailable, and the account's refusals.
+    """
+    merchant, since, come = parse_sweep(body)
+    partitions = keys.entry_partitions(merchant)
+    begin = Span(partitions[come[0]], come[1]) if come else None
+    store, until = _dependencies.store, _dependencies.now() + TIME
+    state = store.account(merchant)
+    if state is None:
+        raise AccountNotFound("account")
+    exponent, aside = state.exponent(_dependencies.config), dict[str, str]()
+
+    def put_aside(key: Row, reason: str) -> None:
+        sweeper.warn(key, reason)
+        aside[key["sk"]] = reason
+
+    minutes, left = sweeper.fold_backlog(
+        *(store, state, since, begin), is_over=lambda: _dependencies.now() >= until, unreadable=put_aside
+    )
+    return {
+        "account": merchant,
+        "currency": state.currency,
+        "folded": money.render(sum(minutes.values()), exponent),
+        "minutes": [
+            {"minute": minute, "folded": money.render(folded, exponent)}
+            for minute, folded in sorted(minutes.items())
+        ],
+        "unreadable": [{"row": row, "reason": reason} for row, reason in sorted(aside.items())],
+        "more": left is not None,
+        "from": f"{partitions.index(left.partition)}#{left.minute}" if left else None,
+    }
+
+
+def before_close(account: str, now: datetime) -> None:
+    """Add a merchant's releases to its balance, which has to be zero. Raises AccountNotEmpty, if too many."""
+    store, until = _dependencies.store, now + TIME
+    state = store.account(account) if is_merchant(account) else None
+    if state is None or state.is_closed:
+        return
+    since = timestamp(now - SWEPT_BEFORE_CLOSE)
+    aside: list[Row] = []
+
+    def put_aside(key: Row, reason: str) -> None:
+        sweeper.warn(key, reason)
+        aside.append(key)
+
+    _, left = sweeper.fold_backlog(
+        *(store, state, since, None), is_over=lambda: _dependencies.now() >= until, unreadable=put_aside
+    )
+    if left:
+        raise AccountNotEmpty("account", "it still receives releases: close it after a day without any")
+    if aside:
+        raise AccountNotEmpty("account", "it has releases that cannot be read: see `settle reconcile`")

@@ -1,0 +1,177 @@
+"""Orders that need more than one person: proposed, approved, withdrawn; or by one person, with a page.
+
+The approval that completes the number carries the decision out, in one transaction with the proposal's row.
+"""
+
+from datetime import datetime
+from itertools import count
+from typing import Any
+
+from handlers import _dependencies
+from handlers.orders import _orders
+from settlement.aws import event_bus
+from settlement.core import telemetry
+from settlement.core.ledger import keys
+from settlement.core.ledger.transaction import AlreadyApplied, Write
+from settlement.core.model.errors import ProposalRefused
+from settlement.core.model.orders import REVERSE, Reversal
+from settlement.core.model.state import SettlementState
+from settlement.http.caller import Caller
+from settlement.orders import approval, proposals
+from settlement.orders.proposal import Move, Proposal, ProposalStatus
+from settlement.orders.requests import (
+    REVERSE_PART,
+    PartialReversal,
+    parse_named,
+    parse_resolution,
+    parse_reversal,
+    parse_shown,
+)
+
+_TOLD = (
+    *("decision", "case", "reason", "proposed_by", "proposed_at", "valid_until"),
+    *("needed", "approvals", "status"),
+)
+
+
+def propose(decision: str, body: object, caller: Caller) -> dict[str, Any]:
+    """Propose a decision; return the proposal as it is on record. Raises its refusal."""
+    key, order = _parsed(decision, body, caller)
+    latest = _latest(key)  # before the settlement, so that one that does not fit it is void for good
+    state, now = _orders.state_of(key), _dependencies.now()
+    config = _dependencies.config
+    number = _next_number(key, latest)
+    proposal = approval.proposed(state, order, caller, number=number, now=now, config=config)
+    if latest and latest.is_valid(now) and approval.is_of(state, latest, config) and not _is_older(latest):
+        same = ("decision", "case", "part", "amount", "reason", "proposer")
+        if all(getattr(latest, name) == getattr(proposal, name) for name in same):
+            return _answer(latest, state)
+        raise ProposalRefused(
+            f"proposal: {latest.decision} by {latest.proposed_by} is open; approve it, or withdraw it first"
+        )
+    writes = (
+        proposals.propose(proposal, latest),
+        proposals.record(state.settlement, proposal, Move.PROPOSE, caller, now),
+    )
+    return _answer(Proposal.from_row(_dependencies.store.record(writes)), state)
+
+
+def approve(decision: str, body: object, caller: Caller) -> dict[str, Any]:
+    """Approve a proposal, and carry it out if no further person is needed. Raises its refusal.
+
+    Repeated, it is answered as it is on record, and the execution is woken if none was.
+    """
+    key, named = parse_shown(body, decision)
+    latest = _latest(key)  # before the settlement, so that one that does not fit it is void for good
+    state, now = _orders.state_of(key), _dependencies.now()
+    proposal = approval.ensure_named(latest, named)
+    order = approval.order_of(state, proposal, caller)
+    if proposal.status is ProposalStatus.DONE and _orders.is_on_record(state, order):
+        return _carry_out(state, order, now)
+    if proposal.is_valid(now) and caller.person in proposal.persons - {proposal.proposer}:
+        return _answer(proposal, state)
+    approval.ensure_approvable(state, proposal, caller, now, _dependencies.config)
+    approval.ensure_shown(state, proposal, named, _dependencies.config)
+    if _is_older(proposal):
+        raise ProposalRefused("proposal: a later move is on record, but not in its row; propose it anew")
+    if proposal.lacking == 1:
+        return _carry_out(state, order, now, proposals.complete(proposal, caller, now))
+    evidence = proposals.record(state.settlement, proposal, Move.APPROVE, caller, now)
+    return _moved(proposals.approve(proposal, caller, now), evidence, state)
+
+
+def withdraw(decision: str, body: object, caller: Caller) -> dict[str, Any]:
+    """Withdraw a proposal: the proposer's, or that of another person. Raises its refusal."""
+    key, named = parse_named(body, decision)
+    latest = _latest(key)
+    state, now = _orders.state_of(key), _dependencies.now()
+    proposal = approval.ensure_named(latest, named)
+    if proposal.status is ProposalStatus.WITHDRAWN:
+        return _answer(proposal, state)
+    if proposal.status is ProposalStatus.DONE:
+        raise ProposalRefused("withdraw: the proposal was approved and carried out")
+    evidence = proposals.record(state.settlement, proposal, Move.WITHDRAW, caller, now)
+    return _moved(proposals.withdraw(proposal, caller, now), evidence, state)
+
+
+def break_glass(decision: str, body: object, caller: Caller) -> dict[str, Any]:
+    """Decide alone what needs more persons, after everybody was paged. Raises PageUnavailable, too.
+
+    The page comes first: no order is carried out in silence, also if this function ends in between.
+    """
+    key, order = _parsed(decision, body, caller, break_glass="yes")
+    state = _orders.state_of(key)
+    if not _orders.is_on_record(state, order):
+        approval.ensure_fits(state, order)
+        pager, config = _dependencies.pager, _dependencies.config
+        event_bus.put("GlassBroken", approval.broken_glass(state, order, config, pager))
+    return _carry_out(state, order, _dependencies.now())
+
+
+def _parsed(decision: str, body: object, caller: Caller, **more: str) -> tuple[str, approval.AnyOrder]:
+    if decision == REVERSE_PART:
+        state, part = _orders.part_of(body, caller, **more)
+        return state.key, part
+    parse = parse_reversal if decision == REVERSE else parse_resolution
+    key, order = parse(body, caller, **more)
+    return key, order
+
+
+def _latest(key: str) -> Proposal | None:
+    row = _dependencies.store.read(keys.proposal(key))
+    return Proposal.from_row(row) if row else None
+
+
+def _is_older(latest: Proposal) -> bool:
+    """Return whether the row of an open proposal lacks a move on record, as one that was restored may.
+
+    A move that commits meanwhile is in the row when that is read again.
+    """
+    number = latest.proposal_number
+    later = (
+        f"{Move.WITHDRAW}:{number}",
+        f"{Move.APPROVE}:{number}:{latest.approvals + 1}",
+        f"{Move.PROPOSE}:{number + 1}",
+    )
+    is_moved = any(_dependencies.store.evidence(latest.key, step) for step in later)
+    return is_moved and _latest(latest.key) == latest
+
+
+def _next_number(key: str, latest: Proposal | None) -> int:
+    """Return the first number of a proposal that is free: its row may be lost, the evidence is not."""
+    numbers = count((latest.proposal_number if latest else 0) + 1)
+    return next(n for n in numbers if not _dependencies.store.evidence(key, f"{Move.PROPOSE}:{n}"))
+
+
+def _carry_out(
+    state: SettlementState, order: approval.AnyOrder, now: datetime, completing: Write | None = None
+) -> dict[str, Any]:
+    if isinstance(order, PartialReversal):
+        return _orders.carry_out_part(state, order, now, completing)
+    if isinstance(order, Reversal):
+        return _orders.carry_out_reversal(state, order, now, completing)
+    return _orders.carry_out_resolution(state, order, now, completing)
+
+
+def _moved(write: Write, evidence: Write, state: SettlementState) -> dict[str, Any]:
+    """Commit a move that carries nothing out, and return the proposal then."""
+    try:
+        _dependencies.store.transact((write, evidence))
+    except AlreadyApplied as earlier:
+        telemetry.count("StepReplayed")
+        return _answer(Proposal.from_row(earlier.found), state)
+    latest = _latest(state.key)
+    if latest is None:
+        raise ProposalRefused("proposal: it is gone")
+    return _answer(latest, state)
+
+
+def _answer(proposal: Proposal, state: SettlementState) -> dict[str, Any]:
+    told = {name: getattr(proposal, name) for name in _TOLD}
+    if proposal.part:
+        told["part"] = proposal.part
+    config = _dependencies.config
+    if proposal.part or approval.is_of(state, proposal, config):
+        amount = approval.amount_of(state, proposal, config)
+        told |= {"amount": amount, "currency": state.settlement.currency}
+    return {"key": proposal.key, "proposal": told | {"digest": proposal.seen}}

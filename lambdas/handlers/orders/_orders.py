@@ -1,0 +1,234 @@
+"""A person's orders about a settlement: each is recorded with its effect, and then an execution is woken.
+
+If this dies in between, the settlement is listed for recovery, which starts an execution with the order's
+name. The same order again wakes it, too.
+"""
+
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from handlers import _dependencies, rooms
+from handlers.core import _resumption
+from settlement.aws import step_functions
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import Write
+from settlement.core.model import executions, money
+from settlement.core.model.errors import (
+    AccountNotFound,
+    ApprovalNeeded,
+    NotReversible,
+    SettlementNotFound,
+    StartUnavailable,
+    StepFenced,
+)
+from settlement.core.model.orders import REVERSE, Resolution, Reversal, order_name
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import FINISHED, Status
+from settlement.core.policy import compensation
+from settlement.http.caller import Caller
+from settlement.orders import approval, partial_reversal, parts
+from settlement.orders.requests import (
+    PartialReversal,
+    key_of_part,
+    parse_part,
+    parse_recovery,
+    parse_resolution,
+    parse_reversal,
+    part_name,
+)
+
+_ON_RECORD = (
+    *("decision", "reason", "by", "user_id", "request_id", "posted_at"),
+    *("approved_by", "approved_in", "break_glass"),
+)
+
+
+def resolve(body: object, caller: Caller) -> dict[str, Any]:
+    """Decide a case of LIMBO; return the decision as it is on record.
+
+    Raises InvalidRequest, SettlementNotFound, ResolutionRefused, StepFenced if the case has another
+    decision, or if the settlement is not in LIMBO, and ApprovalNeeded.
+    """
+    key, order = parse_resolution(body, caller)
+    state = state_of(key)
+    _ensure_one_is_enough(state, order)
+    return carry_out_resolution(state, order, _dependencies.now())
+
+
+def carry_out_resolution(
+    state: SettlementState, order: Resolution, now: datetime, completing: Write | None = None
+) -> dict[str, Any]:
+    """Carry out a decision that has its persons; `completing` is the last approval's part of it."""
+    key = state.key
+    owner = executions.ordered(key, "resolve", _dependencies.nonce())
+    if state.resolutions >= order.case:
+        entry, is_new = _dependencies.store.evidence(key, order_name(order.case)), False
+    else:
+        entry, is_new = _decide(state, order, owner, now, completing)
+    if entry is None or not order.is_on(entry):
+        raise StepFenced("resolve", f"case {order.case} was decided otherwise{_told(entry)}", state.status)
+    if not is_new:
+        state = state_of(key)
+    if not step_functions.wake(_waiting(key, order.case), {"case": order.case}):
+        if is_new:
+            _start(state, owner, order_name(order.case))
+        elif state.status is Status.COMPENSATING:
+            _resume(key)
+    return {"key": key, "case": order.case, "order": _on_record(entry)}
+
+
+def reverse(body: object, caller: Caller) -> dict[str, Any]:
+    """Begin to reverse a settlement; return the order as it is on record, which may be an earlier one.
+
+    Raises InvalidRequest, SettlementNotFound, NotReversible, and ApprovalNeeded.
+    """
+    key, order = parse_reversal(body, caller)
+    state = state_of(key)
+    _ensure_one_is_enough(state, order)
+    return carry_out_reversal(state, order, _dependencies.now())
+
+
+def carry_out_reversal(
+    state: SettlementState, order: Reversal, now: datetime, completing: Write | None = None
+) -> dict[str, Any]:
+    """Carry out a reversal that has its persons; `completing` is the last approval's part of it."""
+    key = state.key
+    seen = state.sequence if completing else None
+    transaction = compensation.reverse_on_order(state.settlement, order, now, _dependencies.config, seen)
+    found: Row | None = _dependencies.store.commit(replace(transaction, proposal=completing))
+    state = state_of(key)
+    if state.status is Status.SETTLED:
+        raise NotReversible(
+            "the settlement was completed out of LIMBO since it was first ordered", state.status
+        )
+    if state.status is Status.COMPENSATING and found is None:
+        _start(state, executions.ordered(key, REVERSE, _dependencies.nonce()), REVERSE)
+    elif state.status is Status.COMPENSATING:
+        _resume(key)
+    return {"key": key, "order": _on_record(found or transaction.gate.parameters["Item"])}
+
+
+def reverse_part(body: object, caller: Caller) -> dict[str, Any]:
+    """Give the payer a part of what was released; return the part as it is on record.
+
+    Raises InvalidRequest, SettlementNotFound, NotReversible, PartRefused, ApprovalNeeded, and the payee's
+    refusals.
+    """
+    state, order = part_of(body, caller)
+    _ensure_one_is_enough(state, order)
+    return carry_out_part(state, order, _dependencies.now())
+
+
+def part_of(body: object, caller: Caller, **more: str) -> tuple[SettlementState, PartialReversal]:
+    """Return the settlement and the order to reverse a part of it, whose amount is in its currency."""
+    state = state_of(key_of_part(body))
+    exponent = state.settlement.exponent(_dependencies.config)
+    return state, parse_part(body, caller, exponent, **more)[1]
+
+
+def carry_out_part(
+    state: SettlementState, order: PartialReversal, now: datetime, completing: Write | None = None
+) -> dict[str, Any]:
+    """Carry out a part that has its persons; `completing` is the last approval's part of it.
+
+    Nothing is left to be resumed: the money moves in one transaction. A merchant's release is swept first,
+    so that its money is there to take.
+    """
+    store, settlement = _dependencies.store, state.settlement
+    if refusal := parts.refusal_of(state):  # a release after this look has not been swept
+        raise refusal
+    rooms.before_refund(store, state)
+    writes = partial_reversal.reverse_part(settlement, order, now, _dependencies.config.row_layout)
+    entry = store.record((*writes, completing) if completing else writes)
+    amount = money.render(entry["amount"], settlement.exponent(_dependencies.config))
+    told = _on_record(entry) | {"amount": amount, "currency": settlement.currency}
+    return {"key": state.key, "part": order.part, "order": told}
+
+
+def is_on_record(state: SettlementState, order: approval.AnyOrder) -> bool:
+    """Return whether the case is decided, or the settlement was reversed on order, so that nothing is new."""
+    if isinstance(order, PartialReversal):
+        return _dependencies.store.evidence(state.key, part_name(order.part)) is not None
+    if isinstance(order, Resolution):
+        return state.resolutions >= order.case
+    return _dependencies.store.evidence(state.key, REVERSE) is not None
+
+
+def recover(body: object, caller: Caller) -> dict[str, Any]:
+    """Have recovery resume a settlement now. Raises InvalidRequest, SettlementNotFound, StartUnavailable.
+
+    Nothing is recorded: the schedule would do the same within minutes.
+    """
+    key = parse_recovery(body)
+    if state_of(key).status in FINISHED:
+        return {"key": key, "action": "none", "execution": None}
+    return _resumption.wait_for(key)
+
+
+def _resume(key: str) -> None:
+    """Have recovery resume a settlement whose order is repeated: it starts nothing while its owner runs.
+
+    Without an answer the schedule does so. The order is on record all the same.
+    """
+    with suppress(StartUnavailable):
+        _resumption.wait_for(key)
+
+
+def _ensure_one_is_enough(state: SettlementState, order: approval.AnyOrder) -> None:
+    """Raise ApprovalNeeded if the stage wants more persons for a decision that is not on record yet."""
+    decision = approval.decision_of(order)
+    persons = approval.needed(state, decision, _dependencies.config)
+    if persons > 1 and not is_on_record(state, order):
+        approval.ensure_fits(state, order)
+        raise ApprovalNeeded(decision, persons)
+
+
+def _decide(
+    state: SettlementState, order: Resolution, owner: str, now: datetime, completing: Write | None
+) -> tuple[Row, bool]:
+    """Return the decision on record, and whether it is this one."""
+    compensation.ensure_can_resolve(state, order.decision, order.case)
+    case, config = compensation.stuck_case(state), _dependencies.config
+    transaction = compensation.resolve(state.settlement, case, order, owner, now, config)
+    try:
+        found: Row | None = _dependencies.store.commit(replace(transaction, proposal=completing))
+    except AccountNotFound:  # the blocked account is gone
+        case = replace(case, blocked_account=None)
+        transaction = compensation.resolve(state.settlement, case, order, owner, now, config)
+        found = _dependencies.store.commit(replace(transaction, proposal=completing))
+    return found or dict(transaction.gate.parameters["Item"]), found is None
+
+
+def state_of(key: str) -> SettlementState:
+    """Read a settlement. Raises SettlementNotFound, and MalformedRow for one that no decision may rest on."""
+    state = _dependencies.store.settlement(key)
+    if state is None:
+        raise SettlementNotFound("key: no request has claimed it")
+    state.settlement.exponent(_dependencies.config)
+    if state.status is Status.LIMBO:
+        compensation.stuck_case(state)
+    return state
+
+
+def _waiting(key: str, case: int) -> Row | None:
+    """Return the execution that waits for the decision on a case; None if none does."""
+    row = _dependencies.store.read(keys.waiting(key))
+    return row if row and row["case"] == case else None
+
+
+def _start(state: SettlementState, name: str, order: str) -> None:
+    wire = state.settlement.to_wire(_dependencies.config)
+    machine = step_functions.arn("COMPENSATION_MACHINE")
+    step_functions.start(machine, name, {"settlement": wire, "order": order})
+
+
+def _on_record(entry: Row) -> dict[str, Any]:
+    return {name: entry[name] for name in _ON_RECORD if name in entry}
+
+
+def _told(entry: Row | None) -> str:
+    """Return what is on record instead. A reason is a person's text: `settle status` shows it."""
+    return f": {entry['decision']} at {entry['posted_at']}" if entry else ""

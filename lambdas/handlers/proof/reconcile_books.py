@@ -1,0 +1,67 @@
+"""ReconcileBooks: prove on a schedule, from the rows alone, that no money was lost or made."""
+
+from typing import Any
+
+from handlers import _dependencies, rooms
+from settlement.core.model.request import KEY
+from settlement.core.telemetry import gauge, logger, observed
+from settlement.proof import table_scan
+
+RESERVED_MS = 60_000
+"""The least time left to go on: pages under way may take twenty seconds, and so may one of a second look."""
+
+LINES_MAX = 100
+"""Most faults, and most unproven rows, that a run logs and returns. The metrics count all of them."""
+
+_KIND_MAX = 40
+
+
+@observed("reconcile")
+def handler(event: Any, context: Any) -> dict[str, Any]:
+    """Read the whole table, judge each row, and publish what was found. Writes nothing.
+
+    A run without enough time, or without an answer of DynamoDB, is unproven, and never conserved; the faults
+    found by then count. Two runs at once do not disturb each other. The answer has the first faults,
+    unproven rows, and settlements that a wrong clock has listed too far ahead, where no recovery sees them.
+    """
+    in_time = table_scan.until(RESERVED_MS, context.get_remaining_time_in_millis)
+    findings = table_scan.check(
+        _dependencies.store,
+        in_time,
+        currencies=_dependencies.config.currencies,
+        row_keys=rooms.row_keys,
+        shortest_retention_days=_dependencies.config.shortest_retention_days,
+    )
+    faults, unproven = findings.faults, findings.unproven
+    if not (findings.conserved or faults or unproven):
+        faults = ["the sums: a currency does not sum to zero, and no row is at fault"]
+    gauge("ReconcileFaults", len(faults))
+    gauge("ReconcileUnproven", len(unproven))
+    gauge("ReconciledRows", findings.rows)
+    gauge("ListedAhead", len(findings.ahead))
+    told = (
+        ("reconcile fault", faults),
+        ("reconcile unproven", unproven),
+        ("listed ahead", findings.ahead),
+    )
+    for message, found in told:
+        for one in found[:LINES_MAX]:
+            kind, key = _subject(one)
+            logger.error(message, kind=kind, key=key)
+    if findings.cut_off:
+        logger.error("reconcile cut off", why=findings.cut_off)
+    return {
+        "conserved": findings.conserved,
+        "rows": findings.rows,
+        "in_flight": findings.in_flight,
+        "faults": faults[:LINES_MAX],
+        "unproven": unproven[:LINES_MAX],
+        "ahead": findings.ahead[:LINES_MAX],
+    }
+
+
+def _subject(told: str) -> tuple[str, str | None]:
+    """Return the kind of a row, and a settlement's key. Other names have accounts, which no log line has."""
+    kind, _, name = told.partition(": ")[0].partition("#")
+    is_settlement = kind == "SETTLEMENT" and KEY.fullmatch(name)
+    return kind[:_KIND_MAX], name if is_settlement else None

@@ -1,0 +1,1 @@
+"""The room of people's orders on accounts: deposits, withdrawals, freezes."""

@@ -1,0 +1,179 @@
+"""Writes of a person's order on an account: the order's own row, and the account's.
+
+Amounts are in minor units. The order's row is the idempotency check: it has the order's key, and is in one
+transaction with the effect.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from settlement.accounts.order import AccountOrder
+from settlement.core.ledger import keys
+from settlement.core.ledger.conditions import (
+    ABSENT,
+    EMPTY,
+    EXISTS,
+    FROZEN,
+    NOT_CLOSED,
+    NOT_FROZEN,
+    NOT_IN_LIMBO,
+    Condition,
+    below_cap,
+    same_currency,
+    sufficient,
+)
+from settlement.core.ledger.failure_reasons import account_refusal, out_of_use
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import AlreadyApplied, OnFailure, Transfer, Write, put, update
+from settlement.core.model import accounts
+from settlement.core.model.errors import (
+    AccountClosed,
+    AccountExists,
+    AccountFrozen,
+    AccountInLimbo,
+    AccountNotEmpty,
+    AccountNotFound,
+    AccountNotFrozen,
+    CapExceeded,
+    IdempotencyConflict,
+    InsufficientFunds,
+    SettlementError,
+)
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.model.state import AccountState
+from settlement.core.model.timestamps import timestamp
+
+PARTY = "account"
+"""The party of an order's refusals."""
+
+
+def record(order: AccountOrder, now: datetime) -> Write:
+    """Record an order. The same order again is a replay, another one of the same key a conflict."""
+
+    def meaning(found: Row | None) -> SettlementError | AlreadyApplied:
+        if found and found["request_hash"] == order.request_hash:
+            return AlreadyApplied(found)
+        return IdempotencyConflict.of_key(order.key)
+
+    posted_at = timestamp(now)
+    row = {**keys.order(order.key), **keys.orders_index(posted_at), **order.to_row(), "posted_at": posted_at}
+    return put(row, on_failure=meaning)
+
+
+def open_account(order: AccountOrder, now: datetime) -> Write:
+    """Open an account with nothing in it. An account that was closed stays closed.
+
+    It is an update, so that no role needs to put a balance.
+    """
+    return update(
+        keys.account(order.account),
+        "SET available = :nothing, currency = :currency, opened_at = :now, last_order = :order",
+        values={":nothing": 0, ":currency": order.currency, ":now": timestamp(now), ":order": order.key},
+        conditions=[ABSENT],
+        on_failure=lambda state: AccountExists(PARTY),
+    )
+
+
+def deposit(order: AccountOrder, config: StageConfig) -> Write:
+    """Add the amount of a deposit, up to the stage's highest balance. A merchant's has no bound."""
+    currency, amount = order.money
+    highest_balance = config.highest_balances.get(currency)
+
+    def meaning(state: AccountState | None) -> SettlementError:
+        if refusal := account_refusal(PARTY, currency, state):
+            return refusal
+        return AccountClosed(PARTY) if state and state.is_closed else CapExceeded.of(PARTY, currency)
+
+    conditions: list[Condition] = [same_currency(currency), NOT_CLOSED]
+    if highest_balance is not None and not accounts.is_merchant(order.account):
+        conditions += [below_cap(highest_balance - amount)]
+    return update(
+        keys.account(order.account),
+        "SET available = available + :amount",
+        values={":amount": amount},
+        conditions=conditions,
+        on_failure=meaning,
+    )
+
+
+def withdraw(order: AccountOrder) -> Write:
+    """Take the amount of a withdrawal. A closed account, which a reversal has credited, may be emptied."""
+    currency, amount = order.money
+
+    def meaning(state: AccountState | None) -> SettlementError:
+        if refusal := account_refusal(PARTY, currency, state):
+            return refusal
+        if state and state.is_frozen:
+            return AccountFrozen(PARTY)
+        return AccountInLimbo(PARTY) if state and state.is_blocked else InsufficientFunds(PARTY)
+
+    return update(
+        keys.account(order.account),
+        "SET available = available - :amount",
+        values={":amount": amount},
+        conditions=[same_currency(currency), sufficient(amount), NOT_IN_LIMBO, NOT_FROZEN],
+        on_failure=meaning,
+    )
+
+
+def freeze(order: AccountOrder, now: datetime) -> Write:
+    """Stop an account from placing holds, and from being withdrawn from."""
+    return update(
+        keys.account(order.account),
+        "SET frozen_at = :now, last_order = :order",
+        values={":now": timestamp(now), ":order": order.key},
+        conditions=[EXISTS, NOT_CLOSED, NOT_FROZEN],
+        on_failure=_explained(
+            lambda state: (
+                AccountClosed(PARTY) if state.is_closed else AccountFrozen(PARTY, "it is frozen already")
+            )
+        ),
+    )
+
+
+def unfreeze(order: AccountOrder) -> Write:
+    """End an account's freeze."""
+    return update(
+        keys.account(order.account),
+        "SET last_order = :order REMOVE frozen_at",
+        values={":order": order.key},
+        conditions=[FROZEN],
+        on_failure=_explained(lambda state: AccountNotFrozen(PARTY)),
+    )
+
+
+def close(order: AccountOrder, now: datetime) -> Write:
+    """Close an account that has no money, is not frozen, and is not blocked by a case of LIMBO."""
+    return update(
+        keys.account(order.account),
+        "SET closed_at = :now, last_order = :order",
+        values={":now": timestamp(now), ":order": order.key},
+        conditions=[EMPTY, NOT_CLOSED, NOT_FROZEN, NOT_IN_LIMBO],
+        on_failure=_explained(lambda state: out_of_use(PARTY, state) or AccountNotEmpty(PARTY)),
+    )
+
+
+def external(order: AccountOrder, moved: Transfer, now: datetime) -> Write:
+    """Build the entry of a deposit or a withdrawal: money that comes from outside, or goes there.
+
+    The order's row, in the same transaction, records that it was carried out. The entry's own condition only
+    keeps what is in the journal from being overwritten.
+    """
+    posted_at = timestamp(now)
+    row = {
+        **keys.entry(order.account, posted_at, order.key, order.order),
+        "step": order.order.value,
+        "posted_at": posted_at,
+        "request_hash": order.request_hash,
+        "debit": moved.debit,
+        "credit": moved.credit,
+        "side": "credit" if moved.credit == order.account else "debit",
+        "amount": moved.amount,
+        "currency": order.currency,
+    }
+    return put(row, on_failure=lambda entry: IdempotencyConflict.of_key(order.key))
+
+
+def _explained(why: Callable[[AccountState], SettlementError]) -> OnFailure:
+    """Return the meaning of a failed condition on an account that exists, and of a missing one."""
+    return lambda state: AccountNotFound(PARTY) if state is None else why(state)

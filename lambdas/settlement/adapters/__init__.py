@@ -1,1 +1,0 @@
-"""The only modules that speak to AWS or HTTP."""

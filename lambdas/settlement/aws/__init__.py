@@ -1,0 +1,1 @@
+"""The clients of AWS that several rooms use."""

@@ -1,0 +1,38 @@
+"""Calls of the stage's other functions."""
+
+import json
+import os
+from typing import Any
+
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from settlement.aws.clients import LazyClient
+from settlement.core.model.errors import StartUnavailable
+
+_client = LazyClient("lambda", Config(connect_timeout=1, read_timeout=5, retries={"total_max_attempts": 1}))
+
+
+def send(function: str, event: dict[str, Any]) -> None:
+    """Send an event to the function that the variable `function` names, and do not wait.
+
+    Raises StartUnavailable: then it may have been taken all the same.
+    """
+    try:
+        _client.invoke(FunctionName=os.environ[function], InvocationType="Event", Payload=json.dumps(event))
+    except (ClientError, BotoCoreError) as error:
+        raise StartUnavailable(type(error).__name__) from None
+
+
+def call(function: str, event: dict[str, Any]) -> dict[str, Any]:
+    """Call the function that the variable `function` names; return its answer. Raises StartUnavailable."""
+    try:
+        answer = _client.invoke(
+            FunctionName=os.environ[function], InvocationType="RequestResponse", Payload=json.dumps(event)
+        )
+    except (ClientError, BotoCoreError) as error:
+        raise StartUnavailable(type(error).__name__) from None
+    content: dict[str, Any] = json.loads(answer["Payload"].read())
+    if "FunctionError" in answer:
+        raise StartUnavailable(str(content.get("errorType")))
+    return content

@@ -1,0 +1,81 @@
+"""Executions of the state machines: start one, and ask whether one runs."""
+
+import json
+import os
+from typing import Any
+
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from settlement.aws.clients import LazyClient
+from settlement.core.ledger.keys import Row
+from settlement.core.model.errors import StartUnavailable
+
+_THROTTLED = frozenset({"ThrottlingException", "ExecutionLimitExceeded"})
+"""The codes of an account's quotas: the call has had no effect, and a later one may."""
+
+_GONE = frozenset({"InvalidToken", "TaskDoesNotExist", "TaskTimedOut"})
+"""The codes for an execution that no longer waits, or no longer with this token."""
+
+_client = LazyClient(
+    "stepfunctions", Config(connect_timeout=1, read_timeout=3, retries={"total_max_attempts": 1})
+)
+
+
+def arn(variable: str) -> str:
+    """Return the machine that the deployment names in an environment variable."""
+    return os.environ[variable]
+
+
+def execution_arn(machine_arn: str, name: str) -> str:
+    """Return the ARN of an execution of a Standard machine, by its name."""
+    return f"{machine_arn.replace(':stateMachine:', ':execution:')}:{name}"
+
+
+def is_running(execution: str) -> bool:
+    """Return whether an execution of a Standard machine, by its ARN, runs. Raises StartUnavailable."""
+    try:
+        answer = _client.describe_execution(executionArn=execution)
+    except _client.exceptions.ExecutionDoesNotExist:
+        return False
+    except (ClientError, BotoCoreError) as error:
+        raise _unavailable(f"{execution}: not described", error) from None
+    return bool(answer["status"] == "RUNNING")
+
+
+def wake(waiting: Row | None, output: dict[str, Any]) -> bool:
+    """End the wait of an execution with its task's token; False if it waits no longer, or there is none.
+
+    Raises StartUnavailable.
+    """
+    if waiting is None:
+        return False
+    try:
+        if not is_running(waiting["execution"]):
+            return False
+        _client.send_task_success(taskToken=waiting["token"], output=json.dumps(output))
+    except ClientError as error:
+        if error.response["Error"]["Code"] in _GONE:
+            return False
+        raise _unavailable(f"{waiting['key']}: not woken", error) from None
+    except BotoCoreError as error:
+        raise _unavailable(f"{waiting['key']}: not woken", error) from None
+    return True
+
+
+def start(machine_arn: str, name: str, data: dict[str, Any]) -> None:
+    """Start an execution. Raises StartUnavailable, also if its name is taken: by whom, is not known.
+
+    Step Functions takes the same name and input for the same start while that execution runs.
+    """
+    try:
+        _client.start_execution(stateMachineArn=machine_arn, name=name, input=json.dumps(data))
+    except _client.exceptions.ExecutionAlreadyExists:
+        raise StartUnavailable(f"{name}: not started: its name is taken", is_taken=True) from None
+    except (ClientError, BotoCoreError) as error:
+        raise _unavailable(f"{name}: not started", error) from None
+
+
+def _unavailable(message: str, error: ClientError | BotoCoreError) -> StartUnavailable:
+    is_throttled = isinstance(error, ClientError) and error.response["Error"]["Code"] in _THROTTLED
+    return StartUnavailable(f"{message}: {type(error).__name__}", is_throttled=is_throttled)

@@ -1,0 +1,117 @@
+"""The books in Aurora PostgreSQL, by the RDS Data API: HTTPS, so that a function needs no VPC."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from settlement.books.page import Query
+from settlement.core.model.errors import BooksUnavailable
+
+CLIENT_CONFIG = Config(connect_timeout=2, read_timeout=50, retries={"total_max_attempts": 1})
+"""No statement is sent twice: the second one would find the first one's row in the inbox, and take it for
+another projection's. The Data API gives a statement 45 seconds.
+"""
+
+_RESUMING = "DatabaseResumingException"
+_REFUSED = (
+    *("BadRequestException", "DatabaseErrorException"),
+    *("StatementTimeoutException", "UnsupportedResultException"),
+)
+"""The answers about one statement: https://docs.aws.amazon.com/rdsdataservice/latest/APIReference/."""
+
+_STATE = re.compile(r"; SQLState: ([0-9A-Z]{5})\Z")
+"""The SQLSTATE, at the end of the database's words. Those before it may repeat a line of the journal."""
+
+_PASSING = ("08", "40", "53", "55", "57")
+"""The classes of SQLSTATE that are not about the statement: no connection, a deadlock, no resources, a lock
+that is not free, an operator's intervention.
+"""
+
+
+class DataApi:
+    """A database of a cluster, with the secret of its user.
+
+    While the cluster comes back from a pause, `waits` is called before each other try: it lets time pass, or
+    returns False if there is none left.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        *,
+        cluster: str,
+        secret: str,
+        database: str,
+        waits: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._client, self._database, self._waits = client, database, waits
+        self._who = {"resourceArn": cluster, "secretArn": secret}
+
+    @contextmanager
+    def transaction(self) -> Iterator[Query]:
+        """Begin a transaction; commit it at the end, roll it back after an exception.
+
+        Raises BooksUnavailable. A commit without an answer may have been one: the object comes again, and is
+        in the inbox or is not. A transaction that is left alone is rolled back after three minutes.
+        """
+        begun = self._begin()
+
+        def query(statement: str, **parameters: str | int) -> list[list[Any]]:
+            answer = self._call(
+                "execute_statement",
+                transactionId=begun,
+                database=self._database,
+                sql=statement,
+                parameters=[{"name": name, "value": _field(value)} for name, value in parameters.items()],
+            )
+            return [[_value(one) for one in row] for row in answer.get("records", ())]
+
+        try:
+            yield query
+        except BaseException:
+            with suppress(BooksUnavailable):
+                self._call("rollback_transaction", transactionId=begun)
+            raise
+        self._call("commit_transaction", transactionId=begun)
+
+    def _begin(self) -> str:
+        while True:
+            try:
+                begun: str = self._call("begin_transaction", database=self._database)["transactionId"]
+            except BooksUnavailable as unavailable:
+                if not (unavailable.is_resuming and self._waits()):
+                    raise
+            else:
+                return begun
+
+    def _call(self, operation: str, **parameters: Any) -> Any:
+        """Make a call. Raises BooksUnavailable, without the database's words: they may name an account.
+
+        Their SQLSTATE names none, and says what is wrong: 42P01 is a schema that is not there.
+        """
+        try:
+            return getattr(self._client, operation)(**self._who, **parameters)
+        except ClientError as error:
+            code = error.response["Error"]["Code"]
+            found = _STATE.search(error.response["Error"].get("Message", ""))
+            state = found[1] if found else ""
+            raise BooksUnavailable(
+                f"{operation}: {code}" + (f", SQLSTATE {state}" if state else ""),
+                is_resuming=code == _RESUMING,
+                is_refused=code in _REFUSED and not state.startswith(_PASSING),
+            ) from None
+        except BotoCoreError as error:
+            raise BooksUnavailable(f"{operation}: {type(error).__name__}") from None
+
+
+def _field(value: str | int) -> dict[str, str | int]:
+    return {"longValue": value} if isinstance(value, int) else {"stringValue": value}
+
+
+def _value(field: dict[str, Any]) -> Any:
+    ((kind, value),) = field.items()
+    return None if kind == "isNull" else value

@@ -1,0 +1,137 @@
+"""The projection: objects of the sealed journal into the books in PostgreSQL. Pure: the books are a port."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+from settlement.journal.entries import Aside, Entry, entries
+from settlement.journal.objects import lines_of
+
+CHUNK_CHARACTERS = 2**18
+"""The most of a statement's parameter, but for one long line. The Data API takes 4 MiB of a call, in which
+each quote of it is escaped twice, and returns 1 MiB.
+"""
+
+LINE_CHARACTERS_MAX = 400_000
+"""The most of a line that is put aside: one call of the Data API has it. The object has the whole line."""
+
+_ENTRIES = """
+json_to_recordset(CAST(:entries AS json)) AS i (
+    number integer, key text COLLATE "C", step text COLLATE "C", posted_at timestamptz,
+    debit text, credit text, amount bigint, currency text, request_hash text)
+"""
+_KNOW = """
+WITH new AS (
+    INSERT INTO ledger.object (name, lines) VALUES (:name, :lines) ON CONFLICT DO NOTHING RETURNING 1)
+SELECT count(*) FROM new
+"""
+_TAKE = f"""
+WITH new AS (
+    INSERT INTO ledger.entry (key, step, posted_at, debit, credit, amount, currency, request_hash)
+    SELECT key, step, posted_at, debit, credit, amount, currency, request_hash FROM {_ENTRIES}
+    WHERE currency IN (SELECT code FROM ledger.currency)
+    ORDER BY key, step, number  -- two projectors with entries in common wait for each other, and never both
+    ON CONFLICT (key, step) DO NOTHING RETURNING booked_at <> posted_at AS late)
+SELECT count(*), count(*) FILTER (WHERE late) FROM new
+"""
+_DIFFERENT = f"""
+SELECT i.number, CASE WHEN e.key IS NULL THEN 'currency: is not one of the books'
+    ELSE 'another entry of this key and step is in the books' END
+FROM {_ENTRIES} LEFT JOIN ledger.entry e USING (key, step)
+WHERE e.key IS NULL OR (i.posted_at, i.debit, i.credit, i.amount, i.currency, i.request_hash)
+    IS DISTINCT FROM (e.posted_at, e.debit, e.credit, e.amount, e.currency, e.request_hash)
+ORDER BY i.number
+"""
+_PUT_ASIDE = """
+WITH new AS (
+    INSERT INTO ledger.put_aside (object, line, reason)
+    SELECT :name, line, reason FROM json_to_recordset(CAST(:lines AS json)) AS i (line text, reason text)
+    RETURNING 1)
+SELECT count(*) FROM new
+"""
+
+
+class Query(Protocol):
+    """A statement with `:name` for each parameter, in a transaction."""
+
+    def __call__(self, statement: str, **parameters: str | int) -> Sequence[Sequence[Any]]:
+        """Run it, and return its rows. It is run once: a repetition would find its own work."""
+
+
+class Books(Protocol):
+    """A PostgreSQL with the schema `ledger`."""
+
+    def transaction(self) -> AbstractContextManager[Query]:
+        """Begin a transaction; it is committed at the end of the context, and rolled back by an exception."""
+
+
+@dataclass
+class Projected:
+    """What a projection has done; `unreadable` names the objects that were changed, and left out.
+
+    `late` counts those of the entries that came after their month was closed.
+    """
+
+    objects: int = 0
+    entries: int = 0
+    put_aside: int = 0
+    late: int = 0
+    unreadable: list[str] = field(default_factory=list)
+
+
+class _IsKnown(Exception):
+    """The object is in the inbox. What found it is rolled back, so that no inbox is ever without entries."""
+
+
+def project(books: Books, name: str, content: bytes) -> Projected:
+    """Take the entries of one object into the books, once; nothing for an object that is in the inbox.
+
+    The inbox, the entries and what is put aside are one transaction. Two at once wait for each other on the
+    inbox. What is in the books is never changed: an entry with other content is put aside. Raises one of
+    UNREADABLE for an object that is not what its name says.
+    """
+    found = list(entries(lines_of(name, content)))
+    try:
+        with books.transaction() as query:
+            ((known,),) = query(_KNOW, name=name, lines=len(found))
+            if not known:
+                raise _IsKnown
+            new, late, different = _take(query, [one for one in found if isinstance(one, Entry)])
+            aside = [one for one in found if isinstance(one, Aside)] + different
+            for lines in _chunks(_shown(one) for one in aside):
+                query(_PUT_ASIDE, name=name, lines=lines)
+    except _IsKnown:
+        return Projected()
+    return Projected(1, new, len(aside), late)
+
+
+def _take(query: Query, found: Sequence[Entry]) -> tuple[int, int, list[Aside]]:
+    """Insert the entries; return how many were new, how many of these late, and those that are in no book."""
+    in_order = sorted(found, key=lambda one: (one.key, one.step))
+    new, late, different = 0, 0, list[Aside]()
+    for lines in _chunks({"number": number, **asdict(one)} for number, one in enumerate(in_order)):
+        ((taken, of_closed),) = query(_TAKE, entries=lines)
+        new += taken
+        late += of_closed
+        for number, reason in query(_DIFFERENT, entries=lines):
+            different.append(Aside(json.dumps(asdict(in_order[number])), reason))
+    return new, late, different
+
+
+def _shown(aside: Aside) -> dict[str, str]:
+    return {"line": aside.line[:LINE_CHARACTERS_MAX], "reason": aside.reason}
+
+
+def _chunks(told: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield JSON lists of some of the objects each."""
+    chunk, size = list[str](), 0
+    for text in map(json.dumps, told):
+        if chunk and size + len(text) > CHUNK_CHARACTERS:
+            yield f"[{','.join(chunk)}]"
+            chunk, size = [], 0
+        chunk.append(text)
+        size += len(text) + 1
+    if chunk:
+        yield f"[{','.join(chunk)}]"

@@ -1,0 +1,155 @@
+"""Writes to a customer's balance row. Amounts are in minor units."""
+
+from settlement.core.ledger import keys
+from settlement.core.ledger.conditions import (
+    EXISTS,
+    IN_LIMBO,
+    NOT_CLOSED,
+    NOT_FROZEN,
+    NOT_IN_LIMBO,
+    Condition,
+    below_cap,
+    same_currency,
+    sufficient,
+)
+from settlement.core.ledger.failure_reasons import account_refusal, out_of_use, payee_refusal
+from settlement.core.ledger.transaction import Write, update
+from settlement.core.model.errors import (
+    AccountNotFound,
+    CapExceeded,
+    CaseNotCounted,
+    InsufficientFunds,
+    SettlementError,
+)
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.state import AccountState
+
+
+def debit_payer(settlement: Settlement) -> Write:
+    """Take the amount from the payer's available balance, unless the account is blocked, frozen or closed."""
+
+    def meaning(state: AccountState | None) -> SettlementError:
+        if refusal := account_refusal("payer", settlement.currency, state):
+            return refusal
+        return out_of_use("payer", state) or InsufficientFunds("payer")
+
+    return update(
+        keys.account(settlement.payer),
+        "SET available = available - :amount",
+        values={":amount": settlement.amount},
+        conditions=[
+            same_currency(settlement.currency),
+            sufficient(settlement.amount),
+            NOT_IN_LIMBO,
+            NOT_FROZEN,
+            NOT_CLOSED,
+        ],
+        on_failure=meaning,
+    )
+
+
+def credit_payee(settlement: Settlement, highest_balance: int | None) -> Write:
+    """Give the net amount to the payee, up to the stage's highest balance.
+
+    A blocked or frozen account may receive, a closed one may not.
+    """
+
+    def meaning(state: AccountState | None) -> SettlementError:
+        return payee_refusal(settlement.currency, state) or CapExceeded.of("payee", settlement.currency)
+
+    conditions: list[Condition] = [same_currency(settlement.currency), NOT_CLOSED]
+    if highest_balance is not None:
+        conditions += [below_cap(highest_balance - settlement.net)]
+    return update(
+        keys.account(settlement.payee),
+        "SET available = available + :net",
+        values={":net": settlement.net},
+        conditions=conditions,
+        on_failure=meaning,
+    )
+
+
+def credit_swept(account: str, amount: int, currency: str) -> Write:
+    """Make an amount of a merchant's releases available. No highest balance applies: it is theirs already."""
+
+    def meaning(state: AccountState | None) -> SettlementError:
+        return account_refusal("payee", currency, state) or AccountNotFound("payee")
+
+    return update(
+        keys.account(account),
+        "SET available = available + :amount",
+        values={":amount": amount},
+        conditions=[same_currency(currency)],
+        on_failure=meaning,
+    )
+
+
+def debit_payee(settlement: Settlement) -> Write:
+    """Take the net amount back from the payee, who may have spent it."""
+    return debit_part(settlement, settlement.net)
+
+
+def debit_part(settlement: Settlement, amount: int) -> Write:
+    """Take an amount of what was released back from the payee, who may have spent it."""
+
+    def meaning(state: AccountState | None) -> SettlementError:
+        return account_refusal("payee", settlement.currency, state) or InsufficientFunds(
+            "payee", "the account has too little available to give back what it received"
+        )
+
+    return update(
+        keys.account(settlement.payee),
+        "SET available = available - :amount",
+        values={":amount": amount},
+        conditions=[same_currency(settlement.currency), sufficient(amount)],
+        on_failure=meaning,
+    )
+
+
+def credit_payer(settlement: Settlement) -> Write:
+    """Give the amount back to the payer, whose account may be closed: the money was theirs before.
+
+    For the same reason the stage's highest balance does not apply.
+    """
+    return credit_part(settlement, settlement.amount)
+
+
+def credit_part(settlement: Settlement, amount: int) -> Write:
+    """Give an amount back to the payer, in the same way as the whole."""
+
+    def meaning(state: AccountState | None) -> SettlementError:
+        # Only the currency's condition can fail; a returned row that satisfies it counts as absent.
+        return account_refusal("payer", settlement.currency, state) or AccountNotFound("payer")
+
+    return update(
+        keys.account(settlement.payer),
+        "SET available = available + :amount",
+        values={":amount": amount},
+        conditions=[same_currency(settlement.currency)],
+        on_failure=meaning,
+    )
+
+
+def block(account: str) -> Write:
+    """Count one more case that blocks a customer's account from new holds.
+
+    The row of the case's settlement is the fence: its transaction goes into LIMBO once a case.
+    """
+    return update(
+        keys.account(account),
+        "ADD limbo_cases :one",
+        values={":one": 1},
+        conditions=[EXISTS],
+        on_failure=lambda state: AccountNotFound("stuck party"),
+    )
+
+
+def unblock(account: str) -> Write:
+    """Count one case less that blocks the account; the last one ends the block."""
+    return update(
+        keys.account(account),
+        "SET limbo_cases = limbo_cases - :one",
+        values={":one": 1},
+        conditions=[IN_LIMBO],
+        on_failure=lambda state: CaseNotCounted("stuck party") if state else AccountNotFound("stuck party"),
+    )

@@ -1,0 +1,125 @@
+"""The meaning of a failed condition, told from the state of the row that stands in the way."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from settlement.core.ledger.transaction import AlreadyApplied, OnFailure
+from settlement.core.model.errors import (
+    AccountClosed,
+    AccountFrozen,
+    AccountInLimbo,
+    AccountNotFound,
+    CurrencyMismatch,
+    DeadlineExceeded,
+    IdempotencyConflict,
+    SettlementError,
+    StepFenced,
+)
+from settlement.core.model.saga import SAGA, Step
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.state import AccountState, SettlementState
+from settlement.core.model.status import Status
+from settlement.core.model.timestamps import timestamp
+
+Explain = Callable[[str, SettlementState], SettlementError]
+"""Why the settlement in this state does not admit the step of this name."""
+
+
+def forward_refusal(step: str, state: SettlementState) -> SettlementError:
+    """Return why the settlement's state does not admit a forward step."""
+    return StepFenced.at(step, state.status, state.steps)
+
+
+def late_or_fenced(now: datetime) -> Explain:
+    """Return what tells why the settlement does not admit a forward step: its deadline, or its state.
+
+    That it is late must be on the row: the deadline is not ahead, by the clock of the write's own condition,
+    or recovery has expired the settlement.
+    """
+
+    def explain(step: str, state: SettlementState) -> SettlementError:
+        if _is_next(step, state) and not _has_time(state, now):
+            return DeadlineExceeded(step, state.deadline_at)
+        return forward_refusal(step, state)
+
+    return explain
+
+
+def reversal_refusal(step: str, state: SettlementState) -> SettlementError:
+    """Return why the settlement does not admit a step of its compensation: another execution was faster."""
+    return StepFenced.at(step, state.status, state.steps, state.reversed)
+
+
+def fenced(
+    settlement: Settlement,
+    step: str,
+    *,
+    replay_if: Callable[[SettlementState], bool] | None = None,
+    explain: Explain = forward_refusal,
+) -> OnFailure:
+    """Return the meaning of a failed condition on the settlement's row.
+
+    The first two questions are the same for every write: is the key claimed, and with this content? If
+    `replay_if` holds for the state, an earlier call has applied the write; otherwise `explain` says why the
+    settlement does not admit the step.
+    """
+
+    def meaning(state: SettlementState | None) -> SettlementError | AlreadyApplied:
+        if state is None:
+            return StepFenced.unclaimed(step, settlement.key)
+        if not state.same_request(settlement):
+            return IdempotencyConflict.of_key(settlement.key)
+        if replay_if is not None and replay_if(state):
+            return AlreadyApplied(state)
+        return explain(step, state)
+
+    return meaning
+
+
+def ensure_admits(settlement: Settlement, step: Step, state: SettlementState | None, now: datetime) -> None:
+    """Raise the refusal that a step with a deadline would meet now, before the caller acts irrevocably."""
+    is_open = state is not None and _is_next(step, state) and _has_time(state, now)
+    if not (state and is_open and state.same_request(settlement)):
+        raise fenced(settlement, step, explain=late_or_fenced(now))(state)
+
+
+def account_refusal(party: str, currency: str, state: AccountState | None) -> SettlementError | None:
+    """Return why a party's account cannot take part in a settlement at all; None if it can."""
+    if state is None:
+        return AccountNotFound(party)
+    if state.currency != currency:
+        return CurrencyMismatch(party, f"the account is kept in {state.currency}, not in {currency}")
+    return None
+
+
+def out_of_use(party: str, state: AccountState | None) -> SettlementError | None:
+    """Return why a party's account places no holds; None if it does, or if there is no such account."""
+    if state is None:
+        return None
+    if state.is_closed:
+        return AccountClosed(party)
+    if state.is_frozen:
+        return AccountFrozen(party)
+    return AccountInLimbo(party) if state.is_blocked else None
+
+
+def payee_refusal(currency: str, state: AccountState | None) -> SettlementError | None:
+    """Return why the payee's account cannot receive a release; None if it can."""
+    if refusal := account_refusal("payee", currency, state):
+        return refusal
+    return AccountClosed("payee") if state and state.is_closed else None
+
+
+def _is_next(step: str, state: SettlementState) -> bool:
+    """Return whether `step` is the next one to commit, of those with a deadline, and is not decided."""
+    if step not in _WITH_DEADLINE or state.is_decided(Step(step)):
+        return False
+    is_open = state.status is Status.PROCESSING and step not in state.steps
+    return is_open and Step(step).previous(state.layout) in (None, *state.steps)
+
+
+def _has_time(state: SettlementState, now: datetime) -> bool:
+    return timestamp(now) < state.deadline_at and not state.is_expired
+
+
+_WITH_DEADLINE = tuple(step for step in Step if SAGA[step].has_deadline)

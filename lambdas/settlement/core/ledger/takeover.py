@@ -1,0 +1,64 @@
+"""Writes by which recovery takes a settlement over, or looks at it later."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from settlement.core.ledger import keys
+from settlement.core.ledger.conditions import (
+    LISTED_IN_FLIGHT,
+    Condition,
+    is_still_of,
+    listed_at,
+    status_is,
+)
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import Write, placeholders, update
+from settlement.core.model.errors import StepFenced
+from settlement.core.model.state import SettlementState
+from settlement.core.model.stored import MalformedRow
+from settlement.core.model.timestamps import timestamp
+
+
+def take_over(
+    state: SettlementState, owner: str, changes: Mapping[str, str], conditions: Sequence[Condition] = ()
+) -> Write:
+    """Make `owner` the settlement's owner and increment its epoch, if nothing has moved since it was read."""
+    assignments = [
+        "#owner = :owner",
+        "owner_epoch = owner_epoch + :one",
+        *(f"{name} = :{name}" for name in changes),
+    ]
+    return update(
+        keys.settlement(state.key),
+        f"SET {', '.join(assignments)}",
+        values={":owner": owner, ":one": 1, **placeholders(dict(changes))},
+        conditions=[
+            status_is(state.status),
+            is_still_of(state.owner),
+            listed_at(sort_key(state)),
+            *conditions,
+        ],
+        on_failure=_moved_on,
+    )
+
+
+def sort_key(state: SettlementState) -> str:
+    """Return the settlement's sort key in the index. Raises MalformedRow for a row that is not listed."""
+    if state.listed_at is None:
+        raise MalformedRow(f"{state.key}: is {state.status}, but has no place in the index")
+    return state.listed_at
+
+
+def look_again(listed: Row, until: datetime) -> Write:
+    """Move a settlement's place in the index to `until`. `listed` is its key and its sort key there."""
+    return update(
+        {"pk": listed["pk"], "sk": listed["sk"]},
+        "SET gsi1sk = :again",
+        values={":again": timestamp(until)},
+        conditions=[listed_at(listed["gsi1sk"]), LISTED_IN_FLIGHT],
+        on_failure=_moved_on,
+    )
+
+
+def _moved_on(_: SettlementState | None) -> StepFenced:
+    return StepFenced("recover", "the settlement has moved on")

@@ -1,0 +1,249 @@
+"""A client's request, checked: the only way from JSON into the domain."""
+
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Any
+
+from settlement.core.model import money
+from settlement.core.model.errors import InvalidRequest
+from settlement.core.model.settlement import FIELDS, NAMES, Settlement
+from settlement.core.model.stage_config import StageConfig
+
+KEY = re.compile(r"[A-Za-z0-9_-]{16,64}", re.ASCII)
+"""An idempotency key, minted by the client before its first try."""
+
+ACCOUNT = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
+"""A customer's account id. It has no colon, which keeps it apart from internal accounts (`fees:EUR`)."""
+
+DEADLINE_SECONDS_MIN, DEADLINE_SECONDS_MAX = 30, 86_400
+"""The bounds of a request's own time to settle. Not a setting, and only ever to be widened: each step
+checks the settlements in flight again, and one out of bounds could not even be reversed.
+"""
+
+NAME_LENGTH_MAX = 100
+"""The longest name of a party, in characters. Two of them in ASCII keep the row of a payment that settles
+below 1 KB, one write unit, unless it is in a review with a long reference. Only ever to be widened, like the
+deadline's bounds.
+"""
+
+REFERENCE_LENGTH_MAX = METADATA_VALUE_LENGTH_MAX = 64
+METADATA_NAME = re.compile(r"[A-Za-z0-9_.-]{1,32}", re.ASCII)
+METADATA_MEMBERS_MAX, METADATA_BYTES_MAX = 8, 512
+"""The bounds of the caller's own words, which every write of the settlement's row pays for; the bytes are
+those of canonical JSON in UTF-8. Only ever to be widened, too.
+"""
+
+_JOINERS = dict.fromkeys((0x200C, 0x200D))
+"""Invisible joiners, which names in Persian and Indic scripts need."""
+
+MINTED = "minted-"
+"""The prefix of a key that the stage minted because the client named none."""
+
+STARTED_BY = "AWS_STEP_FUNCTIONS_STARTED_BY_EXECUTION_ID"
+"""The field with which a state machine that starts an execution links the two. It is ignored: no content."""
+
+_REQUIRED = ("key", "payer", "payee", "amount", "currency")
+_TEXT_LENGTHS = {**dict.fromkeys(NAMES, NAME_LENGTH_MAX), "reference": REFERENCE_LENGTH_MAX}
+_COMPACT = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
+_PATTERNS = {"key": KEY, "payer": ACCOUNT, "payee": ACCOUNT}
+_FIELD_LENGTH_MAX = 40
+_FIELDS_MAX = 5
+"""How many unknown fields a message names, and how much of each: a message has a bounded size."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A client's request. `fee` is None if the client leaves it to the stage's schedule."""
+
+    key: str
+    payer: str
+    payee: str
+    amount: int
+    currency: str
+    fee: int | None
+    deadline_seconds: int | None
+    payer_name: str | None = field(default=None, repr=False)
+    payee_name: str | None = field(default=None, repr=False)
+    reference: str | None = field(default=None, repr=False)
+    metadata: Mapping[str, str] | None = field(default=None, repr=False, hash=False)
+
+    def settlement(self, fee: int) -> Settlement:
+        """Return the requested settlement; `fee` (minor units) applies if the request names none."""
+        return Settlement(**vars(self) | {"fee": fee if self.fee is None else self.fee})
+
+    def claim_problems(self, config: StageConfig) -> list[str]:
+        """Return the faults for which the stage refuses a first claim of the key.
+
+        The stage's rules about fees and names may change, so only a first claim is held to them: a settlement
+        in flight must neither get stuck nor become another one.
+        """
+        return [*self._fee_problems(config), *self._missing_names(config)]
+
+    def _fee_problems(self, config: StageConfig) -> Iterator[str]:
+        lowest, highest = config.fee_bounds(self.amount)
+        if self.fee is None or lowest <= self.fee <= highest:
+            return
+        exponent = config.currencies[self.currency]
+        if config.fee == "client":
+            bounds = f"from {money.render(lowest, exponent)} to {money.render(highest, exponent)}"
+            yield f"fee: must be {bounds} for this amount, or be left out"
+        else:
+            yield f"fee: must be {money.render(lowest, exponent)} by the stage's schedule, or be left out"
+
+    def _missing_names(self, config: StageConfig) -> Iterator[str]:
+        if config.party_names != "optional":
+            for name in sorted(NAMES):
+                if getattr(self, name) is None:
+                    yield f"{name}: missing"
+
+
+def parse_request(raw: object, config: StageConfig) -> Request:
+    """Check a client's request. Raises InvalidRequest, naming each field at fault and what it should be."""
+    if not isinstance(raw, dict):
+        raise InvalidRequest(f"request: must be a JSON object with the fields {', '.join(FIELDS)}")
+    problems = [*_shape_problems(raw), *_text_problems(raw)]
+    amounts: dict[str, int] = {}
+    exponent = config.currencies.get(raw["currency"]) if isinstance(raw.get("currency"), str) else None
+    if exponent is not None:
+        for name in raw.keys() & {"amount", "fee"}:
+            try:
+                amounts[name] = money.parse(raw[name], exponent)
+            except ValueError as expected:
+                problems.append(f"{name}: {expected}")
+    elif "currency" in raw:
+        problems.append(f"currency: must be one of {', '.join(sorted(config.currencies))}")
+    problems += _amount_problems(amounts)
+    problems += _deadline_problems(raw)
+    problems += _name_problems(raw)
+    problems += _metadata_problems(raw)
+    if problems:
+        raise InvalidRequest("; ".join(sorted(problems)))
+    return Request(
+        key=raw["key"],
+        payer=raw["payer"],
+        payee=raw["payee"],
+        amount=amounts["amount"],
+        currency=raw["currency"],
+        fee=amounts.get("fee"),
+        deadline_seconds=raw.get("deadline_seconds"),
+        **{name: _canonical_name(raw[name]) for name in _TEXT_LENGTHS if name in raw},
+        metadata=_canonical_metadata(raw.get("metadata")),
+    )
+
+
+def parse_settlement(raw: object, config: StageConfig) -> Settlement:
+    """Check a settlement on its way from one state to the next: a request that names its fee."""
+    request = parse_request(raw, config)
+    if request.fee is None:
+        raise InvalidRequest("fee: missing; a claimed settlement names its fee")
+    return request.settlement(request.fee)
+
+
+def with_minted_key(raw: Any, source: str, config: StageConfig) -> Any:
+    """Return the request, with a minted key if it names none and the stage still accepts that.
+
+    The key is derived from `source`, the origin of the call, so that a repeated call gets the same key. A
+    client that sends the payment again gets another key and pays twice: hence keys are to become required.
+    """
+    if config.idempotency_key == "required" or not isinstance(raw, dict) or "key" in raw:
+        return raw
+    return raw | {"key": MINTED + hashlib.sha256(source.encode()).hexdigest()[:32]}
+
+
+def unknown_fields(names: AbstractSet[str], fields: Collection[str]) -> Iterator[str]:
+    """Yield what is wrong with fields that are none of `fields`, in a bounded number of messages."""
+    unknown = sorted(names - set(fields))
+    for name in unknown[:_FIELDS_MAX]:
+        yield f"{_shown(name)}: unknown field; the fields are {', '.join(fields)}"
+    if len(unknown) > _FIELDS_MAX:
+        yield f"request: has {len(unknown) - _FIELDS_MAX} more unknown fields"
+
+
+def _shown(name: str) -> str:
+    """Return the name of a field as a message has it: printable, and of a bounded length."""
+    return name[:_FIELD_LENGTH_MAX].encode("unicode_escape").decode()
+
+
+def _shape_problems(raw: dict[str, Any]) -> Iterator[str]:
+    yield from unknown_fields(raw.keys() - {STARTED_BY}, FIELDS)
+    for name in _REQUIRED:
+        if name not in raw:
+            yield f"{name}: missing"
+
+
+def _text_problems(raw: dict[str, Any]) -> Iterator[str]:
+    for name, pattern in _PATTERNS.items():
+        if name in raw and not (isinstance(raw[name], str) and pattern.fullmatch(raw[name])):
+            yield f"{name}: must be a string that matches ^{pattern.pattern}$"
+    payee = raw.get("payee")
+    if isinstance(payee, str) and raw.get("payer") == payee:  # comparing deeply nested values can overflow
+        yield "payee: must be another account than the payer's"
+
+
+def _deadline_problems(raw: dict[str, Any]) -> Iterator[str]:
+    if "deadline_seconds" in raw:
+        seconds = raw["deadline_seconds"]
+        if type(seconds) is not int or not DEADLINE_SECONDS_MIN <= seconds <= DEADLINE_SECONDS_MAX:
+            yield (
+                "deadline_seconds: must be a whole number from"
+                f" {DEADLINE_SECONDS_MIN} to {DEADLINE_SECONDS_MAX}"
+            )
+
+
+def _name_problems(raw: dict[str, Any]) -> Iterator[str]:
+    for name in raw.keys() & _TEXT_LENGTHS.keys():
+        yield from _printable_problems(name, raw[name], _TEXT_LENGTHS[name])
+
+
+def _printable_problems(field_name: str, value: object, length_max: int) -> Iterator[str]:
+    text = _canonical_name(value) if isinstance(value, str) else ""
+    visible = text.translate(_JOINERS).strip(" ")
+    if not (visible and visible.isprintable() and len(text) <= length_max):
+        yield f"{field_name}: must be printable text of 1 to {length_max} characters"
+
+
+def _metadata_problems(raw: dict[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with the metadata, in a bounded number of messages."""
+    if "metadata" not in raw:
+        return
+    given = raw["metadata"]
+    if not isinstance(given, dict) or len(given) > METADATA_MEMBERS_MAX:
+        yield f"metadata: must be a JSON object of at most {METADATA_MEMBERS_MAX} texts"
+        return
+    problems = [problem for name in sorted(given) for problem in _member_problems(name, given[name])]
+    yield from problems[:_FIELDS_MAX]
+    if len(problems) > _FIELDS_MAX:
+        yield f"metadata: has {len(problems) - _FIELDS_MAX} more faults"
+    if not problems and len(_COMPACT.encode(_canonical_metadata(given)).encode()) > METADATA_BYTES_MAX:
+        yield f"metadata: must be at most {METADATA_BYTES_MAX} bytes as compact JSON in UTF-8"
+
+
+def _member_problems(name: str, value: object) -> Iterator[str]:
+    shown = f"metadata.{_shown(name)}"
+    if not METADATA_NAME.fullmatch(name):
+        yield f"{shown}: its name must match ^{METADATA_NAME.pattern}$"
+    yield from _printable_problems(shown, value, METADATA_VALUE_LENGTH_MAX)
+
+
+def _canonical_metadata(given: Mapping[str, str] | None) -> dict[str, str] | None:
+    """Return the members in canonical form; None for no members, which are the same as no metadata."""
+    return {name: _canonical_name(text) for name, text in given.items()} if given else None
+
+
+def _canonical_name(text: str) -> str:
+    """Return equal texts for equal names: composed characters (NFC), plain spaces, and none at the ends."""
+    composed = unicodedata.normalize("NFC", text)
+    return "".join(" " if unicodedata.category(each) == "Zs" else each for each in composed).strip(" ")
+
+
+def _amount_problems(amounts: dict[str, int]) -> Iterator[str]:
+    amount, fee = amounts.get("amount"), amounts.get("fee")
+    if amount == 0:
+        yield "amount: must be greater than zero"
+    if amount and fee is not None and fee >= amount:
+        yield "fee: must be less than the amount"

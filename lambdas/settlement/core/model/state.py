@@ -1,0 +1,240 @@
+"""The state of a settlement and of an account, read from their rows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from settlement.core.model import money
+from settlement.core.model.layout import FIRST, ensure_read, parts_of
+from settlement.core.model.saga import REVERSIBLE, SAGA, Step
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.model.status import Status
+from settlement.core.model.stored import MalformedRow, exponent_of, sound, subject_of
+
+CANCELLED = "Cancelled"
+"""The error of a settlement that its starter has cancelled."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettlementState:
+    """A settlement's row. Instants are UTC timestamps as stored; `escrow` is in minor units.
+
+    `steps` maps each committed step to the time of its commit, `reversed` each reversed one to that of its
+    reversal, or of the write-off that covers it.
+    `owner` is the execution that works on it, and `owner_epoch` counts its changes by recovery and by the
+    webhook: the names of recovery's executions have it, so that each is new. `listed_at` is its sort key
+    in the index: the time of recovery's next look, in LIMBO the start of the case, None once it is finished.
+    `verdict` and `review` are the KYC provider's decision and the reference of an open verification.
+    `expired_at` is the time at which recovery expired the settlement after its deadline, and
+    `deadline_extended_at` the latest time at which it came too late itself and extended the deadline.
+    `resolutions` counts the closed cases of LIMBO; `resolution` is the latest decision, `stuck_step` the
+    reversal that is stuck.
+    `sequence` is the number of the latest event: each write that makes one counts it.
+    `layout` is that of the row, which says the steps that the settlement takes.
+    `parts` counts the reversals in part, and `reversed_in_part` is what they have given back (minor units).
+    """
+
+    settlement: Settlement
+    request_hash: str
+    status: Status
+    steps: Mapping[str, str] = field(default_factory=dict)
+    reversed: Mapping[str, str] = field(default_factory=dict)
+    escrow: int
+    owner: str
+    owner_epoch: int
+    claimed_at: str
+    deadline_at: str
+    listed_at: str | None = None
+    in_flight_since: str | None = None
+    recover_at: str | None = None
+    expired_at: str | None = None
+    deadline_extended_at: str | None = None
+    finished_at: str | None = None
+    verdict: str | None = None
+    review: str | None = None
+    failure: Mapping[str, str] | None = None
+    reversed_for: Mapping[str, str] | None = None
+    stuck_step: str | None = None
+    resolutions: int = 0
+    resolution: Mapping[str, str] | None = None
+    parts: int = 0
+    reversed_in_part: int = 0
+    sequence: int = 0
+    layout: int = field(default=FIRST, compare=False)
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> "SettlementState":
+        """Read a settlement's row. Raises MalformedRow."""
+        row = sound(row)
+        try:
+            ensure_read(row)
+            return cls(
+                settlement=Settlement(
+                    key=row["pk"].partition("#")[2],
+                    payer=row["payer"],
+                    payee=row["payee"],
+                    amount=row["amount"],
+                    currency=row["currency"],
+                    fee=row["fee"],
+                    deadline_seconds=row.get("deadline_seconds"),
+                    payer_name=row.get("payer_name"),
+                    payee_name=row.get("payee_name"),
+                    reference=row.get("reference"),
+                    metadata=row.get("metadata"),
+                ),
+                status=Status(row["status"]),
+                steps={step: row[slot] for step, slot in _SLOTS if slot in row},
+                reversed={step: row[slot] for step, slot in _REVERSAL_SLOTS if slot in row},
+                listed_at=row.get("gsi1sk"),
+                resolutions=row.get("resolutions", 0),
+                parts=parts_of(row),
+                reversed_in_part=row.get("reversed_in_part", 0),
+                sequence=row.get("sequence", 0),
+                layout=row.get("layout", FIRST),
+                **{name: row[name] for name in _REQUIRED},
+                **{name: row.get(name) for name in _OPTIONAL},  # type: ignore[arg-type]
+            )
+        except MalformedRow:
+            raise
+        except ValueError as error:
+            raise MalformedRow(f"{subject_of(row)}: {error}") from None
+
+    @property
+    def key(self) -> str:
+        """The settlement's idempotency key."""
+        return self.settlement.key
+
+    @property
+    def following(self) -> Step | None:
+        """The next step to commit, of those that a row of this layout takes; None after the last."""
+        return next((step for step in Step if self.takes(step) and step not in self.steps), None)
+
+    def takes(self, step: Step) -> bool:
+        """Return whether the settlement takes a step: its row may be older than the step."""
+        return SAGA[step].since <= self.layout
+
+    def is_decided(self, step: Step) -> bool:
+        """Return whether the decision of a step is on the row. A refusal is one, but commits no step."""
+        decides = SAGA[step].decides
+        return decides is not None and getattr(self, decides) is not None
+
+    @property
+    def is_released(self) -> bool:
+        """Whether the payee has been paid: from then on the settlement only runs forward."""
+        return Step.RELEASE in self.steps
+
+    @property
+    def is_in_review(self) -> bool:
+        """Whether the settlement waits for the end of a KYC review."""
+        return self.review is not None
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether its starter has cancelled the settlement, which is refused or reversed for it."""
+        return (self.reversed_for or self.failure or {}).get("error") == CANCELLED
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether recovery has expired the settlement after its deadline."""
+        return self.expired_at is not None
+
+    @property
+    def covered(self) -> frozenset[str]:
+        """The reversed steps whose money the losses have covered: the party that had it keeps it."""
+        return frozenset((self.resolution or {}).get("covered", "").split())
+
+    @property
+    def is_given_back(self) -> bool:
+        """Whether all that was released has been given back in parts."""
+        return bool(self.parts) and self.reversed_in_part >= self.settlement.net
+
+    @property
+    def case_number(self) -> int:
+        """The number of the open case of LIMBO, or of the next one."""
+        return self.resolutions + 1
+
+    @property
+    def next_part(self) -> int:
+        """The number of the next reversal in part."""
+        return self.parts + 1
+
+    @property
+    def unreversed(self) -> list[Step]:
+        """The committed steps that moved money and are not reversed, in the order of their reversal."""
+        return [step for step in REVERSIBLE if step in self.steps and step not in self.reversed]
+
+    def same_request(self, settlement: Settlement) -> bool:
+        """Return whether `settlement` has the very content with which the key was claimed."""
+        return self.request_hash == settlement.request_hash
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccountState:
+    """A customer's balance row: `available` in minor units, `limbo_cases` how many open cases block it.
+
+    `opened_at`, `frozen_at` and `closed_at` are the times of the orders that opened, froze and closed it;
+    None if it is not frozen, not closed.
+    """
+
+    account: str
+    available: int
+    currency: str
+    limbo_cases: int = 0
+    opened_at: str | None = None
+    frozen_at: str | None = None
+    closed_at: str | None = None
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> "AccountState":
+        """Read an account's row. Raises MalformedRow."""
+        row = sound(row)
+        return cls(
+            account=row["pk"].partition("#")[2],
+            available=row["available"],
+            currency=row["currency"],
+            limbo_cases=row.get("limbo_cases", 0),
+            **{name: row.get(name) for name in _TIMES},
+        )
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether an earlier settlement of this account is in LIMBO, so that it places no holds."""
+        return self.limbo_cases != 0
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether a person's order has stopped this account from placing holds."""
+        return self.frozen_at is not None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the account is closed: it places no holds, and no release or deposit reaches it."""
+        return self.closed_at is not None
+
+    def exponent(self, config: StageConfig) -> int:
+        """Return the decimals of the currency. Raises MalformedRow if the stage does not have it."""
+        return exponent_of("ACCOUNT", self.currency, config)
+
+    def to_wire(self, config: StageConfig) -> dict[str, Any]:
+        """Return the account's state as the answer to an order has it."""
+        times = {name: value for name in _TIMES if (value := getattr(self, name)) is not None}
+        return {
+            "account": self.account,
+            "currency": self.currency,
+            "available": money.render(self.available, self.exponent(config)),
+            "in_limbo": self.is_blocked,
+            **times,
+        }
+
+
+_TIMES = ("opened_at", "frozen_at", "closed_at")
+"""The times of an account's orders."""
+
+_SLOTS = tuple((step.value, step.slot) for step in Step)
+_REVERSAL_SLOTS = tuple((step.value, step.reversal_slot) for step in Step)
+_REQUIRED = ("request_hash", "escrow", "owner", "owner_epoch", "claimed_at", "deadline_at")
+_OPTIONAL = (
+    *("in_flight_since", "recover_at", "expired_at", "finished_at", "verdict", "review"),
+    *("failure", "reversed_for", "stuck_step", "resolution", "deadline_extended_at"),
+)

@@ -1,0 +1,194 @@
+"""Recovery of stalled settlements: pure decisions, whose writes are pinned by golden vectors.
+
+     claim   +30 s        +60 s          +120 s                 deadline
+    ───┼───────┼────────────┼──────────────┼──── … ────────────────┼────────────▶
+       │ first │ `<key>-r1` │ `<key>-r2`   │ `<key>-r<n>`          │ `<key>-c<n>`
+       │ owner │ resumes    │ resumes      │                       │ refunds an unreleased settlement
+
+A released settlement runs on to its fee however late it is. Each takeover is one conditional update, which
+names the new owner, by a name with a nonce, and moves the time of the next look; only then is the owner
+started. If the start fails, or the owner or recovery itself dies, the settlement is found again.
+
+A deadline waits for a recovery that is behind: see `has_missed_its_look`.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from settlement.core.ledger import keys, takeover
+from settlement.core.ledger.conditions import NOT_IN_REVIEW, not_committed, overdue
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import Write
+from settlement.core.model import executions
+from settlement.core.model.orders import order_name
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import FINISHED, Status, Step
+from settlement.core.model.timestamps import timestamp
+
+BACKOFF_SECONDS_MAX = 900
+"""The longest time between two looks at a stalled settlement: also the stage's default time to settle."""
+
+DEADLINE_PASSED = {"Error": "DeadlineExceeded", "Cause": "recover: the time to settle is over"}
+REVIEW_EXPIRED = {"Error": "DeadlineExceeded", "Cause": "recover: the review has not ended in time"}
+
+
+class Action(StrEnum):
+    """The execution that recovery starts for a stalled settlement."""
+
+    SETTLE = "settle"
+    """The Standard settlement machine: it replays the committed steps and resumes after them."""
+
+    COMPENSATE = "compensate"
+    """The compensating machine: it reverses an expired settlement, or resumes a reversal."""
+
+    ALERT = "alert"
+    """The compensating machine, in LIMBO: it alerts on call again and waits for a decision."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Takeover:
+    """A change of owner: the write that makes `execution` the owner, and the input to start it with."""
+
+    action: Action
+    execution: str
+    input: dict[str, Any]
+    write: Write
+
+
+def is_due(state: SettlementState, now: datetime) -> bool:
+    """Return whether recovery should look at a settlement now; the index may lag behind its row."""
+    if state.status in FINISHED:
+        return False
+    next_look = state.recover_at if state.status is Status.LIMBO else state.listed_at
+    return (next_look or "") <= timestamp(now)
+
+
+def in_flight_since(state: SettlementState) -> str:
+    """Return when the settlement was last set in motion: its claim, its review's end, or a decision."""
+    return state.in_flight_since or state.claimed_at
+
+
+def has_missed_its_look(state: SettlementState, now: datetime, config: StageConfig) -> bool:
+    """Return whether recovery comes too late for a settlement that was due in time.
+
+    It was due while a new owner still had its time before the deadline, and that time is over: to reverse it
+    would be recovery's fault, not its own. A deadline that the request named is a promise to the caller, and
+    stays; so does the end of a review, after which there is nothing to resume.
+    """
+    is_open = not (state.is_released or state.is_in_review or state.is_expired)
+    if state.status is not Status.PROCESSING or not is_open or state.settlement.deadline_seconds is not None:
+        return False
+    in_time = timestamp(datetime.fromisoformat(state.deadline_at) - config.time_to_recover)
+    return takeover.sort_key(state) < in_time <= timestamp(now)
+
+
+def take_over(state: SettlementState, now: datetime, config: StageConfig, nonce: str) -> Takeover | None:
+    """Return how a settlement resumes; None if it is finished, or in review until its deadline.
+
+    The new owner's name has the `nonce`, which no other caller knows before it is on the row.
+    """
+    wire, epoch = state.settlement.to_wire(config), state.owner_epoch + 1
+    again = timestamp(_next_look(state, now, config))
+    compensator = executions.compensate(state.key, epoch, nonce)
+    match state.status:
+        case Status.PROCESSING if has_missed_its_look(state, now, config):
+            extended_at = max(timestamp(now), state.deadline_extended_at or "")  # a clock may be behind
+            deadline = _extended_deadline(state, extended_at)
+            owner = executions.resume(state.key, epoch, nonce)
+            changes = {
+                "gsi1sk": min(again, deadline),
+                "deadline_at": deadline,
+                "deadline_extended_at": extended_at,
+            }
+            return Takeover(
+                action=Action.SETTLE,
+                execution=owner,
+                input=wire,
+                write=takeover.take_over(state, owner, changes, [NOT_IN_REVIEW, not_committed(Step.RELEASE)]),
+            )
+        case Status.PROCESSING if not state.is_released and state.deadline_at <= timestamp(now):
+            error = REVIEW_EXPIRED if state.is_in_review else DEADLINE_PASSED
+            changes = {"gsi1sk": again, "expired_at": timestamp(now)}
+            return Takeover(
+                action=Action.COMPENSATE,
+                execution=compensator,
+                input={"settlement": wire, "error": error},
+                write=takeover.take_over(
+                    state, compensator, changes, [overdue(now), not_committed(Step.RELEASE)]
+                ),
+            )
+        case Status.PROCESSING if not state.is_in_review:
+            if not state.is_released:  # look again at the deadline, so that the reversal is not late
+                again = min(again, state.deadline_at)
+            owner = executions.resume(state.key, epoch, nonce)
+            return Takeover(
+                action=Action.SETTLE,
+                execution=owner,
+                input=wire,
+                write=takeover.take_over(state, owner, {"gsi1sk": again}, [NOT_IN_REVIEW]),
+            )
+        case Status.COMPENSATING:
+            return Takeover(
+                action=Action.COMPENSATE,
+                execution=compensator,
+                input={"settlement": wire, **_unannounced(state)},
+                write=takeover.take_over(state, compensator, {"gsi1sk": again}),
+            )
+        case Status.LIMBO:  # its place in the index is the start of the case, which must stay
+            return Takeover(
+                action=Action.ALERT,
+                execution=compensator,
+                input={"settlement": wire},
+                write=takeover.take_over(state, compensator, {"recover_at": again}),
+            )
+    return None
+
+
+def _unannounced(state: SettlementState) -> dict[str, str]:
+    """Return the name of a decision after which no execution has taken the settlement over.
+
+    The order's function has named an owner, and died before it woke one.
+    """
+    if state.resolution and executions.is_ordered(state.key, state.owner):
+        return {"order": order_name(state.resolutions)}
+    return {}
+
+
+def _extended_deadline(state: SettlementState, extended_at: str) -> str:
+    """Return the deadline, later by the time by which recovery is late.
+
+    So the new owner has as long as if recovery had come when the settlement was due. That time only ever
+    shrinks, by the pause before each look: a settlement is extended a few times at most, and only while
+    recovery is behind.
+    """
+    due = takeover.sort_key(state)
+    counted_from = max(due, state.deadline_extended_at or due)  # a look that was given back has counted
+    late = datetime.fromisoformat(extended_at) - datetime.fromisoformat(counted_from)
+    return timestamp(datetime.fromisoformat(state.deadline_at) + late)
+
+
+def give_back(state: SettlementState, due: str) -> Write:
+    """Make a settlement due as it was before its takeover, as the new owner could not be started."""
+    listed = {**keys.settlement(state.key), "gsi1sk": takeover.sort_key(state)}
+    return takeover.look_again(listed, datetime.fromisoformat(due))
+
+
+def postpone(state: SettlementState, now: datetime, config: StageConfig) -> Write:
+    """Look at a settlement again later, as an execution is working on it."""
+    listed = {**keys.settlement(state.key), "gsi1sk": takeover.sort_key(state)}
+    return takeover.look_again(listed, _next_look(state, now, config))
+
+
+def defer_unprocessable(listed: Row, now: datetime, seconds: int = BACKOFF_SECONDS_MAX) -> Write:
+    """Push back a row that cannot be processed, so that it does not block the head of the index."""
+    return takeover.look_again(listed, now + timedelta(seconds=seconds))
+
+
+def _next_look(state: SettlementState, now: datetime, config: StageConfig) -> datetime:
+    """Return the time of the next look after this one: twice as late with each change of owner."""
+    doublings = min(state.owner_epoch + 1, 10)
+    seconds = min(config.recover_after_seconds << doublings, BACKOFF_SECONDS_MAX)
+    return now + timedelta(seconds=seconds)

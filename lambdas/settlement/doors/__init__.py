@@ -1,0 +1,1 @@
+"""The doors beside StartExecution: the start queue, the HTTP API, and a cancellation."""

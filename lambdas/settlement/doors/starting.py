@@ -1,0 +1,60 @@
+"""What a caller of `POST /settlements` asks for, checked: a request, and how long to wait for its end."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from settlement.core.model import executions
+from settlement.core.model.errors import InvalidRequest
+from settlement.core.model.request import KEY, Request, parse_request
+from settlement.core.model.stage_config import StageConfig
+from settlement.reading.queries import WAIT_SECONDS_MAX
+
+KEY_HEADER = "Idempotency-Key"
+_QUOTED = re.compile(r'"([^"\\]*)"')
+_SECONDS = re.compile(r"[1-9][0-9]?", re.ASCII)
+
+
+class Start(NamedTuple):
+    """A checked call: the request, and the seconds to wait for its end; 0 for no wait."""
+
+    request: Request
+    wait: int
+
+    @property
+    def execution(self) -> str:
+        """The execution of the request: a second call with the same content has the same."""
+        content = json.dumps(vars(self.request), sort_keys=True)
+        return executions.queued(self.request.key, content)
+
+
+def parse_start(headers: Mapping[str, str], body: Mapping[str, Any], config: StageConfig) -> Start:
+    """Check a call, whose headers have names in lower case. Raises InvalidRequest, naming each field."""
+    key = headers.get(KEY_HEADER.lower())
+    if key is None:
+        raise InvalidRequest(f"{KEY_HEADER}: missing")
+    if not KEY.fullmatch(key):
+        raise InvalidRequest(f"{KEY_HEADER}: must match ^{KEY.pattern}$")
+    wait = _wait(headers.get("prefer", ""))
+    request = parse_request({"key": key, **body}, config)
+    if request.key != key:
+        raise InvalidRequest(f"key: must be that of the header {KEY_HEADER}, or be left out")
+    return Start(request, wait)
+
+
+def _wait(prefer: str) -> int:
+    """Return the seconds of the first `wait`; RFC 7240 has other preferences and parameters ignored."""
+    for preference in _parts(prefer, ","):
+        name, _, text = next(_parts(preference, ";"), "").partition("=")
+        if name.strip().lower() == "wait":
+            seconds = _QUOTED.sub(r"\1", text.strip())
+            if not (_SECONDS.fullmatch(seconds) and int(seconds) <= WAIT_SECONDS_MAX):
+                raise InvalidRequest(f"Prefer: wait must be a whole number from 1 to {WAIT_SECONDS_MAX}")
+            return int(seconds)
+    return 0
+
+
+def _parts(text: str, separator: str) -> Iterator[str]:
+    """Yield the parts of a header between separators that are in no quoted text."""
+    yield from (part[0] for part in re.finditer(rf'(?:[^"{separator}]|"(?:[^"\\]|\\.)*"?)+', text))

@@ -1,0 +1,43 @@
+"""The topic that keeps the events of a settlement in their order, on a stage that has one."""
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from settlement.aws.clients import LazyClient
+from settlement.core.model.errors import EventsUnavailable
+
+_client = LazyClient(
+    "sns", Config(connect_timeout=1, read_timeout=3, retries={"mode": "standard", "total_max_attempts": 2})
+)
+
+
+def publish(events: Sequence[dict[str, Any]]) -> None:
+    """Publish events, if the stage has the topic. Raises EventsUnavailable for the first that is not taken.
+
+    One by one, as SNS may take a batch in part: no event overtakes one of its settlement. What comes again
+    within five minutes is dropped by the topic; later it comes twice, and its reader drops it.
+    """
+    topic = os.environ.get("ORDERED_TOPIC")
+    for event in events if topic else ():
+        try:
+            _client.publish(TopicArn=topic, **_message(event))
+        except (ClientError, BotoCoreError) as error:
+            raise EventsUnavailable(f"events: not published: {type(error).__name__}") from None
+
+
+def _message(event: dict[str, Any]) -> dict[str, Any]:
+    filtered = {"type": event["type"], "status": event["data"]["status"]}
+    return {
+        "Message": json.dumps(event),
+        "MessageGroupId": event["subject"],
+        # A replay is none of the same event: the topic would drop it within five minutes.
+        "MessageDeduplicationId": f"{event['id']}:{event['time']}" if "replayed" in event else event["id"],
+        "MessageAttributes": {
+            name: {"DataType": "String", "StringValue": text} for name, text in filtered.items()
+        },
+    }

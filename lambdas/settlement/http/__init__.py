@@ -1,0 +1,1 @@
+"""Who calls over HTTP, and the status of an answer."""

@@ -1,0 +1,143 @@
+"""Seals: each lists the objects of a period, and carries the digest of the seal before it.
+
+    seal 06:00 ◀── seal 07:00 ◀── seal 08:00 ◀── the head, whose digest anyone may keep
+       │              │              │
+    objects        objects        objects, each named by the digest of its content
+
+So a missing, changed or added object, a missing or changed seal, and a clock that went back can be told.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from settlement.core.model.timestamps import timestamp
+
+OBJECTS, SEALS = "journal/", "seals/"
+"""The folders of the objects and of the seals."""
+
+AT_ONCE_MAX = 48
+"""Most seals that one run makes, after a pause. The next run makes the others."""
+
+_MINUTE = "%Y-%m-%dT%H%M"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seal:
+    """The seal of the period from `start` to `end`.
+
+    `objects`: the names of the period's objects. `late`: those of the period before which its seal lacks.
+    `previous`: the digest of the seal before, None of the first one.
+    """
+
+    start: str
+    end: str
+    sealed_at: str
+    previous: str | None
+    objects: tuple[str, ...]
+    late: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the seal's object. The first one's is fixed, so that there is no second chain."""
+        return f"{SEALS}{minute(datetime.fromisoformat(self.start)) if self.previous else '0'}.json"
+
+    @property
+    def content(self) -> bytes:
+        """The content of the seal's object."""
+        return json.dumps(vars(self), sort_keys=True, indent=1).encode() + b"\n"
+
+
+def digest(content: bytes) -> str:
+    """Return the SHA-256 of an object's content, before its compression."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def minute(moment: datetime) -> str:
+    """Return the minute of an instant as names have it: the order of names is that of time."""
+    return moment.astimezone(UTC).strftime(_MINUTE)
+
+
+def object_name(content: bytes, now: datetime) -> str:
+    """Return the name of an object of lines: the minute in which it is put, and the digest of its content.
+
+    The same content in the same minute has the same name, and no other content has: a second put of it is
+    refused, and need not be compared.
+    """
+    return f"{OBJECTS}{minute(now)}/{digest(content)}.jsonl.gz"
+
+
+def minute_of(name: str) -> str:
+    """Return the minute in the name of an object."""
+    return name.removeprefix(OBJECTS).partition("/")[0]
+
+
+def parse(content: bytes) -> Seal:
+    """Return a seal by its content. Raises ValueError."""
+    found = json.loads(content)
+    if not isinstance(found, dict):
+        raise ValueError("is no seal")
+    try:
+        seal = Seal(**found | {name: tuple(map(_text, found[name])) for name in ("objects", "late")})
+        times = [datetime.fromisoformat(_text(one)) for one in (seal.start, seal.end, seal.sealed_at)]
+    except (KeyError, TypeError) as fault:
+        raise ValueError("is no seal") from fault
+    if not times[0] < times[1] or not (seal.previous is None or isinstance(seal.previous, str)):
+        raise ValueError("is no seal")
+    return seal
+
+
+def periods(
+    newest: Seal | None, first: str | None, now: datetime, *, period: timedelta, grace: timedelta
+) -> Iterator[tuple[datetime, datetime]]:
+    """Yield the periods to seal: those after the newest seal that ended before the grace.
+
+    A chain begins with the period of the `first` object, or with the latest one. The grace is for calls that
+    took their time before it ended, and still run.
+    """
+    latest = _floor(now - grace, period) - period
+    if newest:
+        start = datetime.fromisoformat(newest.end)
+    elif first:
+        start = min(_floor(datetime.strptime(minute_of(first), _MINUTE).replace(tzinfo=UTC), period), latest)
+    else:
+        start = latest
+    for _ in range(AT_ONCE_MAX):
+        if start > latest:
+            return
+        yield start, start + period
+        start += period
+
+
+def seal(
+    start: datetime,
+    end: datetime,
+    now: datetime,
+    before: Seal | None,
+    objects: Collection[str],
+    objects_before: Collection[str],
+) -> Seal:
+    """Return the seal of a period, which follows the seal `before`."""
+    return Seal(
+        start=timestamp(start),
+        end=timestamp(end),
+        # A run that took its time must not look like a clock that went back.
+        sealed_at=max(timestamp(now), before.sealed_at) if before else timestamp(now),
+        previous=digest(before.content) if before else None,
+        objects=tuple(sorted(objects)),
+        late=tuple(sorted(set(objects_before) - set(before.objects))) if before else (),
+    )
+
+
+def _floor(moment: datetime, period: timedelta) -> datetime:
+    epoch = datetime(2000, 1, 1, tzinfo=UTC)
+    return epoch + (moment - epoch) // period * period
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("is no text")
+    return value

@@ -1,0 +1,217 @@
+"""The KYC provider's client: one HTTP exchange, bounded in time and size, and the meaning of its answer."""
+
+import json
+import logging
+import socket
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import urllib3
+from urllib3.connection import HTTPConnection
+from urllib3.exceptions import HTTPError
+
+from settlement.core.model import strict_json
+from settlement.core.model.errors import KycUnavailable
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.model.verdict import Verdict
+from settlement.core.telemetry import note
+from settlement.kyc import opensanctions as kyc_opensanctions
+from settlement.kyc import verifications as kyc_verifications
+from settlement.kyc.connection import Addresses, Cutoff
+
+logging.getLogger("urllib3").setLevel(logging.ERROR)  # its warnings quote the provider's answer
+
+ANSWER_BYTES_MAX = 65_536
+"""The longest answer that is read: 100 times an answer of the contract."""
+
+IDLE_SECONDS_MAX = 30
+"""How long an idle connection is kept. Gateways drop one silently after minutes, and the next question on it
+would count as a failure of the provider.
+"""
+
+_TRANSIENT_STATUSES = frozenset({408, 425, 429})  # and every status from 500 up
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The provider refuses the request: a final answer."""
+
+    http_status: int
+
+    @property
+    def wants_another_key(self) -> bool:
+        """Whether the API key may be the cause."""
+        return self.http_status in (401, 403)
+
+
+class Provider(Protocol):
+    """The contents of a provider's own file: the form of its questions and answers."""
+
+    NAME: str
+
+    def path(self, dataset: str) -> str: ...  # noqa: D102
+    def authorization(self, api_key: str) -> str: ...  # noqa: D102
+    def body(self, settlement: Settlement, config: StageConfig) -> dict[str, Any]: ...  # noqa: D102
+    def read(self, content: object, settlement: Settlement) -> Verdict: ...  # noqa: D102
+
+
+_MODULES: tuple[Provider, ...] = (kyc_verifications, kyc_opensanctions)
+PROVIDERS: Mapping[str, Provider] = {module.NAME: module for module in _MODULES}
+"""The providers that a stage may choose, by their names in its settings."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """The address, name and dataset of the stage's provider, and the time to wait for it.
+
+    `health_path`, if it is not empty, is the path below the address that tells the provider's health.
+    `connect_timeout_seconds` bounds the attempts at all addresses, `read_timeout_seconds` each silence. The
+    whole exchange ends after the sum of both, with the lookup of the name and the encryption's handshake.
+    """
+
+    url: str
+    provider: str
+    dataset: str
+    connect_timeout_seconds: int
+    read_timeout_seconds: int
+    health_path: str = ""
+
+    @property
+    def exchange_seconds(self) -> int:
+        """The longest time of an exchange."""
+        return self.connect_timeout_seconds + self.read_timeout_seconds
+
+
+class Client:
+    """A client for one thread. Its connection is kept for the next question."""
+
+    def __init__(self, endpoint: Endpoint, config: StageConfig) -> None:
+        self.endpoint, self._config = endpoint, config
+        self._provider = PROVIDERS[endpoint.provider]
+        self._cutoff: Cutoff
+        self._used_at = time.time()
+        url = urllib3.util.parse_url(endpoint.url)
+        base = (url.path or "").rstrip("/")
+        self._path, self._health_path = (
+            base + self._provider.path(endpoint.dataset),
+            base + endpoint.health_path,
+        )
+        self._security: dict[str, Any] = {}
+        if url.scheme == "https":
+            self._security = {"cert_reqs": "CERT_REQUIRED", "ssl_context": ssl.create_default_context()}
+        self._pool = self._new_pool()
+        self._addresses = Addresses(self._pool.host, self._pool.port or 0)
+
+    def ensure_can_ask(self, settlement: Settlement) -> None:
+        """Raise KycRequestRefused if the settlement lacks a field that the provider needs."""
+        self._provider.body(settlement, self._config)
+
+    def ask(self, settlement: Settlement, api_key: str) -> Verdict | Refused:
+        """Ask about a payment, once. A refusal of the request is an answer: it is returned, not raised.
+
+        Raises KycUnavailable if no answer comes in time, or none that keeps to the contract.
+        """
+        headers = {
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+            "Authorization": self._provider.authorization(api_key),
+            "Content-Type": "application/json",
+            "Idempotency-Key": f"{settlement.key}:verify",
+            "User-Agent": "settlement-saga",
+        }
+        body = json.dumps(self._provider.body(settlement, self._config)).encode()
+        status, content = self._exchange("POST", self._path, headers, body)
+        note("kyc", {"provider": self._provider.NAME, "http_status": status})
+        if status in _TRANSIENT_STATUSES or status >= 500:
+            raise KycUnavailable(f"kyc: the provider answers with status {status}")
+        if 400 <= status < 500:
+            return Refused(status)
+        if status not in (200, 201):
+            raise KycUnavailable(f"kyc: the provider answers with status {status}, which is no verdict")
+        try:
+            # A score is only ever shown: as text it stays as the provider sent it.
+            return self._provider.read(strict_json.parse(content, parse_float=str), settlement)
+        except ValueError as error:
+            self._renew()  # the connection may still carry the rest of a broken answer
+            raise KycUnavailable("kyc: the provider's answer is not what its contract says") from error
+
+    def is_healthy(self) -> bool:
+        """Return whether the provider says that it is healthy, with status 200. It gets no API key."""
+        headers = {"Accept-Encoding": "identity", "User-Agent": "settlement-saga"}
+        try:
+            status, _ = self._exchange("GET", self._health_path, headers, None)
+        except KycUnavailable:
+            return False
+        note("kyc", {"provider": self._provider.NAME, "health_status": status})
+        return status == 200
+
+    def _exchange(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
+    ) -> tuple[int, bytes]:
+        """Send and receive within one time limit, which a timeout for each silence cannot guarantee."""
+        if time.time() - self._used_at > IDLE_SECONDS_MAX:
+            self._renew()
+        self._cutoff = cutoff = Cutoff(self.endpoint.exchange_seconds)
+        answered = False
+        try:
+            response = self._pool.urlopen(
+                method,
+                path,
+                body=body,
+                headers=headers,
+                retries=False,
+                redirect=False,
+                preload_content=False,
+                enforce_content_length=True,
+            )
+            content = b""
+            while part := response.read(ANSWER_BYTES_MAX, decode_content=False):
+                content += part
+                if len(content) > ANSWER_BYTES_MAX:
+                    response.close()
+                    raise KycUnavailable(f"kyc: the answer is longer than {ANSWER_BYTES_MAX} bytes")
+            response.release_conn()
+            answered = not cutoff.is_over
+        except (HTTPError, OSError) as error:
+            told = cutoff.told if cutoff.is_over else f"kyc: {type(error).__name__}"
+            raise KycUnavailable(told) from error
+        finally:
+            cutoff.cancel()
+            self._addresses.note(answered=answered)
+            self._used_at = time.time()
+        if cutoff.is_over:  # the end of the answer may be our own hang-up
+            raise KycUnavailable(cutoff.told)
+        return response.status, content
+
+    def _renew(self) -> None:
+        self._pool.close()
+        self._pool = self._new_pool()
+
+    def _new_pool(self) -> urllib3.HTTPConnectionPool:
+        endpoint = self.endpoint
+        timeout = urllib3.Timeout(
+            connect=endpoint.connect_timeout_seconds, read=endpoint.read_timeout_seconds
+        )
+        pool = urllib3.connection_from_url(endpoint.url, maxsize=1, timeout=timeout, **self._security)
+        pool.ConnectionCls = self._bounded(pool.ConnectionCls)
+        return pool
+
+    def _bounded(self, connection_class: Any) -> Any:
+        client = self
+
+        class _Bounded(connection_class):  # type: ignore[misc]
+            """A connection that the time limit of the running exchange can cut off, at any point."""
+
+            def _new_conn(self: HTTPConnection) -> socket.socket:
+                return client._addresses.connect(client.endpoint.connect_timeout_seconds, client._cutoff)
+
+            def request(self: HTTPConnection, *arguments: Any, **named: Any) -> None:
+                if self.sock:  # kept since an earlier exchange
+                    client._cutoff.watch(self.sock)
+                super().request(*arguments, **named)  # type: ignore[misc]
+
+        return _Bounded

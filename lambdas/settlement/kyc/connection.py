@@ -1,0 +1,227 @@
+"""The connection to the KYC provider: its name looked up, its addresses tried side by side, one time limit.
+
+    lookup     ├──────┤                 in a thread of its own, as nothing can interrupt one
+    address 1         ├─ silent ───     the one that answered last
+    address 2           ├─ silent ─     begins a pause later, though address 1 may still accept
+    address 3             ├─┤           accepts: the other attempts are closed
+
+One after the other, eight silent addresses would take eight times the connect timeout.
+"""
+
+import errno
+import selectors
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from settlement.core.model.errors import KycUnavailable
+
+PAUSE_SECONDS_MIN, PAUSE_SECONDS = (0.01, 0.25)
+"""The pause between the attempts at two addresses: the shortest that RFC 8305 allows, and the one that it
+recommends. With a second for all, fifty addresses have their turn in half of it.
+"""
+
+LOOKUP_SECONDS_MAX = 30
+"""How long after its start a lookup is waited for, and its answer used. A late one serves a later question.
+"""
+
+LOOKUPS_MAX = 4
+"""The lookups that may hang at once in an environment: each holds a thread until it ends."""
+
+Seconds = float
+"""A time of a clock: no amount is ever computed from it."""
+
+Place = tuple[Any, ...]
+"""An address and its port, as connect takes them."""
+
+Address = tuple[Any, ...]
+"""An address as getaddrinfo returns it: family, type, protocol, name, and place."""
+
+
+class Cutoff:
+    """The time limit of one exchange: at its end the connection is shut down under all who wait.
+
+    It holds a duplicate of the connection's descriptor: TLS takes over the socket itself.
+    """
+
+    def __init__(self, seconds: Seconds) -> None:
+        self.seconds, self.is_over = seconds, False
+        self._ends_at = time.monotonic() + seconds
+        self._lock = threading.Lock()
+        self._watched: socket.socket | None = None
+        self._timer = threading.Timer(seconds, self._end)
+        self._timer.daemon = True
+        self._timer.start()
+
+    @property
+    def seconds_left(self) -> Seconds:
+        """The time until the end."""
+        return max(0, self._ends_at - time.monotonic())
+
+    def watch(self, connected: socket.socket) -> None:
+        """Shut this connection down at the end. Raises KycUnavailable if that is over."""
+        with self._lock:
+            if self.is_over:
+                raise KycUnavailable(self.told)
+            self._let_go()
+            self._watched = socket.fromfd(connected.fileno(), connected.family, connected.type)
+
+    def cancel(self) -> None:
+        """Let the connection live: the exchange has ended."""
+        self._timer.cancel()
+        with self._lock:
+            self._let_go()
+
+    @property
+    def told(self) -> str:
+        """The message of an exchange that has not ended in time."""
+        return f"kyc: the exchange took longer than {self.seconds} s"
+
+    def _end(self) -> None:
+        with self._lock, suppress(OSError):
+            self.is_over = True
+            if self._watched:
+                self._watched.shutdown(socket.SHUT_RDWR)
+
+    def _let_go(self) -> None:
+        if self._watched:
+            self._watched.close()
+        self._watched = None
+
+
+@dataclass(frozen=True)
+class _Lookup:
+    """A lookup in a thread of its own. It began by the wall clock, which no frozen environment stops."""
+
+    began_at: Seconds
+    thread: threading.Thread
+    found: Future[list[Address]]
+
+    @classmethod
+    def begin(cls, host: str, port: int) -> "_Lookup":
+        found: Future[list[Address]] = Future()
+
+        def look_up() -> None:
+            try:
+                found.set_result(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+            except (OSError, UnicodeError) as error:
+                found.set_exception(error)
+
+        thread = threading.Thread(target=look_up, name="lookup", daemon=True)
+        thread.start()
+        return cls(time.time(), thread, found)
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it is recent, and has not failed."""
+        is_recent = 0 <= time.time() - self.began_at <= LOOKUP_SECONDS_MAX
+        return is_recent and not (self.found.done() and self.found.exception())
+
+
+@dataclass
+class Addresses:
+    """The addresses of a host, and how each did last. For one thread."""
+
+    host: str
+    port: int
+    _lookup: _Lookup | None = None
+    _running: list[_Lookup] = field(default_factory=list)
+    _failed_at: dict[Place, int] = field(default_factory=dict)
+    """When an address last failed, in an order of time; below zero if it answered since."""
+
+    _connected_to: Place = ()
+
+    def connect(self, seconds: Seconds, cutoff: Cutoff) -> socket.socket:
+        """Return a connection to an address that accepts one within `seconds`, watched by the cutoff.
+
+        The one that answered last is tried first, and one that failed last. Raises KycUnavailable.
+        """
+        self._connected_to = ()
+        found = self._look_up(cutoff.seconds_left)
+        self._failed_at = {place: self._failed_at.get(place, 0) for *_, place in found}
+        found.sort(key=lambda address: self._failed_at[address[-1]])
+        try:
+            self._connected_to, connected = first_to_accept(found, min(seconds, cutoff.seconds_left))
+        except OSError:
+            self._lookup = None  # the provider may have moved
+            raise KycUnavailable(f"kyc: no connection to any of {len(found)} addresses") from None
+        connected.settimeout(seconds)
+        try:
+            cutoff.watch(connected)
+        except BaseException:
+            connected.close()
+            raise
+        return connected
+
+    def note(self, *, answered: bool) -> None:
+        """Remember how the exchange with the latest connection's address has ended."""
+        self._failed_at[self._connected_to] = -1 if answered else time.monotonic_ns()
+
+    def _look_up(self, seconds: Seconds) -> list[Address]:
+        if self._lookup is None or not self._lookup.is_usable:
+            self._running = [lookup for lookup in self._running if lookup.thread.is_alive()]
+            if len(self._running) >= LOOKUPS_MAX:
+                raise KycUnavailable(f"kyc: {LOOKUPS_MAX} lookups of the provider's name hang")
+            self._lookup = _Lookup.begin(self.host, self.port)
+            self._running.append(self._lookup)
+        try:
+            return list(self._lookup.found.result(timeout=seconds))
+        except TimeoutError:
+            raise KycUnavailable("kyc: the provider's name was not looked up in time") from None
+        except (OSError, UnicodeError) as error:
+            raise KycUnavailable(f"kyc: the provider's name is not known: {type(error).__name__}") from None
+
+
+def first_to_accept(addresses: Sequence[Address], seconds: Seconds) -> tuple[Place, socket.socket]:
+    """Return the first address that accepts a connection, and the connection. Raises OSError if none does.
+
+    Each attempt begins a pause after the one before, or when that fails. The pauses take up to half of the
+    time, so that the last address has the other half.
+    """
+    pause = max(PAUSE_SECONDS_MIN, min(PAUSE_SECONDS, seconds / 2 / len(addresses)))
+    begins_at = time.monotonic()
+    ends_at, waiting = begins_at + seconds, deque(addresses)
+    attempts: dict[socket.socket, Place] = {}
+    with selectors.DefaultSelector() as selector:
+        try:
+            while (now := time.monotonic()) < ends_at and (waiting or attempts):
+                if waiting and now >= begins_at:
+                    address = waiting.popleft()
+                    if attempt := _begin(address):
+                        attempts[attempt] = address[-1]
+                        selector.register(attempt, selectors.EVENT_WRITE, attempt)
+                        begins_at = now + pause
+                    continue
+                for key, _ in selector.select((min(begins_at, ends_at) if waiting else ends_at) - now):
+                    attempt = key.data
+                    selector.unregister(attempt)
+                    place = attempts.pop(attempt)
+                    if not attempt.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                        return place, attempt
+                    attempt.close()
+                    begins_at = now
+        finally:
+            for loser in attempts:
+                loser.close()
+    raise OSError(errno.ETIMEDOUT, "no address accepts a connection")
+
+
+def _begin(address: Address) -> socket.socket | None:
+    """Begin an attempt; None if it fails at once, as with IPv6 on a machine that has none."""
+    family, kind, protocol, _, place = address
+    try:
+        attempt = socket.socket(family, kind, protocol)
+    except OSError:
+        return None
+    attempt.setblocking(False)
+    attempt.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if attempt.connect_ex(place) in (0, errno.EINPROGRESS):
+        return attempt
+    attempt.close()
+    return None

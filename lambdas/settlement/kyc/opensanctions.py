@@ -1,0 +1,67 @@
+"""OpenSanctions' match API, which the open-source server yente offers as well.
+
+Source: https://www.opensanctions.org/docs/api/matching/. The API screens, but decides nothing: a party that
+matches a listed one is left to a review, and the reviewer sends the verdict to the webhook.
+It knows parties by name. An account id matches no list, and would be approved: it is never sent as a name.
+"""
+
+from typing import Any
+
+from settlement.core.model.errors import KycRequestRefused
+from settlement.core.model.settlement import NAMES, Settlement
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.model.verdict import KycDecision, Verdict, printable
+
+NAME = "opensanctions"
+
+
+def path(dataset: str) -> str:
+    """Return the path below the provider's address: each collection of lists has its own."""
+    return f"/match/{dataset}"
+
+
+def authorization(api_key: str) -> str:
+    """Return the header that proves the caller's identity; a self-hosted yente server ignores it."""
+    return f"ApiKey {api_key}"
+
+
+def body(settlement: Settlement, config: StageConfig) -> dict[str, Any]:
+    """Return one query for each party. `LegalEntity` is the schema for persons and companies alike.
+
+    Raises KycRequestRefused without both names: the key was claimed before the stage required them.
+    """
+    if missing := [name for name in NAMES if getattr(settlement, name) is None]:
+        raise KycRequestRefused(f"kyc: the provider screens by name; the request has no {', '.join(missing)}")
+    parties = {"payer": settlement.payer_name, "payee": settlement.payee_name}
+    return {
+        "queries": {
+            party: {"schema": "LegalEntity", "properties": {"name": [name]}}
+            for party, name in parties.items()
+        }
+    }
+
+
+def read(content: object, settlement: Settlement) -> Verdict:
+    """Return APPROVED if no listed party matches, else REVIEW. Raises ValueError for a malformed answer."""
+    try:
+        matches = [
+            f"{party}: {result['id']} in {', '.join(result['datasets'])}, score {result['score']}"
+            for party in ("payer", "payee")
+            for result in _results(content["responses"][party])  # type: ignore[index]
+            if result["match"] is not False
+        ]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError("body: must have the results of both queries") from error
+    return Verdict(
+        decision=KycDecision.REVIEW if matches else KycDecision.APPROVED,
+        reference=f"{settlement.key}:verify",
+        reason=printable("; ".join(matches) or "no listed party matches"),
+        provider=NAME,
+    )
+
+
+def _results(response: Any) -> list[Any]:
+    if response["status"] != 200 or not isinstance(response["results"], list):
+        raise ValueError("body: a query has failed")
+    results: list[Any] = response["results"]
+    return results

@@ -1,0 +1,297 @@
+"""The circuit breaker around the KYC provider: one row, which all environments of VerifyKyc share.
+
+    environment A   fails: 1 ----------- fails: 3 = failures -> OPEN
+    environment B        fails: 2 ------------------- (asked before) fails: finds it OPEN
+    environment C                                          refused at once ----- probe -> CLOSED
+
+`kyc/circuit.py` decides, this module reads and writes. Each write is of the whole row, on condition that
+its version is the one that the decision was made from; if not, the decision is made again from the row as it
+is. An environment reads the row once in `CACHE_SECONDS`. It writes its failures, and its answers only while
+the row counts failures, once in `CACHE_SECONDS`: while all is well it writes nothing.
+"""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from settlement.core.ledger import keys
+from settlement.core.model.errors import KycCircuitOpen, KycUnavailable
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.verdict import Verdict
+from settlement.core.store.wire import from_wire, to_wire
+from settlement.core.telemetry import count
+from settlement.kyc import circuit as rules
+from settlement.kyc.circuit import Circuit, State, Thresholds
+from settlement.kyc.client import Refused
+
+CIRCUIT = "kyc"
+CACHE_SECONDS = 5
+"""How long an environment caches the circuit, and how often it reports answers at most."""
+
+TRIES_MAX = 20
+"""Tries of one change. Each refused one means that another environment's has been written, and a circuit that
+opens ends the counting: a dead provider costs an environment `failures` + 1 tries at most.
+"""
+
+Ask = Callable[..., Verdict | Refused]
+"""A question to the provider. The first argument is the settlement."""
+
+Announce = Callable[[State], None]
+"""Reports a state of the circuit. It must not raise: the change has happened already."""
+
+_OPEN = "kyc: not asked, as the circuit is open"
+_UNAVAILABLE = (ClientError, BotoCoreError)
+
+
+@dataclass(frozen=True)
+class Lease:
+    """A call that the circuit lets through. A probe has a name of its own."""
+
+    payment: str
+    probe: str | None = None
+
+
+class _Known(NamedTuple):
+    circuit: Circuit
+    read_at: int
+
+
+class SharedCircuit:
+    """The circuit's row in the settlement table, as one environment sees it. It makes one call at a time."""
+
+    def __init__(
+        self,
+        client: Any,
+        table_name: str,
+        thresholds: Thresholds,
+        announce: Announce,
+        clock: Callable[[], int] = lambda: int(time.time()),
+    ) -> None:
+        self._client, self._table_name, self._clock = client, table_name, clock
+        self._thresholds, self._announce = thresholds, announce
+        self._known: _Known | None = None
+        self._answers = self._reported_at = 0
+
+    def admit(self, payment: str) -> Lease:
+        """Let a call through, as a probe if the circuit is not closed.
+
+        Raises KycCircuitOpen, and KycUnavailable while a probe of another environment is under way. A circuit
+        that cannot be read lets calls through: it never becomes an outage itself.
+        """
+        try:
+            circuit = self._read()
+        except _UNAVAILABLE:
+            self._known = None
+            return Lease(payment)
+        if circuit.state is State.CLOSED:
+            return Lease(payment)
+        probe = os.urandom(8).hex()  # not `random`: a snapshot clones its state
+        try:
+            circuit = self._change(lambda found: self._with_probe(found, payment, probe))
+        except _UNAVAILABLE:
+            raise KycCircuitOpen(_OPEN) from None  # a probe that is not on record is none
+        if circuit.state is State.CLOSED:
+            return Lease(payment)
+        if circuit.probe == probe:
+            return Lease(payment, probe)
+        if circuit.state is State.OPEN:
+            raise KycCircuitOpen(_OPEN)
+        # It may close within a second, so the machine should try again.
+        raise KycUnavailable("kyc: not asked, as a probe is under way")
+
+    def failed(self, lease: Lease) -> None:
+        """Count a call without an answer. If DynamoDB does not answer, it is not counted."""
+        answers, self._answers = self._answers, 0
+
+        def decide(found: Circuit) -> Circuit:
+            if lease.probe:
+                return self._after_probe(found, lease, answered=False)
+            return rules.after_failure(found, lease.payment, answers, self._clock(), self._thresholds)
+
+        if not self._note(decide):
+            self._known = None  # it may be old: the next call reads whether the circuit is open by now
+
+    def answered(self, lease: Lease) -> None:
+        """Close the circuit after a probe, or report the answers while the circuit counts failures."""
+        self._answers += 1
+        if lease.probe:
+            self._note(lambda found: self._after_probe(found, lease, answered=True))
+        elif self._known and self._known.circuit.count and not self._is_fresh(self._reported_at):
+            answers, self._answers, self._reported_at = self._answers, 0, self._clock()
+            self._note(lambda found: rules.after_answers(found, answers))
+
+    def make_due(self) -> None:
+        """Read the circuit afresh and let it have its probe now. Raises ClientError, BotoCoreError."""
+        self._known = None
+        self._read()
+        self._change(lambda found: rules.due_now(found, self._clock(), self._thresholds))
+
+    @property
+    def state(self) -> State:
+        """The circuit's state as this environment has seen it last."""
+        return self._known.circuit.state if self._known else State.CLOSED
+
+    def _note(self, decide: Callable[[Circuit], Circuit]) -> bool:
+        """Write a change if DynamoDB lets it; return whether it did."""
+        before = self._known
+        with suppress(*_UNAVAILABLE):
+            self._change(decide)
+        return self._known is not before
+
+    def _after_probe(self, found: Circuit, lease: Lease, *, answered: bool) -> Circuit:
+        probe, now = lease.probe or "", self._clock()
+        return rules.after_probe(found, probe, lease.payment, now, self._thresholds, answered=answered)
+
+    def _with_probe(self, found: Circuit, payment: str, probe: str) -> Circuit:
+        now = self._clock()
+        if found.state is State.CLOSED:
+            return found
+        sound = rules.in_time(found, now)
+        if sound != found:
+            count("KycCircuitClockAhead")
+        if rules.may_probe(sound, payment, now, self._thresholds):
+            return rules.with_probe(sound, probe, now)
+        return sound
+
+    def _read(self) -> Circuit:
+        """Return the circuit, cached for `CACHE_SECONDS` unless a probe is under way."""
+        known = self._known
+        if known and known.circuit.state is not State.HALF_OPEN and self._is_fresh(known.read_at):
+            return known.circuit
+        now = self._clock()
+        answer = self._client.get_item(
+            TableName=self._table_name, Key=to_wire(keys.circuit(CIRCUIT)), ConsistentRead=True
+        )
+        self._answers = 0  # older than failures that this read may have found
+        return self._remember(from_row(from_wire(answer.get("Item", {}))), now)
+
+    def _change(self, decide: Callable[[Circuit], Circuit]) -> Circuit:
+        """Write the decided change, if it is one; return the circuit after it. Announce a new state."""
+        circuit = self._known.circuit if self._known else Circuit()
+        for _ in range(TRIES_MAX):
+            decided = decide(circuit)
+            if decided == circuit:
+                break
+            decided = replace(decided, version=circuit.version + 1)
+            now = self._clock()
+            found = self._put(decided, circuit.version)
+            if found == decided:
+                self._remember(decided, now)
+                if (decided.state, decided.probe) != (circuit.state, circuit.probe):
+                    self._announce(decided.state)
+                return decided
+            circuit = self._remember(found, now)
+        return circuit
+
+    def _put(self, circuit: Circuit, version: int) -> Circuit:
+        """Put the row if it still has the version; return the row that is there then."""
+        condition: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(version)"}
+        if version:
+            condition = {
+                "ConditionExpression": "version = :version",
+                "ExpressionAttributeValues": {":version": {"N": str(version)}},
+            }
+        try:
+            self._client.put_item(
+                TableName=self._table_name,
+                Item=to_wire(to_row(circuit)),
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+                **condition,
+            )
+        except self._client.exceptions.ConditionalCheckFailedException as refused:
+            return from_row(from_wire(refused.response.get("Item", {})))
+        return circuit
+
+    def _remember(self, circuit: Circuit, now: int) -> Circuit:
+        """Cache the circuit from the time before its call: the answer, or an announcement, may take long."""
+        self._known = _Known(circuit, now)
+        return circuit
+
+    def _is_fresh(self, since: int) -> bool:
+        return 0 <= self._clock() - since < CACHE_SECONDS  # a clock may be set back
+
+
+def from_row(row: Mapping[str, Any]) -> Circuit:
+    """Return the circuit of a row. Without one it is closed; a row of an earlier release has no version."""
+    return Circuit(
+        version=row.get("version", 0),
+        state=State(row["state"]) if row.get("state") in list(State) else State.CLOSED,
+        count=row.get("failure_count", 0),
+        failed=tuple(row.get("failed", "").split()),
+        failed_at=row.get("failed_at"),
+        opened_at=row.get("opened_at"),
+        probed_at=row.get("probed_at"),
+        probe=row.get("probe"),
+    )
+
+
+def to_row(circuit: Circuit) -> keys.Row:
+    """Return the row of a circuit. No TTL reads it: an open circuit must not vanish."""
+    optional = {
+        "failed": " ".join(circuit.failed) or None,
+        "failed_at": circuit.failed_at,
+        "opened_at": circuit.opened_at,
+        "probed_at": circuit.probed_at,
+        "probe": circuit.probe,
+    }
+    return {
+        **keys.circuit(CIRCUIT),
+        "version": circuit.version,
+        "state": circuit.state.value,
+        "failure_count": circuit.count,
+        **{name: value for name, value in optional.items() if value is not None},
+    }
+
+
+def guarded(ask: Ask, circuit: SharedCircuit, measure: Announce) -> Ask:
+    """Put the circuit around `ask`. While it is open, KycCircuitOpen is raised.
+
+    `measure` gets the state with each call that the circuit refuses, and with each answered call.
+    """
+
+    def ask_guarded(settlement: Settlement, *rest: Any) -> Verdict | Refused:
+        try:
+            lease = circuit.admit(rules.payment(settlement.key))
+        except (KycCircuitOpen, KycUnavailable) as refusal:
+            measure(State.OPEN if isinstance(refusal, KycCircuitOpen) else State.HALF_OPEN)
+            raise
+        try:
+            answer = ask(settlement, *rest)
+        except KycUnavailable:
+            circuit.failed(lease)
+            raise
+        circuit.answered(lease)
+        measure(State.CLOSED)
+        return answer
+
+    return ask_guarded
+
+
+def check_health(circuit: SharedCircuit, is_healthy: Callable[[], bool]) -> None:
+    """Ask the provider for its health if the circuit is due for a probe, and close it if it is well."""
+    try:
+        lease = circuit.admit(rules.HEALTH)
+    except (KycCircuitOpen, KycUnavailable):
+        return
+    if not lease.probe:
+        return
+    if is_healthy():
+        circuit.answered(lease)
+    else:
+        circuit.failed(lease)
+
+
+def probe_now(circuit: SharedCircuit, is_healthy: Callable[[], bool] | None) -> State:
+    """Let an open circuit have its probe at once; return the state then. Raises ClientError, BotoCoreError.
+
+    The probe is a check of the provider's health, or the next payment if the provider has none.
+    """
+    circuit.make_due()
+    if is_healthy:
+        check_health(circuit, is_healthy)
+    return circuit.state

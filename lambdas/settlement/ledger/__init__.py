@@ -1,1 +1,0 @@
-"""The conditional writes to the table, built by pure functions and pinned by golden vectors."""

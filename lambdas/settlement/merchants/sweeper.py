@@ -1,0 +1,132 @@
+"""The sweeper: reads what is folded, then the entries, and folds the difference."""
+
+from collections.abc import Callable, Iterator
+from itertools import groupby
+
+from settlement.core import telemetry
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import AlreadyApplied
+from settlement.core.model.errors import AccountNotFound, StoreUnavailable
+from settlement.core.model.state import AccountState, SettlementState
+from settlement.core.model.stored import MalformedRow
+from settlement.core.store.dynamodb import Store
+from settlement.merchants import sweep, sweeps
+from settlement.merchants.sweep import Span, Unreadable
+
+TRIES_MAX = 6
+"""Sweeps of one span while other sweepers are quicker: each of those has folded something."""
+
+_LAST = "~"
+"""A sort key after every timestamp."""
+
+
+def warn(key: Row, reason: str) -> None:
+    """Log what a sweep leaves out."""
+    telemetry.logger.warning("entry left out of a sweep", key=key["sk"], reason=reason)
+
+
+def fold(store: Store, span: Span, unreadable: Unreadable = warn) -> int:
+    """Add what no sweep has folded of a span to the merchant's balance; return it, in minor units.
+
+    What had committed before the call is in the balance after it, but for an entry that cannot be read: once
+    it is mended, any sweep of its minute adds it. Raises StoreUnavailable, the account's refusals, and
+    ValueError if the row of the minute, or of the account, cannot be read.
+    """
+    account = store.account(span.merchant)
+    if account is None:
+        raise AccountNotFound("payee")
+    spoilt: set[str] = set()
+
+    def note(key: Row, reason: str) -> None:
+        spoilt.add(sweep.minute_and_second(key["sk"])[1])
+        unreadable(key, reason)
+
+    for _ in range(TRIES_MAX):
+        found = store.read(span.swept)  # before the entries: what is folded was among them then
+        sweep.ensure_readable(found)
+        rows = store.entries(span.partition, *span.bounds, unreadable=note)
+        releases = list(sweep.readable(rows, account.currency, note))
+        gains = sweep.unswept(found, releases)
+        for entry in sweep.doubtful(found, releases, spoilt):
+            unreadable(entry, "its second has an entry that cannot be read")
+        if not gains:
+            return 0
+        try:
+            store.transact(sweep.fold(span, found, gains, account.currency))
+        except AlreadyApplied:
+            continue
+        telemetry.count("MerchantSwept")
+        return sum(gains.values())
+    raise StoreUnavailable(f"sweep: other sweepers were quicker {TRIES_MAX} times")
+
+
+def before_refund(store: Store, state: SettlementState) -> None:
+    """Sweep a merchant's release before a part or all of it is given back, so that its money is there."""
+    if span := sweeps.before_refund(state):
+        fold(store, span)
+
+
+def fold_backlog(
+    store: Store,
+    merchant: AccountState,
+    since: str,
+    begin: Span | None,
+    *,
+    is_over: Callable[[], bool],
+    unreadable: Unreadable,
+) -> tuple[dict[str, int], Span | None]:
+    """Fold what no sweep has reached since a minute, until the time `is_over`; return it by minute.
+
+    Also return the span at which the next call begins, or None after the last one. Each call comes at least
+    one span further, so that repeated calls end. Entries, and rows of minutes, that cannot be read are left
+    to `unreadable`, and hold up no other minute. Raises StoreUnavailable, and the account's refusals.
+    """
+    folded: dict[str, int] = {}
+    is_first = True
+    for span, is_waiting in _spans(store, merchant, since, begin, unreadable):
+        if not is_first and is_over():
+            return folded, span
+        try:
+            if is_waiting and (gained := fold(store, span, unreadable)):
+                folded[span.minute] = folded.get(span.minute, 0) + gained
+        except MalformedRow as malformed:
+            unreadable(span.swept, str(malformed))
+        is_first = False
+    return folded, None
+
+
+def _spans(
+    store: Store, merchant: AccountState, since: str, begin: Span | None, unreadable: Unreadable
+) -> Iterator[tuple[Span, bool]]:
+    """Yield each minute with entries, one partition after the other, and whether a release waits in it.
+
+    Both kinds of rows are read page by page, as a merchant may have a history of years. A page of either
+    may be the older one: what is folded of a second has been all of it once, so that a release is missed
+    only if it is folded.
+    """
+    partitions = keys.entry_partitions(merchant.account)
+    for partition in partitions[partitions.index(begin.partition) if begin else 0 :]:
+        first = begin.minute if begin and partition == begin.partition else since
+        rows = store.entries(keys.swept(partition, "")["pk"], first, _LAST, unreadable=_named_by_fold)
+        found = next(rows, None)
+        entries = store.entries(partition, first, _LAST, unreadable=unreadable)
+        for minute, of_minute in groupby(entries, key=lambda entry: str(entry["sk"])[: keys.MINUTE]):
+            while found and found["sk"] < minute:
+                found = next(rows, None)
+            swept = found if found and found["sk"] == minute else None
+            releases = sweep.readable(of_minute, merchant.currency, unreadable)
+            yield Span(partition, minute), _waits(swept, releases)
+
+
+def _waits(swept: Row | None, releases: Iterator[Row]) -> bool:
+    """Return whether a release may wait; of a minute whose row cannot be read, so that `fold` names it."""
+    try:
+        sweep.ensure_readable(swept)
+    except MalformedRow:
+        return True
+    return bool(sweep.unswept(swept, releases))
+
+
+def _named_by_fold(key: Row, reason: str) -> None:
+    """Leave a row of a minute out: the minute's releases wait then, and `fold` reads the row again."""

@@ -1,0 +1,211 @@
+"""Decisions that need more than one person: pure."""
+
+import hashlib
+import json
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from settlement.core.model import money
+from settlement.core.model.command import command
+from settlement.core.model.errors import NotReversible, ProposalRefused
+from settlement.core.model.orders import REVERSE, Decision, Resolution, Reversal
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import Status, Step
+from settlement.core.model.timestamps import timestamp
+from settlement.core.policy import compensation
+from settlement.core.policy.pager import PagerConfig
+from settlement.http.caller import Caller
+from settlement.orders import parts
+from settlement.orders.proposal import Proposal, ProposalStatus
+from settlement.orders.requests import REVERSE_PART, Named, PartialReversal
+
+AnyOrder = Resolution | Reversal | PartialReversal
+
+VALID_FOR = timedelta(hours=24)
+"""How long a proposal may be approved."""
+
+PERSONS_LEAST = 2
+"""A proposal asks for a second person also where one would be enough."""
+
+
+def digest_of(state: SettlementState, proposal: Proposal) -> str:
+    """Return the digest of what is decided, by whom it is proposed, and of what it is decided on.
+
+    The write that carries the decision out holds the settlement's row to what was compared with the digest.
+    The escrow is empty before the hold and may be so after the release. A check before a release may be among
+    the steps later: it is no part of what is reversed.
+    """
+    settlement = state.settlement
+    in_limbo = state.status is Status.LIMBO
+    seen = {
+        **{name: getattr(proposal, name) for name in ("key", "decision", "case", "reason", "needed")},
+        **{name: getattr(proposal, name) for name in ("proposal_number", "proposer")},
+        "request": state.request_hash,
+        "amount": settlement.amount,
+        "fee": settlement.fee,
+        "currency": settlement.currency,
+        "status": state.status,
+        "resolutions": state.resolutions,
+        "escrow": state.escrow,
+        "released": Step.RELEASE in state.steps,
+        "stuck_step": state.stuck_step,
+        "stuck_amount": compensation.stuck_case(state).amount if in_limbo else 0,
+    }
+    if proposal.part:
+        seen |= {"part": proposal.part, "amount_of_part": proposal.amount, "parts": state.parts}
+    return hashlib.sha256(json.dumps(seen, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def needed(state: SettlementState, decision: str, config: StageConfig) -> int:
+    """Return how many persons a decision needs when one of them orders it directly.
+
+    A part needs as many as the whole, as parts add up to it.
+    """
+    decision = REVERSE if decision == REVERSE_PART else decision
+    return config.persons_for(decision, state.settlement.amount, state.settlement.currency)
+
+
+def proposed(
+    state: SettlementState,
+    order: AnyOrder,
+    caller: Caller,
+    *,
+    number: int,
+    now: datetime,
+    config: StageConfig,
+) -> Proposal:
+    """Return a person's proposal. Raises the refusal of a decision that is not possible now."""
+    ensure_fits(state, order)
+    decision = decision_of(order)
+    proposal = Proposal(
+        key=state.key,
+        decision=decision,
+        case=order.case if isinstance(order, Resolution) else 0,
+        part=order.part if isinstance(order, PartialReversal) else 0,
+        amount=order.amount if isinstance(order, PartialReversal) else 0,
+        reason=order.reason,
+        seen="",
+        proposal_number=number,
+        proposer=caller.person,
+        persons=frozenset({caller.person}),
+        proposed_by=caller.by,
+        user_id=caller.user_id,
+        request_id=caller.request_id,
+        source_ip=caller.source_ip,
+        proposed_at=timestamp(now),
+        valid_until=timestamp(now + VALID_FOR),
+        needed=max(PERSONS_LEAST, needed(state, decision, config)),
+    )
+    return replace(proposal, seen=digest_of(state, proposal))
+
+
+def is_of(state: SettlementState, proposal: Proposal, config: StageConfig) -> bool:
+    """Return whether the settlement, and the number of persons, are as the proposal has them."""
+    now_needed = max(PERSONS_LEAST, needed(state, proposal.decision, config))
+    return digest_of(state, replace(proposal, needed=now_needed)) == proposal.seen
+
+
+def order_of(state: SettlementState, proposal: Proposal, caller: Caller) -> AnyOrder:
+    """Return the order that a proposal becomes by this person's approval, with all persons on record."""
+    by, proof = proposal.proposed_by, proposal.proof | proposal.approved(caller)
+    proof |= {"digest": proposal.seen}
+    if proposal.decision == REVERSE_PART:
+        return PartialReversal(
+            reason=proposal.reason, by=by, proof=proof, part=proposal.part, amount=proposal.amount
+        )
+    if proposal.decision == REVERSE:
+        expected = Status.PROCESSING if state.status is Status.PROCESSING else Status.SETTLED
+        return Reversal(reason=proposal.reason, by=by, proof=proof, expected_status=expected)
+    decision = Decision(proposal.decision)
+    return Resolution(reason=proposal.reason, by=by, proof=proof, decision=decision, case=proposal.case)
+
+
+def decision_of(order: AnyOrder) -> str:
+    """Return what an order decides."""
+    if isinstance(order, PartialReversal):
+        return REVERSE_PART
+    return order.decision.value if isinstance(order, Resolution) else REVERSE
+
+
+def ensure_fits(state: SettlementState, order: AnyOrder) -> None:
+    """Raise ResolutionRefused, StepFenced, NotReversible or PartRefused if the order is not possible now."""
+    if isinstance(order, Resolution):
+        compensation.ensure_can_resolve(state, order.decision, order.case)
+    elif isinstance(order, PartialReversal):
+        parts.ensure_next(state, order)
+    elif state.parts:
+        raise NotReversible(f"{state.parts} parts were reversed: reverse the rest in part", state.status)
+    elif state.status is not order.expected_status or state.resolution is not None:
+        raise NotReversible(
+            f"it was to be {order.expected_status}, but the settlement is {state.status}", state.status
+        )
+
+
+def amount_of(state: SettlementState, proposal: Proposal, config: StageConfig) -> str:
+    """Return the amount that a proposal reverses, or that is stuck, while the settlement is as it has it."""
+    amount = proposal.amount
+    if not proposal.part:
+        in_limbo = state.status is Status.LIMBO
+        amount = compensation.stuck_case(state).amount if in_limbo else state.settlement.amount
+    return money.render(amount, state.settlement.exponent(config))
+
+
+def ensure_named(proposal: Proposal | None, named: Named) -> Proposal:
+    """Return the proposal that a person names. Raises ProposalRefused if the latest is another one."""
+    if proposal is None or proposal.decision != named.decision:
+        raise ProposalRefused(f"digest: there is no proposal to {named.decision}")
+    if proposal.seen != named.digest:
+        raise ProposalRefused("digest: it is not that of the latest proposal; look at it again")
+    for name, number in (("case", proposal.case), ("part", proposal.part)):
+        if getattr(named, name) not in (None, number):
+            raise ProposalRefused(f"{name}: that of the proposal is {number}; look at it again")
+    return proposal
+
+
+def ensure_shown(state: SettlementState, proposal: Proposal, named: Named, config: StageConfig) -> None:
+    """Raise ProposalRefused if a person was shown another amount than that of the open proposal."""
+    if named.amount != (amount := amount_of(state, proposal, config)):
+        raise ProposalRefused(f"amount: that of the proposal is {amount}; look at it again")
+
+
+def ensure_approvable(
+    state: SettlementState, proposal: Proposal, caller: Caller, now: datetime, config: StageConfig
+) -> None:
+    """Raise ProposalRefused, with the reason, for what the conditions of the write refuse as well."""
+    if proposal.status is not ProposalStatus.OPEN:
+        raise ProposalRefused(f"proposal: it is {proposal.status}")
+    if not proposal.is_valid(now):
+        raise ProposalRefused(f"proposal: it expired at {proposal.valid_until}; propose it again")
+    if caller.person in proposal.persons:
+        raise ProposalRefused(f"approve: {caller.person} takes part in it already; it needs another person")
+    if not is_of(state, proposal, config):
+        raise ProposalRefused("digest: the settlement has changed since it was proposed; propose it again")
+
+
+def broken_glass(
+    state: SettlementState, order: AnyOrder, config: StageConfig, pager: PagerConfig
+) -> dict[str, Any]:
+    """Return the page about one person who decides alone what needs more."""
+    settlement, decision = state.settlement, decision_of(order)
+    exponent = settlement.exponent(config)
+    whole = money.render(settlement.amount, exponent)
+    amount, of_it = whole, ""
+    if isinstance(order, PartialReversal):
+        amount = money.render(order.amount, exponent)
+        of_it = f" {amount} of"
+    return {
+        "summary": (
+            f"break-glass: {order.by} decides {decision} alone on{of_it} {state.key},"
+            f" a payment of {whole} {settlement.currency}; look at it"
+        ),
+        "key": state.key,
+        "decision": decision,
+        "amount": amount,
+        "currency": settlement.currency,
+        "status": state.status,
+        **order.evidence(),
+        "runbook": pager.runbook,
+        "next_command": command("status", state.key, stack=pager.stack),
+    }

@@ -1,0 +1,111 @@
+"""Writes of a proposal's row. None of them moves money: the decision's own writes do, in one transaction."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+from settlement.core.ledger import entries, keys
+from settlement.core.ledger.conditions import (
+    ABSENT,
+    PROPOSAL_OPEN,
+    approvals_are,
+    digest_is,
+    not_yet,
+    replaces,
+    still_valid,
+)
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import AlreadyApplied, OnFailure, Write, placeholders, put, update
+from settlement.core.model.errors import ProposalRefused, SettlementError
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.timestamps import timestamp
+from settlement.http.caller import Caller
+from settlement.orders.proposal import Move, Proposal, ProposalStatus
+
+
+def propose(proposal: Proposal, latest: Proposal | None) -> Write:
+    """Put a proposal in the place of the latest one, which the caller has found void or closed."""
+
+    def meaning(found: Row | None) -> SettlementError | AlreadyApplied:
+        if found and found["seen"] == proposal.seen:
+            return AlreadyApplied(found)
+        return ProposalRefused("proposal: another one was faster; look at it")
+
+    condition = replaces(latest.proposal_number) if latest else ABSENT
+    return put({**keys.proposal(proposal.key), **proposal.to_row()}, on_failure=meaning, condition=condition)
+
+
+def approve(proposal: Proposal, caller: Caller, now: datetime) -> Write:
+    """Count a person's approval, which is not the last that the proposal needs."""
+    return _approve(proposal, caller, now, is_last=False)
+
+
+def complete(proposal: Proposal, caller: Caller, now: datetime) -> Write:
+    """Count the last approval, in one transaction with the decision."""
+    return _approve(proposal, caller, now, is_last=True)
+
+
+def withdraw(proposal: Proposal, caller: Caller, now: datetime) -> Write:
+    """Close a proposal that is not carried out."""
+    return update(
+        keys.proposal(proposal.key),
+        "SET #status = :withdrawn, withdrawn_by = :by, withdrawn_at = :now",
+        values={":withdrawn": ProposalStatus.WITHDRAWN, ":by": caller.by, ":now": timestamp(now)},
+        conditions=[PROPOSAL_OPEN, digest_is(proposal.seen)],
+        on_failure=_meaning(proposal, lambda row: row["status"] == ProposalStatus.WITHDRAWN),
+    )
+
+
+def record(settlement: Settlement, proposal: Proposal, move: Move, caller: Caller, now: datetime) -> Write:
+    """Build the evidence of a move, which has who made it, when, and in which request.
+
+    A move that is repeated is found by its proposal's row. So a move of this number that is on record is of a
+    row that was lost, or is older than it was, and answers nothing.
+    """
+    count = f":{proposal.approvals + 1}" if move is Move.APPROVE else ""
+    content = {
+        "decision": proposal.decision,
+        "reason": proposal.reason,
+        "digest": proposal.seen,
+        "by": caller.by,
+        **caller.proof,
+    }
+    step = f"{move}:{proposal.proposal_number}{count}"
+    lost = ProposalRefused(f"proposal: {step} is on record, but not in its row; propose it anew")
+    return replace(entries.evidence(settlement, step, content, now), on_failure=lambda found: lost)
+
+
+def _approve(proposal: Proposal, caller: Caller, now: datetime, *, is_last: bool) -> Write:
+    def replay_if(row: Row) -> bool:
+        """Return whether the person has approved; of the last approval the decision's evidence tells it."""
+        return not is_last and caller.person in row["persons"] - {row["proposer"]}
+
+    more, values = (", #status = :done", {":done": ProposalStatus.DONE}) if is_last else ("", {})
+    return update(
+        keys.proposal(proposal.key),
+        "SET approvals = :count, approved_by = :approved_by, approved_in = :approved_in"
+        f"{more} ADD persons :mine",
+        values={
+            ":count": proposal.approvals + 1,
+            ":mine": {caller.person},
+            **placeholders(proposal.approved(caller)),
+            **values,
+        },
+        conditions=[
+            PROPOSAL_OPEN,
+            digest_is(proposal.seen),
+            not_yet(caller.person),
+            approvals_are(proposal.approvals),
+            still_valid(now),
+        ],
+        on_failure=_meaning(proposal, replay_if),
+    )
+
+
+def _meaning(proposal: Proposal, replay_if: Callable[[Row], bool]) -> OnFailure:
+    def meaning(found: Row | None) -> SettlementError | AlreadyApplied:
+        if found and found["seen"] == proposal.seen and replay_if(found):
+            return AlreadyApplied(found)
+        return ProposalRefused("proposal: it has changed since it was looked at, or is not yours to approve")
+
+    return meaning

@@ -1,0 +1,216 @@
+"""Judgement of one settlement and of one account: the row, the entries that follow from it, and the evidence.
+
+The settlement's row is the record of its steps: each slot (`hold_at`, `fee_reversed_at`) stands for one entry
+with a known account, time and amount, and each entry is explained by one slot, or by a decision on a case of
+LIMBO. So the row and its evidence tell every entry that there must be, and no other may be there.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model import accounts
+from settlement.core.model.orders import Decision
+from settlement.core.model.status import Step
+from settlement.orders.requests import REVERSE_PART, refund_name
+from settlement.proof import on_record
+from settlement.proof.facts import BalanceFacts, EntryFacts, EvidenceFacts, SettlementFacts, Waiting
+from settlement.proof.retention import Retention
+
+NAMED_MAX = 10
+"""Most cases of an account that a difference names: there may be thousands."""
+
+NO_ROW = "has entries, but no sound row in their currency"
+
+_HOLD, _RELEASE, _FEE = Step.HOLD.value, Step.RELEASE.value, Step.FEE.value
+_VOID, _RECLAIM, _REFUND = Step.HOLD.reversal, Step.RELEASE.reversal, Step.FEE.reversal
+_RESOLVE = "resolve:"
+_NOTHING = Waiting()
+
+
+def entries_of(row: SettlementFacts) -> list[EntryFacts]:
+    """Return the entries for which the row's slots stand."""
+    key, currency, request_hash = row.key, row.currency, row.request_hash
+    fees, net = accounts.fees(currency), row.amount - row.fee
+    return [
+        EntryFacts(key, step, posted_at, account, side, amount, currency, request_hash)
+        for posted_at, step, account, side, amount in (
+            (row.hold_at, _HOLD, row.payer, "debit", row.amount),
+            (row.release_at, _RELEASE, row.payee, "credit", net),
+            (row.fee_at, _FEE, fees, "credit", row.fee),
+            (row.fee_reversed_at, _REFUND, fees, "debit", row.fee),
+            (row.release_reversed_at, _RECLAIM, row.payee, "debit", net),
+            (row.hold_reversed_at, _VOID, row.payer, "credit", row.amount),
+        )
+        if posted_at is not None
+    ]
+
+
+def expired(
+    row: SettlementFacts,
+    entries: Collection[EntryFacts],
+    evidence: Iterable[EvidenceFacts],
+    retention: Retention,
+) -> list[EntryFacts]:
+    """Return the entries that a settlement's row tells, and that are gone because their time was over."""
+    expected = entries_of(row)
+    if not any(map(retention.may_lack, expected)):
+        return []
+    if row.resolutions:
+        list(_decide(row, expected, entries, evidence))
+    return [one for one in expected if retention.may_lack(one) and one not in entries]
+
+
+def row_of(entry: EntryFacts) -> Row:
+    """Return the row of an entry of a settlement as it was put, but for its end and signature."""
+    escrow = accounts.escrow(entry.key)
+    debit, credit = (entry.account, escrow) if entry.side == "debit" else (escrow, entry.account)
+    facts = {name: getattr(entry, name) for name in ("step", "posted_at", "side", "amount", "currency")}
+    return {
+        **address(entry),
+        **facts,
+        "debit": debit,
+        "credit": credit,
+        "request_hash": entry.request_hash,
+    }
+
+
+def addresses(row: SettlementFacts, evidence: Iterable[EvidenceFacts]) -> list[Row]:
+    """Return the keys of all entries that a settlement may have, by its row and its evidence."""
+    internal, known = {Decision.WRITE_OFF: accounts.losses, Decision.COMPLETE: accounts.fees}, [*evidence]
+    return [address(one) for one in (*entries_of(row), *_of_parts(row, known))] + [
+        keys.entry(internal[Decision(one.decision)](row.currency), one.posted_at, row.key, one.step)
+        for one in known
+        if one.step.startswith(_RESOLVE) and one.decision in internal
+    ]
+
+
+def address(entry: EntryFacts) -> Row:
+    """Return the key of an entry."""
+    return keys.entry(entry.account, entry.posted_at, entry.key, entry.step)
+
+
+def escrow_by(entries: Iterable[EntryFacts], currency: str) -> int:
+    """Return the balance of the escrow by its entries in a currency: it gets what an account is debited."""
+    return -sum(one.change for one in entries if one.currency == currency)
+
+
+def differences(
+    row: SettlementFacts, entries: Collection[EntryFacts], evidence: Collection[EvidenceFacts]
+) -> list[str]:
+    """Return how a settlement's row differs from its entries and its evidence."""
+    found = list(_sum_differs(row, entries))
+    expected = entries_of(row)
+    if row.parts:
+        expected += _of_parts(row, evidence)
+    if row.resolutions or len(entries) != len(expected) or set(entries) != set(expected):
+        found += _decide(row, expected, entries, evidence)
+        found += (f"has no {_told(one)}" for one in expected if one not in entries)
+        found += (f"nothing explains its {_told(one)}" for one in _unexplained(entries, expected))
+    found += on_record.differences(row, evidence)
+    return found
+
+
+def account_differences(
+    row: BalanceFacts | None,
+    sums: Mapping[str, int],
+    waiting: Waiting = _NOTHING,
+    cases: Collection[str] = (),
+) -> list[str]:
+    """Return how a customer's balance differs from the sums of its entries, by currency, and from its cases.
+
+    What of a merchant's releases waits for a sweep is not in the balance. `cases` are the settlements whose
+    open case of LIMBO blocks the account.
+    """
+    if row is None:
+        return [NO_ROW]
+    posted, found = sums.get(row.currency, 0) - waiting.unswept, []
+    if waiting.above:
+        found.append(f"more is folded than was received: {waiting.above}")
+    if row.available != posted:
+        found.append(_sums_differ(row.available, row.currency, posted))
+    if sums.keys() - {row.currency}:
+        found.append(NO_ROW)
+    if row.limbo_cases != len(cases):
+        found.append(_cases_differ(row.limbo_cases, cases))
+    return found
+
+
+def _cases_differ(counted: int, cases: Collection[str]) -> str:
+    named = sorted(cases)[:NAMED_MAX]
+    of = f": {', '.join(named)}{', …' if len(cases) > len(named) else ''}" if named else ""
+    return f"counts {counted} open cases of LIMBO, but {len(cases)} block it{of}"
+
+
+def _sums_differ(balance: int, currency: str, posted: int) -> str:
+    return f"the row says {balance} {currency}, its entries {posted} (minor units)"
+
+
+def _sum_differs(row: SettlementFacts, entries: Iterable[EntryFacts]) -> Iterator[str]:
+    posted = escrow_by(entries, row.currency)
+    if row.escrow != posted:
+        yield _sums_differ(row.escrow, row.currency, posted)
+
+
+def _decide(
+    row: SettlementFacts,
+    expected: list[EntryFacts],
+    entries: Collection[EntryFacts],
+    evidence: Iterable[EvidenceFacts],
+) -> Iterator[str]:
+    """Expect the entries of decisions: a write-off's in the place of the reversal that it covers."""
+    for one in evidence:
+        if not one.step.startswith(_RESOLVE):
+            continue
+        if one.decision == Decision.WRITE_OFF:
+            uncovered = [
+                slot
+                for slot in expected
+                if slot.step in (_REFUND, _RECLAIM)
+                and slot.posted_at == one.posted_at
+                and slot not in entries
+            ]
+            # Entries that are gone leave two of them, if the other was reversed in the same millisecond.
+            if covered := min(uncovered, key=lambda slot: slot.account != one.account, default=None):
+                losses = accounts.losses(row.currency)
+                expected[expected.index(covered)] = covered._replace(step=one.step, account=losses)
+            else:
+                yield f"its write-off {one.step} covers no reversal"
+        elif one.decision == Decision.COMPLETE:
+            left = 0 if row.fee_at is not None and row.fee_reversed_at is None else row.fee
+            fees = accounts.fees(row.currency)
+            expected.append(
+                EntryFacts(
+                    *(row.key, one.step, one.posted_at, fees, "credit", left),
+                    row.currency,
+                    row.request_hash,
+                )
+            )
+
+
+def _of_parts(row: SettlementFacts, evidence: Iterable[EvidenceFacts]) -> Iterator[EntryFacts]:
+    """Yield the entries of the reversals in part: each takes from the payee, and gives to the payer."""
+    for one in evidence:
+        kind, _, number = one.step.partition(":")
+        if kind == REVERSE_PART and one.amount is not None:
+            of = (one.amount, row.currency, row.request_hash)
+            yield EntryFacts(row.key, one.step, one.posted_at, row.payee, "debit", *of)
+            yield EntryFacts(row.key, refund_name(number), one.posted_at, row.payer, "credit", *of)
+
+
+def _unexplained(entries: Iterable[EntryFacts], expected: Iterable[EntryFacts]) -> Iterator[EntryFacts]:
+    """Yield the entries that are not expected, or are there more than once."""
+    left = list(expected)
+    for one in entries:
+        if one in left:
+            left.remove(one)
+        else:
+            yield one
+
+
+def _told(entry: EntryFacts) -> str:
+    to = "from" if entry.side == "debit" else "to"
+    return (
+        f"entry {entry.step} of {entry.amount} {entry.currency} (minor units) {to} {entry.account}"
+        f" at {entry.posted_at}"
+    )

@@ -1,0 +1,77 @@
+"""A person's orders on an account, held against its row and against the entries of its deposits.
+
+Each deposit and each withdrawal is in one transaction with its order, so each has the other.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.proof.facts import BalanceFacts, EntryFacts, OrderFacts
+from settlement.proof.rows import MOVES
+
+
+def entry_of(order: OrderFacts) -> EntryFacts | None:
+    """Return the entry that an order has put; None if it moves no money."""
+    if order.amount is None or order.currency is None:
+        return None
+    side = MOVES[order.kind]
+    posted = (order.key, order.kind, order.posted_at, order.account, side)
+    return EntryFacts(*posted, order.amount, order.currency, order.request_hash)
+
+
+def address_of(order: OrderFacts) -> Row:
+    """Return the key of the entry that an order has put."""
+    return keys.entry(order.account, order.posted_at, order.key, order.kind)
+
+
+def differences(
+    row: BalanceFacts, orders: Sequence[OrderFacts], entries: Iterable[EntryFacts]
+) -> Iterator[str]:
+    """Return how an account and its deposits and withdrawals differ from the orders on it."""
+    yield from money_differences(orders, entries)
+    yield from state_differences(row, orders)
+
+
+def money_differences(orders: Iterable[OrderFacts], entries: Iterable[EntryFacts]) -> Iterator[str]:
+    """Return the orders that have not put their entry, and the entries that no order has put."""
+    left = {entry: None for one in orders if (entry := entry_of(one))}
+    for entry in entries:
+        if entry in left:
+            del left[entry]
+        else:
+            yield f"no order explains its {entry.step} {entry.key}"
+    for entry in left:
+        yield f"its order {entry.key} has no entry of the {entry.step}"
+
+
+def state_differences(row: BalanceFacts, orders: Collection[OrderFacts]) -> Iterator[str]:
+    """Return how the account's times and its last order differ from the orders that have set them.
+
+    Freezes and their ends alternate, but the clocks of their functions may not say so: they are counted.
+    """
+    times: dict[str, list[str]] = {}
+    for one in orders:
+        times.setdefault(one.kind, []).append(one.posted_at)
+        if one.currency not in (None, row.currency):
+            yield f"its order {one.key} is in {one.currency}"
+    for name, at, needed in (("open", row.opened_at, 1), ("close", row.closed_at, int(bool(row.closed_at)))):
+        if times.get(name, []) != [at] * needed:
+            yield f"its {name} is of {at}, its orders are of {', '.join(times.get(name, [])) or 'no time'}"
+    freezes, ends = times.get("freeze", []), times.get("unfreeze", [])
+    is_explained = row.frozen_at in freezes if row.frozen_at else True
+    if not is_explained or len(freezes) - len(ends) != bool(row.frozen_at):
+        yield f"is frozen since {row.frozen_at}, but has {len(freezes)} freezes, of which {len(ends)} ended"
+    if not any(one.key == row.last_order and _left_so(row, one) for one in orders):
+        yield f"its last order is {row.last_order}, which did not leave it so"
+
+
+def _left_so(row: BalanceFacts, last: OrderFacts) -> bool:
+    """Return whether the account is as its last order must have left it."""
+    if last.kind == "close":
+        return row.closed_at == last.posted_at
+    is_frozen = row.frozen_at is not None
+    return last.kind in _STATES and row.closed_at is None and is_frozen == (last.kind == "freeze")
+
+
+_STATES = ("open", "freeze", "unfreeze")

@@ -1,0 +1,299 @@
+"""The proof itself: each row by itself and against its entries, and the sums of all."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model import accounts
+from settlement.core.model.stored import MalformedRow
+from settlement.proof import judgement, on_record, ordered, rows, settlement_row, spool
+from settlement.proof.facts import (
+    BalanceFacts,
+    CaseFacts,
+    EntryFacts,
+    ExternalFacts,
+    SettlementFacts,
+)
+from settlement.proof.findings import Difference, Findings, Look, Verdict
+from settlement.proof.retention import KEEPS_ALL, Old, Retention
+from settlement.proof.spool import Account, Journal, OldChange, Source, Spool
+from settlement.proof.watch import JUDGING, READING, CutOff, TooLong, Watch, unwatched, watched
+from settlement.retention import expiry
+from settlement.retention.expiry import EXPIRES
+from settlement.signing.signature import RowKeys
+
+LookAgain = Callable[[Difference], Look]
+Read = Callable[[Row, Findings, Spool], str | None]
+"""Spools what is to be judged of a row, and adds up its money; returns its currency. Raises MalformedRow."""
+
+
+class Stage(NamedTuple):
+    """What is known of a stage beside its rows: its currencies, and the keys that sign the rows.
+
+    The index lists no settlement at a time after `listed_until`, and none in review after `reviews_until`.
+    What is None is not judged. By its `retention`, entries may be gone: their settlements' rows tell them.
+    """
+
+    currencies: Collection[str] | None = None
+    row_keys: RowKeys | None = None
+    listed_until: str | None = None
+    reviews_until: str | None = None
+    retention: Retention = KEEPS_ALL
+
+
+UNKNOWN = Stage()
+"""A stage of which nothing is known."""
+
+
+def reconcile(
+    all_rows: Iterable[Row], look_again: LookAgain, watch: Watch = unwatched, stage: Stage = UNKNOWN
+) -> Findings:
+    """Compare every balance and escrow with its entries, and every entry with what explains it.
+
+    The rows are read one after the other while money moves, so a row may be newer or older than the
+    entries seen for it. `look_again` looks at such a row by itself; only a difference that it finds is a
+    fault. A row of another currency than the stage's is one, and a row that no function has signed. If the
+    watch, the table or the disk cuts it off, the whole is unproven.
+    """
+    findings = Findings()
+    with Spool() as own, findings.unless_cut_off():
+        collect(all_rows, own, findings, watch, stage)
+        judge([own], findings, look_again, watch, stage.retention)
+    return findings
+
+
+def collect(
+    all_rows: Iterable[Row], own: Spool, findings: Findings, watch: Watch, stage: Stage = UNKNOWN
+) -> None:
+    """Spool what is to be judged of each row. Raises CutOff."""
+    currencies, row_keys, _, _, retention = stage
+    readers = _READERS | {"ENTRIES": partial(_read_entry, retention=retention)}
+    for row in watched(all_rows, READING, watch):
+        findings.rows += 1
+        read = readers.get(row["pk"].partition("#")[0])
+        if read is None:
+            findings.unproven.append(f"{row['pk']}: {row['sk']} is of a kind that this version does not know")
+            continue
+        try:
+            currency = read(row, findings, own)
+            if EXPIRES in row and not expiry.may_expire(row, retention.days):
+                raise MalformedRow(f"{EXPIRES} is none that a function of this stage gives it")
+            if row_keys is not None and not row_keys.is_proven(row):
+                raise MalformedRow("its signature is not that of a function of this stage")
+            if currencies is not None and currency is not None and currency not in currencies:
+                raise MalformedRow(f"{currency!r} is no currency of this stage")
+            if keys.is_settlement(row) and _is_listed_ahead(row, stage):
+                findings.ahead.append(f"{row['pk']}: recovery's next look is at {row['gsi1sk']}")
+        except MalformedRow as fault:
+            findings.faults.append(f"{row['pk']}: {row['sk']} is malformed: {fault}")
+
+
+def judge(
+    sources: Sequence[Source],
+    findings: Findings,
+    look_again: LookAgain,
+    watch: Watch,
+    retention: Retention = KEEPS_ALL,
+) -> None:
+    """Judge all settlements and accounts of the spools. Raises CutOff.
+
+    Entries that may be gone are added up here, and not when they are read: those that are there, and those
+    that are not, as their settlements' rows tell them. So it makes no difference when each of them goes.
+    """
+    with Spool(OldChange) as old:
+        for journal in watched(spool.settlements(sources), JUDGING, watch):
+            if journal.row:
+                _restore(journal, journal.row, retention)
+            for entry in filter(retention.may_lack, journal.entries):
+                _add_up(entry, old)
+            _judge_settlement(journal, findings, look_again, retention)
+        for account in watched(spool.accounts([*sources, old], retention.kept_from), JUDGING, watch):
+            _judge_account(account, findings, look_again, retention)
+
+
+def _restore(journal: Journal, row: SettlementFacts, retention: Retention) -> None:
+    """Add the entries to a journal that are gone because their time was over."""
+    if retention.days is not None:
+        journal.entries += judgement.expired(row, journal.entries, journal.evidence, retention)
+
+
+def _add_up(entry: EntryFacts, own: Spool) -> None:
+    """Add an entry to the sums of its account, and to what waits for a merchant's sweep."""
+    if release := rows.received(entry):
+        own.add(release)
+    own.post(entry.account, entry.currency, entry.change)
+
+
+def _is_listed_ahead(row: Row, stage: Stage) -> bool:
+    until = stage.reviews_until if "review" in row else stage.listed_until
+    return until is not None and row.get("gsi1sk", "") > until
+
+
+def _read_entry(row: Row, findings: Findings, own: Spool, retention: Retention = KEEPS_ALL) -> str:
+    findings.entries += 1
+    entry = rows.entry(row)
+    if entry.step in rows.MOVES:
+        own.post(accounts.external(entry.currency), entry.currency, -entry.change)
+        own.add(ExternalFacts(entry.account, *entry))
+    else:
+        own.add(entry)
+    if not retention.may_lack(entry):
+        _add_up(entry, own)
+    return entry.currency
+
+
+def _read_settlement(row: Row, findings: Findings, own: Spool) -> str:
+    if not keys.is_settlement(row):
+        raise MalformedRow(rows.WRONG_KEY)
+    findings.settlements += 1
+    facts = settlement_row.settlement(row)
+    own.add(facts)
+    findings.faults += (f"{row['pk']}: {fault}" for fault in settlement_row.contradictions(row, facts))
+    if blocked := settlement_row.blocked_account(row, facts):
+        own.add(CaseFacts(blocked, facts.key))
+    return facts.currency
+
+
+def _read_evidence(row: Row, findings: Findings, own: Spool) -> None:
+    findings.entries += 1
+    own.add(rows.evidence(row))
+
+
+def _read_account(row: Row, findings: Findings, own: Spool) -> str:
+    if not keys.is_account(row):
+        raise MalformedRow(rows.WRONG_KEY)
+    findings.accounts += 1
+    facts = rows.balance(row)
+    own.add(facts)
+    return facts.currency
+
+
+def _read_swept(row: Row, findings: Findings, own: Spool) -> None:
+    for folded in rows.swept(row):
+        own.add(folded)
+
+
+def _read_waiting(row: Row, findings: Findings, own: Spool) -> None:
+    own.add(rows.waiting(row))
+
+
+def _read_proposal(row: Row, findings: Findings, own: Spool) -> None:
+    own.add(rows.proposal(row))
+
+
+def _read_event(row: Row, findings: Findings, own: Spool) -> None:
+    own.add(rows.event(row))
+
+
+def _read_circuit(row: Row, findings: Findings, own: Spool) -> None:
+    rows.circuit(row)
+
+
+def _read_migration(row: Row, findings: Findings, own: Spool) -> None:
+    rows.migration(row)
+
+
+def _read_order(row: Row, findings: Findings, own: Spool) -> str | None:
+    facts = rows.order(row)
+    own.add(facts)
+    return facts.currency
+
+
+def _judge_settlement(
+    journal: Journal, findings: Findings, look_again: LookAgain, retention: Retention
+) -> None:
+    key, row, entries = keys.settlement(journal.key), journal.row, journal.entries
+    told = judgement.differences(row, entries, journal.evidence) if row else [judgement.NO_ROW]
+    if journal.events or journal.waiting:
+        told += on_record.of_others(journal.evidence, journal.events, journal.waiting)
+    if journal.proposal or any(one.step.startswith(on_record.PROPOSALS) for one in journal.evidence):
+        told += on_record.of_proposals(journal.evidence, journal.proposal)
+    held = row
+    if told:
+        difference = Difference(
+            *(key, row, tuple(entries), tuple(journal.evidence)),
+            events=tuple(journal.events),
+            waiting=journal.waiting,
+            retention=retention,
+        )
+        look = _second_look(difference, told, findings, look_again)
+        if look.verdict is Verdict.AGREES:
+            held = look.row if isinstance(look.row, SettlementFacts) else row
+            for currency in {one.currency for one in entries} | ({held.currency} if held else set()):
+                counted = held.escrow if held and held.currency == currency else 0
+                findings.move(currency, judgement.escrow_by(entries, currency) - counted)
+    if held:
+        findings.totals[held.currency]["escrow"] += held.escrow
+
+
+def _judge_account(account: Account, findings: Findings, look_again: LookAgain, retention: Retention) -> None:
+    if not accounts.is_customer(account.name):
+        for currency, amount in account.sums.items():
+            findings.totals[currency][account.name.partition(":")[0]] += amount
+        return
+    key, row, unswept = keys.account(account.name), account.row, account.waiting.unswept
+    told = judgement.account_differences(row, account.sums, account.waiting, account.cases)
+    if row:
+        told += ordered.differences(row, account.orders, account.external)
+    if told:
+        difference = Difference(
+            *(key, row, tuple(account.external)),
+            sums=dict(account.sums),
+            cases=tuple(account.cases),
+            orders=tuple(account.orders),
+            retention=retention,
+            old=Old(dict(account.old), account.waiting.old, account.waiting.old_above),
+        )
+        look = _second_look(difference, told, findings, look_again)
+        if look.verdict is Verdict.AGREES:
+            if isinstance(look.row, BalanceFacts):
+                row, unswept = look.row, look.unswept
+            for currency in account.sums.keys() | ({row.currency} if row else set()):
+                counted = row.available + unswept if row and row.currency == currency else 0
+                findings.move(currency, account.sums.get(currency, 0) - counted)
+    if row:
+        findings.totals[row.currency]["customers"] += row.available + unswept
+        if unswept > 0:
+            findings.unswept[account.name] = (unswept, row.currency)
+        if row.available < 0:
+            fault = f"is below zero: {row.available} {row.currency} (minor units)"
+            findings.faults.append(f"{key['pk']}: {fault}")
+
+
+def _second_look(
+    difference: Difference, told: Sequence[str], findings: Findings, look_again: LookAgain
+) -> Look:
+    """Look again at a row that differs, and count it as in flight, at fault or unproven. Raises CutOff."""
+    name = difference.key["pk"]
+    try:
+        look = look_again(difference)
+    except CutOff as reason:
+        findings.unproven.append(f"{name}: its second look was cut off: {reason}")
+        if isinstance(reason, TooLong):
+            return Look.MOVING
+        raise
+    if look.verdict is Verdict.AGREES:
+        findings.in_flight += 1
+    elif look.verdict is Verdict.DISAGREES:
+        findings.faults.append(f"{name}: {'; '.join(told)}")
+    else:
+        findings.unproven.append(f"{name}: moved during every look; try again")
+    return look
+
+
+_READERS: dict[str, Read] = {
+    "ENTRIES": _read_entry,
+    "EVIDENCE": _read_evidence,
+    "SETTLEMENT": _read_settlement,
+    "ACCOUNT": _read_account,
+    "SWEPT": _read_swept,
+    "WAITING": _read_waiting,
+    "PROPOSAL": _read_proposal,
+    "KYC_EVENT": _read_event,
+    "CIRCUIT": _read_circuit,
+    "MIGRATION": _read_migration,
+    "ORDER": _read_order,
+}
+"""The kinds of rows, by the beginning of their partition key."""

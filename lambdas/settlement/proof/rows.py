@@ -1,0 +1,343 @@
+"""Readers of the table's rows but the settlement's: the facts of each, or the reason why it is malformed.
+
+A row that lacks an attribute, or whose key is not that of its content, is malformed: it proves nothing.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import TypeVar
+
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.kyc_review import REVIEW
+from settlement.core.model import accounts
+from settlement.core.model.orders import REVERSE, Decision
+from settlement.core.model.request import ACCOUNT, KEY
+from settlement.core.model.settlement import hash_of
+from settlement.core.model.status import Step
+from settlement.core.model.stored import MalformedRow
+from settlement.core.model.verdict import REFERENCE, KycDecision
+from settlement.http.caller import person_of
+from settlement.orders.proposal import Move, ProposalStatus
+from settlement.orders.requests import REVERSE_PART
+from settlement.proof import values
+from settlement.proof.facts import (
+    BalanceFacts,
+    EntryFacts,
+    EventFacts,
+    EvidenceFacts,
+    OrderFacts,
+    ProposalFacts,
+    SweepFacts,
+    WaitingFacts,
+)
+
+_Facts = TypeVar("_Facts")
+
+
+def entry(row: Row) -> EntryFacts:
+    """Return the facts of an entry. Raises MalformedRow."""
+    step, posted_at, side, debit, credit, currency = _ENTRY(row)
+    if not values.is_instant(posted_at):
+        raise MalformedRow("posted_at is no timestamp")
+    amount = values.amount(row, "amount")
+    if amount < 0:
+        raise MalformedRow("moves less than nothing")
+    key = row["sk"][len(posted_at) + 1 : -len(step) - 1]
+    if side == "debit":
+        account, other = debit, credit
+    elif side == "credit":
+        account, other = credit, debit
+    else:
+        raise MalformedRow(f"side is {side!r}")
+    address = keys.entry(account, posted_at, key, step)
+    if row["sk"] != address["sk"] or row["pk"] != address["pk"]:
+        raise MalformedRow("its key is not that of its account, time, settlement and step")
+    if step in MOVES:
+        if side != MOVES[step] or other != accounts.external(currency) or not accounts.is_customer(account):
+            raise MalformedRow(f"a {step} moves money from {debit} to {credit}")
+    elif other != accounts.escrow(key):
+        raise MalformedRow(f"moves money from {debit} to {credit}")
+    request_hash = values.text(row, "request_hash")
+    return EntryFacts(key, step, posted_at, account, side, amount, currency, request_hash)
+
+
+def evidence(row: Row) -> EvidenceFacts:
+    """Return the facts of evidence. Raises MalformedRow."""
+    key = keys.subject(row)[1]
+    step, posted_at, request_hash = _EVIDENCE(row)
+    if row["sk"] != keys.evidence(key, step)["sk"]:
+        raise MalformedRow("its key is not that of its settlement and step")
+    if not values.is_instant(posted_at):
+        raise MalformedRow("posted_at is no timestamp")
+    told = EvidenceFacts(key, step, posted_at, request_hash, None)
+    kind = step.partition(":")[0]
+    _check_listed(row, posted_at if kind in _ORDERED else None)
+    if step in _VERDICTS:
+        decision, reference, _, provider = _VERDICT(row)
+        if decision not in _DECIDED:
+            raise MalformedRow(f"decision is {decision!r}")
+        if not REFERENCE.fullmatch(reference):
+            raise MalformedRow("reference is no name of a verification")
+        if (provider == "webhook") != (step == REVIEW):
+            raise MalformedRow(f"provider is {provider!r}")
+        return told._replace(decision=decision)
+    if kind == "reverse":
+        reason, by = _ORDER(row)
+        persons = _persons(row, REVERSE, reason, by)
+        return told._replace(content=values.digest(cause_of_order(reason, by)), persons=persons)
+    if kind == REVERSE_PART:
+        reason, by = _ORDER(row)
+        persons = _persons(row, REVERSE_PART, reason, by)
+        return told._replace(amount=values.count(row, "amount", 1), persons=persons)
+    if kind == "limbo":
+        account, error, cause = _CASE(row)
+        return told._replace(account=account, content=values.digest(account, error, cause, posted_at))
+    if kind == "resolve":
+        account, decision, reason, by = _RESOLUTION(row)
+        if decision not in _DECISIONS:
+            raise MalformedRow(f"decision is {decision!r}")
+        content = values.digest(decision, reason, by, posted_at)
+        persons = _persons(row, decision, reason, by)
+        return told._replace(decision=decision, account=account, content=content, persons=persons)
+    if kind in _MOVES:
+        return told._replace(persons=_move(row, step))
+    raise MalformedRow(f"step is {step!r}")
+
+
+def _move(row: Row, step: str) -> str:
+    """Return the digest of a move: of the proposal that it is about, and of who made it."""
+    decision, reason, by, digest = _MOVE(row)
+    _check_proposed(decision, digest)
+    if not _MOVE_STEP.fullmatch(step):
+        raise MalformedRow(f"step is {step!r}")
+    return values.digest(digest, decision, reason, by)
+
+
+def _check_listed(row: Row, ordered_at: str | None) -> None:
+    """Refuse a row that is not listed among the orders of its time, or is listed and is no order."""
+    place = keys.orders_index(ordered_at) if ordered_at else {}
+    if {name: row[name] for name in ("gsi1pk", "gsi1sk") if name in row} != place:
+        raise MalformedRow(
+            "is not listed among the orders of its time" if ordered_at else "is listed in the index"
+        )
+
+
+def _persons(row: Row, decision: str, reason: str, by: str) -> str:
+    """Return what must be on record of the persons before the last one; nothing if one has decided alone.
+
+    Raises MalformedRow if one person counts twice.
+    """
+    approved_by = (values.optional(row, "approved_by", str) or "").split()
+    if not approved_by:
+        return ""
+    arns, digest = [by, *approved_by], values.text(row, "digest")
+    if len({person_of(arn) for arn in arns}) < len(arns):
+        raise MalformedRow(f"one person is among {', '.join(arns)} twice")
+    return " ".join(values.digest(digest, decision, reason, arn) for arn in arns[:-1])
+
+
+def order(row: Row) -> OrderFacts:
+    """Return the facts of a person's order on an account. Raises MalformedRow."""
+    key = keys.subject(row)[1]
+    if row["sk"] != keys.order(key)["sk"]:
+        raise MalformedRow(WRONG_KEY)
+    kind, account, by, reason, posted_at, request_hash = _ACCOUNT_ORDER(row)
+    content: dict[str, object] = {"key": key, "order": kind, "account": account, "by": by, "reason": reason}
+    currency, amount = None, None
+    if kind not in _ORDERS:
+        raise MalformedRow(f"order is {kind!r}")
+    if kind in MOVES or kind == "open":
+        content["currency"] = currency = values.text(row, "currency")
+    if kind in MOVES:
+        content["reference"] = values.text(row, "reference")
+        content["amount"] = amount = values.count(row, "amount", 1)
+    if not (KEY.fullmatch(key) and ACCOUNT.fullmatch(account) and values.is_instant(posted_at)):
+        raise MalformedRow("key, account and posted_at are none of an order")
+    if hash_of(content) != request_hash:
+        raise MalformedRow("its content is not that of its request_hash")
+    _check_listed(row, posted_at)
+    return OrderFacts(account, key, kind, posted_at, currency, amount, request_hash)
+
+
+def cause_of_order(reason: str, by: str) -> str:
+    """Return what a settlement's row says of the order to reverse it."""
+    return f"{reason} (by {by})"
+
+
+def balance(row: Row) -> BalanceFacts:
+    """Return the facts of a customer's balance. Raises MalformedRow."""
+    account = keys.subject(row)[1]
+    if row["pk"] != keys.account(account)["pk"]:
+        raise MalformedRow("has the sort key of an account")
+    if not ACCOUNT.fullmatch(account):
+        raise MalformedRow("has no account's id")
+    limbo_cases = values.count(row, "limbo_cases") if "limbo_cases" in row else 0
+    currency, available = values.text(row, "currency"), values.amount(row, "available")
+    values.instants(row, _ACCOUNT_TIMES)
+    opened, frozen, closed = values.optionals(row, _ACCOUNT_TIMES)
+    last = values.text(row, "last_order")
+    if not KEY.fullmatch(last):
+        raise MalformedRow("last_order is no key of an order")
+    return BalanceFacts(account, currency, available, limbo_cases, opened, frozen, closed, last)
+
+
+def waiting(row: Row) -> WaitingFacts:
+    """Return the facts of a waiting execution. Raises MalformedRow."""
+    key, _, execution = _WAITING(row)
+    if row["pk"] != keys.waiting(key)["pk"] or row["sk"] != keys.waiting(key)["sk"]:
+        raise MalformedRow("its key is not that of its settlement")
+    if not execution.startswith("arn:"):
+        raise MalformedRow("execution is no ARN")
+    return WaitingFacts(key, values.count(row, "case", 1))
+
+
+def proposal(row: Row) -> ProposalFacts:
+    """Return the facts of a proposal's row, which moves nothing. Raises MalformedRow."""
+    key, decision, _, digest, proposer, _, status = _PROPOSAL(row)
+    if row["pk"] != keys.proposal(key)["pk"] or row["sk"] != keys.proposal(key)["sk"]:
+        raise MalformedRow("its key is not that of its settlement")
+    _check_proposed(decision, digest)
+    if status not in list(ProposalStatus):
+        raise MalformedRow(f"status is {status!r}")
+    for name in ("proposed_at", "valid_until"):
+        values.instant(row, name)
+    values.count(row, "case", 0 if decision in (REVERSE, REVERSE_PART) else 1)
+    if decision == REVERSE_PART:
+        values.count(row, "part", 1)
+        values.count(row, "amount", 1)
+    number = values.count(row, "proposal_number", 1)
+    lacking = values.count(row, "needed", 2) - 1 - values.count(row, "approvals")
+    persons = values.optional(row, "persons", set) or set()
+    if len(persons) != row["approvals"] + 1 or proposer not in persons:
+        raise MalformedRow("its persons are not the proposer and as many others as it counts")
+    if status != ProposalStatus.WITHDRAWN and (lacking == 0) != (status == ProposalStatus.DONE):
+        raise MalformedRow(f"is {status} with {row['approvals']} of {row['needed'] - 1} approvals")
+    is_done = status == ProposalStatus.DONE
+    approvals = row["approvals"] - is_done
+    return ProposalFacts(key, number, approvals, status == ProposalStatus.WITHDRAWN, is_done)
+
+
+def _check_proposed(decision: str, digest: str) -> None:
+    if decision not in _PROPOSABLE:
+        raise MalformedRow(f"decision is {decision!r}")
+    if not _DIGEST.fullmatch(digest):
+        raise MalformedRow("digest is no SHA-256")
+
+
+def event(row: Row) -> EventFacts:
+    """Return the facts of a webhook's event. Raises MalformedRow."""
+    digest, key = _EVENT(row)
+    if row["sk"] != keys.event("")["sk"]:
+        raise MalformedRow(WRONG_KEY)
+    if not _DIGEST.fullmatch(digest):
+        raise MalformedRow("digest is no SHA-256")
+    if not KEY.fullmatch(key):
+        raise MalformedRow("key is no settlement's")
+    return EventFacts(key, values.instant(row, "received_at"), keys.subject(row)[1])
+
+
+def circuit(row: Row) -> None:
+    """Check the circuit's row. Raises MalformedRow."""
+    if row["sk"] != "kyc":
+        raise MalformedRow(WRONG_KEY)
+    state = values.text(row, "state")
+    if state not in _CIRCUIT_NEEDS:
+        raise MalformedRow(f"state is {state!r}")
+    for name in _CIRCUIT_COUNTS:
+        if name in row or name in _CIRCUIT_NEEDS[state]:
+            values.count(row, name)
+    for name in _CIRCUIT_TEXTS:
+        if name in row:
+            values.text(row, name)
+
+
+def migration(row: Row) -> None:
+    """Check the row of a migration, which moves nothing. Raises MalformedRow."""
+    if row["sk"] != "MIGRATION":
+        raise MalformedRow(WRONG_KEY)
+    for name in ("version", "read", "changed", "left"):
+        values.count(row, name)
+    for name in ("began_at", "leased_until"):
+        values.instant(row, name)
+
+
+def received(entry: EntryFacts) -> SweepFacts | None:
+    """Return what an entry adds to what waits for a sweep; None if it is in a balance by its own commit."""
+    if entry.step != Step.RELEASE or not accounts.is_merchant(entry.account):
+        return None
+    partition = keys.entry(entry.account, entry.posted_at, entry.key, entry.step)["pk"]
+    return SweepFacts(entry.account, f"{partition} {entry.posted_at[:_SECOND]}", entry.amount)
+
+
+def swept(row: Row) -> list[SweepFacts]:
+    """Return what the row of a sweep takes from what waits, by second. Raises MalformedRow."""
+    partition, minute, folded = keys.subject(row)[1], row["sk"], values.optional(row, "folded", dict)
+    account = partition.partition("#")[2].rpartition("#")[0]
+    if not (accounts.is_merchant(account) and partition in keys.entry_partitions(account)):
+        raise MalformedRow("is of no partition of a merchant's entries")
+    if not values.is_instant(f"{minute}:00.000Z"):
+        raise MalformedRow("is of no minute")
+    if not folded:
+        raise MalformedRow("folded is missing")
+    if at_fault := next((second for second in folded if not _IN_MINUTE.fullmatch(second)), None):
+        raise MalformedRow(f"folded has no second {at_fault!r}")
+    values.count(row, "version", 1)
+    return [
+        SweepFacts(account, f"{partition} {minute}:{second}", -values.count(folded, second, 1))
+        for second in folded
+    ]
+
+
+def sound(kind: Callable[[Row], _Facts], rows: Iterable[Row]) -> Iterator[_Facts]:
+    """Yield the facts of the rows that are not malformed."""
+    for row in rows:
+        with suppress(MalformedRow):
+            yield kind(row)
+
+
+WRONG_KEY = "no row of its kind has such a key"
+MOVES = {"deposit": "credit", "withdraw": "debit"}
+"""The orders that move money, which are the steps of their entries, with the side of the account."""
+
+_ORDERS = frozenset({"open", "deposit", "withdraw", "freeze", "unfreeze", "close"})
+_ACCOUNT_TIMES = ("opened_at", "frozen_at", "closed_at")
+_MOVES = frozenset({Move.PROPOSE.value, Move.APPROVE.value, Move.WITHDRAW.value})
+_MOVE_STEP = re.compile(r"((propose|withdraw):|approve:[1-9]\d{0,8}:)[1-9]\d{0,8}", re.ASCII)
+_ORDERED = _MOVES | {"resolve", REVERSE, REVERSE_PART}
+"""The steps of evidence that are a person's order, without their numbers."""
+
+_MOVE = values.texts("decision", "reason", "by", "digest")
+_PROPOSAL = values.texts("key", "decision", "reason", "seen", "proposer", "proposed_by", "status")
+_ACCOUNT_ORDER = values.texts("order", "account", "by", "reason", "posted_at", "request_hash")
+
+_SECOND = len("2026-11-22T06:04:57")
+_IN_MINUTE = re.compile(r"[0-5][0-9]", re.ASCII)
+_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_VERDICTS = frozenset({Step.VERIFY.value, REVIEW})
+_DECIDED = frozenset({KycDecision.APPROVED.value, KycDecision.REJECTED.value})
+_DECISIONS = frozenset(decision.value for decision in Decision)
+_PROPOSABLE = _DECISIONS | {REVERSE, REVERSE_PART}
+_CIRCUIT_COUNTS = (
+    *("failure_count", "version", "failed_at", "opened_at", "probed_at"),
+    *("not_needed_after", "probe_lease_expiry"),
+)
+_CIRCUIT_TEXTS = ("failed", "probe", "half_open_owner")
+"""The last of both are of rows that an earlier release has written."""
+
+_CIRCUIT_NEEDS: dict[str, tuple[str, ...]] = {
+    "CLOSED": ("failure_count",),
+    "OPEN": ("failure_count", "opened_at"),
+    "HALF_OPEN": ("failure_count", "opened_at", "probed_at"),
+}
+"""The states of the circuit, and the numbers that the row has in each."""
+
+_ENTRY = values.texts("step", "posted_at", "side", "debit", "credit", "currency")
+_EVIDENCE = values.texts("step", "posted_at", "request_hash")
+_VERDICT = values.texts("decision", "reference", "reason", "provider")
+_ORDER = values.texts("reason", "by")
+_CASE = values.texts("account", "error", "cause")
+_RESOLUTION = values.texts("account", "decision", "reason", "by")
+_WAITING = values.texts("key", "token", "execution")
+_EVENT = values.texts("digest", "key")

@@ -1,0 +1,67 @@
+"""Debits of an account that an order had frozen or closed, by the times of the table's stream.
+
+A writer of the table can take `frozen_at` away, have a payment held, and put it back: the rows then agree.
+The times in the rows are those of many clocks. The stream has the table's own.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from settlement.accounts.order import OrderKind
+from settlement.core.model.status import Step
+from settlement.proof.sealed_spool import Told
+
+APART_SECONDS = 10
+"""How far the stream's times, which are approximate, may be apart from the order of the commits."""
+
+_STOPPED_BY: Mapping[str, Collection[str]] = {
+    Step.HOLD: (OrderKind.FREEZE, OrderKind.CLOSE),
+    OrderKind.WITHDRAW: (OrderKind.FREEZE,),
+}
+"""The steps that debit an account, and the orders after which no function takes them."""
+
+
+class Freezes:
+    """When each account was frozen, unfrozen and closed. Memory grows with these orders alone."""
+
+    def __init__(self) -> None:
+        self._times: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+        self._undated: set[str] = set()
+
+    def note(self, told: Iterable[Mapping[str, Any]]) -> None:
+        """Note what the lines of an object tell of orders. A forged one may lack anything."""
+        for line in told:
+            row = line.get("new", {}).get("row", {})
+            if row.get("order") not in _ORDERS:
+                continue
+            if line["event"] != "INSERT":  # a copy from the table has not the time of the commit
+                self._undated.add(str(row.get("account")))
+            self._times[str(row.get("account")), row["order"]].setdefault(row["pk"], int(line["at"]))
+
+    def broken_by(self, told: list[Told], until: datetime) -> str | None:
+        """Return the order that should have stopped an entry, by its lines.
+
+        One that was put after `until` is not judged: the end of a freeze may not be in the journal yet.
+        """
+        account = told[0].pk.removeprefix("ENTRIES#").partition("#")[0]
+        step = told[0].sk.partition("#")[2].partition(":")[2]
+        puts = [int(one.at) for one in told if one.event == "INSERT"]
+        if step not in _STOPPED_BY or not puts or account in self._undated:
+            return None
+        at = min(puts)
+        if at >= until.timestamp():
+            return None
+        for order in _STOPPED_BY[step]:
+            begun = sum(one <= at - APART_SECONDS for one in self._of(account, order))
+            ended = sum(one <= at + APART_SECONDS for one in self._of(account, OrderKind.UNFREEZE))
+            if begun > (ended if order == OrderKind.FREEZE else 0):
+                return order
+        return None
+
+    def _of(self, account: str, order: str) -> Collection[int]:
+        return self._times.get((account, order), {}).values()
+
+
+_ORDERS = (OrderKind.FREEZE, OrderKind.UNFREEZE, OrderKind.CLOSE)

@@ -1,0 +1,44 @@
+"""The number of a settlement's latest event, held against what the row says that it has done.
+
+The row keeps no trace of some events: a review that has ended, a claim in the millisecond of the hold, and
+whether an earlier write-off covers a step. So the number has bounds.
+"""
+
+from collections.abc import Iterator
+
+from settlement.core.ledger.keys import Row
+from settlement.core.model.orders import Decision
+from settlement.core.model.status import Status
+from settlement.proof.facts import SettlementFacts
+
+
+def sequence_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
+    """Return how the number of events differs from what the row says."""
+    least, most = _bounds(row, facts)
+    if not least <= row["sequence"] <= most:
+        expected = least if least == most else f"{least} to {most}"
+        yield f"its sequence is {row['sequence']}, but it has made {expected} events"
+
+
+def _bounds(row: Row, facts: SettlementFacts) -> tuple[int, int]:
+    """Return the least and the greatest number of events that the row allows."""
+    is_tombstone = facts.status == Status.REJECTED and row["claimed_at"] == row["deadline_at"]
+    certain = (
+        facts.verify_at is not None,
+        facts.release_at is not None,
+        facts.fee_at is not None,
+        facts.status == Status.REJECTED and not is_tombstone,
+        "reversed_for" in row,
+        facts.status == Status.LIMBO,
+        facts.status == Status.COMPENSATED,
+        "review" in row,
+        facts.hold_at is not None and facts.hold_at != row["claimed_at"],  # claimed by an earlier write
+    )
+    covered = sum(at is not None for at in (facts.fee_reversed_at, facts.release_reversed_at))
+    covered -= facts.resolution == Decision.WRITE_OFF  # the latest decision: it made one event
+    counted = 1 + sum(certain) + 2 * facts.resolutions + facts.parts + covered
+    may_be_less = min(covered, max(facts.resolutions - 1, 0))
+    may_be_more = (facts.hold_at == row["claimed_at"]) + (
+        facts.verdict is not None and "in_flight_since" in row and "review" not in row
+    )
+    return counted - may_be_less, counted + may_be_more

@@ -1,0 +1,140 @@
+"""The reconciliation of a table, which may be at work."""
+
+from collections.abc import Callable, Collection, Generator, Mapping
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model import money
+from settlement.core.model.errors import StoreUnavailable
+from settlement.core.model.timestamps import timestamp
+from settlement.core.store.dynamodb import Store
+from settlement.proof import (
+    CutOff,
+    Difference,
+    Findings,
+    Look,
+    Retention,
+    Stage,
+    Watch,
+    describe,
+    pages,
+    reconcile,
+    unwatched,
+)
+from settlement.proof.pages import WHOLE, Part
+from settlement.proof.second_look import look_again
+from settlement.proof.watch import LOOKING, TooLong, looking_again
+from settlement.proof.watched_store import WatchedStore
+from settlement.signing.signature import RowKeys
+
+LISTED_AHEAD_MAX = timedelta(hours=1)
+"""How far ahead the index may list a settlement that is not in review. Recovery's longest pause is a quarter
+of an hour: the rest is for clocks that differ by minutes, as they do.
+"""
+
+REVIEW_LISTED_AHEAD_MAX = timedelta(days=30) + LISTED_AHEAD_MAX
+"""How far ahead the index may list one in review: at its end, after the longest time that a stage may set."""
+
+
+def until(reserved_ms: int, left_ms: Callable[[], int]) -> Watch:
+    """Return a watch that cuts a reconciliation off when no more than the reserved time is left.
+
+    All second looks together get half of the rest, and each a quarter of what is left of that: hot accounts
+    must not take the time of all others.
+    """
+    for_looks = began = latest = -1
+
+    def watch(phase: str, done: int) -> None:
+        nonlocal for_looks, began, latest
+        left = left_ms()
+        if left < reserved_ms:
+            raise CutOff(f"no time is left while {phase}, after {done}")
+        if not phase.startswith(LOOKING):
+            return
+        if done == 0:
+            for_looks = (left - reserved_ms) // 2 if began < 0 else for_looks - (began - latest)
+            began = left
+        latest = left
+        if began - left > for_looks // 4:
+            raise TooLong(f"it takes too long, {phase}, after {done}")
+
+    return watch
+
+
+def check(
+    store: Store,
+    watch: Watch = unwatched,
+    *,
+    currencies: Collection[str] | None = None,
+    row_keys: RowKeys | None = None,
+    shortest_retention_days: int | None = None,
+) -> Findings:
+    """Reconcile the whole table. If DynamoDB stops answering, the table is unproven.
+
+    A row in none of the `currencies` is at fault, and one that none of the `row_keys` has signed. Where they
+    are None, any is right. No entry is missing that is younger than the shortest retention. A settlement that
+    is listed an hour ahead is told apart from faults.
+    """
+    began = datetime.now(UTC)
+    with closing(rows(store)) as every_row:  # else what is cut off goes on reading for as long as it is kept
+        look_at = partial(look, store, began=began, watch=watch)
+        return reconcile(
+            every_row, look_at, watch, stage_at(began, currencies, row_keys, shortest_retention_days)
+        )
+
+
+def stage_at(
+    began: datetime,
+    currencies: Collection[str] | None,
+    row_keys: RowKeys | None,
+    shortest_retention_days: int | None,
+) -> Stage:
+    """Return the stage as a reconciliation that `began` then judges its rows."""
+    limits = (LISTED_AHEAD_MAX, REVIEW_LISTED_AHEAD_MAX)
+    listed_until, reviews_until = (timestamp(began + limit) for limit in limits)
+    retention = Retention.at(began, shortest_retention_days)
+    return Stage(currencies, row_keys, listed_until, reviews_until, retention)
+
+
+def rows(store: Store, part: Part = WHOLE) -> Generator[Row, None, None]:
+    """Yield all rows of a part of the table, as they are: a signature covers its whole row. Raises CutOff."""
+    try:
+        yield from pages.scan(store, part)
+    except StoreUnavailable as failed:
+        raise CutOff(str(failed)) from failed
+
+
+def look(store: Store, difference: Difference, began: datetime, watch: Watch = unwatched) -> Look:
+    """Look again at a row that differs in the scan, which `began` then, as long as the watch lets it.
+
+    Raises CutOff.
+    """
+    phase = looking_again(keys.subject(difference.key)[0])
+    try:
+        return look_again(WatchedStore(store, phase, watch), difference, began)
+    except StoreUnavailable as failed:
+        raise CutOff(str(failed)) from failed
+
+
+def rendered(findings: Findings, currencies: Mapping[str, int], *, signatures: bool) -> dict[str, Any]:
+    """Return the findings with amounts as decimal strings, and whether the `signatures` were judged.
+
+    `currencies` maps each currency of the stage to its exponent.
+    """
+
+    def render(amount: int, currency: str) -> str:
+        if currency not in currencies:
+            return f"{amount} minor units"
+        return money.render(amount, currencies[currency])
+
+    return {**describe(findings, render), "signatures": signatures}
+
+
+def proof(store: Store, currencies: Mapping[str, int], row_keys: RowKeys | None = None) -> dict[str, Any]:
+    """Reconcile the whole table, and return the findings with amounts as decimal strings."""
+    findings = check(store, currencies=currencies, row_keys=row_keys)
+    return rendered(findings, currencies, signatures=row_keys is not None)

@@ -1,0 +1,1 @@
+"""The room of outcomes and statements over HTTP."""

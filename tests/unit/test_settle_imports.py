@@ -1,0 +1,148 @@
+"""The parts of `settle` import in one direction, and no module of production is part of a circle."""
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+from tests.unit.test_import_direction import PROJECT, imports
+
+SHARED = "shared"
+LOOKS = {SHARED, "queries"}
+LAYERS = {
+    SHARED: {SHARED},
+    "queries": LOOKS,
+    "actions": {*LOOKS, "actions"},
+    "output": {*LOOKS, "output"},
+    "migrations": {SHARED, "migrations"},
+    "books": {*LOOKS, "books"},
+    "local": {*LOOKS, "actions", "output", "books", "local"},
+    "console": {*LOOKS, "actions", "output", "console"},
+    "acceptance": {*LOOKS, "actions", "output", "acceptance"},
+    "commands": {
+        *(*LOOKS, "actions", "output", "migrations", "books", "local", "console", "acceptance", "commands"),
+    },
+}
+"""The parts of `settle`, each with those that it may import. `shared` are the modules beside the rooms."""
+
+NAMED = {
+    "*_command": "commands",
+    "settle.orders.completion": "commands",
+    "*_output": "output",
+    "settle.reports.page*": "output",
+    "settle.order": "actions",
+    "settle.accounts.accounts": "actions",
+    "settle.events.*": "actions",
+    "settle.journal.fill_journal": "actions",
+    "settle.kyc.probe": "actions",
+    "settle.merchants.sweep": "actions",
+    "settle.orders.many": "actions",
+    "settle.orders.partial_reversal": "actions",
+    "settle.orders.proposing": "actions",
+    "settle.orders.resolution": "actions",
+    "settle.orders.reversal": "actions",
+    "settle.settlements.recovery": "actions",
+    "settle.settlements.start": "actions",
+}
+"""The modules that belong to a part by their names; an action gives an order, or starts something."""
+
+EXCEPTIONS = {
+    "settle.cli": {"*_command", "settle.commands.words", "settle.output.*"},
+    "settle.stack": {"settle.local.presence", "settle.local.record"},
+    "settle.local.grants": {"infra.trials"},
+    "settle.local.preflight": {"infra.*"},
+    "settle.migrations.migration_output": {"settle.migrations.rows"},
+    "settle.acceptance.denials": {"settle.local.grants"},
+    "settle.acceptance.load": {"settle.local.demo.cost"},
+    "settle.acceptance.ringing": {"settle.local.demo.stuck_reversal"},
+    "settle.acceptance.trouble": {"settle.local.demo.stuck_reversal"},
+    "settle.acceptance.watching": {"settle.local.demo.cost"},
+}
+"""The modules of `settle` that import more than their part may."""
+
+REACHES = {
+    "alembic": {"settle.books.*"},
+    "boto3": {"settle.stack", "settle.door", "settle.local.kyc_provider", "settle.migrations.reach"},
+    "jinja2": {"settle.reports.page.render"},
+    "multiprocessing": {"settle.proof.segments"},
+    "psutil": {"settle.local.processes"},
+    "psycopg": {"settle.books.*"},
+    "rich": {"settle.output.*"},
+    "sqlalchemy": {"settle.books.schema"},
+    "starlette": {"settle.console.*"},
+    "subprocess": {"settle.local.*"},
+    "typer": {
+        "*_command",
+        "settle.commands.*",
+        "settle.orders.completion",
+        "settle.cli",
+        "settle.output.console",
+    },
+    "uvicorn": {"settle.console.server"},
+}
+"""Packages that reach out of the process, or draw; each with the modules of `settle` that use it."""
+
+
+def _modules() -> dict[str, Path]:
+    """Return the modules of production by their names."""
+    return {
+        ".".join(path.relative_to(PROJECT).with_suffix("").parts)
+        .removeprefix("lambdas.")
+        .removesuffix(".__init__"): path
+        for folder in ("infra", "lambdas", "settle")
+        for path in (PROJECT / folder).rglob("*.py")
+    }
+
+
+MODULES = _modules()
+OPERATING = sorted(name for name in MODULES if name.startswith("settle."))
+
+
+def _imported(name: str) -> Iterator[str]:
+    """Yield the modules of production that a module imports, those within its functions included."""
+    for found in imports(MODULES[name]):
+        module = found if found in MODULES else found.rpartition(".")[0]
+        if module in MODULES and module != name:
+            yield module
+
+
+def _layer(name: str) -> str:
+    """Return the part of a module of `settle`, by its name or its folder. A room's others are queries."""
+    named = [layer for pattern, layer in NAMED.items() if fnmatchcase(name, pattern)]
+    folder, *within = name.split(".")[1:]
+    by_folder = SHARED if not within else folder if folder in LAYERS else "queries"
+    return named[0] if named else by_folder
+
+
+def _is_allowed(name: str, found: str) -> bool:
+    if found.startswith("settle."):
+        return _layer(found) in LAYERS[_layer(name)]
+    return found.startswith("settlement")
+
+
+@pytest.mark.parametrize("name", OPERATING)
+def test_a_module_of_the_command_imports_only_the_parts_that_it_may(name: str) -> None:
+    beyond = {found for found in _imported(name) if not _is_allowed(name, found)}
+    used = {one: {found for found in beyond if fnmatchcase(found, one)} for one in EXCEPTIONS.get(name, ())}
+
+    assert beyond == set().union(*used.values())
+    assert all(used.values()), "each exception is needed"
+
+
+@pytest.mark.parametrize("package", REACHES)
+def test_a_package_that_reaches_out_is_imported_by_named_parts_alone(package: str) -> None:
+    users = {
+        name
+        for name in OPERATING
+        if any(found.partition(".")[0] == package for found in imports(MODULES[name]))
+    }
+    named = [{name for name in users if fnmatchcase(name, pattern)} for pattern in REACHES[package]]
+
+    assert users == set().union(*named)
+    assert all(named), "each of the named modules uses it"
+
+
+def test_no_module_is_part_of_a_circle_of_imports() -> None:
+    TopologicalSorter({name: set(_imported(name)) for name in MODULES}).prepare()
