@@ -36,7 +36,7 @@ WITHIN = {"_Refused", "OSError", "StoreUnavailable", CONFLICT}
 stalls as in any state, and writes raise the fourth too.
 """
 
-OF_PROVIDER = errors_raised("handlers/kyc/verify_kyc", *ASKING) - WITHIN
+OF_PROVIDER = errors_raised("handlers/core/_verification", *ASKING) - WITHIN
 """The refusals that VerifyKyc adds: the meaning of the provider's answer, or of none."""
 
 OF_CLAIM = errors_raised("handlers/core/hold_funds", "handlers/core/_claim")

@@ -1,0 +1,137 @@
+"""The verify step: ask for a verdict on the payment, once, and put it on record. A room says who is asked."""
+
+from datetime import datetime
+from typing import Any, Protocol
+
+from handlers import _dependencies
+from settlement.core.ledger import entries, kyc_review
+from settlement.core.ledger.keys import Row
+from settlement.core.model.errors import (
+    IdempotencyConflict,
+    InReview,
+    KycCircuitOpen,
+    KycRejected,
+    KycRequestRefused,
+    KycUnavailable,
+)
+from settlement.core.model.request import parse_settlement
+from settlement.core.model.saga import Step
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.state import SettlementState
+from settlement.core.model.verdict import KycDecision, Verdict
+from settlement.core.policy import steps
+from settlement.core.telemetry import count, logger
+
+
+class Provider(Protocol):
+    """Who is asked for a verdict."""
+
+    def ask(self, settlement: Settlement, context: Any) -> Verdict:
+        """Return a verdict, or REVIEW; `context` is Lambda's, of the call.
+
+        Raises KycUnavailable, KycCircuitOpen and KycRequestRefused without one, and StoreUnavailable if too
+        little of the call's time is left.
+        """
+        ...
+
+    def review_ends(self, now: datetime) -> datetime:
+        """Return when a review that begins now ends."""
+        ...
+
+
+def verify(event: dict[str, Any], context: Any, provider: Provider) -> None:
+    """Put the provider's approval on record. The reason stays in the evidence.
+
+    Raises InReview if a reviewer decides; KycRejected for a verdict against the payment; KycUnavailable,
+    KycCircuitOpen and KycRequestRefused if there is no verdict; StoreUnavailable, StepFenced and
+    DeadlineExceeded.
+    """
+    settlement = parse_settlement(event["settlement"], _dependencies.config)
+    if _verdict(settlement, context, provider) == KycDecision.REJECTED:
+        evidence = _dependencies.store.evidence(settlement.key, kyc_review.REVIEW) or _on_record(settlement)
+        reference = evidence["reference"] if evidence else None
+        raise KycRejected(f"kyc: rejected by the provider; its reference is {reference}")
+
+
+def _verdict(settlement: Settlement, context: Any, provider: Provider) -> str | None:
+    """Return the decision of the verdict, old or new. Raises InReview while there is none.
+
+    The row is read before the provider is asked: a verdict is replayed for ever, a review requested once.
+    """
+    now, store = _dependencies.now(), _dependencies.store
+    state = store.settlement(settlement.key)
+    if state is None or state.verdict is None:
+        steps.ensure_can_verify(settlement, state, now)
+        if state and state.is_in_review:
+            raise _in_review(settlement)
+        verdict = _ask(settlement, context, provider)
+        if verdict.decision is not KycDecision.REVIEW:
+            return _record(settlement, verdict)
+        state = _begin_review(settlement, verdict, state, provider)
+        if state.verdict is None:
+            raise _in_review(settlement)
+    if not state.same_request(settlement):
+        raise IdempotencyConflict.of_key(settlement.key)
+    count("StepReplayed")
+    return state.verdict
+
+
+def _ask(settlement: Settlement, context: Any, provider: Provider) -> Verdict:
+    """Ask the provider. Without a verdict, return the one on record, by a call that died before its row was.
+
+    Raises KycUnavailable, KycCircuitOpen and KycRequestRefused if there is none.
+    """
+    try:
+        answer = provider.ask(settlement, context)
+        if answer.decision is not KycDecision.REVIEW:
+            return answer
+    except (KycUnavailable, KycCircuitOpen, KycRequestRefused):
+        if evidence := _on_record(settlement):
+            return Verdict.on_record(evidence)
+        raise
+    if evidence := _on_record(settlement):
+        _conflict(answer, evidence["reference"])
+        return Verdict.on_record(evidence)
+    return answer
+
+
+def _on_record(settlement: Settlement) -> Row | None:
+    return _dependencies.store.evidence(settlement.key, Step.VERIFY)
+
+
+def _record(settlement: Settlement, verdict: Verdict) -> str | None:
+    """Record the verdict, the evidence first: the row never has a verdict without it.
+
+    Neither write moves money, so they need no transaction. An earlier call may have died between the two: its
+    evidence is on record, and decides; unless the provider's webhook was there before it. The first verdict
+    counts, but a conflict must be seen.
+    """
+    now, store = _dependencies.now(), _dependencies.store
+    evidence = store.put(entries.evidence(settlement, Step.VERIFY, verdict.evidence(), now))
+    if evidence["decision"] != verdict.decision:
+        _conflict(verdict, evidence["reference"])
+    state = store.update(kyc_review.record_verdict(settlement, Verdict.on_record(evidence), now))
+    if state.verdict not in (evidence["decision"], verdict.decision):
+        _conflict(verdict, kyc_review.REVIEW)
+    return state.verdict
+
+
+def _conflict(answer: Verdict, on_record: str) -> None:
+    count("KycVerdictConflict")
+    logger.warning("conflict", reference=answer.reference, on_record=on_record)
+
+
+def _begin_review(
+    settlement: Settlement, verdict: Verdict, state: SettlementState | None, provider: Provider
+) -> SettlementState:
+    """Leave the payment to a review, which ends at a deadline that the request named, if it named one."""
+    now = _dependencies.now()
+    until = provider.review_ends(now)
+    if state and settlement.deadline_seconds is not None:
+        until = datetime.fromisoformat(state.deadline_at)
+    return _dependencies.store.update(kyc_review.begin_review(settlement, verdict, until, now))
+
+
+def _in_review(settlement: Settlement) -> InReview:
+    count("KycReview")
+    return InReview(f"kyc: {settlement.key} waits for a reviewer's decision")
