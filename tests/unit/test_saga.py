@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from settle.queries import redaction, timeline
 
+from settle.reports import redaction, timeline
 from settlement.core.ledger import forward, keys
 from settlement.core.ledger.keys import Row
 from settlement.core.ledger.transaction import Transfer
