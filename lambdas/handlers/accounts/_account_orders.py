@@ -29,3 +29,7 @@ def carry_out(body: object, caller: Caller) -> dict[str, Any]:
         "order": order_on_record | {"posted_at": sound(recorded)["posted_at"]},
         "account": state.to_wire(config),
     }
+
+
+ORDERS = dict.fromkeys(map(str, OrderKind), (carry_out, "order"))
+"""The orders of this room. Their body repeats the route as `order`."""

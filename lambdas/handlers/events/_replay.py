@@ -4,7 +4,7 @@ from typing import Any
 
 from settlement.aws import functions
 from settlement.core.model.errors import StartUnavailable
-from settlement.events.replay import parse_replay
+from settlement.events.replay import REPLAY, parse_replay
 from settlement.http.caller import Caller
 
 
@@ -18,3 +18,7 @@ def replay(body: object, caller: Caller) -> dict[str, Any]:
         return functions.call("PUBLISH_EVENTS", {"replay": parse_replay(body)})
     except StartUnavailable as error:
         raise StartUnavailable(f"replay: PublishEvents: {error}") from None
+
+
+ORDERS = {REPLAY: (replay, None)}
+"""The orders of this room."""

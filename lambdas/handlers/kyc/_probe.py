@@ -5,6 +5,7 @@ from typing import Any
 from settlement.aws import functions
 from settlement.core.model.errors import InvalidRequest, StartUnavailable
 from settlement.http.caller import Caller
+from settlement.kyc.circuit import PROBE
 
 _EVENT = {"check": "now"}
 """The event of VerifyKyc, as `verify_kyc.py` has it: no other function reaches the provider."""
@@ -21,3 +22,7 @@ def probe(body: object, caller: Caller) -> dict[str, Any]:
         return functions.call("VERIFY_KYC", _EVENT)
     except StartUnavailable as error:
         raise StartUnavailable(f"probe: VerifyKyc: {error}") from None
+
+
+ORDERS = {PROBE: (probe, None)}
+"""The orders of this room."""

@@ -12,7 +12,7 @@ from settlement.core.model.errors import AccountNotEmpty, AccountNotFound
 from settlement.core.model.timestamps import timestamp
 from settlement.http.caller import Caller
 from settlement.merchants import sweeper
-from settlement.merchants.order import parse_sweep
+from settlement.merchants.order import SWEEP, parse_sweep
 from settlement.merchants.sweep import Span
 
 TIME = timedelta(seconds=3)
@@ -82,3 +82,7 @@ def before_close(account: str, now: datetime) -> None:
         raise AccountNotEmpty("account", "it still receives releases: close it after a day without any")
     if aside:
         raise AccountNotEmpty("account", "it has releases that cannot be read: see `settle reconcile`")
+
+
+ORDERS = {SWEEP: (sweep, None)}
+"""The orders of this room."""

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from handlers import _dependencies, rooms
+from handlers import _dependencies
 from settlement.core.model.request import KEY
 from settlement.core.telemetry import gauge, logger, observed
 from settlement.proof import table_scan
+from settlement.signing.stage import row_keys
 
 RESERVED_MS = 60_000
 """The least time left to go on: pages under way may take twenty seconds, and so may one of a second look."""
@@ -29,7 +30,7 @@ def handler(event: Any, context: Any) -> dict[str, Any]:
         _dependencies.store,
         in_time,
         currencies=_dependencies.config.currencies,
-        row_keys=rooms.row_keys,
+        row_keys=row_keys,
         shortest_retention_days=_dependencies.config.shortest_retention_days,
     )
     faults, unproven = findings.faults, findings.unproven

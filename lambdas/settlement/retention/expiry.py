@@ -4,11 +4,14 @@ Only entries expire of which the settlement's row tells everything. The row stay
 record. What a person has ordered (deposits, withdrawals, decisions on LIMBO) and evidence stay as well.
 """
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.core.model.saga import REVERSIBLE
+from settlement.core.model.stage_config import StageConfig
 from settlement.core.model.timestamps import timestamp
 
 EXPIRES = "expires_at"
@@ -33,6 +36,11 @@ def gone_until(now: datetime) -> datetime:
 def kept_from(now: datetime, days: int) -> str:
     """Return the instant from which a stage with this shortest retention still has every entry."""
     return timestamp(gone_until(now) - timedelta(days=days))
+
+
+def adds(config: StageConfig) -> Callable[[Row], Row]:
+    """Return what gives a row that is put the end of its time on a stage."""
+    return partial(with_expiry, retention_days=config.retention_days)
 
 
 def with_expiry(row: Row, retention_days: int | None) -> Row:

@@ -1,0 +1,16 @@
+"""The row keys that the deployment gives a function."""
+
+import os
+from collections.abc import Callable
+
+from settlement.core.ledger.keys import Row
+from settlement.core.model.stage_config import StageConfig
+from settlement.signing.signature import RowKeys
+
+row_keys = RowKeys.from_text(os.environ.get("ROW_KEYS", ""))
+"""None to a function that puts no signed row."""
+
+
+def adds(config: StageConfig) -> Callable[[Row], Row]:
+    """Return what signs a row that is put."""
+    return row_keys.signed
