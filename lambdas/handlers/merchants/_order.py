@@ -9,6 +9,7 @@ from settlement.core.ledger.keys import Row
 from settlement.core.model import money
 from settlement.core.model.accounts import is_merchant
 from settlement.core.model.errors import AccountNotEmpty, AccountNotFound
+from settlement.core.model.state import AccountState
 from settlement.core.model.timestamps import timestamp
 from settlement.http.caller import Caller
 from settlement.merchants import sweeper
@@ -35,19 +36,11 @@ def sweep(body: object, caller: Caller) -> dict[str, Any]:
     merchant, since, come = parse_sweep(body)
     partitions = keys.entry_partitions(merchant)
     begin = Span(partitions[come[0]], come[1]) if come else None
-    store, until = _dependencies.store, _dependencies.now() + TIME
-    state = store.account(merchant)
+    state = _dependencies.store.account(merchant)
     if state is None:
         raise AccountNotFound("account")
-    exponent, aside = state.exponent(_dependencies.config), dict[str, str]()
-
-    def put_aside(key: Row, reason: str) -> None:
-        sweeper.warn(key, reason)
-        aside[key["sk"]] = reason
-
-    minutes, left = sweeper.fold_backlog(
-        *(store, state, since, begin), is_over=lambda: _dependencies.now() >= until, unreadable=put_aside
-    )
+    exponent = state.exponent(_dependencies.config)
+    minutes, left, aside = _fold(state, since, begin)
     return {
         "account": merchant,
         "currency": state.currency,
@@ -64,24 +57,32 @@ def sweep(body: object, caller: Caller) -> dict[str, Any]:
 
 def before_close(account: str, now: datetime) -> None:
     """Add a merchant's releases to its balance, which has to be zero. Raises AccountNotEmpty, if too many."""
-    store, until = _dependencies.store, now + TIME
-    state = store.account(account) if is_merchant(account) else None
+    state = _dependencies.store.account(account) if is_merchant(account) else None
     if state is None or state.is_closed:
         return
-    since = timestamp(now - SWEPT_BEFORE_CLOSE)
-    aside: list[Row] = []
-
-    def put_aside(key: Row, reason: str) -> None:
-        sweeper.warn(key, reason)
-        aside.append(key)
-
-    _, left = sweeper.fold_backlog(
-        *(store, state, since, None), is_over=lambda: _dependencies.now() >= until, unreadable=put_aside
-    )
+    _, left, aside = _fold(state, timestamp(now - SWEPT_BEFORE_CLOSE), None)
     if left:
         raise AccountNotEmpty("account", "it still receives releases: close it after a day without any")
     if aside:
         raise AccountNotEmpty("account", "it has releases that cannot be read: see `settle reconcile`")
+
+
+def _fold(
+    merchant: AccountState, since: str, begin: Span | None
+) -> tuple[dict[str, int], Span | None, dict[str, str]]:
+    """Fold what no sweep has reached, by minute; return also where time ran out, and what cannot be read."""
+    until, aside = _dependencies.now() + TIME, dict[str, str]()
+
+    def put_aside(key: Row, reason: str) -> None:
+        sweeper.warn(key, reason)
+        aside[key["sk"]] = reason
+
+    minutes, left = sweeper.fold_backlog(
+        *(_dependencies.store, merchant, since, begin),
+        is_over=lambda: _dependencies.now() >= until,
+        unreadable=put_aside,
+    )
+    return minutes, left, aside
 
 
 ORDERS = {SWEEP: (sweep, None)}
