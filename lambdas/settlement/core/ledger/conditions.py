@@ -6,8 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from settlement.core.ledger import keys
-from settlement.core.model.layout import FIRST, NEWEST
-from settlement.core.model.saga import SAGA, Step
+from settlement.core.model.saga import Step
 from settlement.core.model.settlement import Settlement
 from settlement.core.model.status import Status
 from settlement.core.model.timestamps import timestamp
@@ -177,25 +176,6 @@ def before_deadline(now: datetime) -> Condition:
 def committed(step: Step) -> Condition:
     """`step` has committed: the next one may, and there is something to reverse."""
     return Condition(f"attribute_exists({step.slot})")
-
-
-def in_turn(step: Step, layout: int = NEWEST) -> list[Condition]:
-    """The step before has committed: in a row of a layout without that one, the step before that."""
-    previous = step.previous(layout)
-    if previous is None:
-        return []
-    if (since := SAGA[previous].since) == FIRST:
-        return [committed(previous)]
-    (earlier,), name = in_turn(step, since - 1), f":since_{previous.value}"
-    is_older = f"(attribute_not_exists(layout) OR layout < {name})"
-    either = f"({committed(previous).expression} OR ({is_older} AND {earlier.expression}))"
-    return [Condition(either, {name: since, **earlier.values})]
-
-
-def takes(step: Step) -> list[Condition]:
-    """The row is of a layout that has the step."""
-    since = SAGA[step].since
-    return [] if since == FIRST else [Condition("layout >= :layout_of_step", {":layout_of_step": since})]
 
 
 def not_committed(step: Step) -> Condition:

@@ -7,21 +7,21 @@ from typing import Any
 from settlement.core.ledger import keys
 from settlement.core.ledger.conditions import (
     NOT_EXPIRED,
+    Condition,
     before_deadline,
+    committed,
     escrow_holds,
-    in_turn,
     not_committed,
     owner_is,
     same_request,
     sequence_is,
     status_is,
-    takes,
 )
 from settlement.core.ledger.failure_reasons import fenced, late_or_fenced
 from settlement.core.ledger.keys import Row
 from settlement.core.ledger.transaction import AlreadyApplied, OnFailure, Write, put, update_with_event
 from settlement.core.model.errors import SettlementError, StepFenced
-from settlement.core.model.layout import FIRST
+from settlement.core.model.layout import FIRST, NEWEST
 from settlement.core.model.saga import SAGA, Step
 from settlement.core.model.settlement import Settlement
 from settlement.core.model.stage_config import StageConfig
@@ -80,6 +80,28 @@ def advance(settlement: Settlement, step: Step, *, escrow_change: int, now: date
             explain=explain,
         ),
     )
+
+
+def in_turn(step: Step, layout: int = NEWEST) -> list[Condition]:
+    """Return the condition that the step before has committed.
+
+    In a row of a layout without that step, it is the one before.
+    """
+    previous = step.previous(layout)
+    if previous is None:
+        return []
+    if (since := SAGA[previous].since) == FIRST:
+        return [committed(previous)]
+    (earlier,), name = in_turn(step, since - 1), f":since_{previous.value}"
+    is_older = f"(attribute_not_exists(layout) OR layout < {name})"
+    either = f"({committed(previous).expression} OR ({is_older} AND {earlier.expression}))"
+    return [Condition(either, {name: since, **earlier.values})]
+
+
+def takes(step: Step) -> list[Condition]:
+    """Return the condition that the row is of a layout that has the step."""
+    since = SAGA[step].since
+    return [] if since == FIRST else [Condition("layout >= :layout_of_step", {":layout_of_step": since})]
 
 
 def reject(
