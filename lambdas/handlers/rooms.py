@@ -36,7 +36,7 @@ class Room:
     orders: str | None = None
 
 
-ROOMS = (
+ROOMS: tuple[Room, ...] = (
     Room(name="retention", adds="settlement.retention.expiry:adds"),
     Room(name="signing", adds="settlement.signing.stage:adds"),
     Room(name="accounts", orders="handlers.accounts._account_orders:ORDERS"),

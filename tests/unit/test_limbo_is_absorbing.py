@@ -192,7 +192,7 @@ def _words(path: Path) -> set[str]:
                 for name in ("balances", "entries", "forward", "kyc_review")
             }
             | {f"{SETTLEMENT}/core/ledger/{name}.py" for name in ("limbo", "reversal", "takeover")}
-            | {f"{SETTLEMENT}/core/policy/{name}.py" for name in ("recovery", "steps")}
+            | {f"{SETTLEMENT}/core/policy/{name}.py" for name in ("compensation", "recovery", "steps")}
             | {f"{SETTLEMENT}/accounts/{name}.py" for name in ("account_orders", "administration")}
             | {f"{SETTLEMENT}/orders/{name}.py" for name in ("partial_reversal", "parts", "proposals")}
             | {f"{SETTLEMENT}/{name}.py" for name in ("doors/cancellation", "merchants/sweep")}

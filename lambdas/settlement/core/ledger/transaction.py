@@ -6,8 +6,9 @@ from typing import Any, Literal
 
 from settlement.core.ledger.conditions import ABSENT, Condition
 from settlement.core.ledger.keys import Row
+from settlement.core.model import accounts
 from settlement.core.model.errors import SettlementError
-from settlement.core.model.saga import SAGA, Step
+from settlement.core.model.saga import SAGA, Party, Step
 from settlement.core.model.settlement import Settlement
 
 _ALIASES = {
@@ -61,9 +62,14 @@ class Transfer:
         moves = SAGA[step].moves
         if moves is None:
             raise ValueError(f"{step} moves no money")
-        return cls(
-            debit=moves.debit(settlement), credit=moves.credit(settlement), amount=moves.amount(settlement)
-        )
+        parties: Mapping[Party, str] = {
+            "payer": settlement.payer,
+            "payee": settlement.payee,
+            "escrow": accounts.escrow(settlement.key),
+            "fees": accounts.fees(settlement.currency),
+        }
+        amount: int = getattr(settlement, moves.amount)
+        return cls(debit=parties[moves.debit], credit=parties[moves.credit], amount=amount)
 
     @property
     def reversed(self) -> "Transfer":

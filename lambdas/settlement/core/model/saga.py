@@ -4,17 +4,16 @@ The functions, the events and `settle` read it. The state machines and the proof
 their own rules, so that a wrong row of this table shows there. See docs/internals/add-a-step.md.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Literal, NamedTuple
 
-from settlement.core.model import accounts
 from settlement.core.model.errors import KycUnavailable, SettlementError
 from settlement.core.model.layout import FIRST, NEWEST
 
-if TYPE_CHECKING:
-    from settlement.core.model.settlement import Settlement
+Party = Literal["payer", "payee", "escrow", "fees"]
+"""An account of a movement; the last two are the settlement's escrow, and the fees of its currency."""
 
 
 class Step(StrEnum):
@@ -53,9 +52,9 @@ class Movement(NamedTuple):
     `reversed_by` is a state of the compensating machine, `reversed_event` the event of its commit.
     """
 
-    debit: "Callable[[Settlement], str]"
-    credit: "Callable[[Settlement], str]"
-    amount: "Callable[[Settlement], int]"
+    debit: Party
+    credit: Party
+    amount: Literal["amount", "net", "fee"]
     reversed_by: str
     reversed_event: str
 
@@ -79,19 +78,11 @@ class Facts:
     since: int = FIRST
 
 
-def _escrow(settlement: "Settlement") -> str:
-    return accounts.escrow(settlement.key)
-
-
-def _fees(settlement: "Settlement") -> str:
-    return accounts.fees(settlement.currency)
-
-
 SAGA: Mapping[Step, Facts] = {
     Step.HOLD: Facts(
         state="HoldFunds",
         event="held",
-        moves=Movement(lambda one: one.payer, _escrow, lambda one: one.amount, "VoidHold", "compensated"),
+        moves=Movement("payer", "escrow", "amount", "VoidHold", "compensated"),
     ),
     Step.VERIFY: Facts(
         state="VerifyKyc",
@@ -102,12 +93,12 @@ SAGA: Mapping[Step, Facts] = {
     Step.RELEASE: Facts(
         state="ReleaseFunds",
         event="released",
-        moves=Movement(_escrow, lambda one: one.payee, lambda one: one.net, "ReclaimFunds", "reclaimed"),
+        moves=Movement("escrow", "payee", "net", "ReclaimFunds", "reclaimed"),
     ),
     Step.FEE: Facts(
         state="CollectFee",
         event="settled",
-        moves=Movement(_escrow, _fees, lambda one: one.fee, "RefundFee", "fee_refunded"),
+        moves=Movement("escrow", "fees", "fee", "RefundFee", "fee_refunded"),
         has_deadline=False,
     ),
 }
