@@ -56,7 +56,7 @@ def acceptance(
             f"stack: {stack} may be prod: this moves money, and pages; confirm by --yes-this-is-prod",
         )
 
-        from settle.acceptance import report as shown
+    from settle.acceptance import report as shown
     from settle.acceptance.checks import CHECKS, chosen
     from settle.acceptance.runner import prove
     from settle.output.progress import progress

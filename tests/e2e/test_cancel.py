@@ -67,7 +67,7 @@ def test_a_settled_payment_and_a_key_that_is_not_claimed_are_not_cancelled(
     assert one.start()["status"] == "SETTLED"
 
     with embedded.writes_nothing():
-        with pytest.raises(NotCancellable, match="a person's order reverses it"):
+        with pytest.raises(NotCancellable, match="a person's order reverses what has not been given back"):
             shop.cancel(request_of(one))
         with pytest.raises(NotFound):
             shop.cancel(replace(request_of(one), key=new_key("never")))

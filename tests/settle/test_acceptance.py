@@ -1,16 +1,19 @@
 """`settle acceptance`: the verdict on what a check does, and what is refused before any call."""
 
+import json
 import signal
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from botocore.exceptions import ClientError
 
+from settle import stack
 from settle.acceptance import report as shown
 from settle.acceptance import runner
 from settle.acceptance.limit import at_most
@@ -224,3 +227,16 @@ def test_what_is_wrong_is_told_before_any_call(
     code, out, err = settle("acceptance", *arguments)
 
     assert (code, out, told in err) == (Exit.USAGE, "", True), err
+
+
+def test_the_report_is_printed_and_kept(
+    proof: dict[str, Any], settle: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report, page = proved(FINE), tmp_path / "acceptance.md"
+    monkeypatch.setattr(stack, "find", lambda name: STACK)
+    monkeypatch.setattr(runner, "prove", lambda *_: report)
+
+    code, out, _ = settle("acceptance", "--json", "-o", str(page))
+
+    assert (code, json.loads(out)) == (0, shown.described(report))
+    assert page.read_text() == shown.markdown(report)
