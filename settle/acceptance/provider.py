@@ -16,6 +16,7 @@ from settle.kyc.probe import probe
 from settle.orders.reversal import reverse
 from settle.settlements.start import Ended
 from settlement.core.ledger import keys
+from settlement.core.model.status import Status
 from settlement.kyc.circuit import State
 
 ERROR, REVIEW = "error", "review"
@@ -104,6 +105,9 @@ def _open(run: Run, payer: str, payee: str) -> int:
         if _settles(ended):
             raise NotApplicable("the provider does not fail when told, and is not the simulated one")
         reason = reason_of(ended)
+        if reason == Status.PROCESSING:  # its execution has stalled on a busy stage, and recovery ends it
+            state = run.at_rest(ended.key)
+            reason = state.failure["error"] if state and state.failure else reason
         if reason == "KycCircuitOpen":
             expect("the circuit", _state(run) is State.CLOSED, False)
             return failed
