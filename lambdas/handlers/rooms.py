@@ -63,6 +63,11 @@ def before_refund(store: Store, state: SettlementState) -> None:
         prepare(store, state)
 
 
+def credits_later() -> bool:
+    """Return whether a room makes available what releases leave out of a balance."""
+    return any(room.before_refund for room in ROOMS)
+
+
 def before_close(account: str, now: datetime) -> None:
     """Make what an account has received available. Raises AccountNotEmpty."""
     for prepare in _brought("before_close"):

@@ -83,7 +83,9 @@ class Stage:
     def ask(self, settlement: Settlement, context: Any) -> Verdict:
         if settlement.payer == "stuck":
             self.open("stuck", 5_180, "USD")
-        decision = KycDecision.APPROVED if settlement.payer in ("paid", "late") else KycDecision.REJECTED
+        decision = (
+            KycDecision.APPROVED if settlement.payer in ("paid", "late", "shopper") else KycDecision.REJECTED
+        )
         return Verdict(decision=decision, provider="ours", reference="ver_1", reason="")
 
     def review_ends(self, now: Any) -> Any:
@@ -101,10 +103,10 @@ class Stage:
         except SettlementError as error:
             raise TaskFailed(type(error).__name__, json.dumps({"errorMessage": str(error)})) from None
 
-    def pay(self, payer: str) -> None:
+    def pay(self, payer: str, payee: str = "bob") -> None:
         self.open(payer, 10_000)
         key = f"order-2026-000101-{payer}"
-        self.machines.start(STANDARD, WIRE | {"key": key, "payer": payer}, f"{key}-1").run()
+        self.machines.start(STANDARD, WIRE | {"key": key, "payer": payer, "payee": payee}, f"{key}-1").run()
 
     def recover(self) -> None:
         for shard in range(keys.IN_FLIGHT_SHARDS):
@@ -125,6 +127,8 @@ def main(payers: Sequence[str] = ("paid", "refused", "stuck")) -> None:
     stage.open("bob", 500)
     for payer in payers:
         stage.pay(payer)
+    stage.open("merchant.shop", 0)
+    stage.pay("shopper", "merchant.shop")
     stage.failing = "ReleaseFunds"
     stage.pay("late")
     before = stage.told()["statuses"]["late"]

@@ -1,4 +1,7 @@
-"""The core runs without any room: it settles, reverses, enters LIMBO and recovers."""
+"""The core runs without any room: it settles, reverses, enters LIMBO and recovers.
+
+It holds nothing for a merchant, whose release no sweep would make available.
+"""
 
 import json
 import os
@@ -22,12 +25,20 @@ def test_the_core_settles_reverses_enters_limbo_and_recovers_with_no_room_loaded
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout.splitlines()[-1]) == {
         "late_before": "PROCESSING",
-        "statuses": {"paid": "SETTLED", "refused": "COMPENSATED", "stuck": "LIMBO", "late": "SETTLED"},
+        "statuses": {
+            "paid": "SETTLED",
+            "refused": "COMPENSATED",
+            "stuck": "LIMBO",
+            "late": "SETTLED",
+            "shopper": "REJECTED",
+        },
         "available": {
             "paid": 5_180,
             "refused": 10_000,
             "stuck": 5_180,
             "late": 5_180,
+            "shopper": 10_000,
+            "merchant.shop": 0,
             "bob": 500 + 2 * 4_772,
         },
         "pages": ["LimboEntered"],

@@ -2,8 +2,10 @@
 
 import time
 
-from handlers import _dependencies
+from handlers import _dependencies, rooms
 from settlement.core.ledger.failure_reasons import payee_refusal
+from settlement.core.model.accounts import is_merchant
+from settlement.core.model.errors import AccountNotFound
 from settlement.core.model.settlement import Settlement
 from settlement.core.model.stored import MalformedRow
 
@@ -41,6 +43,8 @@ def refusal(settlement: Settlement) -> Exception | None:
 
 
 def _reason(settlement: Settlement, *, may_lag: bool = False) -> Exception | None:
+    if is_merchant(settlement.payee) and not rooms.credits_later():  # no sweep would reach the release
+        return AccountNotFound("payee")
     try:
         state = _dependencies.store.account(settlement.payee, may_lag=may_lag)
     except MalformedRow as malformed:

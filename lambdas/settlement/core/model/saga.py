@@ -1,7 +1,7 @@
 """The saga as one table: the steps in the order in which they commit, and the facts of each.
 
-The functions, the events and `settle` read it. The state machines and the proof (`reconciliation`) state
-their own rules, so that a wrong row of this table shows there. See docs/internals/add-a-step.md.
+The functions, the events and `settle` read it. The state machines and the proof (`proof/`) state their own
+rules, so that a wrong row of this table shows there. See docs/internals/add-a-step.md.
 """
 
 from collections.abc import Mapping
