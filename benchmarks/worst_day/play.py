@@ -36,8 +36,8 @@ The embedded AWS sets nothing aside: what these leave of the quota is what AWS r
 """
 
 PAYERS = 10
-OVER_SECONDS_MAX = 120
-"""How long the last payments may take."""
+OVER_SECONDS_MAX = 600
+"""After how long a payment counts as one that never ends, on a slow machine too."""
 
 STRANGERS, STRANGERS_PAUSE_SECONDS = 6, 2
 """So many call the webhook at once, three times as many as it may serve, and then pause."""

