@@ -96,8 +96,8 @@ test-deployed-python: setup  ## quick lanes on 3.13, which Lambda runs, if at ha
 deployed-python:
 	@$(DEPLOYED_PYTHON) --version 2>/dev/null || true
 
-simulate: setup  ## SEEDS seeds of the simulator from FROM on; TELL=--tell
-	.venv/bin/python -m tests.simulation.seeded --jobs 2 --from $(FROM) --seeds $(SEEDS) $(TELL)
+simulate: setup  ## SEEDS seeds of the simulator from FROM on; TELL=--tell, CORE=--core
+	.venv/bin/python -m tests.simulation.seeded --jobs 2 --from $(FROM) --seeds $(SEEDS) $(TELL) $(CORE)
 
 exhaust: setup  ## each fault, and each pair, at each call
 	.venv/bin/python -m tests.simulation.seeded.exhaust --jobs 2

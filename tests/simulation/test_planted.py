@@ -29,4 +29,5 @@ def test_a_planted_bug_is_found(bug: dict[str, Any]) -> None:
         seed = planted.seed_that_finds(bug, 0, planted.SEEDS_MAX)
 
     assert seed is not None
-    assert run([seed]).failed == {}, tell(seed)
+    core = bug.get("core", False)
+    assert run([seed], core=core).failed == {}, tell(seed, core=core)

@@ -57,6 +57,14 @@ def test_a_broken_rule_prints_one_line_to_replay_it_and_its_history(
     assert "0 broke a rule" in capsys.readouterr().out
 
 
+def test_the_core_keeps_every_rule_without_a_room() -> None:
+    seen = run(range(60), core=True)
+
+    assert seen.failed == {}
+    assert seen.counted["PROCESSING to SETTLED"] > 20
+    assert seen.counted["COMPENSATING to COMPENSATED"] > 10
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     "seen",

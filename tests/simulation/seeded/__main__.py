@@ -20,13 +20,14 @@ def main() -> int:
     parser.add_argument("--tell", action="store_true", help="print the first seed's history")
     parser.add_argument("--stop", action="store_true", help="stop at the first seed that breaks a rule")
     parser.add_argument("--report", type=Path, help="write all counts to this file, as JSON")
+    parser.add_argument("--core", action="store_true", help="the core alone, without a room")
     given = parser.parse_args()
     if given.tell:
-        print(tell(given.first))
+        print(tell(given.first, core=given.core))
         return 0
     seeds = range(given.first, given.first + given.seeds) if given.seeds else count(given.first)
     began, total, shown = time.monotonic(), Result(), 0.0
-    for total in run_side_by_side(seeds, given.jobs, given.seconds, until_failed=given.stop):
+    for total in run_side_by_side(seeds, given.jobs, given.seconds, until_failed=given.stop, core=given.core):
         if time.monotonic() - shown > 60 and given.report:
             shown = time.monotonic()
             _report(given.report, given.first, total, shown - began)
@@ -42,7 +43,7 @@ def main() -> int:
     for seed, broken in sorted(total.failed.items())[:20]:
         print(f"  make simulate FROM={seed} SEEDS=1 TELL=--tell    # {broken}")
     if total.failed:
-        print(tell(min(total.failed)))
+        print(tell(min(total.failed), core=given.core))
     return 1 if total.failed else 0
 
 

@@ -33,7 +33,10 @@ _COPIED = ("lambdas", "settle", "statemachines", "docs/contracts", "tests/world"
 
 
 def bugs() -> list[dict[str, Any]]:
-    """Return the bugs, each an edit of a file (`old` becomes `new`) and perhaps of others (`also`)."""
+    """Return the bugs, each an edit of a file (`old` becomes `new`) and perhaps of others (`also`).
+
+    One with `core` is looked for in the core alone.
+    """
     found: list[dict[str, Any]] = tomllib.loads((HERE / "planted.toml").read_text())["bug"]
     return found
 
@@ -66,6 +69,8 @@ def seed_that_finds(bug: dict[str, Any], first: int, seeds: int) -> int | None:
     with planted(bug) as copy:
         report = copy / "report.json"
         command = [sys.executable, "-m", "tests.simulation.seeded", "--stop", "--report", str(report)]
+        if bug.get("core"):
+            command.append("--core")
         finished = subprocess.run(
             [*command, "--from", str(first), "--seeds", str(seeds)],
             cwd=copy,
@@ -82,7 +87,7 @@ def seed_that_finds(bug: dict[str, Any], first: int, seeds: int) -> int | None:
 
 def _search(seeds: int, bug: dict[str, Any]) -> int | None:
     seed = seed_that_finds(bug, 0, seeds)
-    if seed is not None and run([seed]).failed:
+    if seed is not None and run([seed], core=bug.get("core", False)).failed:
         raise ValueError(f"seed {seed} breaks a rule of the code as it is")
     return seed
 

@@ -8,7 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass, field
 
 from settlement.core.model.errors import KycCircuitOpen
-from tests.simulation.seeded import retention
+from tests.simulation.seeded import core_alone, retention
 from tests.simulation.seeded.afterwards import late_calls
 from tests.simulation.seeded.chance import Fault
 from tests.simulation.seeded.deployments import retains
@@ -84,26 +84,31 @@ def histories(current: Current, seed: int, *, is_told: bool = False) -> Iterator
             yield happen(current, life, late, chance, is_told=is_told)
 
 
-def run(seeds: Iterable[int]) -> Result:
+def histories_of(seed: int, current: Current, *, core: bool, is_told: bool = False) -> Iterator[Recorded]:
+    """Yield a seed's histories: of the whole stage, or of its core alone. Raises Violated."""
+    return (core_alone.histories if core else histories)(current, seed, is_told=is_told)
+
+
+def run(seeds: Iterable[int], *, core: bool = False) -> Result:
     """Run seeds in this process, each to its end or to the first broken rule."""
     result = Result()
     with set_up() as current:
         for seed in seeds:
             result.seeds += 1
             try:
-                for world in histories(current, seed):
+                for world in histories_of(seed, current, core=core):
                     result.count(world)
             except AssertionError as broken:
                 result.failed[seed] = f"{type(broken).__name__}: {broken}"
     return result
 
 
-def tell(seed: int) -> str:
+def tell(seed: int, *, core: bool = False) -> str:
     """Return a seed's history, or that of its first late call that breaks a rule, and the rule."""
     first: Recorded | None = None
     with set_up() as current:
         try:
-            for world in histories(current, seed, is_told=True):
+            for world in histories_of(seed, current, core=core, is_told=True):
                 first = first or world
         except AssertionError as broken:
             return told(current.world, broken, first.history if first else ())
@@ -121,7 +126,12 @@ def told(world: World, broken: AssertionError | None = None, before: Sequence[st
 
 
 def run_side_by_side(
-    seeds: Iterable[int], jobs: int, seconds: float | None = None, *, until_failed: bool = False
+    seeds: Iterable[int],
+    jobs: int,
+    seconds: float | None = None,
+    *,
+    until_failed: bool = False,
+    core: bool = False,
 ) -> Iterator[Result]:
     """Run seeds in several processes; yield the sum of their results each time it grows."""
     left, total = iter(seeds), Result()
@@ -132,7 +142,7 @@ def run_side_by_side(
         while True:
             is_over = (give_up_at and time.monotonic() > give_up_at) or (until_failed and total.failed)
             while not is_over and len(running) < 2 * jobs and (seed := next(left, None)) is not None:
-                running.add(pool.submit(_run, seed))
+                running.add(pool.submit(_run, seed, core))
             if not running:
                 return
             done, running = wait(running, return_when=FIRST_COMPLETED)
@@ -141,8 +151,8 @@ def run_side_by_side(
             yield total
 
 
-def _run(seed: int) -> Result:
+def _run(seed: int, core: bool) -> Result:
     """Run a seed, and then free its worlds, which are full of cycles: meanwhile few could be freed."""
-    result = run([seed])
+    result = run([seed], core=core)
     gc.collect()
     return result

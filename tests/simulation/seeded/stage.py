@@ -174,7 +174,9 @@ def set_up() -> Iterator[Current]:
 def _without_powertools() -> dict[str, Callable[[Any, Any], Any]]:
     """Return the functions without Powertools' decorators: what these log and flush goes nowhere here."""
 
-    def is_own(one: Any) -> bool:
-        return bool(one.__code__.co_filename == telemetry.__file__)
+    return {name: plain(handler) for name, handler in HANDLERS.items()}
 
-    return {name: inspect.unwrap(handler, stop=is_own) for name, handler in HANDLERS.items()}
+
+def plain(handler: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return a function without Powertools' decorators."""
+    return inspect.unwrap(handler, stop=lambda one: one.__code__.co_filename == telemetry.__file__)

@@ -52,6 +52,7 @@ from tests.simulation.seeded.stranger import Stranger
 from tests.simulation.seeded.stream import Stream
 from tests.simulation.seeded.unreadable import Unreadable
 from tests.world.environment import NOW
+from tests.world.expressions import Item
 from tests.world.ledger import adds
 from tests.world.memory_dynamodb import MemoryDynamoDb
 from tests.world.openings import opening
@@ -260,6 +261,10 @@ class World:
         self.oracle.committed(changes, Asking(function, asked, at, stages, since, now))
         if self.oracle.commits % EVERY == 0:
             prove(self.table.items, retention_at(self.config, self.hub.now))
+        self._pass_on(changes)
+
+    def _pass_on(self, changes: Any) -> None:
+        """Show the changes of a commit to all who act on them."""
         self.canceller.committed(changes)
         self.acceptor.committed(changes)
         self.stream.committed(changes)
@@ -273,10 +278,13 @@ class World:
             if row and row["sk"]["S"] == "BALANCE":
                 self.bank.notice(row["pk"]["S"].partition("#")[2], row)
                 self.dynamodb.changed(row, old)
-            if row and row["sk"]["S"] == "SETTLEMENT" and not self.chance.faults_end:
-                key = row["pk"]["S"].partition("#")[2]
-                self.thaw(key)
-                self.people.notice(key)
+            self._interfere(row)
+
+    def _interfere(self, row: Item | None) -> None:
+        if row and row["sk"]["S"] == "SETTLEMENT" and not self.chance.faults_end:
+            key = row["pk"]["S"].partition("#")[2]
+            self.thaw(key)
+            self.people.notice(key)
 
     def _behind(self) -> int:
         return self.chance.within(0, 6) if self.chance.happens(0.2) and not self.chance.faults_end else 0
@@ -340,7 +348,7 @@ def _pay(world: W, seed: int, shop: str | None, in_dollars: float) -> None:
     chance = world.chance
     for payment in range(chance.one_of((1, 1, 1, 2, 2, 3))):
         key = f"order-{seed % 1_000_000:06}-{payment:04}"
-        request = _request(chance, key, world.currency, in_dollars) | labels(key)
+        request = labelled_request(chance, key, world.currency, in_dollars)
         if shop and chance.happens(0.8):
             request["payee"] = shop
         world.people.begin(request, 0)
@@ -387,7 +395,10 @@ def labels(key: str) -> dict[str, Any]:
     return found
 
 
-def _request(chance: Chance, key: str, currency: str, dollars: float) -> dict[str, Any]:
+def labelled_request(
+    chance: Chance, key: str, currency: str = "EUR", dollars: float = 0.02
+) -> dict[str, Any]:
+    """Return a payment between two of three people, perhaps with words of the caller's own."""
     payer, payee = chance.random.sample(["alice", "bob", "carol"], 2)
     request: dict[str, Any] = {
         "key": key,
@@ -400,7 +411,7 @@ def _request(chance: Chance, key: str, currency: str, dollars: float) -> dict[st
         request["fee"] = chance.one_of(("0.00", "0.48"))
     if chance.happens(chance.hurry):
         request["deadline_seconds"] = chance.one_of((30, 30, 60, 600))
-    return request
+    return request | labels(key)
 
 
 def difference(old: Any, new: Any) -> str:
