@@ -66,7 +66,7 @@ class Played:
     def faults(self, seconds_max: float = SECONDS_MAX) -> list[str]:
         """Return what the day has broken of the promises; nothing if all is well."""
         good = [one for one in self.payments if one.is_good]
-        slow = [one for one in good if one.seconds is not None and one.seconds > seconds_max]
+        slow = [one for one in good if one.seconds is None or one.seconds > seconds_max]
         late = [one for one in self.payments if one.error == "DeadlineExceeded"]
         lasting = [one for one in self.payments if one.status not in ENDED]
         found = [
