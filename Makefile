@@ -20,7 +20,7 @@ MACHINES := $(wildcard statemachines/*.asl.json examples/consumers/*.asl.json)
 FROM ?= 0
 SEEDS ?= 1000
 RUNS ?= 100000
-SEED_SECONDS ?= 120
+SEED_SECONDS ?= 60
 
 .PHONY: setup demo test test-all test-deployed-python check lint format synth lock clean
 .PHONY: deliver teardown templates reference screenshots simulate exhaust planted needed fuzz mutants bench worst-day

@@ -66,7 +66,13 @@ def test_each_page_of_the_console_is_sound(desk: Desk, served: Served, look: Loo
     assert {url.partition("/enter")[0].startswith(served.origin) for url in window.asked} == {True}
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param(way, marks=pytest.mark.long if at % 4 else (), id=way.__name__)
+        for at, way in enumerate(WAYS)
+    ],
+)
 def test_a_settlement_of_each_way_is_sound(desk: Desk, served: Served, look: Looks, way: Way) -> None:
     way(desk)
     window = look().enter(served.address)

@@ -12,7 +12,7 @@ from tests.simulation.seeded.needed import Story, explore
 from tests.simulation.seeded.scenarios import SCENARIOS
 from tests.simulation.seeded.stage import Current, set_up
 
-ONE_OF = 8
+ONE_OF = 16
 """One late call of this many is made here; `make needed` makes them all, in many more lives."""
 
 

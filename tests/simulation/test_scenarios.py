@@ -9,7 +9,7 @@ from tests.simulation.seeded.scenarios import SCENARIOS, live, singles
 from tests.simulation.seeded.stage import Current, set_up
 from tests.simulation.seeded.world import World
 
-ONE_OF, ONE_OF_THE_LONGEST = 60, 300
+ONE_OF, ONE_OF_THE_LONGEST = 120, 600
 """One pair of this many is tried here; `make exhaust` tries them all."""
 
 
@@ -51,7 +51,16 @@ def test_without_faults_each_life_ends_as_it_should(current: Current, name: str,
     assert bool(world.people.alerted) == (name in stuck)
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+LONGEST = (
+    *("is written off", "is written off without a fee", "is written off among orders", "is completed"),
+    *("is paid by a blocked payer", "is paid to a merchant", "is reversed by three persons"),
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.long if name in LONGEST else ()) for name in SCENARIOS],
+)
 def test_every_rule_holds_with_each_fault_at_each_call(current: Current, name: str) -> None:
     result, broken = try_all(current, name, singles(current, name))
 
