@@ -1,1 +1,0 @@
-"""The acceptance of a deployed stack: checks that move money of their own, and the proof of the books."""

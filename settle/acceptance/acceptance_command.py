@@ -1,5 +1,3 @@
-"""`settle acceptance`."""
-
 import re
 import signal
 from functools import partial
@@ -13,7 +11,7 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.output import console
 
 TRIAL_STACK = re.compile(r"settlement-(dev|my-[a-z0-9]+)")
-"""The stacks that need no second word: `dev`, and personal stages. Any other one may be prod."""
+"""Stacks that need no `--yes-this-is-prod`: `dev` and personal stages."""
 
 
 def acceptance(
@@ -42,11 +40,10 @@ def acceptance(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Prove a deployed stack after its deployment, by payments of its own, in minutes.
+    """Test a deployed stack with payments of its own, in minutes.
 
-    It opens accounts, deposits, pays, stops an execution, gets a reversal stuck, and takes the money out
-    again: on call is paged. The stage keeps the fees. Exit code 1: a check is refuted, or the books are not
-    proved.
+    Opens accounts, deposits, pays, stops an execution, gets a reversal stuck, and withdraws the money. Pages
+    on call; the stage keeps the fees. Exit code 1: a check is refuted, or the books are not proved.
 
     Example: settle acceptance --stack settlement-dev --load 10 --load 50 --load 100 -o acceptance.md
     """
@@ -68,7 +65,7 @@ def acceptance(
     if output is not None and not output.parent.is_dir():
         raise CommandFailed(Exit.USAGE, f"output: there is no directory {output.parent}")
     target = find(stack)
-    for ending in (signal.SIGTERM, signal.SIGHUP):  # it gives the money back then, too
+    for ending in (signal.SIGTERM, signal.SIGHUP):  # so that it returns the money
         signal.signal(ending, signal.default_int_handler)
     with progress() as tell:
         report = prove(target, chosen(only or [], load or [], rings=ring), tell)

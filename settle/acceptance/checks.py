@@ -1,4 +1,4 @@
-"""The checks in their order. Alarms come before the checks that raise some."""
+"""The checks in run order. `alarms` precedes those that raise alarms."""
 
 from collections.abc import Collection, Sequence
 from functools import partial
@@ -78,7 +78,7 @@ CHECKS = (
     Check("capacity", watching.capacity, ("capacity units on AWS itself",)),
     Check("circuit", provider.circuit, seconds_max=600),
 )
-"""Each environment of VerifyKyc learns by itself that the circuit is closed: that check is the last."""
+"""`circuit` is last: each VerifyKyc environment learns on its own that the circuit has closed."""
 
 RING_ROWS = ("a message of an alarm as a person gets it", "key policies of the encrypted topic")
 LOAD_ROWS = (
@@ -89,7 +89,7 @@ LOAD_ROWS = (
 
 
 def chosen(only: Collection[str], rates: Sequence[int] = (), *, rings: bool = False) -> list[Check]:
-    """Return the checks of these names, or all, and those that are asked for besides, before the last."""
+    """Return the named checks, or all, and the requested ones before the last."""
     *first, last = CHECKS
     asked = []
     if rings:
@@ -102,6 +102,5 @@ def chosen(only: Collection[str], rates: Sequence[int] = (), *, rings: bool = Fa
 
 
 BOOKS = "books"
-"""The check that always ends a run."""
 
 BOOKS_ROWS = ("`{{resolve:secretsmanager:…}}` in a function's environment",)

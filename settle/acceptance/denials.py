@@ -1,5 +1,3 @@
-"""A check of the functions' roles: IAM's own simulator decides requests that follow from the grants."""
-
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +12,13 @@ if TYPE_CHECKING:
     from settle.local.grants import Trial
 
 ATTEMPTS = 10
-"""Of each request: IAM throttles its simulator, and the check makes some five hundred."""
+"""IAM throttles its simulator, and the check makes about 500 requests."""
 
 _ALLOWED, _DENIED = "allowed", "explicitDeny"
 
 
 def denials(run: Run) -> str:
-    """Ask IAM what each function's role may do: all that is granted, and no row or attribute beside it."""
+    """Check in IAM's simulator that roles allow their granted rows and attributes, and nothing beyond."""
     if run.stack.endpoint_url:
         raise NotApplicable("the embedded AWS: its simulator of policies knows no context keys")
     try:
@@ -46,7 +44,6 @@ def denials(run: Run) -> str:
 
 
 def _simulated(iam: Any, stack: Stack, role: str, trial: "Trial") -> dict[str, str]:
-    """Return the decision of IAM's simulator on each action of a trial."""
     _, partition, _, region, account, *_ = stack.outputs["SettlementStandardArn"].split(":")
     answer = iam.simulate_principal_policy(
         PolicySourceArn=f"arn:{partition}:iam::{account}:role/{role}",
@@ -67,7 +64,7 @@ def _simulated(iam: Any, stack: Stack, role: str, trial: "Trial") -> dict[str, s
 
 
 def _is_as_wanted(decision: str, wanted: str) -> bool:
-    """Return whether a decision is the wanted one: what is not granted may be denied by others, too."""
+    """Return whether a decision is right: a wanted implicit denial may be explicit."""
     return decision == wanted if wanted in (_ALLOWED, _DENIED) else decision != _ALLOWED
 
 

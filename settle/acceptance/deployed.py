@@ -1,5 +1,3 @@
-"""Checks of what is deployed: definitions, triggers, the canary, the scheduled proof, the sealed journal."""
-
 import json
 import time
 from collections.abc import Mapping
@@ -20,25 +18,25 @@ MACHINES = ("SettlementExpressArn", "SettlementStandardArn", "CompensationArn")
 QUEUE = "QueueUrl"
 
 PROOFS_MAX = 3
-"""A table that moves under the proof leaves rows unproven; the next proof may find them at rest."""
+"""Writes during a proof leave rows unproven; the next may find them at rest."""
 
 STREAM_READERS = 2
-"""PublishEvents, which tells merchants' sweeps as well, and SealJournal."""
+"""PublishEvents, which also notifies merchants' sweeps, and SealJournal."""
 
 LAG_SECONDS_MAX = 60
-"""The age at which EventsBehind goes off."""
+"""Threshold of the alarm EventsBehind."""
 
 AGES_SECONDS_MAX, AGES_OF = 300, timedelta(minutes=15)
-"""How long CloudWatch may take to have a figure of this run's payments, and how far back it is asked."""
+"""Time for CloudWatch to publish an age, and the queried period."""
 
 _UNLOCKED = ("NoSuchObjectLockConfiguration", "ObjectLockConfigurationNotFoundError")
 
 SEALED_SECONDS_MAX = 480
-"""How long an entry may take into the sealed journal: AWS gathers a batch for up to five minutes."""
+"""Time for an entry to be sealed: AWS gathers a batch for up to five minutes."""
 
 
 def definitions(run: Run) -> str:
-    """Let Step Functions judge each definition as deployed, and the same one with a way into nowhere."""
+    """Validate each definition with Step Functions, which must refuse a broken copy."""
     if run.stack.endpoint_url:
         raise NotApplicable("the embedded AWS: it takes any definition")
     client = run.stack.client("stepfunctions")
@@ -53,7 +51,7 @@ def definitions(run: Run) -> str:
 
 
 def triggers(run: Run) -> str:
-    """Look at what calls functions: each is enabled, its last batch has not failed, and no stream lags."""
+    """Check that each trigger is enabled, its last batch did not fail, and no stream lags."""
     client, found = run.stack.client("lambda"), physical(run.stack, "AWS::Lambda::EventSourceMapping")
     if not found:
         raise Refuted("the stack has no trigger")
@@ -73,7 +71,7 @@ def triggers(run: Run) -> str:
 
 
 def _lag(run: Run, streams: Mapping[str, str]) -> str:
-    """Return how old the stream's records were as a reader got them. Two that throttle each other lag."""
+    """Return the stream records' greatest age at a reader. Two readers that throttle each other lag."""
     if run.stack.endpoint_url:
         return "the embedded AWS: measures no lag"
     client, oldest = run.stack.client("cloudwatch"), 0.0
@@ -104,9 +102,9 @@ def _ages(client: Any, function: str, ages: list[float]) -> list[float]:
 
 
 def canary(run: Run) -> str:
-    """Look at the aliases: all starts go to one version, which is the machine as it is deployed.
+    """Check that each alias sends all starts to one version, equal to the deployed machine.
 
-    A deployment that was rolled back has put the machine's definition back as well: its stack tells of it.
+    A rollback also restores the definition, so only the stack's status shows it.
     """
     aliases = physical(run.stack, "AWS::StepFunctions::StateMachineAlias")
     if not aliases:
@@ -126,7 +124,7 @@ def canary(run: Run) -> str:
 
 
 def proof(run: Run) -> str:
-    """Let ReconcileBooks prove the table in Lambda, as its schedule does."""
+    """Prove the table by ReconcileBooks in Lambda."""
     (function,) = (
         name
         for construct, name in physical(run.stack, "AWS::Lambda::Function").items()
@@ -150,7 +148,7 @@ def proof(run: Run) -> str:
 
 
 def journal(run: Run) -> str:
-    """Find a payment of this run in the sealed journal, in an object that no one may delete."""
+    """Find a payment of this run in the sealed journal, in a locked object."""
     began = datetime.now(UTC) - timedelta(minutes=1)
     payer, payee = run.parties("journal")
     request = run.request("journal", payer, payee)
@@ -174,7 +172,6 @@ def journal(run: Run) -> str:
 
 
 def _locked(run: Run, name: str) -> str:
-    """Return how long an object is locked. On AWS it has to be."""
     if run.stack.endpoint_url:
         return "the embedded AWS: locks nothing"
     bucket = sealed.bucket(run.stack)
@@ -190,7 +187,7 @@ def _locked(run: Run, name: str) -> str:
 
 
 def definition(run: Run, output: str) -> str:
-    """Return a machine's definition as deployed. The ARN of an alias has one part more than the machine's."""
+    """Return a deployed definition. An alias ARN has one part more than the machine's."""
     arn = ":".join(run.stack.outputs[output].split(":")[:7])
     described = run.stack.client("stepfunctions").describe_state_machine(stateMachineArn=arn)
     return str(described["definition"])

@@ -1,4 +1,4 @@
-"""The limit in time of a check: a timer of the operating system, which ends a blocked call, too."""
+"""A check's time limit, by an OS timer that also ends a blocked call."""
 
 import signal
 from collections.abc import Iterator
@@ -7,12 +7,12 @@ from types import FrameType
 
 
 class Overdue(BaseException):
-    """The time is over. It is no Exception: boto3 takes those for failures of a call, and repeats it."""
+    """The time is over. Not an Exception, which boto3 would take for a failed call and retry."""
 
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Raise Overdue in the main thread after some seconds, unless the block has ended before."""
+    """Raise Overdue in the main thread if the block takes longer."""
 
     def end(number: int, frame: FrameType | None) -> None:
         raise Overdue

@@ -1,4 +1,4 @@
-"""A check of the load on one item: payments of one payer to one payee, at a steady pace."""
+"""The load on one item: one payer pays one payee at a steady pace."""
 
 import json
 import time
@@ -26,13 +26,13 @@ from settlement.core.model.state import SettlementState
 from settlement.proof import batch
 
 SECONDS = 10
-"""How long each pace is kept: at 10/s a hundred payments, of which a hundredth is one."""
+"""At 10/s this gives 100 payments, the fewest with a 99th percentile."""
 
 THREADS_MAX = 400
-"""Payments that are under way at once. Past it a payment is sent late, and a lower pace is reached."""
+"""Concurrent payments. Above it payments are sent late, and the reached pace is lower."""
 
 WRITES = 5
-"""Of a payment that settles: its hold, release and fee, and two of its verdict."""
+"""Per settled payment: hold, release, fee, and two for the verdict."""
 
 REST_SECONDS_MAX = 300
 
@@ -41,7 +41,7 @@ _POLL_SECONDS = 2
 
 @dataclass(frozen=True)
 class Paid:
-    """A payment that was sent: when, its end, and the seconds of its execution, if it has begun."""
+    """A sent payment; `seconds` is None if its execution did not start."""
 
     key: str
     sent_at: float
@@ -50,14 +50,13 @@ class Paid:
 
 
 def load(run: Run, rates: list[int]) -> str:
-    """Pay at each pace, and measure; the money has to add up in the end."""
+    """Pay and measure at each pace. Raises Refuted if the balances do not add up."""
     for rate in rates:
         run.figures.append(_at(run, rate))
     return "; ".join(_told(one) for one in run.figures)
 
 
 def _at(run: Run, rate: int) -> dict[str, Any]:
-    """Pay at one pace; return its figures."""
     count = rate * SECONDS
     payer, payee = run.account(f"load-{rate}-a", AMOUNT * count), run.account(f"load-{rate}-b")
     began = time.time() - 60
@@ -85,7 +84,6 @@ def _at(run: Run, rate: int) -> dict[str, Any]:
 
 
 def _pay(run: Run, rate: int, requests: list[dict[str, str]]) -> list[Paid]:
-    """Start an execution at each of its times, and wait for the ends."""
     threads = THREADS_EMBEDDED if run.stack.endpoint_url else THREADS_MAX
     client = client_of(run.stack.session, "stepfunctions", run.stack.endpoint_url, 1, threads)
     began, futures = time.monotonic(), []
@@ -106,7 +104,7 @@ def _pool(threads: int) -> Iterator[ThreadPoolExecutor]:
 
 
 def _one(run: Run, client: Any, request: dict[str, str]) -> Paid:
-    """Settle one payment; its seconds are by AWS's own clock, without the way to it."""
+    """Settle one payment; its seconds are AWS's own, without the network."""
     key, sent_at = request["key"], time.monotonic()
     try:
         ended = client.start_sync_execution(
@@ -123,7 +121,7 @@ def _one(run: Run, client: Any, request: dict[str, str]) -> Paid:
 
 
 def _at_rest(run: Run, sent: list[str]) -> list[SettlementState]:
-    """Wait until no execution works on any of the payments; return their states."""
+    """Wait until no execution works on a payment; return the states."""
     run.waits_for = f"{len(sent)} payments to come to rest"
     give_up_at = time.monotonic() + REST_SECONDS_MAX
     while True:
@@ -140,7 +138,7 @@ def _at_rest(run: Run, sent: list[str]) -> list[SettlementState]:
 
 
 def _sends(run: Run, began: float, rate: int, settled: int) -> tuple[int, int]:
-    """Return the writes that were sent for the payments of a pace, and those that met a conflict."""
+    """Return the writes sent for a pace, and those that met a conflict."""
     prefix, found = f"acceptance-{run.id}-load-{rate}-", (0, 0)
 
     def are_told() -> bool:
@@ -157,7 +155,6 @@ def _sends(run: Run, began: float, rate: int, settled: int) -> tuple[int, int]:
 
 
 def _quantile(seconds: list[float], hundredth: int) -> float | None:
-    """Return a percentile in seconds."""
     if len(seconds) < 2:
         return seconds[0] if seconds else None
     return round(quantiles(seconds, n=100, method="inclusive")[hundredth - 1], 3)

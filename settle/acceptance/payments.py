@@ -1,5 +1,3 @@
-"""Checks of payments: each door, twins, a conflict, refusals, a reversal."""
-
 import json
 import secrets
 import time
@@ -23,29 +21,26 @@ from settlement.core.model import executions
 from settlement.core.model.orders import REVERSE
 
 TWINS, THREADS, THREADS_EMBEDDED = 64, 64, 12
-"""The twins, and how many of them run at once. On the embedded AWS each call at once is a process."""
+"""Twins and concurrent calls. On the embedded AWS each concurrent call is a process."""
 
 API_WAIT_SECONDS = 20
-"""How long the services' API is asked to wait for an end: its longest."""
+"""The longest wait that the services' API accepts."""
 
 STARTS_MAX = 5
-"""Payments that are started twice: a fast one may have ended before the second start."""
+"""A fast payment may end before its second start."""
 
 THROTTLED = ("ThrottlingException", "TooManyRequestsException")
 
 
 def express(run: Run) -> str:
-    """Settle a payment by a synchronous Express execution."""
     return _settles(run, Machine.EXPRESS)
 
 
 def standard(run: Run) -> str:
-    """Settle a payment by a Standard execution."""
     return _settles(run, Machine.STANDARD)
 
 
 def queue(run: Run) -> str:
-    """Settle a payment through the start queue."""
     payer, payee = run.parties("queue")
     request, began = run.request("queue", payer, payee), time.monotonic()
     send_to_queue(run.stack, json.dumps(request))
@@ -58,7 +53,7 @@ def queue(run: Run) -> str:
 
 
 def services(run: Run) -> str:
-    """Settle a payment by the services' API, repeat its start, and read it and its entries there."""
+    """Settle by the services' API, repeat the start, and read the payment and its entries."""
     payer, payee = run.parties("services")
     request, door, began = run.request("services", payer, payee), run.stack.services, time.monotonic()
     key = request["key"]
@@ -85,7 +80,7 @@ def services(run: Run) -> str:
 
 
 def expect_status(what: str, answer: Answer, *wanted: int) -> None:
-    """Raise Refuted unless an answer has one of the HTTP statuses, DoorForbidden if AWS denies the call."""
+    """Raise Refuted for an unwanted HTTP status, DoorForbidden if AWS denies the call."""
     if answer.status == HTTPStatus.FORBIDDEN:
         raise DoorForbidden(Exit.FAILED, f"{what}: AWS does not let you call the services' API")
     if answer.status not in wanted:
@@ -93,7 +88,7 @@ def expect_status(what: str, answer: Answer, *wanted: int) -> None:
 
 
 def same_start(run: Run) -> str:
-    """Start a Standard execution twice while it runs: it is the same one, and is described at once."""
+    """Start a running Standard execution again; it is the same execution."""
     payer, payee = run.account("same-a", DEPOSIT), run.account("same-b")
     client, machine = run.stack.client("stepfunctions"), run.stack.outputs["SettlementStandardArn"]
     for _ in range(STARTS_MAX):
@@ -123,7 +118,7 @@ def same_start(run: Run) -> str:
 
 
 def twins(run: Run) -> str:
-    """Send one key many times at once over both machines; it settles once."""
+    """Send one key many times at once to both machines; it settles once."""
     payer, payee = run.parties("twins")
     request = run.request("twins", payer, payee)
     client = run.stack.client("stepfunctions", attempts=1)
@@ -159,7 +154,7 @@ def twins(run: Run) -> str:
 
 
 def conflict(run: Run) -> str:
-    """Send a settled key with another amount; it is refused, and moves nothing."""
+    """Send a settled key with another amount; it is refused and moves nothing."""
     payer, payee = run.parties("conflict")
     request = run.request("conflict", payer, payee)
     _settled(run.send(request))
@@ -169,7 +164,7 @@ def conflict(run: Run) -> str:
 
 
 def refusals(run: Run) -> str:
-    """Refuse what cannot be settled; no balance moves."""
+    """Send requests that cannot settle; no balance moves."""
     payer, payee = run.parties("refusals")
     too_much = run.request("refusals", payer, payee, DEPOSIT + 1)
     nowhere = run.request("refusals", payer, f"{payee}-not-open")
@@ -181,7 +176,7 @@ def refusals(run: Run) -> str:
 
 
 def reversal(run: Run) -> str:
-    """Reverse a settled payment by an order, twice; the money comes back once."""
+    """Reverse a settled payment by an order, twice; the money returns once."""
     payer, payee = run.parties("reversal")
     request = run.request("reversal", payer, payee)
     _settled(run.send(request))
@@ -189,7 +184,7 @@ def reversal(run: Run) -> str:
     expect("status", reverse(run.stack, request["key"], run.reason)["status"], "COMPENSATED")
     seconds = time.monotonic() - began
     order = {"key": request["key"], "expected_status": "SETTLED", "reason": run.reason}
-    give(run.stack, REVERSE, order)  # to the door itself: `reverse` sends no order for what is reversed
+    give(run.stack, REVERSE, order)  # directly: `reverse` sends no order for a reversed payment
     state = run.at_rest(request["key"])
     expect("status after the repeated order", str(state and state.status), "COMPENSATED")
     expect("the balances", [run.balance(payer), run.balance(payee)], [DEPOSIT, 0])
@@ -209,21 +204,19 @@ def _settled(ended: Ended) -> None:
 
 
 def reason_of(ended: Ended) -> str:
-    """Return the error of a settlement that did not settle, or its status."""
     if ended.outcome is None:
         return str(ended.error)
     return str((ended.outcome["failure"] or {}).get("error", ended.outcome["status"]))
 
 
 def moved_once(run: Run, payer: str, payee: str) -> str:
-    """Demand that one payment has moved, and no other; return the figures."""
+    """Raise Refuted unless exactly one payment has moved."""
     expect("what the payer has left", run.balance(payer), DEPOSIT - AMOUNT)
     expect("what the payee has got", run.balance(payee), run.net)
     return f"payer less {run.text(AMOUNT)}, payee plus {run.text(run.net)} {run.currency}"
 
 
 def told(execution: Any) -> Any:
-    """Return the status in an execution's outcome, or its error."""
     if execution["status"] == "SUCCEEDED":
         return json.loads(execution["output"])["status"]
     return execution.get("error", execution["status"])

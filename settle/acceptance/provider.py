@@ -1,6 +1,6 @@
-"""Checks of the KYC provider's part: its webhook, a review, and an outage.
+"""Checks with the simulated KYC provider, which takes its behaviour from an account's id.
 
-The simulated provider behaves as an account's id tells it. A real one knows no such ids, and approves.
+A real provider ignores the id and approves.
 """
 
 import time
@@ -20,16 +20,16 @@ from settlement.core.model.status import Status
 from settlement.kyc.circuit import State
 
 ERROR, REVIEW = "error", "review"
-"""The behaviours of the simulated provider, as settle/local/kyc_behaviour.py has them."""
+"""Behaviours of the simulated provider, from settle/local/kyc_behaviour.py."""
 
 FAILING_MAX = 20
-"""Payments that may fail before the circuit is open: `prod` allows five failures."""
+"""Payments that may fail before the circuit opens; `prod` allows five failures."""
 
 CLOSES_SECONDS_MAX = 180
 
 
 def webhook(run: Run) -> str:
-    """Call the webhook unsigned by the stage's secret, and signed about a payment that there is not."""
+    """Check that the webhook refuses a foreign signature and an unknown payment."""
     unknown = Event(f"acceptance-{run.id}-unclaimed")
     secret = stage_secret(run)
     expect("HTTP status of a call signed with another secret", call(run, unknown, foreign_secret()), 401)
@@ -39,7 +39,7 @@ def webhook(run: Run) -> str:
 
 
 def review(run: Run) -> str:
-    """Let a payment wait for a reviewer, and end it by the webhook, twice; it settles once."""
+    """Hold a payment in review, and approve it twice by the webhook."""
     secret = stage_secret(run)
     payer, payee = run.account("review-a", DEPOSIT, REVIEW), run.account("review-b")
     request = run.request("review", payer, payee)
@@ -52,7 +52,6 @@ def review(run: Run) -> str:
 
 
 def _decided(run: Run, key: str, secret: str) -> float:
-    """Decide a review by the webhook; return the seconds until the payment has settled."""
     state = run.stack.store.settlement(key)
     if state is None or not state.is_in_review:
         raise Refuted(f"{key} is not in review, but {state and state.status}")
@@ -70,17 +69,17 @@ def _decided(run: Run, key: str, secret: str) -> float:
 
 @contextmanager
 def _reversed_on_failure(run: Run, key: str) -> Iterator[None]:
-    """Reverse a payment whose check fails: a review holds its money for days."""
+    """Reverse a payment if its check fails: a review holds money for days."""
     try:
         yield
     except BaseException:
-        with suppress(Exception):  # the books tell what is left in flight
+        with suppress(Exception):  # the proof of the books reports it, if it stays in flight
             reverse(run.stack, key, run.reason)
         raise
 
 
 def circuit(run: Run) -> str:
-    """Let the provider fail until the circuit opens and refuses payments; bring it back, and pay."""
+    """Open the circuit by failing payments; close it by probes, and pay."""
     expect("the circuit before", _state(run), State.CLOSED)
     payer, payee = run.account("circuit-a", DEPOSIT, ERROR), run.account("circuit-b")
     earlier = len(run.keys)
@@ -99,13 +98,12 @@ def circuit(run: Run) -> str:
 
 
 def _open(run: Run, payer: str, payee: str) -> int:
-    """Pay with a party for which the provider fails, until a payment is refused; return the failures."""
     for failed in range(FAILING_MAX):
         ended = run.send(run.request("circuit", payer, payee))
         if _settles(ended):
             raise NotApplicable("the provider does not fail when told, and is not the simulated one")
         reason = reason_of(ended)
-        if reason == Status.PROCESSING:  # its execution has stalled on a busy stage, and recovery ends it
+        if reason == Status.PROCESSING:  # stalled on a busy stage: recovery ends it
             state = run.at_rest(ended.key)
             reason = state.failure["error"] if state and state.failure else reason
         if reason == "KycCircuitOpen":
@@ -116,7 +114,7 @@ def _open(run: Run, payer: str, payee: str) -> int:
 
 
 def _close(run: Run, payer: str, payee: str) -> tuple[float, int]:
-    """Order probes and pay, until a payment settles; return the seconds, and the payments refused."""
+    """Order probes and pay until a payment settles; return the seconds and the refused payments."""
     refused, began = 0, time.monotonic()
     while time.monotonic() - began < CLOSES_SECONDS_MAX:
         run.waits_for = "the circuit to close"

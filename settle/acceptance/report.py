@@ -1,5 +1,3 @@
-"""The report of an acceptance: for a script as JSON, for people as Markdown."""
-
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +8,6 @@ from settle.output.printable import printable
 
 
 def described(report: Report) -> dict[str, Any]:
-    """Return the report as JSON has it."""
     return {
         "run": report.run,
         "stack": report.stack,
@@ -31,7 +28,6 @@ def described(report: Report) -> dict[str, Any]:
 
 
 def markdown(report: Report) -> str:
-    """Return the report as a page with one table."""
     lines = [
         f"# Acceptance of {report.stack}: {'passed' if report.passed else 'NOT passed'}",
         "",
@@ -58,7 +54,6 @@ def _table(figures: list[dict[str, Any]]) -> list[str]:
 
 @or_json
 def printed(found: Mapping[str, Any]) -> None:
-    """Print a line for each check, what the run had to leave, and the verdict on the whole."""
     print_table(found["results"], ("check", "verdict", "evidence"))
     for one in found["left"]:
         print_line(f"LEFT {one}")

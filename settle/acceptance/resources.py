@@ -1,10 +1,8 @@
-"""The resources of a deployed stack, by their constructs."""
-
 from settle.stack import Stack
 
 
 def physical(stack: Stack, kind: str) -> dict[str, str]:
-    """Return the physical names of a kind: a logical id is the construct's name and eight digits."""
+    """Map constructs to physical names. A logical id is the construct and eight characters."""
     pages = stack.client("cloudformation").get_paginator("list_stack_resources")
     return {
         resource["LogicalResourceId"][:-8]: resource["PhysicalResourceId"]

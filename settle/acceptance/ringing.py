@@ -1,5 +1,3 @@
-"""A check of the alarms' messages: one alarm of each topic is set off, and is over again."""
-
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +14,7 @@ _STATES = ("ALARM", "OK")
 
 
 def ringing(run: Run) -> str:
-    """Set one alarm of each topic off, hear it, and hear that it is over."""
+    """Raise and clear one alarm of each topic, and receive both messages."""
     if run.stack.endpoint_url:
         raise NotApplicable("the embedded AWS: alarms are not deployed to it")
     alarms = _one_of_each_topic(run, [*described_alarms(run).values()])
@@ -35,7 +33,7 @@ def ringing(run: Run) -> str:
 
 
 def _one_of_each_topic(run: Run, alarms: list[dict[str, Any]]) -> dict[str, str]:
-    """Return an alarm that is silent for each topic that alarms publish to."""
+    """Return one silent alarm per topic. Raises Refuted if a topic has none."""
     found: dict[str, str] = {}
     for alarm in alarms:
         if alarm["StateValue"] != "ALARM" and alarm["AlarmActions"] and alarm["OKActions"]:
@@ -51,14 +49,13 @@ def _one_of_each_topic(run: Run, alarms: list[dict[str, Any]]) -> dict[str, str]
 
 
 def _hear(run: Run, received: Callable[[], Iterator[dict[str, str]]], name: str, state: str) -> None:
-    """Wait for an alarm's message with this run's reason."""
     run.waits_for = f"the message that {name} is {state}"
     give_up_at = time.monotonic() + HEARD_SECONDS_MAX
     while time.monotonic() < give_up_at:
         for message in received():
             try:
                 content = json.loads(message["Message"])
-            except ValueError:  # a page of a case, which others cause
+            except ValueError:  # a page about someone else's case
                 continue
             if (content.get("AlarmName"), content.get("NewStateValue")) == (name, state):
                 return

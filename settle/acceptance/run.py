@@ -1,5 +1,3 @@
-"""One run of the acceptance: its own accounts, keys and payments, and the way back of its money."""
-
 import json
 import secrets
 import time
@@ -23,55 +21,51 @@ from settlement.core.model.state import SettlementState
 from settlement.core.model.status import Status
 
 DEPOSIT, AMOUNT = 10_000, 1_000
-"""What a payer has, and what a payment moves, in minor units: small, and no less than a fee's rounding."""
+"""In minor units: small, but above a fee's rounding."""
 
 REST_SECONDS_MAX = 180
-"""How long a payment may take to come to rest: recovery looks at it within minutes."""
+"""Recovery looks at a payment within minutes."""
 
 _POLL_SECONDS = 0.25
 
 
 @dataclass
 class Run:
-    """A run by its id. It remembers all that it has opened and sent, so that nothing is left behind."""
+    """A run of the acceptance. It records all that it opens and sends, to clean up."""
 
     stack: Stack
     id: str = field(default_factory=lambda: secrets.token_hex(4))
     accounts: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     figures: list[dict[str, Any]] = field(default_factory=list)
-    """What the load was measured to be, a row for each pace."""
+    """Measured load, one row per pace."""
     stuck: str = ""
-    """The ARN of the execution that has waited in LIMBO."""
+    """ARN of the execution that waited in LIMBO."""
     stopped_at: datetime | None = None
-    """When an execution was stopped."""
     waits_for: str = "AWS"
-    """What the run waits for now, for the report of a check that does not end."""
+    """The current wait, reported when a check exceeds its time."""
 
     @property
     def reason(self) -> str:
-        """The reason of each order of the run."""
         return f"acceptance {self.id}"
 
     @property
     def currency(self) -> str:
-        """The currency of the run: EUR where the stage has it, else its first."""
         currencies = sorted(self.stack.config.currencies)
         return "EUR" if "EUR" in currencies else currencies[0]
 
     @property
     def net(self) -> int:
-        """What a payee gets of AMOUNT, in minor units."""
+        """The payee's share of AMOUNT, in minor units."""
         return AMOUNT - self.stack.config.scheduled_fee(AMOUNT)
 
     def text(self, minor: int) -> str:
-        """Return an amount as requests and orders have it."""
         return money.render(minor, self.stack.config.currencies[self.currency])
 
     def account(self, name: str, deposit: int = 0, provider: str = "") -> str:
-        """Open an account of the run, with a deposit in minor units through the door.
+        """Open an account, with a deposit in minor units.
 
-        Its id tells the simulated KYC provider how to behave; a real one knows no such ids.
+        Its id selects the simulated KYC provider's behaviour.
         """
         account = f"{provider and f'kyc-{provider}.'}acceptance-{self.id}-{name}"
         self.accounts.append(account)
@@ -80,11 +74,9 @@ class Run:
         return account
 
     def parties(self, name: str) -> tuple[str, str]:
-        """Open a payer with the deposit, and a payee with nothing."""
         return self.account(f"{name}-a", DEPOSIT), self.account(f"{name}-b")
 
     def request(self, name: str, payer: str, payee: str, amount: int = AMOUNT) -> dict[str, str]:
-        """Return a request under a new key of the run."""
         key = f"acceptance-{self.id}-{name}-{len(self.keys)}"
         self.keys.append(key)
         names = {"payer_name": "Acceptance Payer", "payee_name": "Acceptance Payee"}
@@ -98,19 +90,17 @@ class Run:
         }
 
     def send(self, request: dict[str, str], machine: Machine = Machine.EXPRESS) -> Ended:
-        """Start a settlement and wait for its end."""
         self.waits_for = f"the end of the {machine} execution of {request['key']}"
         return start(self.stack, machine, json.dumps(request))
 
     def balance(self, account: str) -> int:
-        """Return what an account has available, in minor units."""
+        """Return the available balance in minor units. Raises LookupError."""
         state = self.stack.store.account(account)
         if state is None:
             raise LookupError(f"{account} is not open")
         return state.available
 
     def move(self, order: OrderKind, account: str, amount: int) -> None:
-        """Deposit to an account of the run, or withdraw from it."""
         self.waits_for = f"the order to {order} at {account}"
         accounts.give(
             self.stack,
@@ -124,7 +114,7 @@ class Run:
         )
 
     def at_rest(self, key: str) -> SettlementState | None:
-        """Wait until no execution works on a settlement; return its last state, if it has one."""
+        """Wait until no execution works on a settlement; return its state, if any."""
         store = self.stack.store
 
         def rests() -> bool:
@@ -135,12 +125,11 @@ class Run:
         return store.settlement(key)
 
     def wait_for(self, what: str, holds: Callable[[], Any], seconds: float = REST_SECONDS_MAX) -> bool:
-        """Wait until a condition holds, and remember for what; return whether it does."""
         self.waits_for = what
         return wait_for(holds, seconds)
 
     def in_flight(self) -> Iterator[str]:
-        """Wait for the run's payments, all of them together; yield those that do not end, or are in LIMBO."""
+        """Wait for all payments together; yield those in flight, unreadable or in LIMBO."""
         give_up_at = time.monotonic() + REST_SECONDS_MAX
         for key in self.keys:
             try:
@@ -155,7 +144,7 @@ class Run:
                 yield f"{key} is {state.status}"
 
     def give_back(self) -> Iterator[str]:
-        """Withdraw what the run's accounts have, and close them; yield what had to be left."""
+        """Empty and close the run's accounts; yield each failure."""
         for account in self.accounts:
             try:
                 state = self.stack.store.account(account)
@@ -171,7 +160,7 @@ class Run:
 
 
 def wait_for(holds: Callable[[], Any], seconds: float = REST_SECONDS_MAX) -> bool:
-    """Wait until a condition holds; return whether it does."""
+    """Wait until a condition holds; return whether it holds."""
     give_up_at = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > give_up_at:

@@ -1,5 +1,3 @@
-"""A run of the checks, one after the other; in the end its money goes back, and the books are proved."""
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,19 +17,17 @@ from settle.stack import Stack
 _DENIED = ("AccessDenied", "AccessDeniedException", "AuthorizationError", "AuthorizationErrorException")
 
 GIVE_BACK_SECONDS_MAX = 600
-"""How long the money's way back may take, so that a door that is dead cannot hold the report back."""
+"""A dead door must not delay the report."""
 
 BOOKS_SECONDS_MAX = 3600
-"""How long the proof of the books may take: it reads the whole table, and so grows with it."""
+"""The proof reads the whole table."""
 
 _PROOFS_MAX = 3
-"""A table that moves under the proof leaves rows unproven; the next proof may find them at rest."""
+"""Writes during a proof leave rows unproven; the next may find them at rest."""
 
 
 @dataclass
 class Report:
-    """What a run has found, what it had to leave, and whether it was cut short by Ctrl-C."""
-
     run: str
     stack: str
     results: list[Result] = field(default_factory=list)
@@ -41,18 +37,16 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing is refuted, the books are proved, and the run went to its end."""
         books_hold = any(one.check == BOOKS and one.verdict is Verdict.PROVEN for one in self.results)
         return books_hold and not self.interrupted and not self.refuted
 
     @property
     def refuted(self) -> list[str]:
-        """The checks that the stack has failed."""
         return [one.check for one in self.results if one.verdict is Verdict.REFUTED]
 
 
 def prove(stack: Stack, checks: Sequence[Check], tell: Callable[[str], None]) -> Report:
-    """Run all checks, also after one has failed, and prove the books. Ctrl-C still cleans up."""
+    """Run all checks, even after a failure, return the money, and prove the books. Ctrl-C still cleans up."""
     run = Run(stack)
     report = Report(run.id, stack.name, figures=run.figures)
     tell(f"run {run.id}: its accounts begin with acceptance-{run.id}-")
@@ -77,7 +71,7 @@ def prove(stack: Stack, checks: Sequence[Check], tell: Callable[[str], None]) ->
 
 
 def judge(check: Check, run: Run) -> Result:
-    """Return the verdict of a check. One that dies is refuted with its error, and stops no other one."""
+    """Return a check's verdict. An exception ends this check only, as refuted unless AWS denied a call."""
     try:
         with at_most(check.seconds_max):
             verdict, evidence = Verdict.PROVEN, check.prove(run)
@@ -100,7 +94,6 @@ def judge(check: Check, run: Run) -> Result:
 
 
 def _give_back(run: Run) -> list[str]:
-    """Give the run's money back; return what had to be left."""
     left: list[str] = []
     try:
         with at_most(GIVE_BACK_SECONDS_MAX):
@@ -112,7 +105,7 @@ def _give_back(run: Run) -> list[str]:
 
 
 def _books(run: Run, in_flight: list[str]) -> str:
-    """Prove the whole table, and that the run has left nothing in flight."""
+    """Prove the whole table. Raises Refuted if payments are in flight."""
     run.waits_for = "the proof of the whole table"
     for _ in range(_PROOFS_MAX):
         proof = _proof(run.stack)

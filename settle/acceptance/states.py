@@ -1,5 +1,3 @@
-"""A check of the ways out of each task: Step Functions' TestState, with an error in place of the call."""
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,10 +8,10 @@ from settle.acceptance.run import Run
 from settle.acceptance.verdict import NotApplicable, Refuted
 
 ATTEMPTS = 10
-"""Of each request: AWS throttles TestState, and the check makes some hundred calls."""
+"""AWS throttles TestState, and the check makes about a hundred calls."""
 
 UNLISTED = "AnErrorThatNoRuleNames"
-"""What `States.ALL` alone stands for."""
+"""An error that only `States.ALL` matches."""
 
 _SETTLEMENT = {"key": "k", "payer": "a", "payee": "b", "amount": "1.00", "currency": "EUR", "fee": "0.00"}
 _DATA = {
@@ -26,7 +24,7 @@ _DATA = {
     **{"steps": [], "reversed": [], "case": 1, "stuck": {}, "alert": {}, "wait_seconds": 1, "resolution": {}},
     **{"notice": {}, "error": {"Error": UNLISTED, "Cause": ""}},
 }
-"""All that any task takes out of the state of its machine."""
+"""All input that any task reads."""
 
 _CONTEXT = {
     "Execution": {"Id": "arn:of:it", "Name": "it", "Input": _SETTLEMENT},
@@ -38,7 +36,7 @@ _CONTEXT = {
 
 @dataclass(frozen=True)
 class Way:
-    """One rule of a task: an error after some retries, and what has to follow."""
+    """An error after some retries, and the expected reaction."""
 
     state: str
     error: str
@@ -51,7 +49,7 @@ class Way:
 
 
 def states(run: Run) -> str:
-    """Let each task meet the error of each of its rules: it is tried again, or goes where the rule says."""
+    """Raise each rule's error in each task by TestState; the task must follow the rule."""
     if run.stack.endpoint_url:
         raise NotApplicable("the embedded AWS: knows no TestState")
     client, tried = run.stack.client("stepfunctions", attempts=ATTEMPTS), 0
@@ -65,7 +63,7 @@ def states(run: Run) -> str:
 
 
 def ways(tasks: dict[str, Any]) -> Iterator[Way]:
-    """Yield a way for each rule of each task: what it says of an error that no earlier rule names."""
+    """Yield the ways for the first error of each rule, and for UNLISTED."""
     for name, task in tasks.items():
         if task["Type"] != "Task":
             continue
@@ -90,7 +88,7 @@ def _matching(rules: list[Any], error: str) -> Any:
 
 
 def meet(client: Any, text: str, way: Way) -> None:
-    """Let a task of a definition meet an error. Raises Refuted if it does not go the way."""
+    """Test one way. Raises Refuted if the task reacts otherwise."""
     told = client.test_state(
         definition=text,
         stateName=way.state,

@@ -1,5 +1,3 @@
-"""Checks of trouble: an execution that is stopped half way, and a reversal that is stuck."""
-
 import json
 import time
 from datetime import UTC, datetime
@@ -16,13 +14,13 @@ from settlement.core.model import executions
 from settlement.core.model.orders import Decision
 
 STOPS_MAX = 5
-"""Payments that are started to be stopped: a fast one may have ended before."""
+"""A fast payment may end before it is stopped."""
 
 _SPENT = AMOUNT // 2
 
 
 def recovery(run: Run) -> str:
-    """Stop a Standard execution after its hold; recovery ends the payment."""
+    """Stop a Standard execution after its claim; recovery ends the payment."""
     payer, payee = run.account("stopped-a", DEPOSIT), run.account("stopped-b")
     for settled in range(1, STOPS_MAX + 1):
         seconds, is_recovered = _stopped(run, run.request("stopped", payer, payee))
@@ -34,7 +32,7 @@ def recovery(run: Run) -> str:
 
 
 def _stopped(run: Run, request: dict[str, str]) -> tuple[float, bool]:
-    """Stop a payment's execution; return the seconds until it is settled, and whether recovery did it."""
+    """Stop an execution; return the seconds until SETTLED, and whether recovery did it."""
     client, key = run.stack.client("stepfunctions"), request["key"]
     arn = client.start_execution(
         stateMachineArn=run.stack.outputs["SettlementStandardArn"],
@@ -51,7 +49,7 @@ def _stopped(run: Run, request: dict[str, str]) -> tuple[float, bool]:
 
 
 def limbo(run: Run) -> str:
-    """Let a reversal get stuck, hear the page, and decide by an order."""
+    """Get a reversal stuck, receive the page, and decide by an order."""
     payer, payee = run.parties("limbo")
     shop = run.account("limbo-c")
     stuck, spent = run.request("limbo", payer, payee), run.request("limbo", payee, shop, _SPENT)
@@ -76,7 +74,7 @@ def limbo(run: Run) -> str:
 
 
 def interval(run: Run) -> str:
-    """Read in the history of the case of LIMBO how long its execution was told to wait, and would have."""
+    """Check in the execution history that a case of LIMBO waits as long as its state says."""
     if run.stack.endpoint_url:
         raise NotApplicable("the embedded AWS: knows no TimeoutSecondsPath, and waits for a fixed time")
     if not run.stuck:

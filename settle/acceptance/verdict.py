@@ -1,5 +1,3 @@
-"""A check of a deployed stack, its verdict, and the figures behind it."""
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,35 +6,33 @@ from typing import Any
 from settle.acceptance.run import Run
 
 CHECK_SECONDS_MAX = 300
-"""How long a check may take, unless it says otherwise: as long as AWS lets an Express execution run."""
+"""AWS's limit for an Express execution."""
 
 
 class Verdict(StrEnum):
-    """The answer of a check."""
-
     PROVEN = "proven"
     REFUTED = "refuted"
     NOT_APPLICABLE = "not applicable"
-    """The stack is of a kind that cannot show it, such as the embedded AWS."""
+    """The stack cannot show it, such as the embedded AWS."""
 
     NOT_PERMITTED = "not permitted"
-    """The caller's AWS identity may not make a call that the check needs."""
+    """The caller may not make a call that the check needs."""
 
 
 class Refuted(Exception):
-    """The stack does otherwise than it should; the message has the figures."""
+    """The message has the figures."""
 
 
 class NotApplicable(Exception):
-    """The stack cannot show it; the message says why."""
+    """The message has the reason."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """A check by its name. `prove` returns the evidence, or raises Refuted or NotApplicable.
+    """A check. `prove` returns the evidence, or raises Refuted or NotApplicable.
 
-    `rows` are the beginnings of the rows of docs/internals/not-proven-locally.md that it tries on AWS. It is
-    refuted if it has not ended after `seconds_max`.
+    `rows` are the beginnings of rows in docs/internals/not-proven-locally.md that it tries on AWS. After
+    `seconds_max` it is refuted.
     """
 
     name: str
@@ -47,8 +43,6 @@ class Check:
 
 @dataclass(frozen=True)
 class Result:
-    """The verdict of one check, and its evidence: one line with figures."""
-
     check: str
     verdict: Verdict
     evidence: str
@@ -56,6 +50,5 @@ class Result:
 
 
 def expect(what: str, found: Any, wanted: Any) -> None:
-    """Raise Refuted unless the stack shows what it should."""
     if found != wanted:
         raise Refuted(f"{what}: is {found}, and should be {wanted}")

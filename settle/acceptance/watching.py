@@ -1,5 +1,3 @@
-"""Checks of what tells of payments: outcome events, metrics, alarms, and the units in the logs."""
-
 import json
 import time
 from collections.abc import Iterator
@@ -14,19 +12,19 @@ from settle.local.demo import cost
 from settlement.core.ledger import keys
 
 WRITE_UNITS, READ_UNITS_MAX = 20, 1.5
-"""Of a payment that settles: docs/reference/costs.md."""
+"""Per settled payment: docs/reference/costs.md."""
 
 HEAR_SECONDS_MAX, RULE_PAYMENTS_MAX = 30, 4
-"""How long an event may take, and the payments after which a new rule must be at work."""
+"""Maximum delay of an event, and payments until a new rule must work."""
 
 LOGS_SECONDS_MAX, METRICS_SECONDS_MAX = 120, 420
 
 ABORTED, ALARM_SECONDS_MAX = "SettlementStandardAborted", 1_500
-"""An alarm by its construct, and the time of its two periods, with CloudWatch's own delay."""
+"""An alarm's construct, and the time of its two periods plus CloudWatch's delay."""
 
 
 def events(run: Run) -> str:
-    """Hear the events of a payment, dense from 1 to its row's number."""
+    """Receive a payment's events, without gaps from 1 to its row's sequence."""
     payer, payee = run.parties("events")
     run.waits_for = "a rule on the outcome bus, and its queue"
     with hearing(run.stack, None) as heard:
@@ -42,13 +40,12 @@ def events(run: Run) -> str:
                 return (
                     f"{len(wanted)} events, 1 to {wanted[-1]}; the latest {max(delays.values()):.1f} s after"
                 )
-            if sorted(delays) != wanted[len(wanted) - len(delays) :]:  # no late rule, which misses the first
+            if sorted(delays) != wanted[len(wanted) - len(delays) :]:  # a late rule misses just the first
                 break
     raise Refuted(f"of the events {wanted} came {sorted(delays)} within {HEAR_SECONDS_MAX} s")
 
 
 def _delays(heard: Iterator[dict[str, Any] | None], key: str, wanted: list[int]) -> dict[int, float]:
-    """Return the numbers of the events that are heard of a key, and the seconds that each took."""
     delays: dict[int, float] = {}
     give_up_at = time.monotonic() + HEAR_SECONDS_MAX
     for event in heard:
@@ -61,7 +58,7 @@ def _delays(heard: Iterator[dict[str, Any] | None], key: str, wanted: list[int])
 
 
 def capacity(run: Run) -> str:
-    """Count the units of a payment that settles, by the functions' own lines."""
+    """Count a payment's capacity units from the functions' logs."""
     payer, payee = run.parties("capacity")
     began, ended = time.time() - 60, run.send(run.request("capacity", payer, payee))
     expect("status", ended.outcome and ended.outcome["status"], "SETTLED")
@@ -82,7 +79,6 @@ def capacity(run: Run) -> str:
 
 
 def alarms(run: Run) -> str:
-    """Look at the alarms of the stack: there are some, and none is in ALARM."""
     _on_aws(run, "alarms are not deployed to it")
     found = described_alarms(run)
     if ringing := sorted(name for name, one in found.items() if one["StateValue"] == "ALARM"):
@@ -92,7 +88,7 @@ def alarms(run: Run) -> str:
 
 
 def described_alarms(run: Run) -> dict[str, dict[str, Any]]:
-    """Return each alarm of the stack, as CloudWatch describes it. Raises Refuted if one is missing."""
+    """Return the stack's alarms by name. Raises Refuted if one is missing."""
     names = [*physical(run.stack, "AWS::CloudWatch::Alarm").values()]
     if not names:
         raise Refuted("the stack has no alarm")
@@ -106,7 +102,7 @@ def described_alarms(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def aborted(run: Run) -> str:
-    """Wait until the alarm of aborted executions has gone off by `recovery`'s stop, and is over by itself."""
+    """Wait until `recovery`'s stop raises the alarm of aborted executions, and it clears."""
     _on_aws(run, "alarms are not deployed to it")
     if run.stopped_at is None:
         raise NotApplicable("no execution was stopped: `recovery` has to run with it")
@@ -135,7 +131,7 @@ def aborted(run: Run) -> str:
 
 
 def metrics(run: Run) -> str:
-    """Wait for a metric that CloudWatch extracts from the lines of this run's payments."""
+    """Wait for a metric that CloudWatch extracts from this run's log lines."""
     _on_aws(run, "it extracts no metrics from logs")
     began, monotonic = datetime.now(UTC) - timedelta(minutes=1), time.monotonic()
     payer, payee = run.parties("metrics")

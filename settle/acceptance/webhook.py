@@ -1,5 +1,3 @@
-"""Calls of the webhook, as the KYC provider makes them."""
-
 import base64
 import hashlib
 import hmac
@@ -15,12 +13,12 @@ from settle.acceptance.run import Run
 from settlement.kyc.webhook_signature import signing_key
 
 SECONDS_MAX = 35
-"""How long a call may take: API Gateway answers within 30 s."""
+"""API Gateway answers within 30 s."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """The end of a review, under the id that the provider gives its event."""
+    """The end of a review, with the provider's event id."""
 
     key: str
     decision: str = "APPROVED"
@@ -28,7 +26,7 @@ class Event:
 
     @property
     def body(self) -> bytes:
-        """The content, as docs/contracts/kyc.openapi.yaml has it."""
+        """Content by docs/contracts/kyc.openapi.yaml."""
         return json.dumps(
             {
                 "idempotency_key": f"{self.key}:verify",
@@ -40,18 +38,16 @@ class Event:
 
 
 def stage_secret(run: Run) -> str:
-    """Return the secret that the stage shares with its provider. AWS may deny it to the caller."""
+    """Return the secret shared with the provider. AWS may deny it."""
     client, arn = run.stack.client("secretsmanager"), run.stack.outputs["KycSigningArn"]
     return str(json.loads(client.get_secret_value(SecretId=arn)["SecretString"])["current"])
 
 
 def foreign_secret() -> str:
-    """Return a secret that the stage does not know."""
     return base64.b64encode(secrets.token_bytes(32)).decode()
 
 
 def call(run: Run, event: Event, secret: str) -> int:
-    """Call the webhook once, signed with a secret; return the HTTP status of its answer."""
     run.waits_for = f"the webhook's answer about {event.key}"
     headers = {"content-type": "application/json"} | signed(event, secret, int(time.time()))
     sent = AWSRequest("POST", run.stack.webhook_url, headers, event.body)
@@ -59,7 +55,7 @@ def call(run: Run, event: Event, secret: str) -> int:
 
 
 def signed(event: Event, secret: str, now: int) -> dict[str, str]:
-    """Return the headers by which an event is signed, as https://www.standardwebhooks.com has them."""
+    """Return the signature headers of https://www.standardwebhooks.com."""
     content = b".".join((event.id.encode(), str(now).encode(), event.body))
     digest = hmac.digest(signing_key(secret), content, hashlib.sha256)
     return {

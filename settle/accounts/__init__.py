@@ -1,1 +1,0 @@
-"""Accounts: orders on them, and their statements."""

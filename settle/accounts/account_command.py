@@ -1,5 +1,3 @@
-"""`settle account`: open, deposit, withdraw, freeze, unfreeze, close, show, sweep."""
-
 from collections.abc import Callable
 from typing import Annotated
 
@@ -59,8 +57,6 @@ def open_account(
 
 
 def _moving(order: OrderKind) -> Callable[..., None]:
-    """Return the command of an order that moves money from or to the outside."""
-
     def give(
         account: Customer,
         amount: _Amount,
@@ -78,8 +74,6 @@ def _moving(order: OrderKind) -> Callable[..., None]:
 
 
 def _plain(order: OrderKind) -> Callable[..., None]:
-    """Return the command of an order on an account as a whole."""
-
     def give(
         account: Customer,
         reason: Reason,
@@ -138,9 +132,8 @@ def show(
 ) -> None:
     """Show an account's balance and statement; fees are on `fees:<CURRENCY>`.
 
-    `sum` adds up the entries in the order of their times, which is not always the order of their commits.
-    If entries of the stage expire, those that are gone are shown with --archive.
-    Exit code 1: an entry cannot be read, and is named; the sums lack it.
+    `sum` is the running total by entry time, which can differ from the order of the commits. --archive adds
+    expired entries. Exit code 1: an entry cannot be read; it is named, and in no sum.
 
     Example: settle account show fees:EUR --stack settlement-prod
     """
@@ -164,9 +157,9 @@ def sweep(
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make available what a merchant has received and no sweep has reached. Safe to repeat.
+    """Make money available that a merchant has received and no sweep has reached. Safe to repeat.
 
-    Exit code 1: a row cannot be read, and is named; all others are swept.
+    Exit code 1: a row cannot be read; it is named, and all others are swept.
 
     Example: settle account sweep merchant.shop --since 2026-11-22T06:04
     """

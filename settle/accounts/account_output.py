@@ -1,5 +1,3 @@
-"""What `settle account` prints."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,7 +6,6 @@ from settle.output.console import or_json, print_line, print_record, print_table
 
 @or_json
 def account(statement: Mapping[str, Any]) -> None:
-    """Print an account and its statement."""
     unswept = statement.get("unswept", "") or "not known how much is"
     waiting = f", {unswept} not available yet" if "unswept" in statement else ""
     limbo = f", blocked by {statement['limbo_cases']} in LIMBO" if statement["limbo_cases"] else ""
@@ -25,6 +22,5 @@ def account(statement: Mapping[str, Any]) -> None:
 
 @or_json
 def account_order(answer: Mapping[str, Any]) -> None:
-    """Print an order on an account as it is on record, and the account's state."""
     account = answer["account"]
     print_record(answer["order"] | {name: account[name] for name in account if name not in answer["order"]})

@@ -1,5 +1,3 @@
-"""A person's orders on accounts."""
-
 import hashlib
 import secrets
 from typing import Any
@@ -15,19 +13,18 @@ from settlement.core.model.accounts import is_merchant
 from settlement.core.model.errors import InvalidRequest
 
 OPENS = "opens the account"
-"""The reason, and the reference of the first deposit, if the person gives none."""
+"""Default reason, and the reference of the first deposit."""
 
 _DIGITS = 18
-"""The digits of the account's hash in the keys of its first orders: a statement shows them whole."""
+"""Digits of the account's hash in the keys of its first orders: a statement shows such keys whole."""
 
 
 def mint(order: OrderKind) -> str:
-    """Return a new key for an order."""
     return f"{order}-{secrets.token_hex(8)}"
 
 
 def give(stack: Stack, order: OrderKind, **fields: str) -> dict[str, Any]:
-    """Give an order, and return the door's answer. Safe to repeat with the same key."""
+    """Give an order. Safe to repeat with the same key."""
     _check(stack, order, fields)
     return orders_of.give(stack, order, {"order": order, **fields})
 
@@ -35,9 +32,9 @@ def give(stack: Stack, order: OrderKind, **fields: str) -> dict[str, Any]:
 def open_account(
     stack: Stack, account: str, currency: str, deposit: str, *, reason: str = OPENS
 ) -> dict[str, Any]:
-    """Open a customer's account, and make its first deposit, if it is not zero. Safe to repeat.
+    """Open a customer's account with a first deposit. Safe to repeat.
 
-    They are two orders, whose keys follow from the account: another first deposit is a conflict.
+    The keys of both orders follow from the account, so another first deposit is a conflict.
     """
     name = hashlib.sha256(account.encode()).hexdigest()[:_DIGITS]
     opening = {"key": f"open-{name}", "account": account, "currency": currency, "reason": reason}
@@ -63,7 +60,6 @@ def open_account(
 
 
 def _amount(stack: Stack, currency: str, deposit: str) -> int:
-    """Return a first deposit in minor units. Raises CommandFailed."""
     try:
         return money.parse(deposit, stack.config.currencies[currency])
     except ValueError as expected:
@@ -71,7 +67,7 @@ def _amount(stack: Stack, currency: str, deposit: str) -> int:
 
 
 def _check(stack: Stack, order: OrderKind, fields: dict[str, str]) -> AccountOrder:
-    """Refuse a malformed order before anything is looked up or sent."""
+    """Raise CommandFailed for a malformed order, before any call."""
     try:
         return parse_account_order({"order": order} | fields, UNPROVEN, stack.config)
     except InvalidRequest as refusal:
@@ -79,7 +75,7 @@ def _check(stack: Stack, order: OrderKind, fields: dict[str, str]) -> AccountOrd
 
 
 def _ensure_below_cap(stack: Stack, deposit: AccountOrder) -> None:
-    """Refuse a first deposit that no account may hold, so that none is opened for it."""
+    """Raise CommandFailed for a first deposit above the cap, before its account is opened."""
     currency, amount = deposit.money
     highest = stack.config.highest_balances.get(currency)
     if highest is not None and amount > highest and not is_merchant(deposit.account):

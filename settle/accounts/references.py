@@ -1,5 +1,3 @@
-"""The callers' references beside the entries of a statement, from the rows of their settlements."""
-
 from collections.abc import Sequence
 
 from settle.stack import Stack
@@ -12,9 +10,9 @@ _OF_ORDERS = (OrderKind.DEPOSIT, OrderKind.WITHDRAW)
 
 
 def read(stack: Stack, entries: Sequence[Row]) -> list[str | None]:
-    """Return the reference of each entry's payment; None without one, and for an order's entry.
+    """Return each entry's payment reference; None without one, and for an order's entry.
 
-    A settlement's row stays for ever, also if its entries have expired.
+    Settlement rows never expire, even if their entries have.
     """
     subjects = [None if entry["step"] in _OF_ORDERS else entry["key"] for entry in entries]
     rows = [keys.settlement(key) for key in dict.fromkeys(subjects) if key is not None]

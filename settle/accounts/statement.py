@@ -1,5 +1,3 @@
-"""An account's balance and its statement."""
-
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import accumulate, islice
@@ -21,27 +19,24 @@ from settlement.reading import statement_line
 from settlement.reading.statement_line import Line
 
 FIELDS = ("posted_at", "key", "step", "change", "sum", "currency", "reference")
-"""What a line of a statement says, in a file."""
+"""Columns of a statement's file."""
 
 NUMBERS = ("change", "sum")
-"""Those of them that are amounts."""
 
 
 def show(
     stack: Stack, account: str, archive: str | None = None, *, with_references: bool = True
 ) -> dict[str, Any]:
-    """Return an account's balance and its statement, oldest entry first.
+    """Return an account's balance and statement, oldest entry first.
 
     A customer's balance is in the account's row; an internal account (`fees:EUR`) is the sum of its entries.
-    `sum` adds up the entries in the order of their times. The clocks of the functions differ, so this is not
-    always the order of the commits: it may show a balance that the account never had. `unswept` is what a
-    merchant has received and cannot spend yet.
-    On a stage whose entries expire, those that are gone are in an `archive`: without one, the statement is
-    complete from `complete_since` on, begins with `brought_forward`, and the balance of an internal account
-    is not known.
-    Entries, and rows of sweeps, that cannot be read are in `unreadable`, and in no sum.
-    An entry has the `reference` of its payment, None without one. It is read from the payment's row, and the
-    rows of all payments cost more to read than the statement itself.
+    `sum` is the running total by entry time. The functions' clocks differ, so it may show a balance that the
+    account never had. `unswept` is received money that a merchant cannot spend yet.
+
+    Without an `archive`, a statement whose entries expire starts at `complete_since` with `brought_forward`,
+    and an internal account's balance is unknown. Unreadable rows are in `unreadable`, and in no sum.
+
+    `reference` is in each payment's row: reading these rows costs more than the statement.
     """
     now = datetime.now(UTC)
     kept_from = Retention.at(now, stack.config.shortest_retention_days).kept_from
@@ -93,7 +88,6 @@ def show(
 
 
 def _read(found: list[Row], currency: str) -> tuple[list[Line], list[aside.Line]]:
-    """Return entries as lines of a statement, and those that cannot be read."""
     told, unreadable = list[Line](), list[aside.Line]()
     for entry in found:
         try:
@@ -104,13 +98,13 @@ def _read(found: list[Row], currency: str) -> tuple[list[Line], list[aside.Line]
 
 
 def _merged(found: list[Row], expired: Mapping[tuple[str, str], Row]) -> list[Row]:
-    """Return the entries of the table and those that have expired, each once, by their times."""
+    """Merge the table's entries with expired ones, each once, in time order."""
     every = {**expired, **{(entry["pk"], entry["sk"]): entry for entry in found}}
     return sorted(every.values(), key=lambda entry: str(entry["sk"]))
 
 
 def entries(stack: Stack, account: str) -> list[Row]:
-    """Return the account's entries, read consistently, by their times."""
+    """Return an account's entries in time order, read consistently."""
     return sorted(
         pages.query(stack.store, *keys.entry_partitions(account)), key=lambda entry: str(entry["sk"])
     )

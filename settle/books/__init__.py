@@ -1,1 +1,1 @@
-"""The books in PostgreSQL: a projection of the sealed journal for finance, and never the system of record."""
+"""The books in PostgreSQL: a copy of the sealed journal, never the system of record."""

@@ -1,4 +1,4 @@
-"""The schema in the stack's own Aurora, from an operator's machine: by the RDS Data API, over HTTPS."""
+"""The schema of the stack's own Aurora, by the RDS Data API."""
 
 import hashlib
 import hmac
@@ -20,18 +20,18 @@ from settlement.books.page import Query
 
 DATABASE, PROJECTOR = "books", "projector"
 RESUMING_SECONDS, TRIES_MAX = 5, 24
-"""Aurora comes back from its pause in 15 s, and in more after a day."""
+"""Aurora resumes from a pause in 15 s, or later after a day."""
 
 _STATEMENT = re.compile(r"(?:[^;$'\-]|\$\$.*?\$\$|'(?:[^']|'')*'|--[^\n]*|[$-])+", re.DOTALL)
-"""One statement of a migration: a semicolon in a text or in a function's body ends none."""
+"""One statement. A semicolon in a text, comment or function body does not end it."""
 
 _ITERATIONS = 4_096
 
 
 def migrate(stack: Stack) -> None:
-    """Bring the schema up to date in one transaction, with the stage's currencies and the projector's login.
+    """Migrate the schema in one transaction; add currencies and the projector's login.
 
-    Safe to repeat: the projector has the password that its secret has by then.
+    Safe to repeat: the projector gets the current password of its secret.
     """
     books = _books(stack)
     answer = stack.client("secretsmanager").get_secret_value(SecretId=_output(stack, "BooksProjectorArn"))
@@ -44,7 +44,7 @@ def migrate(stack: Stack) -> None:
     add_currencies(books, dict(stack.config.currencies))
     with books.transaction() as query:
         known = query(f"SELECT 1 FROM pg_roles WHERE rolname = '{PROJECTOR}'")
-        # A role's statement has no parameters, and the colons of a verifier would look like some.
+        # A role statement takes no parameters, and a verifier's colons would look like some.
         query("SELECT set_config('ledger.verifier', :verifier, true)", verifier=verifier(password))
         role = f"{'ALTER' if known else 'CREATE'} ROLE {PROJECTOR} LOGIN PASSWORD %L"
         query(f"DO $$ BEGIN EXECUTE format('{role}', current_setting('ledger.verifier')); END $$")
@@ -52,7 +52,7 @@ def migrate(stack: Stack) -> None:
 
 
 def statements(revision: str | None) -> list[str]:
-    """Return what brings a schema from a revision to the newest, in the Data API's single statements."""
+    """Return the upgrade from a revision as single statements, for the Data API."""
     written = StringIO()
     config = Config(output_buffer=written)
     config.set_main_option("script_location", str(MIGRATIONS))
@@ -63,7 +63,7 @@ def statements(revision: str | None) -> list[str]:
 
 
 def verifier(password: str) -> str:
-    """Return what PostgreSQL keeps of a password, so that no log of it can have the password (RFC 5803)."""
+    """Return PostgreSQL's verifier of a password, so that no log has the password (RFC 5803)."""
     salt = os.urandom(16)
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, _ITERATIONS)
     stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()

@@ -1,5 +1,3 @@
-"""The projection again and again: round by round, also while the PostgreSQL or the journal is away."""
-
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -18,12 +16,11 @@ from settlement.journal.objects import Copy
 
 
 def rounds(url: str, copy: Copy, every_seconds: int) -> Iterator[dict[str, Any]]:
-    """Take what waits, every so often, without end; yield what each round did.
+    """Project, pause for `every_seconds`, and repeat forever; yield each round's result.
 
-    `behind_seconds` counts from the begin of the newest round that left out nothing of the journal; None
-    before the first one. A PostgreSQL or a journal that fails is the round's `fault`, and the next round
-    takes what it missed. Raises CommandFailed for what no waiting mends: a wrong URL, or books without
-    their schema.
+    `behind_seconds` counts from the start of the latest round that skipped no object; None before one. A
+    failure of PostgreSQL or the journal is the round's `fault`; the next round catches up. Raises
+    CommandFailed for a wrong URL or a missing schema.
     """
     whole_at: datetime | None = None
     while True:

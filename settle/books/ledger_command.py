@@ -1,5 +1,3 @@
-"""`settle ledger`: the books in PostgreSQL."""
-
 import signal
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -41,7 +39,7 @@ def ledger() -> None:
 def migrate(url: Url, stack: StackName = None) -> None:
     """Bring the schema up to date, and add the stage's currencies. Safe to repeat.
 
-    With --url stack it is the stack's own Aurora, whose projector gets the password of its secret.
+    With --url stack, migrates the stack's own Aurora and sets the projector's password from its secret.
 
     Example: settle ledger migrate --stack settlement-prod
     """
@@ -53,9 +51,9 @@ def migrate(url: Url, stack: StackName = None) -> None:
 
 @app.command("project")
 def project(url: Url, source: From = "stack", stack: StackName = None, as_json: AsJson = False) -> None:
-    """Take into the books what the sealed journal has, and they do not. Safe to repeat, also twice at once.
+    """Copy the sealed journal's new entries into the books. Safe to repeat, even concurrently.
 
-    Exit code 1: an object is not what its name says, and was left out.
+    Exit code 1: an object does not match its name, and was left out.
 
     Example: settle ledger project --stack settlement-prod
     """
@@ -75,13 +73,13 @@ def follow(
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Project round by round, and show each round on a line, with how far behind the books are.
+    """Project in rounds; show each on a line, with how far the books are behind.
 
-    Ends with Ctrl-C. A PostgreSQL that is away is shown, and gets what it missed when it is back.
+    Ends with Ctrl-C. Reports an outage of PostgreSQL, and catches up after it.
 
     Example: settle ledger follow --stack settlement-prod
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a supervisor ends it as Ctrl-C does
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a supervisor's signal acts like Ctrl-C
     with suppress(KeyboardInterrupt):
         for one in _reach().follow(url, find(stack), source, every):
             ledger_output.followed(one, as_json)
@@ -89,7 +87,7 @@ def follow(
 
 @app.command("verify")
 def verify(url: Url, stack: StackName = None, as_json: AsJson = False) -> None:
-    """Compare the books with the table: by day and currency, and row by row where they differ.
+    """Compare the books with the table by day and currency, then row by row.
 
     Exit code 1: something differs, or was put aside. Entries of the last 15 minutes may be on their way.
 
@@ -103,7 +101,7 @@ def verify(url: Url, stack: StackName = None, as_json: AsJson = False) -> None:
 
 @app.command("rebuild")
 def rebuild(url: Url, source: From = "stack", stack: StackName = None, as_json: AsJson = False) -> None:
-    """Make the books from nothing, in an empty database, and print their digest: equal books have the same.
+    """Rebuild the books in an empty database, and print their digest. Equal books have equal digests.
 
     Example: settle ledger rebuild --url postgresql://finance@db/rebuilt --stack settlement-prod
     """
@@ -122,10 +120,10 @@ def close(
         bool, typer.Option("--despite-put-aside", help="Close it although lines were put aside.")
     ] = False,
 ) -> None:
-    """Close a month and all before it: their figures stay, and a later entry is booked when it comes.
+    """Close a month and all before it; a later entry is booked on arrival.
 
-    Refused within 15 minutes of its end, while the sealed journal has objects that are not in the books, and
-    while lines are put aside, which may belong to it.
+    Refused within 15 minutes of its end, while the sealed journal has objects that the books lack, and while
+    lines are put aside, which may belong to it.
 
     Example: settle ledger close 2026-10 --stack settlement-prod
     """
@@ -137,7 +135,7 @@ def close(
 
 @app.command("put-aside")
 def put_aside(url: Url, as_json: AsJson = False) -> None:
-    """Show the lines of the journal that are in no book, with the reason.
+    """Show the journal lines that the books lack, with the reasons.
 
     Example: settle ledger put-aside --json
     """

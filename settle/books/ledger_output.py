@@ -1,5 +1,3 @@
-"""What `settle ledger` prints."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,7 +6,6 @@ from settle.output.console import or_json, print_line, print_record, print_table
 
 @or_json
 def projected(found: Mapping[str, Any]) -> None:
-    """Print what a projection has done."""
     for fault in found["unreadable"]:
         print_line(fault)
     counted = {name: value for name, value in found.items() if name != "unreadable"}
@@ -17,7 +14,6 @@ def projected(found: Mapping[str, Any]) -> None:
 
 @or_json
 def followed(found: Mapping[str, Any]) -> None:
-    """Print what a round of the projection has done, on one line."""
     behind = "unknown" if found["behind_seconds"] is None else f"{found['behind_seconds']} s"
     names = ("objects", "entries", "put_aside", "late")
     counted = (f"{found[name]} {name.replace('_', ' ')}" for name in names)
@@ -30,7 +26,6 @@ def followed(found: Mapping[str, Any]) -> None:
 
 @or_json
 def verified(found: Mapping[str, Any]) -> None:
-    """Print the verdict on the books, and each difference on a line."""
     for told in found["differences"]:
         print_line(told)
     if found["more"]:
@@ -48,5 +43,4 @@ def verified(found: Mapping[str, Any]) -> None:
 
 @or_json
 def put_aside(found: list[dict[str, Any]]) -> None:
-    """Print the lines that are in no book."""
     print_table(found, ("put_at", "object", "reason"))

@@ -1,5 +1,3 @@
-"""The close of months: their figures stay, and a late entry is booked when it comes."""
-
 import re
 from datetime import UTC, date, datetime
 
@@ -18,17 +16,17 @@ ON CONFLICT DO NOTHING
 
 
 def close(connection: psycopg.Connection, month: str, now: datetime) -> bool:
-    """Close a month such as 2026-11, and all before it; return whether it was open. Raises CommandFailed.
+    """Close a month such as 2026-11, and all before it; return whether it was open.
 
-    The close waits for projections under way, and they wait for it: no entry gets into a month while it is
-    closed.
+    A close and projections wait for each other, so no entry enters a month while it closes. Raises
+    CommandFailed.
     """
     closed = connection.execute(_CLOSE, {"first": check(month, now)})
     return bool(closed.rowcount)
 
 
 def check(month: str, now: datetime) -> date:
-    """Return the first day of a month whose entries have come. Raises CommandFailed."""
+    """Return a month's first day. Raises CommandFailed until LAG after its end."""
     if not _MONTH.fullmatch(month):
         raise CommandFailed(Exit.USAGE, "month: must be like 2026-11")
     first = date.fromisoformat(f"{month}-01")

@@ -1,5 +1,3 @@
-"""The projection of a stack's sealed journal, over a connection to the PostgreSQL."""
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,14 +13,11 @@ _PARAMETER = re.compile(r"(?<!:):([a-z]+)")
 
 
 class Connected:
-    """The books behind a connection."""
-
     def __init__(self, connection: psycopg.Connection) -> None:
         self._connection = connection
 
     @contextmanager
     def transaction(self) -> Iterator[books.Query]:
-        """Begin a transaction."""
         with self._connection.transaction():
             yield self._query
 
@@ -32,12 +27,12 @@ class Connected:
 
 
 def project(connection: psycopg.Connection, name: str, content: bytes) -> Projected:
-    """Take the entries of one object into the books, once. Raises one of UNREADABLE."""
+    """Add an object's entries to the books, once. Raises one of UNREADABLE."""
     return books.project(Connected(connection), name, content)
 
 
 def waiting(connection: psycopg.Connection, copy: Copy) -> Iterator[Found]:
-    """Yield the objects of a sealed journal that are not in the inbox."""
+    """Yield the sealed journal's objects that are not in the inbox."""
     known = {name for (name,) in connection.execute("SELECT name FROM ledger.object")}
     for found in copy.objects("journal/"):
         if found.name not in known:
@@ -45,9 +40,9 @@ def waiting(connection: psycopg.Connection, copy: Copy) -> Iterator[Found]:
 
 
 def project_all(connection: psycopg.Connection, copy: Copy, total: Projected | None = None) -> Projected:
-    """Take all that waits, and return the sum; in `total` it is also there if the projection breaks off.
+    """Project all waiting objects; return the sum. `total` keeps it if the projection breaks off.
 
-    An object that cannot be read, or is not what its name says, holds up no other one.
+    An unreadable or misnamed object does not block others.
     """
     total = total or Projected()
     for found in waiting(connection, copy):
@@ -64,7 +59,6 @@ def project_all(connection: psycopg.Connection, copy: Copy, total: Projected | N
 
 
 def aside(connection: psycopg.Connection) -> list[dict[str, object]]:
-    """Return what was put aside, the newest last."""
     rows = connection.execute("SELECT object, reason, line, put_at FROM ledger.put_aside ORDER BY id")
     return [
         {"object": name, "reason": reason, "line": line, "put_at": at.isoformat()}

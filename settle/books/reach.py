@@ -1,5 +1,3 @@
-"""What the commands do with the books: between a stack's table, its sealed journal, and a PostgreSQL."""
-
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime
@@ -17,7 +15,7 @@ from settlement.proof import Retention, pages
 
 
 def migrate(url: str, stack: Stack) -> None:
-    """Bring the schema up to date, with the stage's currencies; `stack` is the stack's own Aurora."""
+    """Migrate the schema; the URL `stack` is the stack's own Aurora."""
     if url == schema.OF_THE_STACK:
         aurora.migrate(stack)
         return
@@ -25,20 +23,16 @@ def migrate(url: str, stack: Stack) -> None:
 
 
 def project(url: str, stack: Stack, source: str) -> dict[str, Any]:
-    """Take what waits into the books; return how much it was."""
     copy = sealed.copy(stack, source, "from")
     with schema.books(url) as connection:
         return asdict(projection.project_all(connection, copy))
 
 
 def follow(url: str, stack: Stack, source: str, every_seconds: int) -> Iterator[dict[str, Any]]:
-    """Take what waits into the books, round by round."""
     return following.rounds(url, sealed.copy(stack, source, "from"), every_seconds)
 
 
 def verify(url: str, stack: Stack, now: datetime) -> dict[str, Any]:
-    """Compare the books with the stack's table."""
-
     def read() -> Iterator[Row]:
         return pages.scan(
             stack.store,
@@ -53,8 +47,8 @@ def verify(url: str, stack: Stack, now: datetime) -> dict[str, Any]:
 
 
 def rebuild(url: str, stack: Stack, source: str) -> dict[str, Any]:
-    """Make the books anew in an empty database; return their digest. Raises CommandFailed for others."""
-    schema.check(url)  # `migrate` would take the stack's own Aurora
+    """Build the books in an empty database; return their digest. Raises CommandFailed for others."""
+    schema.check(url)  # `migrate` alone accepts the stack's own Aurora
     migrate(url, stack)
     with schema.books(url) as connection:
         if connection.execute("SELECT FROM ledger.object LIMIT 1").fetchone() is not None:
@@ -65,7 +59,7 @@ def rebuild(url: str, stack: Stack, source: str) -> dict[str, Any]:
 
 
 def close(url: str, stack: Stack, month: str, now: datetime, *, despite_put_aside: bool = False) -> bool:
-    """Close a month; return whether it was open. What was put aside may belong to it."""
+    """Close a month; return whether it was open. Refused while lines are put aside or objects wait."""
     months.check(month, now)
     with schema.books(url) as connection:
         if not despite_put_aside and projection.aside(connection):
@@ -82,6 +76,5 @@ def close(url: str, stack: Stack, month: str, now: datetime, *, despite_put_asid
 
 
 def put_aside(url: str) -> list[dict[str, Any]]:
-    """Return the lines that are in no book."""
     with schema.books(url) as connection:
         return projection.aside(connection)

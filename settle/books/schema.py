@@ -1,5 +1,3 @@
-"""The connection to the books, and their schema."""
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +15,7 @@ from settle.exit_codes import CommandFailed, Exit
 from settlement.books.page import Books
 
 OF_THE_STACK = "stack"
-"""What an operator of `settle ledger migrate` gives as the URL of the stack's own Aurora."""
+"""The URL of the stack's own Aurora, for `settle ledger migrate` only."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 CONNECT_SECONDS = 10
@@ -31,7 +29,7 @@ ON CONFLICT DO NOTHING RETURNING 1
 
 
 def check(url: str) -> None:
-    """Refuse what is no URL of PostgreSQL: the driver's own words for it would show the password."""
+    """Raise CommandFailed for a bad URL: the driver's message would show the password."""
     if url == OF_THE_STACK:
         raise CommandFailed(
             Exit.USAGE,
@@ -49,7 +47,7 @@ def check(url: str) -> None:
 
 @contextmanager
 def books(url: str) -> Iterator[psycopg.Connection]:
-    """Connect to a PostgreSQL by its URL. Raises CommandFailed in one line, without the password."""
+    """Connect to PostgreSQL. Raises CommandFailed in one line, without the password."""
     check(url)
     try:
         connection = psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_SECONDS)
@@ -69,11 +67,7 @@ def books(url: str) -> Iterator[psycopg.Connection]:
 
 
 def migrate(url: str, currencies: dict[str, int]) -> None:
-    """Bring the schema up to date, in one transaction, and add the stage's currencies. Safe to repeat.
-
-    Raises CommandFailed if a currency is there with another number of decimals: each of its rows would mean
-    another amount.
-    """
+    """Migrate the schema in one transaction. Safe to repeat."""
     engine = sqlalchemy.create_engine(
         "postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=sqlalchemy.NullPool
     )
@@ -92,7 +86,10 @@ def migrate(url: str, currencies: dict[str, int]) -> None:
 
 
 def add_currencies(books: Books, currencies: dict[str, int]) -> None:
-    """Add the stage's currencies. Raises CommandFailed if one is there with other decimals."""
+    """Add the stage's currencies. Raises CommandFailed if one has other decimals here.
+
+    Each row of that currency would mean another amount.
+    """
     with books.transaction() as query:
         known = {str(code): int(exponent) for code, exponent in query(_CURRENCIES)}
         for code, exponent in sorted(currencies.items()):
@@ -105,7 +102,6 @@ def add_currencies(books: Books, currencies: dict[str, int]) -> None:
 
 
 def grant(connection: psycopg.Connection, role: str, member: str) -> None:
-    """Let a user be a projector, or finance."""
     statement = sql.SQL("GRANT {} TO {}").format(sql.Identifier(f"ledger_{role}"), sql.Identifier(member))
     connection.execute(statement)
 

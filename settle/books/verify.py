@@ -1,5 +1,3 @@
-"""The comparison of the books with the table: by day and currency first, and row by row where they differ."""
-
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,13 +11,13 @@ from settlement.core.ledger.keys import Row
 from settlement.core.model.timestamps import timestamp
 
 LAG = timedelta(minutes=15)
-"""An entry that is younger may be on its way: the journal gathers for two minutes, and may try again."""
+"""Younger entries may be on their way: the journal gathers for two minutes, and may retry."""
 
 DIFFERENCES_MAX = 100
-"""Most differences that are named; the others are counted."""
+"""Differences to name; the others are counted."""
 
 _CHUNKS = ((0, 15), (15, 30))
-"""The two parts of a row's SHA-256, in hexadecimal digits, whose sums are the digest: free of order."""
+"""Slices of a row's SHA-256 in hexadecimal digits. Their sums are a digest free of order."""
 
 _LINE = """
 concat_ws('|', key, step, to_char(posted_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
@@ -46,10 +44,10 @@ _YOUNG = """
 SELECT to_char(posted_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS'), count(*)
 FROM ledger.entry WHERE posted_at >= %(end)s GROUP BY 1
 """
-"""The entries that are on their way, or have come, by the second: a busy stage has a million of them."""
+"""Young entries, counted by second: a busy stage has a million of them."""
 
 _SUSPENSE = "ledger.entry WHERE booked_at <> posted_at"
-"""The view `ledger.suspense`, for a user who may read the entries and not finance's views."""
+"""The view `ledger.suspense`, for a user who may read the entries but not finance's views."""
 
 Day = tuple[str, str]
 Read = Callable[[], Iterable[Row]]
@@ -57,14 +55,13 @@ Read = Callable[[], Iterable[Row]]
 
 @dataclass
 class Sum:
-    """What all entries of a day in a currency come to; two sums of equal entries are equal."""
+    """The entries of a day and currency; equal entries give equal sums."""
 
     count: int = 0
     amount: int = 0
     digest: list[int] = field(default_factory=lambda: [0, 0])
 
     def add(self, row: Row) -> None:
-        """Add an entry of the table."""
         hashed = hashlib.sha256(line(row).encode()).hexdigest()
         self.count += 1
         self.amount += row["amount"]
@@ -76,11 +73,10 @@ class Sum:
 
 @dataclass
 class Verdict:
-    """Whether the books have what the table has, up to `until`.
+    """Whether the books match the table up to `until`.
 
-    `behind_seconds` is the age of the oldest entry that is in the table and not in the books, also of one
-    after `until`; 0 without one. `suspense` counts the entries that came after their month was closed, which
-    is no difference: they are in the books and in the table.
+    `behind_seconds` is the age of the oldest entry missing from the books, even after `until`; else 0.
+    `suspense` counts entries that came after their month was closed: not a difference.
     """
 
     until: str
@@ -95,15 +91,13 @@ class Verdict:
 
     @property
     def agrees(self) -> bool:
-        """Whether nothing differs, and nothing was put aside."""
         return not self.differences and not self.put_aside
 
 
 def verify(connection: psycopg.Connection, read: Read, now: datetime, kept_from: str = "") -> Verdict:
-    """Compare the books with the entries that `read` yields, each time that it is called.
+    """Compare the books with the table's entries, which each `read()` yields anew.
 
-    Younger ones than the lag are counted and not compared. `kept_from` is the time before which the table's
-    entries may have expired.
+    Entries younger than LAG are only counted. Table entries before `kept_from` may have expired.
     """
     begin, end = kept_from or timestamp(datetime.min.replace(tzinfo=now.tzinfo)), timestamp(now - LAG)
     verdict = Verdict(
@@ -131,12 +125,11 @@ def verify(connection: psycopg.Connection, read: Read, now: datetime, kept_from:
                 verdict.more += 1
     if missing_from:
         age = now - min(datetime.fromisoformat(one).replace(tzinfo=now.tzinfo) for one in missing_from)
-        verdict.behind_seconds = max(0, int(age.total_seconds()))  # clocks differ
+        verdict.behind_seconds = max(0, int(age.total_seconds()))  # the clocks differ
     return verdict
 
 
 def digest(days: Mapping[Day, Sum]) -> str:
-    """Return one digest of all days: two books of equal entries have the same."""
     hashed = hashlib.sha256()
     for (day, currency), one in sorted(days.items()):
         hashed.update(f"{day} {currency} {one.count} {one.amount} {one.digest}\n".encode())
@@ -144,19 +137,18 @@ def digest(days: Mapping[Day, Sum]) -> str:
 
 
 def digest_of_all(connection: psycopg.Connection) -> str:
-    """Return the digest of all entries of the books."""
     return digest(_days(connection, "-infinity", "infinity"))
 
 
 def line(row: Row) -> str:
-    """Return an entry of the table as the line that its digest covers."""
+    """Return a table entry in the form of _LINE."""
     key = str(row["sk"]).removeprefix(f"{row['posted_at']}#").removesuffix(f":{row['step']}")
     names = ("posted_at", "debit", "credit", "amount", "currency")
     return "|".join((key, row["step"], *(str(row[name]) for name in names)))
 
 
 def _missing(connection: psycopg.Connection, young: Counter[str], end: str) -> list[str]:
-    """Return the seconds of which the table has more entries than the books."""
+    """Return the seconds with more entries in the table than in the books."""
     books = dict[str, int](connection.execute(_YOUNG, {"end": end}).fetchall())
     return [second for second, count in young.items() if count > books.get(second, 0)]
 
@@ -172,7 +164,7 @@ def _days(connection: psycopg.Connection, begin: str, end: str) -> dict[Day, Sum
 def _differences(
     connection: psycopg.Connection, read: Read, days: set[Day], begin: str, end: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield a line for each difference, with the entry's time if it is not in the books."""
+    """Yield a line per difference, with the entry's time if the books lack it."""
     table: dict[Day, dict[str, str]] = defaultdict(dict)
     for row in read():
         if begin <= row["posted_at"] < end and (day := _day(row)) in days:

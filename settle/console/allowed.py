@@ -1,5 +1,3 @@
-"""What this AWS identity may order, as the door itself tells it."""
-
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -9,18 +7,18 @@ from botocore.exceptions import BotoCoreError, ClientError
 from settle.stack import Stack
 
 KNOWN_SECONDS = 300
-"""How long an answer of the door is believed. An order that it refuses later is refused plainly."""
+"""Cache time of the door's answers. An order that is refused later fails plainly."""
 
 _AT_ONCE = 4
-"""Routes that are asked at a time: the door takes ten requests a second, of all people."""
+"""The door takes ten requests a second, from all people."""
 
 _FORBIDDEN, _MALFORMED = 403, 400
 
 
 class Allowed:
-    """The routes of orders, each asked with an order without a field.
+    """The order routes open to this AWS identity, found by empty orders.
 
-    IAM refuses the route before the order is read, or the function refuses the order. Neither writes.
+    Either IAM refuses the route, or the function refuses the order. Neither writes.
     """
 
     def __init__(self, stack: Stack, clock: Callable[[], float] = time.monotonic) -> None:
@@ -28,7 +26,7 @@ class Allowed:
         self._known: dict[str, tuple[float, bool]] = {}
 
     def of(self, routes: Iterable[str]) -> frozenset[str]:
-        """Return the routes that this identity may use, and those of which it is not known."""
+        """Return the allowed routes, including unknown ones."""
         now, wanted = self._clock(), list(dict.fromkeys(routes))
         unknown = [route for route in wanted if now - self._told_at(route) > KNOWN_SECONDS]
         with ThreadPoolExecutor(_AT_ONCE) as threads:
@@ -41,7 +39,6 @@ class Allowed:
         return self._known.get(route, (float("-inf"), True))[0]
 
     def _ask(self, route: str) -> bool | None:
-        """Return whether the door takes an order; None if it does not tell."""
         try:
             status = self._stack.door.send(route, {}).status
         except (BotoCoreError, ClientError, OSError):

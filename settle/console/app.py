@@ -1,5 +1,3 @@
-"""The console as an application: its paths, and what a page says of a failure."""
-
 from collections.abc import Callable
 
 from starlette.applications import Starlette
@@ -39,14 +37,13 @@ _ANEW = "If you have not used it, end the console in its terminal. Start it anew
 
 
 def application(console: Console, port: int, ended: Callable[[], None]) -> Guard:
-    """Return the application behind its guard; `ended` is called when the person ends the session."""
+    """Return the guarded application; it calls `ended` when the person ends the session."""
 
     async def enter(request: Request) -> Response:
         """Exchange the token for the cookie.
 
-        It is a coroutine: in a pool of threads, two browsers could spend the one token at once.
-        The next page is loaded from here, not by a redirect: a browser that came by another program's link
-        sends no strict cookie on a redirect.
+        A coroutine: in a thread pool, two browsers could spend the one token at once. A refresh, not a
+        redirect: a browser that came by another program's link sends no strict cookie on a redirect.
         """
         cookie = console.session.enter(request.query_params.get("token", ""))
         if cookie is None:
@@ -76,7 +73,7 @@ def application(console: Console, port: int, ended: Callable[[], None]) -> Guard
 
 
 def _answering(console: Console, page: Page) -> Callable[[Request], object]:
-    """Return a page in a thread of its own, as it waits for AWS; a failure is a page, too."""
+    """Run a page in a thread, as it waits for AWS; show a failure as a page."""
 
     async def answer(request: Request) -> Response:
         try:

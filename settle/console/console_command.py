@@ -1,5 +1,3 @@
-"""`settle console`."""
-
 from contextlib import ExitStack
 from typing import Annotated
 
@@ -16,10 +14,10 @@ def console(
     show: Annotated[bool, typer.Option("--open/--no-open", help="Show the console in the browser.")] = True,
     stack: StackName = None,
 ) -> None:
-    """Show the queue, settlements and accounts in a browser, live, and decide cases of LIMBO there.
+    """Show the queue, settlements and accounts live in a browser, and decide cases of LIMBO there.
 
-    It prints an address for one browser, once, and works until the session is ended there, or Ctrl-C. It
-    listens on this machine alone, and reads and orders with your AWS identity.
+    Prints an address that opens one browser, once. Ends there or with Ctrl-C. Listens on this machine only,
+    and uses your AWS identity.
 
     Example: settle console --no-open --stack settlement-prod
     """

@@ -1,5 +1,3 @@
-"""What all pages of a console share: the stack, the session, and who looks."""
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,13 +17,12 @@ from settle.stack import Stack
 
 @dataclass(frozen=True)
 class Shared(Stack):
-    """A stack for many threads: they may share a client, but not make one each of the same session."""
+    """A stack with shared clients: threads must not create clients of one session at once."""
 
     _clients: dict[tuple[str, int], Any] = field(default_factory=dict)
     _lock: Any = field(default_factory=Lock)
 
     def client(self, service: str, attempts: int = 5) -> Any:
-        """Return the one client of a service."""
         with self._lock:
             if (service, attempts) not in self._clients:
                 self._clients[service, attempts] = super().client(service, attempts)
@@ -33,13 +30,12 @@ class Shared(Stack):
 
 
 def shared(stack: Stack) -> Stack:
-    """Return a stack for the threads of a server."""
     return Shared(stack.name, stack.outputs, stack.session, stack.endpoint_url)
 
 
 @dataclass(frozen=True)
 class Console:
-    """A console on a stack, for one person."""
+    """A console for one person."""
 
     stack: Stack
     session: Session
@@ -47,17 +43,15 @@ class Console:
 
     @cached_property
     def allowed(self) -> Allowed:
-        """The orders that the person may give."""
         return Allowed(self.stack)
 
     @cached_property
     def person(self) -> str:
-        """The ARN of the AWS identity that gives the orders; empty if AWS does not tell it."""
+        """ARN of the identity that gives the orders; empty if AWS does not return it."""
         try:
             return str(self.stack.client("sts").get_caller_identity()["Arn"])
         except (BotoCoreError, ClientError):
             return ""
 
     def frame(self, request: Request, live: int | None = None) -> Frame:
-        """Return what a page has around it."""
         return Frame(self.session.csrf, self.person, self.stack.name, request.url.path, live)

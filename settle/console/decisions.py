@@ -1,4 +1,4 @@
-"""Decisions on cases of LIMBO and on proposals, by the actions of the command: shown, confirmed, ordered.
+"""Decisions on cases of LIMBO and on proposals: shown, confirmed, ordered.
 
 decide ─▶ what is possible, with its amounts ─▶ weigh ─▶ the reason ─▶ confirm ─▶ the door
                                                   └── a proposal, and a retry ──────▶┘
@@ -34,7 +34,7 @@ _NUMBER_DIGITS_MAX = 10
 
 
 def decide(console: Console, request: Request) -> Response:
-    """Show what may be decided on a settlement, by this person, with the effect of each decision."""
+    """Show this person's possible decisions on a settlement, with their effects."""
     key = check_key(request.path_params["key"])
     state = state_of(console.stack, key)
     case = limbo.show(console.stack, key) if state.status is Status.LIMBO else None
@@ -54,7 +54,7 @@ def decide(console: Console, request: Request) -> Response:
 def _offers(
     console: Console, state: SettlementState, case: Mapping[str, Any], is_proposed: bool
 ) -> Iterator[dict[str, Any]]:
-    """Yield each decision with what this person may do about it: order it, or propose it."""
+    """Yield each decision with the verbs that this person may use: resolve, propose."""
     possible = {
         one["decision"]: _verbs(console, state, one["decision"], is_proposed) if one["command"] else ()
         for one in case["decisions"]
@@ -77,7 +77,7 @@ def _route(decision: str, verb: str) -> str:
 
 
 def _moves(console: Console, key: str, decision: str) -> dict[str, str]:
-    """Return why this person may not approve or withdraw a proposal; nothing for what is offered."""
+    """Return why this person may not approve or withdraw; empty if allowed."""
     latest = proposals.latest(console.stack, key)
     routes = {move: f"{decision}/{move}" for move in (Move.APPROVE.value, Move.WITHDRAW.value)}
     allowed = console.allowed.of(routes.values())
@@ -91,7 +91,6 @@ def _moves(console: Console, key: str, decision: str) -> dict[str, str]:
 
 
 def _effect_of(console: Console, state: SettlementState, proposal: Mapping[str, Any]) -> str:
-    """Return the effect of what is proposed."""
     if proposal["decision"] == REVERSE_PART:
         one, amount = state.settlement, f"{proposal['amount']} {proposal['currency']}"
         return (
@@ -101,7 +100,6 @@ def _effect_of(console: Console, state: SettlementState, proposal: Mapping[str, 
 
 
 def _effect(console: Console, state: SettlementState, decision: str) -> str:
-    """Return the effect of a decision with its amounts, as a sentence."""
     if decision == REVERSE:
         one = state.settlement
         exponent = one.exponent(console.stack.config)
@@ -117,7 +115,7 @@ def _effect(console: Console, state: SettlementState, decision: str) -> str:
 
 
 def weigh(console: Console, request: Request) -> Response:
-    """Show one decision on one case with its amounts, and ask for the reason."""
+    """Show one decision on a case, and ask for the reason."""
     key, decision = check_key(request.path_params["key"]), _decision(request)
     verb = _one_of("verb", request.query_params.get("verb", ""), _VERBS)
     case = limbo.show(console.stack, key)
@@ -133,7 +131,7 @@ def weigh(console: Console, request: Request) -> Response:
 
 
 def order(console: Console, request: Request) -> Response:
-    """Carry out or propose a decision. What cannot be undone is confirmed first."""
+    """Carry out or propose a decision. Irreversible ones are confirmed first."""
     key, decision, fields = check_key(request.path_params["key"]), _decision(request), request.state.fields
     verb = _one_of("verb", fields.get("verb", ""), _VERBS)
     case, reason = _number(fields, "case"), fields.get("reason", "")
@@ -150,9 +148,9 @@ def order(console: Console, request: Request) -> Response:
 
 
 def approve(console: Console, request: Request) -> Response:
-    """Approve a proposal as the page has shown it, after a confirmation.
+    """Approve the shown proposal, after a confirmation.
 
-    What is confirmed is sent as the page has it, with its whole digest: nothing is looked up in between.
+    The confirmed fields and digest are sent as shown: nothing is looked up in between.
     """
     key, shown = check_key(request.path_params["key"]), _shown(request.state.fields)
     decision, digest = shown["decision"], shown["digest"]
@@ -169,19 +167,18 @@ def approve(console: Console, request: Request) -> Response:
 
 
 def withdraw(console: Console, request: Request) -> Response:
-    """Withdraw the proposal that the page has shown; it can be proposed again."""
+    """Withdraw the shown proposal; it can be proposed again."""
     key = check_key(request.path_params["key"])
     proposed.withdraw(console.stack, key, _shown(request.state.fields))
     return onward(f"/settlements/{key}/decide")
 
 
 def _facts(console: Console, key: str, decision: str, more: Mapping[str, str]) -> dict[str, str]:
-    """Return what a person confirms: the effect with its amounts first."""
     return {"decision": decision, "effect": _effect_now(console, key, {"decision": decision}), **more}
 
 
 def _effect_now(console: Console, key: str, wanted: Mapping[str, Any]) -> str:
-    """Return the effect of what is wanted on a settlement that is still as it has to be."""
+    """Return the current effect. Raises CommandFailed if a case of LIMBO is over."""
     state = state_of(console.stack, key)
     if wanted["decision"] not in (REVERSE, REVERSE_PART) and state.status is not Status.LIMBO:
         raise CommandFailed(Exit.CONFLICT, f"{key}: is {state.status}, not in LIMBO")
@@ -201,7 +198,6 @@ def _decision(request: Request) -> Decision:
 
 
 def _shown(fields: Mapping[str, str]) -> dict[str, Any]:
-    """Return a proposal as the page has shown it."""
     decision = _one_of("decision", fields.get("decision", ""), (*Decision, REVERSE, REVERSE_PART))
     shown: dict[str, Any] = {"decision": decision, "digest": fields.get("digest", "")}
     shown |= {name: _number(fields, name) for name in ("case", "part") if name in fields}

@@ -1,4 +1,4 @@
-"""What a page says of a failure: what it is, and what to do next. Never a traceback."""
+"""Failures as pages, with the next step and never a traceback."""
 
 from dataclasses import dataclass
 
@@ -19,8 +19,6 @@ from settlement.core.model.stored import MalformedRow
 
 @dataclass(frozen=True)
 class Failure:
-    """A failure as a page tells it."""
-
     status: int
     title: str
     what: str
@@ -28,7 +26,7 @@ class Failure:
 
 
 FAULT = 500
-"""The status of a failure that has no other: a fault of the console itself."""
+"""A fault in the console itself."""
 
 _LOOK = "Look at the settlement before you repeat an order: the same order twice is one."
 _COMMANDS = {
@@ -70,11 +68,10 @@ _KINDS: tuple[tuple[tuple[type[Exception], ...], int, str, str], ...] = (
     ((MalformedRow,), 502, "A row cannot be read", _BY_HAND),
     ((SettlementError,), 502, "It was refused", _LOOK),
 )
-"""Failures that differ by their class alone; the first that fits."""
+"""Failures that their class identifies; the first match wins."""
 
 
 def told(failed: Exception) -> Failure:
-    """Return what a page says of a failure."""
     for classes, status, title, then in _KINDS:
         if isinstance(failed, classes):
             return Failure(status, title, message_of(failed), then)

@@ -1,4 +1,4 @@
-"""The guard in front of every page: it lets in one browser, by its own pages alone.
+"""The guard of every page: it admits one browser, from its own pages only.
 
 Host ─▶ where the request comes from ─▶ session ─▶ form ─▶ the page
  421              403                     401       403
@@ -17,10 +17,10 @@ from settle.console.session import Session
 from settle.reports.page import render
 
 ENTER = "/enter"
-"""The one path without a session: its token opens the session."""
+"""The one path without a session."""
 
 FORM_BYTES_MAX = 16_384
-"""A reason has 500 characters at most, each of them twelve bytes at most in a form."""
+"""A reason has at most 500 characters, each at most twelve bytes in a form."""
 
 _FORM = "application/x-www-form-urlencoded"
 _FIELDS_MAX = 16
@@ -30,8 +30,6 @@ _OTHER = "Open the console by the address that it has printed, and follow no lin
 
 
 class Guard:
-    """An ASGI application before that of the pages."""
-
     def __init__(self, app: ASGIApp, session: Session, port: int) -> None:
         self.app, self.session = app, session
         self.host = f"127.0.0.1:{port}"
@@ -39,7 +37,7 @@ class Guard:
         self.cookie = cookie_name(port)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or refuse it; each answer has the headers of a page that nothing may embed."""
+        """Answer or refuse a request; each answer has headers that forbid embedding."""
         if scope["type"] != "http":
             return
         request = Request(scope, receive)
@@ -51,10 +49,10 @@ class Guard:
             await self.app(scope, receive, answer)
 
     def _stranger(self, request: Request) -> Failure | None:
-        """Return why a request is not of this browser's session: another host, origin, or no session.
+        """Return a failure for another host or origin, or without a session.
 
-        A name that leads to 127.0.0.1 is no host of ours: so no page of another site can rebind to it. The
-        address with the token may be followed from anywhere, as its token proves it.
+        Only the literal 127.0.0.1 is our host, so no foreign name can rebind to it. The address with the
+        token may be followed from anywhere: the token proves it.
         """
         if request.headers.getlist("host") != [self.host]:
             return Failure(421, "This is another host", "Host: it must be 127.0.0.1 with its port", _OTHER)
@@ -70,7 +68,7 @@ class Guard:
         return Failure(401, "There is no session", what, _ANEW)
 
     async def _forged(self, request: Request) -> Failure | None:
-        """Return why a form is none of this session's pages; else keep its fields for the page."""
+        """Return a failure unless a form is from this session's pages; keep its fields."""
         if request.method in _SAFE_METHODS:
             return None
         again = "Open the page again, and send its form."
@@ -101,14 +99,14 @@ class Guard:
 
 
 def cookie_name(port: int) -> str:
-    """Return the name of the session's cookie: a browser has one set of cookies for all ports of a host."""
+    """Return the cookie's name, with the port: a browser shares cookies between a host's ports."""
     return f"settle_{port}"
 
 
 def _headers() -> dict[str, str]:
-    """Return the headers of each answer.
+    """Return each answer's headers.
 
-    With the policy `no-referrer` a browser would give its own forms the origin `null`.
+    With `no-referrer` a browser would give its own forms the origin `null`.
     """
     policy = render.policy(form_action="'self'")
     return {

@@ -1,5 +1,3 @@
-"""The pages that only read: the queue, a settlement, an account, a search."""
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import chain, islice
@@ -22,30 +20,26 @@ from settle.settlements import aside, in_flight
 from settlement.core.model.status import FINISHED, Status
 
 LIVE_SECONDS = 5
-"""How often a settlement that is not final is shown anew."""
 
 LIVE_TIMES = 60
-"""How often a page loads itself again before it stops: no unattended browser holds a session open."""
+"""Reloads before a page stops: an unattended browser must not keep a session open."""
 
 STATEMENT_LINES = 100
-"""Entries on a page of a statement."""
 
 ORDERS_MAX = 500
-"""Most orders of a search."""
 
 _ORDERS_SINCE = timedelta(days=7)
 _STATUSES = (Status.LIMBO, Status.PROCESSING, Status.COMPENSATING)
 
 
 def waiting(console: Console, request: Request) -> Response:
-    """Show the queue; on request it loads itself again."""
     live = _live(request, 0)
     told = queue.describe(console.stack, console.now())
     return _reloading(render.queue(told, console.frame(request, live)), request, live)
 
 
 def settlement(console: Console, request: Request) -> Response:
-    """Show a settlement, which loads itself again while it is not final and not in review."""
+    """Show a settlement; reload it until it is final, in LIMBO or in review."""
     told = report.describe(console.stack, check_key(request.path_params["key"]), console.now())
     status, live = told["outcome"]["status"], None
     if status not in {*FINISHED, Status.LIMBO}:
@@ -64,7 +58,7 @@ def _reloading(page: str, request: Request, live: int | None) -> Response:
 
 
 def account(console: Console, request: Request) -> Response:
-    """Show an account's balance and a page of its statement, by default the latest one."""
+    """Show an account's balance and a page of its statement, by default the latest."""
     name = check_account(request.path_params["account"])
     told = statement.show(console.stack, name, with_references=False)
     since, until = _times(console, request)
@@ -88,7 +82,6 @@ def account(console: Console, request: Request) -> Response:
 
 
 def statement_csv(console: Console, request: Request) -> Response:
-    """Hand out an account's statement, between two instants, as CSV for a spreadsheet."""
     name = check_account(request.path_params["account"])
     told = statement.show(console.stack, name)
     since, until = _times(console, request)
@@ -106,7 +99,7 @@ def statement_csv(console: Console, request: Request) -> Response:
 
 
 def search(console: Console, request: Request) -> Response:
-    """Find a settlement or an account by its name, settlements by status and time, or orders by time."""
+    """Find a settlement or account by name, settlements by status and time, or orders by time."""
     asked = {name: value.strip() for name, value in request.query_params.items()}
     if asked.get("key"):
         return onward(f"/settlements/{check_key(asked['key'])}")
@@ -124,7 +117,7 @@ def search(console: Console, request: Request) -> Response:
 def _by_status(
     console: Console, status: str, since: datetime | None, until: datetime | None
 ) -> Mapping[str, Any]:
-    """Return the settlements that the index lists with a status, by the time since which they have it."""
+    """Return indexed settlements with a status, by the time since which they have it."""
     if status not in _STATUSES:
         raise CommandFailed(Exit.USAGE, f"status: must be one of {', '.join(_STATUSES)}")
     lines: list[dict[str, Any]]
@@ -141,7 +134,7 @@ def _by_status(
 
 
 def _orders(console: Console, by: str, since: datetime | None, until: datetime | None) -> Mapping[str, Any]:
-    """Return people's orders of a time, by default of the last week, the oldest first."""
+    """Return people's orders in a period, by default the last week, oldest first."""
     at = console.now()
     pages = audit.pages(console.stack, since or at - _ORDERS_SINCE, until or at, by or None)
     found = list(islice(chain.from_iterable(pages), ORDERS_MAX + 1))
@@ -162,7 +155,7 @@ def _given(request: Request) -> dict[str, str]:
 
 
 def _times(console: Console, request: Request) -> tuple[datetime | None, datetime | None]:
-    """Return the first instant of a time, and the first one after it. Raises CommandFailed."""
+    """Return a period's first instant and exclusive end. Raises CommandFailed."""
     at = console.now()
     since, until = (
         instants.parse(text, at, name) if text else None for name, text in _given(request).items()
@@ -173,7 +166,7 @@ def _times(console: Console, request: Request) -> tuple[datetime | None, datetim
 
 
 def _is_between(instant: str, since: datetime | None, until: datetime | None) -> bool:
-    """Return whether a row's instant is in the time; one that cannot be read is in none but the whole."""
+    """Return whether an instant is in a period. An unreadable one is only in the unbounded period."""
     if since is None and until is None:
         return True
     try:

@@ -1,5 +1,3 @@
-"""Answers of the console."""
-
 from typing import Any
 
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -10,15 +8,13 @@ from settle.reports.page.render import Frame
 
 
 def shown(template: str, frame: Frame | None, code: int = 200, **values: Any) -> Response:
-    """Return a page."""
     return HTMLResponse(render.page(template, frame=frame, **values), code)
 
 
 def refused(failure: Failure, frame: Frame | None = None, back: str = "") -> Response:
-    """Return the page of a failure, with the way `back`; without a session, it tells nothing else."""
+    """Return a failure's page; without a session, it shows nothing else."""
     return shown("failure.html", frame, failure.status, failure=failure, back=back)
 
 
 def onward(path: str) -> Response:
-    """Return the way to another page, which a browser takes with GET."""
     return RedirectResponse(path, 303)

@@ -1,5 +1,3 @@
-"""The console's server, on this machine alone: 127.0.0.1, and a port that is free."""
-
 import html
 import os
 import socket
@@ -17,11 +15,11 @@ from settle.exit_codes import CommandFailed, Exit
 HOST = "127.0.0.1"
 _CONNECTIONS_MAX = 64
 _END_SECONDS = 5
-"""How long an order that is under way may take after Ctrl-C: it is on record, or not sent."""
+"""Time for an order under way after Ctrl-C: it is on record, or not sent."""
 
 
 def serve(console: Console, port: int, announce: Callable[[str], None]) -> None:
-    """Serve until the session is ended, or Ctrl-C; `announce` gets the address with the token.
+    """Serve until the session ends, or Ctrl-C; `announce` gets the address with the token.
 
     Several threads use the clients of the console's stack at once.
     """
@@ -51,7 +49,7 @@ def serve(console: Console, port: int, announce: Callable[[str], None]) -> None:
 
 @contextmanager
 def _listening(port: int) -> Iterator[socket.socket]:
-    """Yield a socket that listens on a port of this machine; 0 is any free one. Raises CommandFailed."""
+    """Listen on a local port; 0 is any free one. Raises CommandFailed."""
     with socket.socket() as listener:
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -66,9 +64,9 @@ def _listening(port: int) -> Iterator[socket.socket]:
 
 @contextmanager
 def door_page(address: str) -> Iterator[Path]:
-    """Yield a file that leads a browser to an address; its owner alone may read it.
+    """Yield a file, readable by its owner only, that leads a browser to an address.
 
-    The address has the token: as an argument of the browser, each user of the machine would see it.
+    In a browser's arguments, the token would be visible to all users of the machine.
     """
     handle, name = tempfile.mkstemp(prefix="settle-console-", suffix=".html")
     try:

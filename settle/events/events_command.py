@@ -1,5 +1,3 @@
-"""`settle events`: tail, replay."""
-
 import signal
 import time
 from contextlib import suppress
@@ -25,9 +23,9 @@ def tail(
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the outcome events as they come, one a line; as JSON, each as a reader of the bus gets it.
+    """Show outcome events as they come, one a line; with --json, as the bus delivers them.
 
-    With --key it begins with a snapshot if the settlement is there. Ends with Ctrl-C. It makes a rule on the
+    With --key it begins with a snapshot of an existing settlement. Ends with Ctrl-C. Creates a rule on the
     outcome bus and a queue, and removes both at its end.
 
     Example: settle events tail --key order-2026-000101 --stack settlement-prod
@@ -36,7 +34,7 @@ def tail(
     from settle.output import live
 
     end = None if timeout is None else time.monotonic() + timeout
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it removes what it has made then, too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it removes its rule and queue
     with suppress(KeyboardInterrupt), hearing(find(stack), key) as events:
         for event in events:
             if event:
@@ -63,9 +61,9 @@ def replay(
     in_limbo: Annotated[bool, typer.Option("--limbo", help="All that are in LIMBO.")] = False,
     stack: StackName = None,
 ) -> None:
-    """Tell the readers of events of settlements again, as they are now. Safe to repeat.
+    """Publish settlements again to readers of events, as they are now. Safe to repeat.
 
-    A reader who knows a settlement's latest event drops the second one: it has the same number.
+    A reader that has the latest event drops the repeat: both have the same number.
 
     Example: settle events replay --since 2h --stack settlement-prod
     """

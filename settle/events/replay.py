@@ -1,5 +1,3 @@
-"""Settlements told again to the readers of outcome events, ordered through the stack's door."""
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -9,9 +7,9 @@ from settlement.events.replay import REPLAY, REPLAYED_MAX, parse_replay
 
 
 def replay(stack: Stack, keys: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield which settlements were told, and why others were not, order by order. Safe to repeat.
+    """Yield, order by order, the published settlements and why others failed. Safe to repeat.
 
-    Raises CommandFailed: those before it were told.
+    Raises CommandFailed; earlier orders are carried out.
     """
     orders = [
         {"keys": list(keys[first : first + REPLAYED_MAX])} for first in range(0, len(keys), REPLAYED_MAX)

@@ -1,5 +1,3 @@
-"""The outcome events as they come: a rule and a queue of this command's own on the outcome bus."""
-
 import json
 import secrets
 import time
@@ -16,10 +14,10 @@ from settlement.core.model.timestamps import timestamp
 from settlement.events.changes import snapshot
 
 KEPT_SECONDS = 300
-"""How long the queue keeps an event: what a killed command leaves behind fills up with nothing."""
+"""Retention of the queue, so that a killed command's queue stays small."""
 
 LEFT_BEHIND_SECONDS = 86_400
-"""The age at which the next command removes what a killed one has left."""
+"""Age at which the next command removes a killed command's rule and queue."""
 
 _WAIT_SECONDS = 2
 _NEW_QUEUE_SECONDS = 1
@@ -27,11 +25,11 @@ _NEW_QUEUE_SECONDS = 1
 
 @contextmanager
 def hearing(stack: Stack, key: str | None) -> Iterator[Iterator[dict[str, Any] | None]]:
-    """Yield the events of a settlement, or of all, as they come, and None whenever none has come for 2 s.
+    """Yield events of one settlement, or of all, as they come; None after each poll of up to 2 s.
 
-    A settlement that is there already begins with a snapshot: its events may be over. A new rule takes a
-    moment to work, so a settlement that has changed meanwhile is told by one more. At the end the rule and
-    the queue are removed.
+    An existing settlement begins with a snapshot, as its events may be over. A new rule needs a moment to
+    work, so a change in this time gives another snapshot. At the end the temporary rule and queue are
+    removed.
     """
     name = f"{_prefix(stack)}{int(time.time())}-{secrets.token_hex(3)}"
     try:
@@ -48,9 +46,9 @@ def _prefix(stack: Stack) -> str:
 
 
 def _listen(stack: Stack, name: str, key: str | None) -> str:
-    """Make a rule, and a queue to which it sends events; return the queue's address.
+    """Create a rule, and the queue that it feeds; return the queue's address.
 
-    The queue is born with its policy: AWS may take a second before it answers a call about a new queue.
+    The queue is created with its policy: AWS may need a second before it answers calls about a new queue.
     """
     sqs, events, bus = stack.client("sqs"), stack.client("events"), stack.outputs["OutcomeBusName"]
     pattern = {"source": ["settlement"], **({"detail": {"subject": [key]}} if key else {})}
@@ -75,7 +73,7 @@ def _listen(stack: Stack, name: str, key: str | None) -> str:
 
 
 def _with_snapshots(stack: Stack, key: str, url: str) -> Iterator[dict[str, Any] | None]:
-    """Yield the events of a settlement, with a snapshot for each state that none of them has told."""
+    """Yield a settlement's events, plus a snapshot for each state that came without one."""
     told = 0
     for event in chain([None], _events(stack, url)):
         if event is not None:
@@ -97,9 +95,9 @@ def _events(stack: Stack, url: str) -> Iterator[dict[str, Any] | None]:
 
 
 def _left_behind(stack: Stack) -> Iterator[str]:
-    """Yield the names of what commands that were killed have left, a day ago or longer."""
+    """Yield the rules that killed commands left at least a day ago."""
     prefix, bus = _prefix(stack), stack.outputs["OutcomeBusName"]
-    with suppress(ClientError):  # it is not this command's task to fail on it
+    with suppress(ClientError):  # a failed clean-up must not fail the command
         for rule in stack.client("events").list_rules(EventBusName=bus, NamePrefix=prefix)["Rules"]:
             began = rule["Name"].removeprefix(prefix).partition("-")[0]
             if began.isdecimal() and int(began) < time.time() - LEFT_BEHIND_SECONDS:
@@ -107,7 +105,6 @@ def _left_behind(stack: Stack) -> Iterator[str]:
 
 
 def _remove(stack: Stack, name: str) -> None:
-    """Remove a rule and its queue, as far as they are there."""
     sqs, events, bus = stack.client("sqs"), stack.client("events"), stack.outputs["OutcomeBusName"]
     with suppress(ClientError):
         events.remove_targets(Rule=name, EventBusName=bus, Ids=["tail"])

@@ -1,5 +1,3 @@
-"""Copying by hand what the sealed journal lacks."""
-
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,13 +9,13 @@ from settlement.journal.sealed_journal import SealedJournal
 from settlement.proof import batch, sealed_copy
 
 ROWS_MAX = 1_000
-"""Rows of an object."""
+"""Rows per object."""
 
 
 def fill(stack: Stack) -> dict[str, Any]:
-    """Put each row that the sealed journal should have, or that is older than it, into objects of its own.
+    """Copy rows that the sealed journal lacks, or that predate it, into new objects.
 
-    Their lines say that a person copied them: they show what the table had by then, and nothing of before.
+    Their lines record a copy by a person: they show the table at that time, and nothing earlier.
     """
     now = datetime.now(UTC)
     journal = SealedJournal(stack.client("s3"), sealed.bucket(stack))

@@ -1,5 +1,3 @@
-"""The entries of the journal, all accounts in one list, out of the sealed copies: the table is not read."""
-
 from collections.abc import Iterator
 from datetime import datetime
 
@@ -14,11 +12,10 @@ FIELDS = ("posted_at", "key", "step", "debit", "credit", "amount", "currency", "
 
 
 def entries(stack: Stack, source: str, since: datetime, until: datetime) -> Iterator[list[dict[str, str]]]:
-    """Yield the entries posted from one instant to before another, each once, by the journal's objects.
+    """Yield the entries posted in [since, until), each once, a page per object. Reads no table row.
 
-    They come in the order in which they were sealed, which is nearly that of their times. An object that was
-    put before `since` is not read. Raises CommandFailed for an object that cannot be read, for a line that is
-    no entry, and for two entries of one key and step.
+    They come in sealing order, nearly time order. Objects put before `since` are skipped. Raises
+    CommandFailed for an unreadable object or line, and for two different entries of one key and step.
     """
     first, end = timestamp(since), timestamp(until)
     known: dict[tuple[str, str], Entry] = {}

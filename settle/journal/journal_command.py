@@ -1,5 +1,3 @@
-"""`settle journal`: the sealed journal."""
-
 from typing import Annotated
 
 import typer
@@ -20,9 +18,9 @@ def journal() -> None:
 
 @app.command("fill")
 def fill(stack: StackName = None, as_json: AsJson = False) -> None:
-    """Copy what the sealed journal lacks from the table: what the stream has lost, or what is older than it.
+    """Copy rows that the sealed journal lacks: lost by the stream, or older than the journal.
 
-    It takes the rows as they are: prove them first. Safe to repeat.
+    Copies rows as they are: prove them first. Safe to repeat.
 
     Example: settle journal fill --stack settlement-prod
     """
@@ -42,9 +40,9 @@ def entries(
     as_sheet: AsSheet = False,
     stack: StackName = None,
 ) -> None:
-    """Export the entries of all accounts, each once, one JSON object a line. It reads no row of the table.
+    """Export the entries of all accounts, each once, one JSON object a line. Reads no table row.
 
-    They come as they were sealed: nearly in the order of their times, and two to five minutes after them.
+    They come in sealing order: nearly by time, two to five minutes later.
 
     Example: settle journal entries --since 2026-11-01T00:00:00Z --csv --stack settlement-prod
     """

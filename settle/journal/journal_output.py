@@ -1,5 +1,3 @@
-"""What `settle journal` prints."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,7 +6,6 @@ from settle.output.console import or_json, print_line
 
 @or_json
 def filled(answer: Mapping[str, Any]) -> None:
-    """Print what was copied to the sealed journal by hand."""
     print_line(f"{answer['rows']} rows copied to the sealed journal, in {len(answer['objects'])} objects")
     for name in answer["objects"]:
         print_line(name)

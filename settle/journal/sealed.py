@@ -1,5 +1,3 @@
-"""The comparison of a stack's table with its sealed journal."""
-
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,7 @@ from settlement.journal.objects import Copy
 from settlement.proof import sealed_copy
 
 OF_THE_STACK = "stack"
-"""The name of the stack's own bucket on the command line."""
+"""Command-line name of the stack's own bucket."""
 
 
 def compare(stack: Stack, against: str, kept: str | None) -> dict[str, Any]:
@@ -30,7 +28,7 @@ def compare(stack: Stack, against: str, kept: str | None) -> dict[str, Any]:
 
 
 def copy(stack: Stack, against: str, option: str = "against") -> Copy:
-    """Return the sealed journal that an option on the command line names."""
+    """Return the sealed journal that an option names. Raises CommandFailed."""
     if against == OF_THE_STACK:
         return Bucket(stack.client("s3"), bucket(stack))
     if against.startswith("s3://"):
@@ -42,7 +40,7 @@ def copy(stack: Stack, against: str, option: str = "against") -> Copy:
 
 
 def bucket(stack: Stack) -> str:
-    """Return the name of the stack's own bucket. Raises CommandFailed."""
+    """Return the stack's own bucket. Raises CommandFailed if it has none."""
     if "JournalBucket" not in stack.outputs:
         raise CommandFailed(Exit.NOT_FOUND, f"stack {stack.name}: has no sealed journal yet; deploy it")
     return stack.outputs["JournalBucket"]

@@ -1,7 +1,4 @@
-"""The embedded local AWS, the simulated KYC provider and the demo: the optional extra `local`.
-
-`record` and this module need nothing but the standard library; all others need the extra.
-"""
+"""The optional extra `local`. Only `record` and this module work without it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +8,7 @@ from settle.exit_codes import CommandFailed, Exit
 
 @contextmanager
 def needs_extra(purpose: str, extra: str = "local") -> Iterator[None]:
-    """Report an import that fails for lack of the extra as one line with the command that installs it."""
+    """Raise CommandFailed with the install command if an import lacks the extra."""
     try:
         yield
     except ModuleNotFoundError as missing:

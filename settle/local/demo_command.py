@@ -1,5 +1,3 @@
-"""`settle demo`."""
-
 import typer
 
 from settle.commands.options import AsJson

@@ -1,5 +1,3 @@
-"""The deployment of the app to the embedded AWS, by the CDK CLI."""
-
 import hashlib
 import json
 import os
@@ -18,12 +16,12 @@ _SOURCES = ("app.py", "cdk.json", "infra", "lambdas", "statemachines")
 
 
 def bootstrap(running: Running) -> None:
-    """Prepare the embedded account for the CDK, from a folder without an app, which it would synthesise."""
+    """Prepare the embedded account for the CDK, from a folder without an app to synthesise."""
     _cdk(running, record.SCRATCH, "bootstrap", f"aws://{record.ACCOUNT}/{record.REGION}")
 
 
 def deploy(running: Running, sources: str) -> Running:
-    """Deploy the app; return the record with the stack's outputs. `sources` is the digest of the app."""
+    """Deploy the app; return the record with outputs. `sources` is the app's digest."""
     outputs_file = record.SCRATCH / "outputs.json"
     context = ("-c", "stage=local", "-c", f"kyc_url={running.kyc_url}")
     output = ("-o", str(record.SCRATCH / "cdk.out"), "--outputs-file", str(outputs_file))
@@ -33,7 +31,7 @@ def deploy(running: Running, sources: str) -> Running:
 
 
 def digest() -> str:
-    """Return a hash of all that a deployment depends on: a change of it calls for another deployment."""
+    """Return a hash of the sources that a deployment depends on."""
     hashed = hashlib.sha256()
     for source in _SOURCES:
         path = record.PROJECT / source
@@ -45,7 +43,7 @@ def digest() -> str:
 
 
 def ensure_checkout() -> None:
-    """Raise CommandFailed outside a checkout, which alone has the app."""
+    """Raise CommandFailed outside a checkout: only a checkout has the app."""
     if not record.in_checkout():
         raise CommandFailed(
             Exit.FAILED,
@@ -55,7 +53,6 @@ def ensure_checkout() -> None:
 
 
 def ensure_cdk() -> Path:
-    """Return the CDK CLI. Raises CommandFailed if it is not installed."""
     cdk = record.PROJECT / "node_modules" / ".bin" / "cdk"
     if not cdk.exists():
         raise CommandFailed(
@@ -90,6 +87,6 @@ def _cdk(running: Running, folder: Path, command: str, *options: str) -> None:
 
 
 def _kill_group(leader: int) -> None:
-    """Kill all that is left of a session: the CLI alone would leave the synthesis at work."""
+    """Kill a whole session: the CLI alone would leave the synthesis running."""
     with suppress(ProcessLookupError):
         os.killpg(leader, signal.SIGKILL)

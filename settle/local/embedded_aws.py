@@ -1,4 +1,4 @@
-"""The embedded AWS: MiniStack in a process of its own, with the real app deployed to it."""
+"""The embedded AWS: a MiniStack process with the real app deployed to it."""
 
 import shutil
 from collections.abc import Callable
@@ -16,10 +16,10 @@ Report = Callable[[str], None]
 
 
 def up(report: Report, port: int | None = None, *, ledger: bool = False) -> Running:
-    """Start the embedded AWS and deploy the app, or find both done. Safe to repeat, and after any crash.
+    """Start the embedded AWS and deploy the app, unless done. Safe to repeat after any crash.
 
-    With `ledger`, a PostgreSQL beside it has finance's books. A failure, Ctrl-C or a kill stops all that
-    this call has started. Raises CommandFailed.
+    `ledger` adds a PostgreSQL with finance's books. A failure, Ctrl-C or SIGTERM stops all that this call has
+    started. Raises CommandFailed.
     """
     deployment.ensure_checkout()
     with locked(), undoable(), ExitStack() as unless_done:
@@ -57,7 +57,7 @@ def up(report: Report, port: int | None = None, *, ledger: bool = False) -> Runn
 
 
 def down() -> bool:
-    """Stop the embedded AWS and all that it started; return whether there was anything to stop."""
+    """Stop the embedded AWS and all that it started; return whether anything ran."""
     with locked():
         return _clean_up()
 
@@ -94,7 +94,6 @@ def _ensure_free(port: int) -> None:
 
 
 def _clean_up() -> bool:
-    """Stop every process of the embedded AWS and remove its files; return whether there was a process."""
     stopped = processes.stop()
     record.STATE.unlink(missing_ok=True)
     shutil.rmtree(record.SCRATCH, ignore_errors=True)

@@ -1,5 +1,3 @@
-"""Signals that end a command become exceptions, so that cleanup runs."""
-
 import signal
 import sys
 from collections.abc import Iterator
@@ -12,7 +10,10 @@ _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def undoable() -> Iterator[None]:
-    """Raise SystemExit on a signal that would end the process at once. A signal ignored stays ignored."""
+    """Raise SystemExit on a signal that would kill the process, so that cleanup runs.
+
+    An ignored signal stays ignored.
+    """
     replaced = [one for one in _ENDINGS if signal.getsignal(one) is signal.SIG_DFL]
     for one in replaced:
         signal.signal(one, _end)

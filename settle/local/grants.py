@@ -1,5 +1,3 @@
-"""The table of grants, out of the stack's own code."""
-
 import os
 import sys
 from collections.abc import Iterator
@@ -15,8 +13,8 @@ __all__ = ["Trial", "trials"]
 
 
 def trials() -> "Iterator[Trial]":
-    """Return the requests that try the functions' roles. Raises CommandFailed outside of a checkout."""
-    os.environ.setdefault("JSII_NODE", str(Path(sys.executable).with_name("node")))  # the one of `make setup`
+    """Return the requests that try the functions' roles. Raises CommandFailed outside a checkout."""
+    os.environ.setdefault("JSII_NODE", str(Path(sys.executable).with_name("node")))  # from `make setup`
     with needs_extra("the table of grants: run it in a checkout"):
         from infra import trials as of_the_stack
     return of_the_stack.trials()

@@ -1,5 +1,3 @@
-"""The simulated provider's behaviour: chosen by account ids or `PUT /control`, and its answers."""
-
 import json
 import threading
 from dataclasses import dataclass, field
@@ -16,12 +14,10 @@ CONTRACT = PROJECT / "docs" / "contracts" / "kyc.openapi.yaml"
 
 
 class Behaviour(StrEnum):
-    """The ways in which the provider can answer a verification, or fail to."""
-
     APPROVE = "approve"
     REJECT = "reject"
     REVIEW = "review"
-    REVIEW_APPROVE = "review-approve"  # the review ends by itself, after the answer
+    REVIEW_APPROVE = "review-approve"  # the review ends automatically, after the answer
     REVIEW_REJECT = "review-reject"
     EARLY_APPROVE = "early-approve"  # the review ends before the answer
     REFUSE = "refuse"
@@ -47,7 +43,7 @@ REVIEW_VERDICTS = {
 
 @dataclass
 class State:
-    """The provider's settings and its memory. `calls` counts every verification that reached it."""
+    """The provider's settings and memory. `calls` counts every verification that arrived."""
 
     behaviour: Behaviour = Behaviour.APPROVE
     delay_seconds: float = 0
@@ -61,7 +57,7 @@ class State:
     SETTINGS = ("behaviour", "delay_seconds", "api_keys", "webhook_url", "signing_secret")
 
     def change(self, settings: dict[str, Any]) -> None:
-        """Change some settings. Raises ValueError for an unknown or malformed one."""
+        """Change settings. Raises ValueError for an unknown or malformed one."""
         if not (isinstance(settings, dict) and settings.keys() <= set(self.SETTINGS)):
             raise ValueError(f"control: must be an object with the fields {', '.join(self.SETTINGS)}")
         if "behaviour" in settings:
@@ -77,12 +73,12 @@ class State:
                 setattr(self, name, value)
 
     def describe(self) -> dict[str, Any]:
-        """Return the settings without secrets, and the number of calls."""
+        """Return the settings without secrets."""
         return {"behaviour": self.behaviour, "delay_seconds": self.delay_seconds, "calls": self.calls}
 
 
 def behaviour_of(payment: dict[str, str], default: Behaviour) -> Behaviour:
-    """Return the behaviour that a party's account id asks for: `kyc-<behaviour>` and anything after a dot."""
+    """Return the behaviour in a party's account id, `kyc-<behaviour>[.suffix]`, or the default."""
     for party in ("payee", "payer"):
         name = payment[party].partition(".")[0].removeprefix("kyc-")
         if payment[party].startswith("kyc-") and name in list(Behaviour):
@@ -91,7 +87,6 @@ def behaviour_of(payment: dict[str, str], default: Behaviour) -> Behaviour:
 
 
 def verification_of(key: str, behaviour: Behaviour) -> dict[str, str]:
-    """Return the answer to a verification."""
     return {
         "decision": _DECISIONS.get(behaviour, "REVIEW"),
         "reference": reference_of(key),
@@ -100,18 +95,16 @@ def verification_of(key: str, behaviour: Behaviour) -> dict[str, str]:
 
 
 def reference_of(key: str) -> str:
-    """Return the provider's own name for the verification of an idempotency key."""
     return f"ver_{key.removesuffix(':verify')}"
 
 
 def canonical(payment: dict[str, str]) -> bytes:
-    """Return a payment in a form that is equal for equal payments."""
+    """Return equal bytes for equal payments."""
     return json.dumps(payment, sort_keys=True).encode()
 
 
 @cache
 def schema(name: str) -> Draft202012Validator:
-    """Return the validator of one schema of the contract."""
     contract = yaml.safe_load(CONTRACT.read_text("utf-8"))
     return Draft202012Validator(
         {"$ref": f"#/components/schemas/{name}", "components": contract["components"]}

@@ -1,5 +1,3 @@
-"""The simulated KYC provider beside the embedded AWS: started, and given the stage's secrets."""
-
 import json
 import time
 from typing import Any
@@ -15,12 +13,11 @@ START_SECONDS_MAX = 60
 
 
 def runs() -> bool:
-    """Return whether the provider runs."""
     return processes.run(processes.KYC_SIMULATOR)
 
 
 def start(running: Running) -> None:
-    """Start the provider on its recorded port."""
+    """Start the provider on its recorded port. Raises CommandFailed."""
     processes.start(processes.KYC_SIMULATOR, "--port", str(running.kyc_port), log="kyc-log")
     give_up_at = time.monotonic() + START_SECONDS_MAX
     while not ports.is_taken(running.kyc_port):
@@ -30,7 +27,7 @@ def start(running: Running) -> None:
 
 
 def share_secrets(running: Running) -> None:
-    """Give the provider the stage's secrets and the webhook's address, also if it has had others before."""
+    """Give the provider the stage's secrets and the webhook's address, in place of earlier ones."""
     secrets = boto3.client(
         "secretsmanager",
         endpoint_url=running.endpoint_url,

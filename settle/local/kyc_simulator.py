@@ -1,7 +1,7 @@
 """A KYC provider for this machine: an HTTP server of docs/contracts/kyc.openapi.yaml that can fail.
 
-A party's account id, `kyc-<behaviour>` and anything after a dot, decides its behaviour, or else the last
-`PUT /control`. `GET /control` counts its calls, `POST /control/decide` ends a review.
+A party's account id, `kyc-<behaviour>[.suffix]`, decides its behaviour, else the last `PUT /control`. `GET
+/control` counts its calls; `POST /control/decide` ends a review.
 """
 
 import argparse
@@ -29,23 +29,20 @@ from settle.local.kyc_behaviour import (
 
 BODY_BYTES_MAX = 65_536
 HANG_SECONDS = 60
-"""How long a patient caller waits for no answer."""
+"""Time before a hanging connection closes without an answer."""
 
 WEBHOOK_SECONDS_MAX = 60
 
 _FINAL = (200, 400, 404, 409)
-"""Final answers of the webhook: it is not called again."""
+"""The webhook is not called again after these."""
 
 
 class Provider(BaseHTTPRequestHandler):
-    """One connection to the provider."""
-
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # head and body are sent apart
     server: "Server"
 
     def do_POST(self) -> None:
-        """Answer a verification, or an order to end a review."""
         body = self._body()
         if body is None:
             return
@@ -57,7 +54,6 @@ class Provider(BaseHTTPRequestHandler):
             self._error(404, "NotFound", "there is nothing here")
 
     def do_PUT(self) -> None:
-        """Change the provider's settings."""
         body = self._body()
         if body is None:
             return
@@ -75,7 +71,7 @@ class Provider(BaseHTTPRequestHandler):
         self._answer(200, self.server.state.describe())
 
     def do_GET(self) -> None:
-        """Return the settings and the number of calls, or the provider's health, which is no call."""
+        """Return the settings, or the provider's health, which counts as no call."""
         if self.path == "/control":
             self._answer(200, self.server.state.describe())
         elif self.path == "/verifications":
@@ -86,7 +82,7 @@ class Provider(BaseHTTPRequestHandler):
             self._error(404, "NotFound", "there is nothing here")
 
     def __getattr__(self, name: str) -> Any:
-        """Answer any other method: it is known, and not allowed."""
+        """Answer 405 to any other method."""
         if name.startswith("do_"):
             return lambda: self._error(405, "MethodNotAllowed", "POST only", Allow="POST")
         raise AttributeError(name)
@@ -222,8 +218,6 @@ class Provider(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """The provider, on 127.0.0.1."""
-
     daemon_threads = True
     request_queue_size = 128
 
@@ -232,12 +226,12 @@ class Server(ThreadingHTTPServer):
         self.state, self.stopped = State(), threading.Event()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore a connection that the caller has closed: it gave up on a slow answer."""
+        """Ignore a caller that gave up on a slow answer."""
 
     def decide(
         self, key: str, decision: str = "APPROVED", reference: str = "", event: str = ""
     ) -> dict[str, Any]:
-        """Call the webhook until it gives a final answer; return the last one."""
+        """Call the webhook until a final answer or WEBHOOK_SECONDS_MAX; return the last one."""
         body = json.dumps(
             {
                 "idempotency_key": key,
@@ -271,7 +265,6 @@ class Server(ThreadingHTTPServer):
 
 
 def main() -> None:
-    """Serve until killed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
     Server(parser.parse_args().port).serve_forever()

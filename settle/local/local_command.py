@@ -1,5 +1,3 @@
-"""`settle local`: up, down, status, env."""
-
 import shlex
 from typing import Annotated
 
@@ -24,7 +22,7 @@ def up(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Start the embedded AWS and deploy the app to it, or find both done. Safe to repeat.
+    """Start the embedded AWS and deploy the app to it, unless both are done. Safe to repeat.
 
     Example: settle local up --ledger
     """
@@ -54,7 +52,7 @@ def status(as_json: AsJson = False) -> None:
 
 @app.command("env")
 def env() -> None:
-    """Print the variables with which AWS's tools and the examples reach the embedded AWS, for a shell.
+    """Print shell variables that point AWS's tools and the examples to the embedded AWS.
 
     Example: eval "$(settle local env)"
     """

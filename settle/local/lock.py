@@ -1,5 +1,3 @@
-"""The lock that keeps a second `settle local up` or `down` waiting."""
-
 import fcntl
 import time
 from collections.abc import Iterator
@@ -10,12 +8,12 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.local import record
 
 WAIT_SECONDS_MAX = 600
-"""How long a command waits for another one: a deployment takes no longer."""
+"""Maximum wait for another command: a deployment takes no longer."""
 
 
 @contextmanager
 def locked() -> Iterator[None]:
-    """Hold the lock of this home; a crash releases it."""
+    """Serialise `settle local up` and `down`; a crash releases the lock. Raises CommandFailed."""
     record.HOME.mkdir(parents=True, exist_ok=True)
     give_up_at = time.monotonic() + WAIT_SECONDS_MAX
     with (record.HOME / "lock").open("w") as lock:

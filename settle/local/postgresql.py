@@ -1,7 +1,6 @@
-"""The PostgreSQL beside the embedded AWS, and the follower that keeps finance's books in it.
+"""The PostgreSQL beside the embedded AWS, and the follower that fills finance's books.
 
-The server listens on 127.0.0.1 alone and wants a password. Its data are made anew at each start: the journal
-has them.
+Listens on 127.0.0.1 only, with a password. Each start rebuilds its data from the journal.
 """
 
 import importlib.util
@@ -24,19 +23,15 @@ START_SECONDS_MAX = 60
 EVERY_SECONDS = 5
 USER = "finance"
 _UNPRIVILEGED = "nobody"
-"""Who runs the server for root, as whom it refuses to run."""
+"""The server's user when we are root: PostgreSQL refuses to run as root."""
 
 
 def runs() -> bool:
-    """Return whether the server and its follower run."""
     return processes.run(processes.POSTGRESQL) and processes.run(processes.FOLLOWER)
 
 
 def start(running: Running) -> Running:
-    """Start the server with the books' schema, and a follower of the journal; return the record with its URL.
-
-    Raises CommandFailed if the server cannot run here.
-    """
+    """Start the server and the follower; return the record with the URL. Raises CommandFailed."""
     with needs_extra("settle local up --ledger", "ledger"):
         from settle.books import reach
     installed, port, password = _installed(), ports.free_port(), secrets.token_urlsafe(24)
@@ -87,7 +82,10 @@ def _installed() -> Path:
 
 
 def _account(folder: Path) -> dict[str, Any]:
-    """Return as whom the server runs; its folder is theirs. Raises CommandFailed if they cannot reach it."""
+    """Return the server's user for Popen, and give it the folder.
+
+    Raises CommandFailed if that user cannot reach the folder.
+    """
     if os.geteuid():
         return {}
     found = pwd.getpwnam(_UNPRIVILEGED)

@@ -1,5 +1,3 @@
-"""What an account has and lacks for a stage, by the checks of the stack's own code."""
-
 import os
 import sys
 from dataclasses import asdict
@@ -11,8 +9,8 @@ from settle.local import needs_extra
 
 
 def findings(stage: str, context: list[str]) -> list[dict[str, Any]]:
-    """Return what each check of a stage finds, with what the context names. Raises CommandFailed."""
-    os.environ.setdefault("JSII_NODE", str(Path(sys.executable).with_name("node")))  # the one of `make setup`
+    """Return the findings of a stage's checks, with settings from the context. Raises CommandFailed."""
+    os.environ.setdefault("JSII_NODE", str(Path(sys.executable).with_name("node")))  # from `make setup`
     with needs_extra("preflight: run it in a checkout"):
         from infra.account import session
         from infra.config import settings_of

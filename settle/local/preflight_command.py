@@ -1,5 +1,3 @@
-"""`settle preflight`."""
-
 from typing import Annotated
 
 import typer
@@ -16,10 +14,10 @@ def preflight(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look before a deployment whether the account has what the stage needs, and what is left to do.
+    """Check before a deployment whether the account has all that the stage needs.
 
-    It reads and changes nothing. In a checkout, with your AWS credentials and region. Exit code 1: something
-    is lacking, or could not be known.
+    It only reads, and lists the missing steps. Run it in a checkout, with your AWS credentials and region.
+    Exit code 1: something is missing, or could not be checked.
 
     Example: settle preflight --stage dev -c kyc_url=https://kyc.example.com
     """

@@ -1,11 +1,8 @@
-"""What `settle preflight` prints."""
-
 from settle.output.console import or_json, print_line, print_table
 
 
 @or_json
 def preflight(found: list[dict[str, str]]) -> None:
-    """Print a line for each check, and below them what to do about those that are not fine."""
     print_table(found, ("check", "verdict", "found"))
     for one in found:
         if one["do"]:

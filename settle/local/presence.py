@@ -1,5 +1,3 @@
-"""Whether the embedded AWS runs and answers: what a command asks that talks to it and starts nothing."""
-
 import time
 import urllib.error
 import urllib.request
@@ -10,15 +8,14 @@ from settle.local.record import Running
 from settle.output.console import note
 
 BUSY_SECONDS_MAX = 60
-"""How long a command waits for an embedded AWS that runs, but does not answer."""
 
 ANSWER_SECONDS_MAX = 5
 
 
 def running() -> Running | None:
-    """Return the embedded AWS if it runs and has the app deployed; else None.
+    """Return the embedded AWS if it runs with the app deployed; else None.
 
-    While it is busy with other work, it is waited for. Raises CommandFailed if it stays silent.
+    Waits while it is busy. Raises CommandFailed if it stays silent.
     """
     found = started()
     if found is None or not found.outputs:
@@ -37,7 +34,7 @@ def running() -> Running | None:
 
 
 def absence() -> str:
-    """Return why no command finds the embedded AWS, and the way out, by a look at its processes."""
+    """Return why the embedded AWS is not ready, and the remedy."""
     left = sorted(process.pid for process in processes.ours())
     if not left:
         return "the embedded AWS is not running; start it with `settle local up`"
@@ -48,13 +45,11 @@ def absence() -> str:
 
 
 def started() -> Running | None:
-    """Return the recorded embedded AWS if its process is alive."""
     found = record.read()
     return found if found and any(process.pid == found.pid for process in processes.ours()) else None
 
 
 def answers(found: Running) -> bool:
-    """Return whether it is healthy by its own account, within ANSWER_SECONDS_MAX."""
     try:
         with urllib.request.urlopen(
             f"{found.endpoint_url}/_ministack/health", timeout=ANSWER_SECONDS_MAX
@@ -65,7 +60,7 @@ def answers(found: Running) -> bool:
 
 
 def answers_in_time(found: Running, seconds: float) -> bool:
-    """Return whether it answers, at once or after the time that a start or much work may take."""
+    """Wait until it answers; return False after the time, or if its process has ended."""
     give_up_at = time.monotonic() + seconds
     while not answers(found):
         if time.monotonic() > give_up_at or processes.has_ended(found.pid):

@@ -1,6 +1,6 @@
-"""The processes of the embedded AWS, known by their programs and by the folder that they work in.
+"""The processes of the embedded AWS, known by program and working folder.
 
-So the next `up` or `down` cleans up after a crash at any point. Process ids alone are reused.
+So `up` and `down` can clean up after a crash at any point. Process ids alone are reused.
 """
 
 import os
@@ -17,13 +17,13 @@ from settle.local import record
 STOP_SECONDS_MAX = 10
 KYC_SIMULATOR = "settle.local.kyc_simulator"
 POSTGRESQL, FOLLOWER = "postgres", "follow"
-"""The server of finance's books, and the subcommand of `settle ledger` that fills them."""
+"""The server of finance's books, and the `settle ledger` subcommand that fills them."""
 
 _PROGRAMS = ("ministack", "awslambdaric", KYC_SIMULATOR, POSTGRESQL, FOLLOWER)
 
 
 def environment() -> dict[str, str]:
-    """Return this process's environment with the embedded account's credentials in place of any others."""
+    """Return our environment, with the embedded account's credentials in place of any others."""
     foreign = ("AWS_", "POWERTOOLS_")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     binaries = Path(sys.executable).parent
@@ -36,7 +36,7 @@ def environment() -> dict[str, str]:
 
 
 def start(module: str, *arguments: str, log: str, variables: Mapping[str, str] | None = None) -> int:
-    """Start a Python module that outlives this command; return its process id. It works in SCRATCH."""
+    """Start a Python module in SCRATCH that outlives this command; return its process id."""
     with (record.SCRATCH / log).open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
@@ -51,9 +51,9 @@ def start(module: str, *arguments: str, log: str, variables: Mapping[str, str] |
 
 
 def has_ended(pid: int) -> bool:
-    """Return whether a process that was started here is over.
+    """Return whether a process that we started has exited.
 
-    By its id alone: in the moment of its start it has no command line yet, by which `ours` would know it.
+    Uses only the id: `ours` needs a command line, which a new process may not have yet.
     """
     try:
         return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
@@ -62,7 +62,6 @@ def has_ended(pid: int) -> bool:
 
 
 def ours(programs: Collection[str] = _PROGRAMS) -> Iterator[psutil.Process]:
-    """Return the processes of the embedded AWS: its server, its functions, and what runs beside it."""
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             at_work_here = Path(process.cwd()).is_relative_to(record.SCRATCH)
@@ -72,12 +71,11 @@ def ours(programs: Collection[str] = _PROGRAMS) -> Iterator[psutil.Process]:
 
 
 def run(program: str) -> bool:
-    """Return whether one of the processes runs a program."""
     return any(ours({program}))
 
 
 def stop(*programs: str) -> bool:
-    """Stop the processes of programs, or all, also those whose parent was killed; return whether any ran."""
+    """Stop the processes of programs, or all, including orphans; return whether any ran."""
     doomed = list(ours(programs or _PROGRAMS))
     for process in doomed:
         _ignoring_the_gone(process.terminate)

@@ -1,5 +1,3 @@
-"""The record of the embedded AWS that runs: its addresses, and the outputs of the stack on it."""
-
 import json
 import os
 from dataclasses import asdict, dataclass, field
@@ -16,7 +14,6 @@ def in_checkout() -> bool:
 
 
 def _home() -> Path:
-    """Return SETTLE_HOME, else `.settle` of the checkout, else a folder of the user's state."""
     if named := os.environ.get("SETTLE_HOME"):
         return Path(named)
     if in_checkout():
@@ -26,17 +23,17 @@ def _home() -> Path:
 
 
 HOME = _home().resolve()
-"""The folder of the record and of all files of the embedded AWS; tests use one of their own."""
+"""The folder of the record and of the embedded AWS's files; tests use their own."""
 
 STATE = HOME / "local.json"
 SCRATCH = HOME / "embedded"
-"""The files that the running embedded AWS writes; removed with it."""
+"""Files of the running embedded AWS, removed with it."""
 
 STACK_NAME = "settlement-local"
 ACCOUNT = "000000000000"
 REGION = "eu-west-1"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
-"""The root of the embedded account. Functions run under their own roles, which are enforced."""
+"""The embedded account's root. Functions run under their own, enforced roles."""
 
 _ADDRESSES = {
     "SETTLEMENT_EXPRESS_ARN": "SettlementExpressArn",
@@ -44,12 +41,12 @@ _ADDRESSES = {
     "START_QUEUE_URL": "StartQueueUrl",
 }
 _APIS = {"SETTLEMENTS_API_URL": "SettlementsApiUrl", "ORDERS_URL": "OrdersUrl"}
-"""The variables that the examples of docs/calling read, and the outputs that belong there."""
+"""Variables for the examples of docs/calling, and the outputs that fill them."""
 
 
 @dataclass(frozen=True)
 class Running:
-    """The embedded AWS that was started, and what has been deployed to it so far."""
+    """The started embedded AWS, and its deployment so far."""
 
     pid: int
     port: int
@@ -57,25 +54,23 @@ class Running:
     sources: str = ""
     outputs: dict[str, str] = field(default_factory=dict)
     ledger_url: str = ""
-    """The PostgreSQL with finance's books, with its password; empty if none runs."""
+    """The URL with its password; empty if PostgreSQL does not run."""
 
     @property
     def endpoint_url(self) -> str:
-        """The one address of all its services."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def kyc_url(self) -> str:
-        """The address of the simulated KYC provider."""
         return f"http://127.0.0.1:{self.kyc_port}"
 
     @property
     def webhook_url(self) -> str:
-        """The address that answers the provider's webhook; the one in the outputs is AWS's."""
+        """The webhook's local address; the one in the outputs is AWS's."""
         return reached_at(self.outputs["KycWebhookUrl"], self.endpoint_url)
 
     def describe(self) -> dict[str, object]:
-        """Return what `settle local up --json` prints."""
+        """Return the output of `settle local up --json`."""
         return {
             "endpoint_url": self.endpoint_url,
             "region": REGION,
@@ -84,9 +79,9 @@ class Running:
         }
 
     def variables(self) -> dict[str, str]:
-        """Return the environment variables with which AWS's SDKs and the examples reach it.
+        """Return the variables with which AWS's SDKs and the examples reach it.
 
-        It has one address for all services: an SDK must not put a prefix such as `sync-` before it.
+        All services share one address: an SDK must not prefix it, as with `sync-`.
         """
         named = {name: self.outputs[output] for name, output in _ADDRESSES.items() if output in self.outputs}
         apis = {
@@ -107,7 +102,7 @@ class Running:
 
 
 def reached_at(url: str, endpoint_url: str) -> str:
-    """Return the address at which the embedded AWS answers what AWS answers at the root of `url`."""
+    """Return the embedded AWS's address for the root of an API Gateway or Lambda URL."""
     name, kind, *_ = (urlsplit(url).hostname or "").split(".")
     if kind == "execute-api":
         return f"{endpoint_url}/_aws/execute-api/{name}/$default/"
@@ -115,7 +110,6 @@ def reached_at(url: str, endpoint_url: str) -> str:
 
 
 def read() -> Running | None:
-    """Return the record; None if there is none, or an unreadable one."""
     try:
         return Running(**json.loads(STATE.read_text("utf-8")))
     except (FileNotFoundError, ValueError, TypeError, OverflowError):
@@ -123,7 +117,7 @@ def read() -> Running | None:
 
 
 def write(running: Running) -> None:
-    """Replace the record as a whole, so that a crash leaves the old one. It may have a password."""
+    """Replace the record atomically, so that a crash leaves the old one. It may have a password."""
     unfinished = STATE.with_suffix(".new")
     unfinished.touch(mode=0o600)
     unfinished.write_text(json.dumps(asdict(running)))

@@ -1,1 +1,1 @@
-"""The schema's migrations, which Alembic runs in their order. A released one is never changed."""
+"""Alembic migrations. Never change a released one."""

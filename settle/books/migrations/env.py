@@ -1,9 +1,9 @@
-"""What Alembic runs: the migrations on the connection that it is given, in one transaction, or as text."""
+"""Alembic's entry point: migrates a given connection, or prints SQL."""
 
 from alembic import context
 
 given = (
-    {"dialect_name": "postgresql", "dialect_opts": {"paramstyle": "named"}}  # which doubles no percent sign
+    {"dialect_name": "postgresql", "dialect_opts": {"paramstyle": "named"}}  # keeps percent signs single
     if context.is_offline_mode()
     else {"connection": context.config.attributes["connection"]}
 )

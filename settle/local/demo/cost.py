@@ -1,4 +1,4 @@
-"""The cost of executions in DynamoDB, from the functions' own logs: one line for each call of a function."""
+"""The cost of executions in DynamoDB, from the functions' logs."""
 
 import json
 import time
@@ -10,26 +10,22 @@ from typing import Any
 from settle.stack import Stack
 
 READS = frozenset({"get_item", "query"})
-"""The store's operations that read; all others write.
+"""Operations that read; all others write.
 
-DynamoDB's total of an answer is one number, so that the operation tells which units it counts.
+DynamoDB reports one total of units per answer, so the operation decides their kind.
 """
 
 
 LOOK_SECONDS, LOOKS_MAX = 1, 15
-"""The pause before each look at the logs, and the most looks."""
 
 
 @dataclass
 class Cost:
-    """DynamoDB calls, and the capacity units that the answers reported."""
-
     calls: int = 0
     write_units: float = 0
     read_units: float = 0
 
     def add(self, operation: str, *, calls: int, units: float) -> None:
-        """Add the calls of one operation, and the sum of their units."""
         self.calls += calls
         if operation in READS:
             self.read_units += units
@@ -38,10 +34,7 @@ class Cost:
 
 
 def since(stack: Stack, instant: float) -> dict[str, Cost]:
-    """Return the cost of each execution since an instant (Unix time, seconds).
-
-    The last log lines may be on their way: it looks again until two looks have found the same.
-    """
+    """Return each execution's cost since an instant (Unix time, seconds)."""
     costs: dict[str, Cost] = defaultdict(Cost)
     for line in lines(stack, instant):
         for operation, used in line["dynamodb"].items():
@@ -50,7 +43,10 @@ def since(stack: Stack, instant: float) -> dict[str, Cost]:
 
 
 def lines(stack: Stack, instant: float) -> list[dict[str, Any]]:
-    """Return the functions' lines about DynamoDB since an instant, once two looks have found the same."""
+    """Return the functions' lines about DynamoDB since an instant.
+
+    Late lines may be on their way: it looks until two looks agree, or LOOKS_MAX times.
+    """
     log_groups, earlier = _function_logs(stack), None
     for _ in range(LOOKS_MAX):
         time.sleep(LOOK_SECONDS)

@@ -1,5 +1,3 @@
-"""The demo's outage of the KYC provider: payments fail fast, are refunded, and settle again after it."""
-
 import json
 import secrets
 import time
@@ -22,14 +20,14 @@ from settlement.core.model.status import Status
 from settlement.proof import table_scan
 
 PAYMENTS_DURING = 4
-"""Three open the circuit of the local stage, and one finds it open."""
+"""Three open the local stage's circuit; the fourth finds it open."""
 
 RECOVERY_SECONDS_MAX = 60
 _IN_FLIGHT = (Status.PROCESSING, Status.COMPENSATING)
 
 
 def walk(stack: Stack, kyc_url: str, report: Callable[[str], None]) -> dict[str, Any]:
-    """Let the provider fail, pay, bring it back, pay until a payment settles; prove the sums throughout."""
+    """Pay while the provider fails, then until a payment settles; prove the sums during and after."""
     run = secrets.token_hex(3)
     payer, payee = f"ines.{run}", f"jonas.{run}"
     for account, deposit in ((payer, "100.00"), (payee, "0")):
@@ -74,14 +72,13 @@ def walk(stack: Stack, kyc_url: str, report: Callable[[str], None]) -> dict[str,
 
 
 def _control(kyc_url: str, **settings: str) -> dict[str, Any]:
-    """Change settings of the simulated provider, if any; return them and its calls."""
+    """Change settings of the simulated provider, if any; return them and its call count."""
     answer = urllib3.request("PUT" if settings else "GET", f"{kyc_url}/control", json=settings or None)
     described: dict[str, Any] = answer.json()
     return described
 
 
 def _finished(stack: Stack, key: str) -> SettlementState:
-    """Return the settlement once it is in flight no longer."""
     give_up_at = time.monotonic() + RECOVERY_SECONDS_MAX
     while (state := state_of(stack, key)).status in _IN_FLIGHT:
         if time.monotonic() > give_up_at:

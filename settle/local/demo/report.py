@@ -1,5 +1,3 @@
-"""The demo's report: every request with its cost, the stuck reversal as on call meets it, the proof."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +12,6 @@ from settlement.core.model.status import Status
 
 @or_json
 def demo(shown: Mapping[str, Any]) -> None:
-    """Print the whole demo."""
     _settlements(shown["settlements"])
     _stuck_reversal(shown["limbo"])
     _outage(shown["outage"])
@@ -23,7 +20,7 @@ def demo(shown: Mapping[str, Any]) -> None:
 
 
 def _settlements(lines: list[dict[str, Any]]) -> None:
-    """Print the requests of each machine, in columns that fit on a terminal of 80."""
+    """Print the requests in columns that fit 80 characters."""
     columns = ("key", "amount", "outcome", "calls", "units")
     for machine in Machine:
         sent = [_line(line) for line in lines if line["machine"] == machine]
@@ -63,7 +60,6 @@ def _outage(outlasted: Mapping[str, Any]) -> None:
 
 
 def _try_next(settlements: list[dict[str, Any]]) -> None:
-    """Print commands to go on with, which a shell takes as they are."""
     settled = next((line["key"] for line in settlements if line["outcome"] == Status.SETTLED), None)
     if settled is None:
         return

@@ -1,5 +1,3 @@
-"""The demo's settlements: every example request through both machines of the embedded stack."""
-
 import json
 import secrets
 from collections.abc import Iterator, Mapping
@@ -18,15 +16,12 @@ EXAMPLES = PROJECT / "examples"
 
 @dataclass(frozen=True)
 class Settled:
-    """One request of the demo and how it ended."""
-
     machine: Machine
     request: dict[str, Any]
     ended: Ended
 
 
 def open_accounts(stack: Stack, run: str) -> int:
-    """Open this run's accounts; return how many."""
     opened = 0
     for account in _examples("accounts.jsonl"):
         open_account(stack, f"{account['account']}.{run}", account["currency"], account["deposit"])
@@ -35,7 +30,7 @@ def open_accounts(stack: Stack, run: str) -> int:
 
 
 def settle_all(stack: Stack, machine: Machine, run: str) -> Iterator[Settled]:
-    """Send every example request to a machine, one after the other, under this run's keys and accounts."""
+    """Send every example request to a machine in turn, under this run's keys and accounts."""
     for example in _examples("settlements.jsonl"):
         request = example | {
             "key": f"{example['key']}-{run}",
@@ -46,12 +41,11 @@ def settle_all(stack: Stack, machine: Machine, run: str) -> Iterator[Settled]:
 
 
 def new_run(machine: Machine) -> str:
-    """Return a suffix that keeps the keys and accounts of one run on one machine apart from all others."""
+    """Return a suffix that keeps the keys and accounts of runs apart."""
     return f"{secrets.token_hex(2)}{machine[0]}"
 
 
 def describe(settled: list[Settled], costs: Mapping[str, Cost]) -> list[dict[str, Any]]:
-    """Return every request with its end and its cost."""
     return [_line(one, costs.get(one.ended.execution, Cost())) for one in settled]
 
 

@@ -1,5 +1,3 @@
-"""The demo's stuck reversal: from the payment over LIMBO and the on-call alert to the decision."""
-
 import json
 import secrets
 import time
@@ -21,7 +19,7 @@ from settlement.proof import table_scan
 
 ALERT_SECONDS_MAX = 60
 TOPICS = ("PagerTopicArn", "InformationTopicArn")
-"""Those of cases of LIMBO, and of the decisions on them."""
+"""Topics of cases of LIMBO, and of their decisions."""
 
 REASON = "the payee is insolvent, approved by finance"
 
@@ -59,7 +57,7 @@ def walk(stack: Stack, report: Callable[[str], None]) -> dict[str, Any]:
 
 @contextmanager
 def pager(stack: Stack) -> Iterator[Callable[[str], dict[str, Any]]]:
-    """Subscribe a queue to what people get; yield a function that awaits a message with a text."""
+    """Subscribe a queue to TOPICS; yield a function that awaits a message with a text."""
     with messages(stack) as received:
 
         def receive(text: str) -> dict[str, Any]:
@@ -78,7 +76,7 @@ def pager(stack: Stack) -> Iterator[Callable[[str], dict[str, Any]]]:
 def messages(
     stack: Stack, topics: Sequence[str] | None = None
 ) -> Iterator[Callable[[], Iterator[dict[str, str]]]]:
-    """Subscribe a queue to topics, or to those of cases; yield a function that takes its next messages.
+    """Subscribe a queue to topics, by default TOPICS; yield a function that takes messages.
 
     Each has a `Subject` and a `Message`, whose last line is JSON.
     """

@@ -1,5 +1,3 @@
-"""The whole demo, from the deployment to the proof."""
-
 import time
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +14,7 @@ _UNFINISHED = (Exit.FAILED, Exit.IN_FLIGHT)
 
 
 def run(report: Callable[[str], None]) -> tuple[dict[str, Any], bool]:
-    """Run the demo on the embedded AWS; return what it shows, and whether all of it is as it should be."""
+    """Run the demo on the embedded AWS; return its figures, and whether all went well."""
     running = embedded_aws.up(report)
     target, since = embedded(running), time.time()
     settled = []

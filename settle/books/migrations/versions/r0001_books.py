@@ -1,4 +1,4 @@
-"""The first schema: entries, the inbox, what was put aside, closed months, and finance's views."""
+"""The first schema."""
 
 from alembic import op
 
@@ -137,7 +137,6 @@ GRANT SELECT ON ledger.currency, ledger.closed_month TO ledger_finance;
 
 
 def upgrade() -> None:
-    """Create all of it."""
     for statements in (TABLES, TRIGGERS, VIEWS, ROLES):
         op.execute(statements)
     for table in APPEND_ONLY:

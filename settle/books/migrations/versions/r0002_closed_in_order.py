@@ -1,4 +1,4 @@
-"""A closed month closes all before it: an entry of an earlier one moves no closed figure."""
+"""A closed month closes all before it, so a late entry moves no closed figure."""
 
 from alembic import op
 
@@ -39,6 +39,6 @@ COMMENT ON TABLE ledger.closed_month IS
 
 
 def upgrade() -> None:
-    """Let the latest closed month decide, and let each close wait for the projections under way."""
+    """Book by the latest closed month; make a close wait for running projections."""
     for statements in (CLOSED_UNTIL, BOOK, CLOSE):
         op.execute(statements)
