@@ -1,1 +1,0 @@
-"""The room of people's orders on accounts: deposits, withdrawals, freezes."""

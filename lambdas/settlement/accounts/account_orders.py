@@ -1,7 +1,6 @@
-"""Writes of a person's order on an account: the order's own row, and the account's.
+"""Writes of a person's order on an account. Amounts are in minor units.
 
-Amounts are in minor units. The order's row is the idempotency check: it has the order's key, and is in one
-transaction with the effect.
+The order's row is the idempotency check: it has the order's key and is in one transaction with the effect.
 """
 
 from collections.abc import Callable
@@ -44,12 +43,9 @@ from settlement.core.model.state import AccountState
 from settlement.core.model.timestamps import timestamp
 
 PARTY = "account"
-"""The party of an order's refusals."""
 
 
 def record(order: AccountOrder, now: datetime) -> Write:
-    """Record an order. The same order again is a replay, another one of the same key a conflict."""
-
     def meaning(found: Row | None) -> SettlementError | AlreadyApplied:
         if found and found["request_hash"] == order.request_hash:
             return AlreadyApplied(found)
@@ -61,10 +57,7 @@ def record(order: AccountOrder, now: datetime) -> Write:
 
 
 def open_account(order: AccountOrder, now: datetime) -> Write:
-    """Open an account with nothing in it. An account that was closed stays closed.
-
-    It is an update, so that no role needs to put a balance.
-    """
+    """Open an account by an update, so that no role needs permission to put a balance."""
     return update(
         keys.account(order.account),
         "SET available = :nothing, currency = :currency, opened_at = :now, last_order = :order",
@@ -75,7 +68,6 @@ def open_account(order: AccountOrder, now: datetime) -> Write:
 
 
 def deposit(order: AccountOrder, config: StageConfig) -> Write:
-    """Add the amount of a deposit, up to the stage's highest balance. A merchant's has no bound."""
     currency, amount = order.money
     highest_balance = config.highest_balances.get(currency)
 
@@ -97,7 +89,7 @@ def deposit(order: AccountOrder, config: StageConfig) -> Write:
 
 
 def withdraw(order: AccountOrder) -> Write:
-    """Take the amount of a withdrawal. A closed account, which a reversal has credited, may be emptied."""
+    """Debit a withdrawal. A closed account that a reversal has credited may be emptied."""
     currency, amount = order.money
 
     def meaning(state: AccountState | None) -> SettlementError:
@@ -117,7 +109,6 @@ def withdraw(order: AccountOrder) -> Write:
 
 
 def freeze(order: AccountOrder, now: datetime) -> Write:
-    """Stop an account from placing holds, and from being withdrawn from."""
     return update(
         keys.account(order.account),
         "SET frozen_at = :now, last_order = :order",
@@ -132,7 +123,6 @@ def freeze(order: AccountOrder, now: datetime) -> Write:
 
 
 def unfreeze(order: AccountOrder) -> Write:
-    """End an account's freeze."""
     return update(
         keys.account(order.account),
         "SET last_order = :order REMOVE frozen_at",
@@ -143,7 +133,6 @@ def unfreeze(order: AccountOrder) -> Write:
 
 
 def close(order: AccountOrder, now: datetime) -> Write:
-    """Close an account that has no money, is not frozen, and is not blocked by a case of LIMBO."""
     return update(
         keys.account(order.account),
         "SET closed_at = :now, last_order = :order",
@@ -154,11 +143,7 @@ def close(order: AccountOrder, now: datetime) -> Write:
 
 
 def external(order: AccountOrder, moved: Transfer, now: datetime) -> Write:
-    """Build the entry of a deposit or a withdrawal: money that comes from outside, or goes there.
-
-    The order's row, in the same transaction, records that it was carried out. The entry's own condition only
-    keeps what is in the journal from being overwritten.
-    """
+    """Build a journal entry. Its condition only prevents overwriting: the order's row detects a replay."""
     posted_at = timestamp(now)
     row = {
         **keys.entry(order.account, posted_at, order.key, order.order),
@@ -175,5 +160,4 @@ def external(order: AccountOrder, moved: Transfer, now: datetime) -> Write:
 
 
 def _explained(why: Callable[[AccountState], SettlementError]) -> OnFailure:
-    """Return the meaning of a failed condition on an account that exists, and of a missing one."""
     return lambda state: AccountNotFound(PARTY) if state is None else why(state)

@@ -1,5 +1,3 @@
-"""A person's order on an account: pure decisions."""
-
 from datetime import datetime
 
 from settlement.accounts import account_orders
@@ -10,7 +8,6 @@ from settlement.core.model.stage_config import StageConfig
 
 
 def carry_out(order: AccountOrder, now: datetime, config: StageConfig) -> tuple[Write, ...]:
-    """Record an order, and change the account; of moved money, put the entry into its statement."""
     record = account_orders.record(order, now)
     match order.order:
         case OrderKind.OPEN:

@@ -1,5 +1,3 @@
-"""A person's order on an account, checked: open it, move money in or out, freeze, unfreeze or close it."""
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
@@ -17,37 +15,27 @@ from settlement.http.caller import Caller
 
 
 class OrderKind(StrEnum):
-    """The orders on an account."""
-
     OPEN = "open"
-    """Open the account, with nothing in it."""
-
     DEPOSIT = "deposit"
-    """Move money from outside into the account."""
-
     WITHDRAW = "withdraw"
-    """Move money from the account to the outside."""
-
     FREEZE = "freeze"
-    """Stop the account from placing holds. It may still receive, and give back in a reversal."""
+    """Stop holds and withdrawals. The account may still receive, and give back in a reversal."""
 
     UNFREEZE = "unfreeze"
-    """End a freeze."""
-
     CLOSE = "close"
-    """Close an empty account. It keeps its row: a reversal may still credit it."""
+    """Close an empty account. Its row stays: a reversal may still credit it."""
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The fields of such an order, all of them required; `by` is not the caller's to fill in."""
+        """Required fields. The caller does not send `by`."""
         moves = self in (OrderKind.DEPOSIT, OrderKind.WITHDRAW)
         about = ("currency", "amount", "reference") if moves else ()
         return (*_FIELDS, *(("currency",) if self is OrderKind.OPEN else about), "by", "reason")
 
 
 DOT_SEGMENTS = (".", "..")
-"""Ids that no new account may have: curl, Node and urllib3 cannot read them at `/accounts/{id}/entries`
-(RFC 3986, 5.2.4). An account that has one keeps working.
+"""Ids refused for new accounts: curl, Node and urllib3 drop them from `/accounts/{id}/entries` (RFC 3986,
+5.2.4). Existing accounts with such an id keep working.
 """
 
 _FIELDS = ("key", "order", "account")
@@ -56,10 +44,10 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 @dataclass(frozen=True, kw_only=True)
 class AccountOrder:
-    """A person's order on a customer's account. `amount` is in minor units of `currency`.
+    """A person's order on an account. `amount` is in minor units of `currency`.
 
-    `currency` is that of an opening, a deposit or a withdrawal; `amount` and `reference`, the bank's or the
-    caller's own name of the movement, are those of a deposit or a withdrawal. Others have None.
+    An opening has a `currency`. A deposit or a withdrawal also has `amount` and `reference`, the bank's or
+    the caller's name for the movement.
     """
 
     key: str
@@ -71,28 +59,26 @@ class AccountOrder:
     by: str
     reason: str
     proof: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """What else is known of the caller and the request: another try of the order has another."""
+    """Facts about the caller and the request. Each try of an order has its own."""
 
     @property
     def request_hash(self) -> str:
-        """The SHA-256 of the canonical order: equal orders have equal hashes, however they are written."""
+        """SHA-256 of the canonical order: equal orders have equal hashes."""
         return hashlib.sha256(_CANONICAL.encode(self._content()).encode()).hexdigest()
 
     @property
     def money(self) -> tuple[str, int]:
-        """The currency and the amount of a deposit or a withdrawal. Raises ValueError for another order."""
         if self.currency is None or self.amount is None:
             raise ValueError(f"order: {self.order} moves no money")
         return self.currency, self.amount
 
     def to_row(self) -> dict[str, Any]:
-        """Return the order's attributes of its row, except the key, which is the row's own."""
         content = {**self._content(), **self.proof, "request_hash": self.request_hash}
         del content["key"]
         return content
 
     def to_wire(self, config: StageConfig) -> dict[str, Any]:
-        """Return the order in the form in which it was given."""
+        """Return the order with its amount as a decimal string."""
         content = self._content()
         if self.currency is not None and self.amount is not None:
             content["amount"] = money.render(
@@ -118,7 +104,7 @@ class AccountOrder:
 
 
 def parse_account_order(raw: object, caller: Caller, config: StageConfig) -> AccountOrder:
-    """Check an order on an account. Raises InvalidRequest, naming each field at fault and its form."""
+    """Check an order. Raises InvalidRequest, naming each wrong field."""
     if not isinstance(raw, dict):
         raise InvalidRequest("order: must be a JSON object with key, order, account and reason")
     if raw.get("order") not in list(OrderKind):
@@ -155,7 +141,7 @@ def _name_problems(raw: Mapping[str, object]) -> Iterator[str]:
 def _money_problems(
     raw: Mapping[str, object], order: OrderKind, content: dict[str, Any], config: StageConfig
 ) -> Iterator[str]:
-    """Put currency and amount into the content, and yield what is wrong with them."""
+    """Put currency and amount into `content`, and yield the problems."""
     if "currency" not in order.fields or "currency" not in raw:
         return
     currency = raw["currency"]

@@ -1,1 +1,0 @@
-"""The clients of AWS that several rooms use."""

@@ -1,4 +1,4 @@
-"""Events on the stage's bus whose loss is a refusal, not a line in the log."""
+"""Events whose loss refuses the order instead of being logged."""
 
 import json
 import os
@@ -16,7 +16,7 @@ _client = LazyClient(
 
 
 def put(event: str, detail: dict[str, Any]) -> None:
-    """Put an event on the bus. Raises PageUnavailable if the bus has not taken it, or may not have."""
+    """Put an event. Raises PageUnavailable unless the bus confirms it."""
     entry = {
         "Source": "settlement",
         "DetailType": event,

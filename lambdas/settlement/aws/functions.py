@@ -1,5 +1,3 @@
-"""Calls of the stage's other functions."""
-
 import json
 import os
 from typing import Any
@@ -14,9 +12,9 @@ _client = LazyClient("lambda", Config(connect_timeout=1, read_timeout=5, retries
 
 
 def send(function: str, event: dict[str, Any]) -> None:
-    """Send an event to the function that the variable `function` names, and do not wait.
+    """Invoke the function named in the variable `function`, without waiting.
 
-    Raises StartUnavailable: then it may have been taken all the same.
+    Raises StartUnavailable; the event may have been accepted nevertheless.
     """
     try:
         _client.invoke(FunctionName=os.environ[function], InvocationType="Event", Payload=json.dumps(event))
@@ -25,7 +23,7 @@ def send(function: str, event: dict[str, Any]) -> None:
 
 
 def call(function: str, event: dict[str, Any]) -> dict[str, Any]:
-    """Call the function that the variable `function` names; return its answer. Raises StartUnavailable."""
+    """Call the function named in the variable `function`. Raises StartUnavailable."""
     try:
         answer = _client.invoke(
             FunctionName=os.environ[function], InvocationType="RequestResponse", Payload=json.dumps(event)

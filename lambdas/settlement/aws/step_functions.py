@@ -1,5 +1,3 @@
-"""Executions of the state machines: start one, and ask whether one runs."""
-
 import json
 import os
 from typing import Any
@@ -12,10 +10,10 @@ from settlement.core.ledger.keys import Row
 from settlement.core.model.errors import StartUnavailable
 
 _THROTTLED = frozenset({"ThrottlingException", "ExecutionLimitExceeded"})
-"""The codes of an account's quotas: the call has had no effect, and a later one may."""
+"""Quota errors: the call had no effect and may succeed later."""
 
 _GONE = frozenset({"InvalidToken", "TaskDoesNotExist", "TaskTimedOut"})
-"""The codes for an execution that no longer waits, or no longer with this token."""
+"""Errors of an execution that no longer waits, or no longer with this token."""
 
 _client = LazyClient(
     "stepfunctions", Config(connect_timeout=1, read_timeout=3, retries={"total_max_attempts": 1})
@@ -23,17 +21,16 @@ _client = LazyClient(
 
 
 def arn(variable: str) -> str:
-    """Return the machine that the deployment names in an environment variable."""
     return os.environ[variable]
 
 
 def execution_arn(machine_arn: str, name: str) -> str:
-    """Return the ARN of an execution of a Standard machine, by its name."""
+    """Return the ARN of a Standard machine's execution."""
     return f"{machine_arn.replace(':stateMachine:', ':execution:')}:{name}"
 
 
 def is_running(execution: str) -> bool:
-    """Return whether an execution of a Standard machine, by its ARN, runs. Raises StartUnavailable."""
+    """Return whether a Standard machine's execution runs. Raises StartUnavailable."""
     try:
         answer = _client.describe_execution(executionArn=execution)
     except _client.exceptions.ExecutionDoesNotExist:
@@ -44,10 +41,7 @@ def is_running(execution: str) -> bool:
 
 
 def wake(waiting: Row | None, output: dict[str, Any]) -> bool:
-    """End the wait of an execution with its task's token; False if it waits no longer, or there is none.
-
-    Raises StartUnavailable.
-    """
+    """Wake an execution by its token; return False if it does not wait. Raises StartUnavailable."""
     if waiting is None:
         return False
     try:
@@ -64,9 +58,9 @@ def wake(waiting: Row | None, output: dict[str, Any]) -> bool:
 
 
 def start(machine_arn: str, name: str, data: dict[str, Any]) -> None:
-    """Start an execution. Raises StartUnavailable, also if its name is taken: by whom, is not known.
+    """Start an execution. Raises StartUnavailable, with `is_taken` if its name is taken.
 
-    Step Functions takes the same name and input for the same start while that execution runs.
+    The same name and input is accepted again while that execution runs.
     """
     try:
         _client.start_execution(stateMachineArn=machine_arn, name=name, input=json.dumps(data))

@@ -1,1 +1,0 @@
-"""The doors beside StartExecution: the start queue, the HTTP API, and a cancellation."""

@@ -1,7 +1,6 @@
-"""The write by which a starter cancels a settlement: before its hold, or while it is in review.
+"""Cancels a settlement before its hold or in review. The status is the lock.
 
-No lock is held while the starter decides. The status is the lock, and each way has its own condition beside
-it: see docs/decisions/2026-11-23-cancel.md.
+See docs/decisions/2026-11-23-cancel.md.
 """
 
 from datetime import datetime
@@ -29,15 +28,15 @@ from settlement.core.model.timestamps import timestamp
 
 
 def before_hold(settlement: Settlement, now: datetime, seen: int | None) -> Write:
-    """Refuse a claimed settlement for good, if nothing is held; `seen` is the sequence that is known."""
+    """Reject a settlement without a hold. `seen` is the sequence that the caller knows."""
     failure = _failure(Step.HOLD, now)
     return forward.reject(settlement, failure, now, seen=seen, on_failure=_refused(settlement, seen))
 
 
 def in_review(settlement: Settlement, now: datetime, seen: int | None) -> Write:
-    """Take PROCESSING away from a settlement in review, which fences off the verdict, and make it due.
+    """Move a settlement in review to COMPENSATING, which fences off the verdict, and make it due.
 
-    Its deadline stays: a verdict by a clock that is behind would still be in time for an earlier one.
+    The deadline stays: an earlier one would not stop a verdict whose clock is behind.
     """
     failure = _failure(Step.VERIFY, now)
     index = keys.in_flight_index(settlement.key, timestamp(now))
@@ -61,14 +60,12 @@ def in_review(settlement: Settlement, now: datetime, seen: int | None) -> Write:
 
 
 def _failure(step: Step, now: datetime) -> dict[str, str]:
-    """Return the failure of a cancelled settlement. The proof compares its time with the row's."""
+    """The proof compares the failure's time with the row's."""
     cause = f"cancel: its starter has cancelled the payment at {timestamp(now)}"
     return {"step": step.value, "error": CANCELLED, "cause": cause}
 
 
 def _refused(settlement: Settlement, seen: int | None) -> OnFailure:
-    """Return the meaning of a failed condition. What is cancelled already is a replay."""
-
     def meaning(state: SettlementState | None) -> SettlementError | AlreadyApplied:
         if state is None:
             return StepFenced.unclaimed("cancel", settlement.key)
@@ -84,7 +81,6 @@ def _refused(settlement: Settlement, seen: int | None) -> OnFailure:
 
 
 def _advice(state: SettlementState) -> str:
-    """Return why a settlement cannot be cancelled, and what can be done."""
     if state.status is Status.PROCESSING and (state.is_in_review or not state.steps):
         return "the payment has moved on meanwhile: send the same call again"
     if state.status is Status.PROCESSING and not state.is_released:

@@ -1,5 +1,3 @@
-"""What a caller of `POST /settlements/{key}/cancel` asks for, checked."""
-
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -13,7 +11,7 @@ _ETAG = re.compile(r'"(0|[1-9][0-9]{0,14})"', re.ASCII)
 
 
 class Cancel(NamedTuple):
-    """A checked call: the request that was started, and the sequence that its caller has seen, if any."""
+    """The started request, and the sequence that the caller has seen."""
 
     request: Request
     seen: int | None
@@ -22,9 +20,9 @@ class Cancel(NamedTuple):
 def parse_cancel(
     key: object, headers: Mapping[str, str], body: Mapping[str, Any], config: StageConfig
 ) -> Cancel:
-    """Check a call, whose headers have names in lower case. Raises InvalidRequest, naming each field.
+    """Check a call; header names are in lower case. Raises InvalidRequest.
 
-    The body is the request that was started: only who knows all of it may cancel it.
+    The body repeats the request: only a caller who knows all of it may cancel.
     """
     if not (isinstance(key, str) and KEY.fullmatch(key)):
         raise InvalidRequest(f"key: must match ^{KEY.pattern}$")

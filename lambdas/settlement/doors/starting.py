@@ -1,5 +1,3 @@
-"""What a caller of `POST /settlements` asks for, checked: a request, and how long to wait for its end."""
-
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -17,20 +15,20 @@ _SECONDS = re.compile(r"[1-9][0-9]?", re.ASCII)
 
 
 class Start(NamedTuple):
-    """A checked call: the request, and the seconds to wait for its end; 0 for no wait."""
+    """A checked call. `wait` is in seconds; 0 means no wait."""
 
     request: Request
     wait: int
 
     @property
     def execution(self) -> str:
-        """The execution of the request: a second call with the same content has the same."""
+        """A repeated call with the same content has the same execution."""
         content = json.dumps(vars(self.request), sort_keys=True)
         return executions.queued(self.request.key, content)
 
 
 def parse_start(headers: Mapping[str, str], body: Mapping[str, Any], config: StageConfig) -> Start:
-    """Check a call, whose headers have names in lower case. Raises InvalidRequest, naming each field."""
+    """Check a call; header names are in lower case. Raises InvalidRequest."""
     key = headers.get(KEY_HEADER.lower())
     if key is None:
         raise InvalidRequest(f"{KEY_HEADER}: missing")
@@ -44,7 +42,7 @@ def parse_start(headers: Mapping[str, str], body: Mapping[str, Any], config: Sta
 
 
 def _wait(prefer: str) -> int:
-    """Return the seconds of the first `wait`; RFC 7240 has other preferences and parameters ignored."""
+    """Return the seconds of the first `wait` preference. RFC 7240 says to ignore others."""
     for preference in _parts(prefer, ","):
         name, _, text = next(_parts(preference, ";"), "").partition("=")
         if name.strip().lower() == "wait":
@@ -56,5 +54,5 @@ def _wait(prefer: str) -> int:
 
 
 def _parts(text: str, separator: str) -> Iterator[str]:
-    """Yield the parts of a header between separators that are in no quoted text."""
+    """Split a header at the separators outside quoted text."""
     yield from (part[0] for part in re.finditer(rf'(?:[^"{separator}]|"(?:[^"\\]|\\.)*"?)+', text))

@@ -1,4 +1,4 @@
-"""The event of a change of a settlement's row, made of the two images in a record of the table's stream.
+"""Outcome events, made from stream records of settlements' rows.
 
 The row is the outbox: docs/decisions/2026-11-23-outcome-events.md.
 """
@@ -20,10 +20,8 @@ from settlement.core.policy import outcome
 
 
 class EventType(StrEnum):
-    """The changes of a settlement that are told."""
-
     CLAIMED = "claimed"
-    """The key is claimed, and nothing is held. A key that was held in the same write begins with `held`."""
+    """The key is claimed without a hold. A claim with a hold is `held`."""
 
     HELD = "held"
     IN_REVIEW = "in_review"
@@ -38,16 +36,16 @@ class EventType(StrEnum):
     COMPENSATED = "compensated"
     LIMBO = "limbo"
     RESOLVED = "resolved"
-    """A person has decided on a case of LIMBO: to complete makes it SETTLED, else its reversal continues."""
+    """A person decided a case of LIMBO: `complete` makes it SETTLED, otherwise the reversal continues."""
 
     REVERSED_IN_PART = "reversed_in_part"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """A snapshot of a settlement, named after the write that has made it.
+    """A snapshot of a settlement, named after the write that made it.
 
-    `sequence` numbers the events of one settlement from 1 on, without a gap. `data` is its outcome.
+    `sequence` numbers a settlement's events from 1 without a gap.
     """
 
     type: EventType | Literal["snapshot"]
@@ -57,16 +55,16 @@ class Event:
 
     @property
     def id(self) -> str:
-        """The identity of the event, the same on every resend and replay."""
+        """The same on every resend and replay."""
         return f"{self.key}:{self.sequence}"
 
 
 SNAPSHOT: Final = "snapshot"
-"""The type of what a replay sends, beside those of `EventType`: the settlement as it is now."""
+"""Type of a replayed event."""
 
 
 def cloud_event(told: Event, *, source: str, time: str) -> dict[str, Any]:
-    """Return an event as a CloudEvent 1.0: what `docs/contracts/settlement-event.schema.json` says."""
+    """Return a CloudEvent 1.0 as specified in `docs/contracts/settlement-event.schema.json`."""
     return {
         "specversion": "1.0",
         "id": told.id,
@@ -82,10 +80,9 @@ def cloud_event(told: Event, *, source: str, time: str) -> dict[str, Any]:
 
 
 def snapshot(state: SettlementState, config: StageConfig, *, source: str, time: str) -> dict[str, Any]:
-    """Return a settlement as it is now, for a reader who may have missed its latest event.
+    """Return the current state, with the latest event's id and sequence.
 
-    It has that event's identity and number: a reader who has seen that one has nothing to do.
-    Raises MalformedRow for a settlement that cannot be told.
+    A reader who has seen that event ignores the snapshot. Raises MalformedRow.
     """
     if not state.sequence:
         raise MalformedRow(f"SETTLEMENT#{state.key}: has no attribute 'sequence'")
@@ -94,10 +91,10 @@ def snapshot(state: SettlementState, config: StageConfig, *, source: str, time: 
 
 
 def event(old: Row | None, new: Row | None, config: StageConfig) -> Event | None:
-    """Return the event of a settlement's change; None if it tells nothing, as a takeover.
+    """Return the event of one write; None for a silent write, such as a takeover.
 
-    The images are those of one write: None if there was no row before it, or is none after it. Raises
-    MalformedRow for a row that cannot be read, and for a change that no function makes.
+    `old` is None for a new row. Raises MalformedRow for an unreadable row, a deletion, or a change that no
+    function makes.
     """
     if new is None:
         raise MalformedRow(f"{(old or {}).get('pk')}: the settlement's row was deleted")
@@ -123,7 +120,6 @@ def _event(name: EventType | Literal["snapshot"], state: SettlementState, config
 
 
 def _name(before: SettlementState | None, after: SettlementState) -> EventType | None:
-    """Return what a write has done; None if it is no event. Raises MalformedRow if no function does it."""
     if before is None:
         begun = after.status, Step.HOLD in after.steps
         if begun not in _BEGUN:
@@ -133,7 +129,6 @@ def _name(before: SettlementState | None, after: SettlementState) -> EventType |
 
 
 def _moved(before: SettlementState, after: SettlementState) -> EventType:
-    """Return the event of a change of status. Raises MalformedRow for one that no function makes."""
     if after.status not in TRANSITIONS[before.status]:
         raise MalformedRow(f"SETTLEMENT#{after.key}: cannot become {after.status} from {before.status}")
     if before.status is Status.LIMBO:
@@ -145,7 +140,6 @@ def _moved(before: SettlementState, after: SettlementState) -> EventType:
 
 
 def _progressed(before: SettlementState, after: SettlementState) -> EventType | None:
-    """Return the event of a write that leaves the status; None if it is none."""
     for slots, names in (
         (_new(before.steps, after.steps), _DONE),
         (_new(before.reversed, after.reversed), _UNDONE),

@@ -1,4 +1,4 @@
-"""The topic that keeps the events of a settlement in their order, on a stage that has one."""
+"""The optional topic that keeps each settlement's events in order."""
 
 import json
 import os
@@ -17,10 +17,10 @@ _client = LazyClient(
 
 
 def publish(events: Sequence[dict[str, Any]]) -> None:
-    """Publish events, if the stage has the topic. Raises EventsUnavailable for the first that is not taken.
+    """Publish events, if the stage has the topic. Raises EventsUnavailable at the first failure.
 
-    One by one, as SNS may take a batch in part: no event overtakes one of its settlement. What comes again
-    within five minutes is dropped by the topic; later it comes twice, and its reader drops it.
+    One call per event: SNS may accept a batch in part, and a later event must not overtake an earlier one.
+    The topic drops repeats within five minutes; readers drop later ones.
     """
     topic = os.environ.get("ORDERED_TOPIC")
     for event in events if topic else ():
@@ -35,7 +35,7 @@ def _message(event: dict[str, Any]) -> dict[str, Any]:
     return {
         "Message": json.dumps(event),
         "MessageGroupId": event["subject"],
-        # A replay is none of the same event: the topic would drop it within five minutes.
+        # Within five minutes, the topic would drop a replay that has its event's id.
         "MessageDeduplicationId": f"{event['id']}:{event['time']}" if "replayed" in event else event["id"],
         "MessageAttributes": {
             name: {"DataType": "String", "StringValue": text} for name, text in filtered.items()

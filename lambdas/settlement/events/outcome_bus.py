@@ -1,5 +1,3 @@
-"""The bus that carries the events of settlements to those who wait for an outcome."""
-
 import json
 import os
 from collections.abc import Sequence
@@ -12,16 +10,14 @@ from settlement.aws.clients import LazyClient
 from settlement.core.model.errors import EventsUnavailable
 
 SOURCE = os.environ["POWERTOOLS_SERVICE_NAME"]
-"""The stack, as the source of its events."""
-
 BATCH_MAX = 10
-"""Most events that EventBridge takes at once."""
+"""EventBridge's limit per call."""
 
 EVENT_BYTES_MAX = 24_000
-"""Ten of them are below 256 kB. An outcome has some 500 bytes; only a row changed by hand can have more."""
+"""Ten such events stay below 256 kB. An outcome has about 500 bytes, unless its row was edited by hand."""
 
 _NEVER_TAKEN = ("InvalidArgument", "MalformedDetail")
-"""EventBridge's errors that are the event's own. Each other one ends, or a person ends it."""
+"""EventBridge errors caused by the event itself. All others end, some only when a person acts."""
 
 _client = LazyClient(
     "events", Config(connect_timeout=1, read_timeout=3, retries={"mode": "standard", "total_max_attempts": 2})
@@ -29,16 +25,14 @@ _client = LazyClient(
 
 
 class Refused(NamedTuple):
-    """An event that the bus will never take, and why."""
-
     event: dict[str, Any]
     reason: str
 
 
 def publish(events: Sequence[dict[str, Any]]) -> list[Refused]:
-    """Put events on the bus, in their order; return those that it will never take.
+    """Put events on the bus in order; return those that it will never accept.
 
-    Raises EventsUnavailable for the first one that it has not taken: those before it it has.
+    Raises EventsUnavailable for the first event not accepted; the bus has those before it.
     """
     texts = {position: json.dumps(one) for position, one in enumerate(events)}
     large = [position for position, text in texts.items() if len(text) > EVENT_BYTES_MAX]
@@ -53,7 +47,7 @@ def publish(events: Sequence[dict[str, Any]]) -> list[Refused]:
 
 
 def _put(entries: list[dict[str, str]]) -> list[str]:
-    """Put entries; return for each of them why it will never be taken, or an empty text."""
+    """Return for each entry why it will never be accepted, or an empty text."""
     try:
         answers = _client.put_events(Entries=entries)["Entries"]
     except (ClientError, BotoCoreError) as error:

@@ -1,18 +1,15 @@
-"""A person's order to tell the readers of outcome events of settlements again, checked."""
-
 from settlement.core.model.errors import InvalidRequest
 from settlement.core.model.orders import fields_of, is_key
 from settlement.core.model.request import KEY
 
 REPLAY = "replay"
-"""The order to tell the readers of outcome events of settlements again."""
 
 REPLAYED_MAX = 50
-"""Most settlements of a replay: as many reads, and five calls of the bus."""
+"""One read each, and five calls of the bus."""
 
 
 def parse_replay(raw: object) -> list[str]:
-    """Return the keys of the settlements to tell of, each once. Raises InvalidRequest."""
+    """Return the settlements' keys without duplicates. Raises InvalidRequest."""
     keys = fields_of(raw, ("keys",))["keys"]
     if not isinstance(keys, list) or not 0 < len(keys) <= REPLAYED_MAX or not all(map(is_key, keys)):
         raise InvalidRequest(f"keys: must be a list of 1 to {REPLAYED_MAX} keys that match ^{KEY.pattern}$")

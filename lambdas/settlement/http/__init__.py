@@ -1,1 +1,0 @@
-"""Who calls over HTTP, and the status of an answer."""

@@ -1,5 +1,3 @@
-"""The person who gives an order, as AWS has proven it: from the event of an IAM-authorised API."""
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -7,23 +5,23 @@ from typing import Any
 from settlement.core.model.errors import CallerUnknown
 
 _FEDERATED = ":federated-user/"
-"""In the ARN of a session of GetFederationToken, which an IAM user names as it likes: no policy binds it."""
+"""Marks a GetFederationToken session, whose name its IAM user chooses freely."""
 
 
 def person_of(arn: str) -> str:
-    """Return the person of an ARN, in any role: the name of a role's session, or of an IAM user.
+    """Return an ARN's role session name or IAM user name, in lower case.
 
-    IAM does not tell names of users apart by their case, so that no two persons differ by it alone.
+    IAM user names are case-insensitive.
     """
     return arn.rpartition("/")[2].casefold()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Caller:
-    """A caller whose signature API Gateway has checked, and the request that it is on.
+    """A caller whose signature API Gateway has checked.
 
-    `by` is the ARN of the identity. `user_id` is IAM's unique id of a user, or that of a role with the
-    session's name. `request_id` is in API Gateway's access log; `source_ip` is where the request came from.
+    `by` is an ARN. `user_id` is an IAM user's unique id, or a role's with the session name. `request_id` is
+    in API Gateway's access log.
     """
 
     by: str
@@ -33,12 +31,11 @@ class Caller:
 
     @property
     def person(self) -> str:
-        """The person, in any role."""
         return person_of(self.by)
 
     @property
     def proof(self) -> dict[str, str]:
-        """What an order has on record beside the ARN."""
+        """The evidence that an order stores beside the ARN."""
         return {"user_id": self.user_id, "request_id": self.request_id, "source_ip": self.source_ip}
 
 

@@ -1,5 +1,3 @@
-"""The HTTP status of an order's refusal."""
-
 from settlement.core.model import errors
 from settlement.core.model.errors import SettlementError
 
@@ -28,8 +26,8 @@ _UNAVAILABLE = (
 
 
 def status_of(refusal: SettlementError) -> int:
-    """Return 503 if the outcome is unknown and the same order may be repeated, else why it is refused.
+    """Return a refusal's HTTP status: 503 if the order may be repeated safely.
 
-    The refusals by an account's state or balance are 422.
+    Refusals by an account's state or balance are 422.
     """
     return 503 if isinstance(refusal, _UNAVAILABLE) else _STATUSES.get(type(refusal), 422)

@@ -1,15 +1,15 @@
-"""The circuit around the KYC provider: its state, and each change of it as a pure function.
+"""The KYC provider's circuit, as pure functions.
 
-It weighs payments that get no answer against answers. A failing payment adds one to the count, a report of
-answers takes up to `REPORTED_MAX` from it, and at `failures` the circuit opens:
+A failing payment adds one to the count, a report of answers subtracts up to `REPORTED_MAX`, and at `failures`
+the circuit opens:
 
     payments        A   B   B   .   .   C   D   E   F   G
     answered?       no  no  no  yes yes no  no  no  no  no
     count       0   1   2   2   1   0   1   2   3   4   5 = failures -> OPEN
 
-So it opens once more than half of the outcomes that it is told of are failures of different payments, over
-any stretch of calls, with `failures` of them at least. A dead provider is found by its first calls, however
-many answers came before; a payment that fails again and again counts once.
+Over any stretch of calls, it opens once more than half of the reported outcomes are failures of different
+payments, and at least `failures` of them. A dead provider is found at its first calls, however many answers
+came before.
 """
 
 import hashlib
@@ -17,25 +17,25 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 PROBE = "probe"
-"""The order of a person to look now whether the KYC provider is back."""
+"""A person's order to probe the provider now."""
 
 REPORTED_MAX = 2
-"""The answers that one report takes back, at most. With one only, a fifth of poisoned payments would open the
-circuit; with many, the answers from before an outage would delay its opening.
+"""With 1, a fifth of poisoned payments would open the circuit; with many, answers from before an outage would
+delay its opening.
 """
 
 FAILED_MAX = 100
-"""The failing payments that the row names, the latest: 900 bytes, so that a write costs one unit."""
+"""The row names the latest failing payments: 900 bytes, so that a write costs one unit."""
 
 CLOCK_SECONDS_MAX = 2
-"""The time by which a clock may be ahead of another's before it counts as wrong."""
+"""Clock skew above which a time counts as wrong."""
 
 HEALTH = ""
-"""The name of a probe that asks about no payment: it is never among those that failed."""
+"""A probe without a payment: it is never among the failed."""
 
 
 class State(StrEnum):
-    """The circuit's state. Half open, one probe is under way."""
+    """In HALF_OPEN, one probe is under way."""
 
     CLOSED = "CLOSED"
     OPEN = "OPEN"
@@ -44,10 +44,10 @@ class State(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholds:
-    """When the circuit opens, and when it lets a probe through.
+    """When the circuit opens, and when it allows a probe.
 
-    It opens when failing payments outnumber the reported answers by `failures`; they are forgotten
-    `within_seconds` after the latest. After `recovery_seconds` one call passes as a probe.
+    Failures are forgotten `within_seconds` after the latest. A probe may begin `recovery_seconds` after the
+    circuit opened or the previous probe began.
     """
 
     failures: int
@@ -57,7 +57,7 @@ class Thresholds:
 
 @dataclass(frozen=True, kw_only=True)
 class Circuit:
-    """The circuit, as all environments share it. Times are in seconds, as the writer's clock had them."""
+    """The row that all environments share. Times are in seconds, by the writer's clock."""
 
     version: int = 0
     state: State = State.CLOSED
@@ -70,15 +70,12 @@ class Circuit:
 
 
 def payment(key: str) -> str:
-    """Return the short name of a payment: two of 100 share it once in 800,000 series."""
+    """Return a short name: two of 100 payments share it with probability 1 in 800,000."""
     return hashlib.sha256(key.encode()).hexdigest()[:8]
 
 
 def after_failure(circuit: Circuit, failing: str, answers: int, now: int, limits: Thresholds) -> Circuit:
-    """Count a payment without an answer, after the answers that its environment has not reported.
-
-    A late failure leaves an open circuit as it is: it says nothing new.
-    """
+    """Count an unanswered payment, after its environment's unreported answers."""
     if circuit.state is not State.CLOSED:
         return circuit
     last = circuit.failed_at or 0
@@ -97,40 +94,38 @@ def after_failure(circuit: Circuit, failing: str, answers: int, now: int, limits
 
 
 def after_answers(circuit: Circuit, answers: int) -> Circuit:
-    """Take reported answers from the count. The payments that failed stay known: each counts once."""
+    """Subtract answers. Failed payments stay known, so that each counts once."""
     if circuit.state is not State.CLOSED:
         return circuit
     return replace(circuit, count=max(0, circuit.count - min(answers, REPORTED_MAX)))
 
 
 def may_probe(circuit: Circuit, candidate: str, now: int, limits: Thresholds) -> bool:
-    """Return whether the circuit may send a payment as its probe.
+    """Return whether a payment may be the probe now.
 
-    One that has failed lately may not: its failure would say nothing about the others.
+    A recent failure of the same payment would say nothing about the others.
     """
     began = circuit.probed_at if circuit.state is State.HALF_OPEN else circuit.opened_at
     return now - (began or 0) >= limits.recovery_seconds and candidate not in circuit.failed
 
 
 def due_now(circuit: Circuit, now: int, limits: Thresholds) -> Circuit:
-    """Let an open circuit have its probe now. A probe that is under way keeps its lease."""
+    """Make an open circuit's probe due now."""
     if circuit.state is not State.OPEN:
         return circuit
     return replace(circuit, opened_at=min(circuit.opened_at or 0, now - limits.recovery_seconds))
 
 
 def with_probe(circuit: Circuit, probe: str, now: int) -> Circuit:
-    """Give the one probe its lease."""
     return replace(circuit, state=State.HALF_OPEN, probe=probe, probed_at=now)
 
 
 def after_probe(
     circuit: Circuit, probe: str, candidate: str, now: int, limits: Thresholds, *, answered: bool
 ) -> Circuit:
-    """End a probe, unless another one has replaced it.
+    """End a probe, unless another has replaced it.
 
-    A provider that only says that it is healthy has answered no payment: the next failing one opens the
-    circuit again.
+    A health check answers no payment: after it, one failing payment reopens the circuit.
     """
     if circuit.probe != probe:
         return circuit
@@ -144,7 +139,7 @@ def after_probe(
 
 
 def in_time(circuit: Circuit, now: int) -> Circuit:
-    """Return an unclosed circuit without times from a clock that is ahead: its recovery begins now."""
+    """Replace times that a fast clock wrote: recovery begins now."""
     latest = now + CLOCK_SECONDS_MAX
     opened_at, probed_at = circuit.opened_at, circuit.probed_at
     if circuit.state is State.CLOSED or max(opened_at or 0, probed_at or 0) <= latest:

@@ -1,4 +1,4 @@
-"""The KYC provider's client: one HTTP exchange, bounded in time and size, and the meaning of its answer."""
+"""One HTTP exchange with the KYC provider, bounded in time and size."""
 
 import json
 import logging
@@ -26,11 +26,11 @@ from settlement.kyc.connection import Addresses, Cutoff
 logging.getLogger("urllib3").setLevel(logging.ERROR)  # its warnings quote the provider's answer
 
 ANSWER_BYTES_MAX = 65_536
-"""The longest answer that is read: 100 times an answer of the contract."""
+"""100 times an answer of the contract."""
 
 IDLE_SECONDS_MAX = 30
-"""How long an idle connection is kept. Gateways drop one silently after minutes, and the next question on it
-would count as a failure of the provider.
+"""Gateways silently drop idle connections after minutes, and the next question would count as the provider's
+failure.
 """
 
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})  # and every status from 500 up
@@ -38,7 +38,7 @@ _TRANSIENT_STATUSES = frozenset({408, 425, 429})  # and every status from 500 up
 
 @dataclass(frozen=True)
 class Refused:
-    """The provider refuses the request: a final answer."""
+    """A final answer: the request is refused."""
 
     http_status: int
 
@@ -49,28 +49,27 @@ class Refused:
 
 
 class Provider(Protocol):
-    """The contents of a provider's own file: the form of its questions and answers."""
+    """A provider's module: the form of its questions and answers."""
 
     NAME: str
 
-    def path(self, dataset: str) -> str: ...  # noqa: D102
-    def authorization(self, api_key: str) -> str: ...  # noqa: D102
-    def body(self, settlement: Settlement, config: StageConfig) -> dict[str, Any]: ...  # noqa: D102
-    def read(self, content: object, settlement: Settlement) -> Verdict: ...  # noqa: D102
+    def path(self, dataset: str) -> str: ...
+    def authorization(self, api_key: str) -> str: ...
+    def body(self, settlement: Settlement, config: StageConfig) -> dict[str, Any]: ...
+    def read(self, content: object, settlement: Settlement) -> Verdict: ...
 
 
 _MODULES: tuple[Provider, ...] = (kyc_verifications, kyc_opensanctions)
 PROVIDERS: Mapping[str, Provider] = {module.NAME: module for module in _MODULES}
-"""The providers that a stage may choose, by their names in its settings."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """The address, name and dataset of the stage's provider, and the time to wait for it.
+    """The stage's provider and its time limits.
 
-    `health_path`, if it is not empty, is the path below the address that tells the provider's health.
-    `connect_timeout_seconds` bounds the attempts at all addresses, `read_timeout_seconds` each silence. The
-    whole exchange ends after the sum of both, with the lookup of the name and the encryption's handshake.
+    `health_path` may be empty. `connect_timeout_seconds` bounds the attempts at all addresses,
+    `read_timeout_seconds` each silence. Their sum bounds the whole exchange, including DNS lookup and TLS
+    handshake.
     """
 
     url: str
@@ -82,12 +81,11 @@ class Endpoint:
 
     @property
     def exchange_seconds(self) -> int:
-        """The longest time of an exchange."""
         return self.connect_timeout_seconds + self.read_timeout_seconds
 
 
 class Client:
-    """A client for one thread. Its connection is kept for the next question."""
+    """For one thread. Keeps its connection for the next question."""
 
     def __init__(self, endpoint: Endpoint, config: StageConfig) -> None:
         self.endpoint, self._config = endpoint, config
@@ -107,14 +105,11 @@ class Client:
         self._addresses = Addresses(self._pool.host, self._pool.port or 0)
 
     def ensure_can_ask(self, settlement: Settlement) -> None:
-        """Raise KycRequestRefused if the settlement lacks a field that the provider needs."""
+        """Raise KycRequestRefused if a field that the provider needs is missing."""
         self._provider.body(settlement, self._config)
 
     def ask(self, settlement: Settlement, api_key: str) -> Verdict | Refused:
-        """Ask about a payment, once. A refusal of the request is an answer: it is returned, not raised.
-
-        Raises KycUnavailable if no answer comes in time, or none that keeps to the contract.
-        """
+        """Ask once; return a refusal as an answer. Raises KycUnavailable without a valid answer in time."""
         headers = {
             "Accept": "application/json",
             "Accept-Encoding": "identity",
@@ -140,7 +135,7 @@ class Client:
             raise KycUnavailable("kyc: the provider's answer is not what its contract says") from error
 
     def is_healthy(self) -> bool:
-        """Return whether the provider says that it is healthy, with status 200. It gets no API key."""
+        """Return whether the health check answers 200. It gets no API key."""
         headers = {"Accept-Encoding": "identity", "User-Agent": "settlement-saga"}
         try:
             status, _ = self._exchange("GET", self._health_path, headers, None)
@@ -152,7 +147,7 @@ class Client:
     def _exchange(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
     ) -> tuple[int, bytes]:
-        """Send and receive within one time limit, which a timeout for each silence cannot guarantee."""
+        """Send and receive within one time limit: a read timeout bounds only each silence."""
         if time.time() - self._used_at > IDLE_SECONDS_MAX:
             self._renew()
         self._cutoff = cutoff = Cutoff(self.endpoint.exchange_seconds)
@@ -204,7 +199,7 @@ class Client:
         client = self
 
         class _Bounded(connection_class):  # type: ignore[misc]
-            """A connection that the time limit of the running exchange can cut off, at any point."""
+            """A connection that the exchange's time limit can cut off."""
 
             def _new_conn(self: HTTPConnection) -> socket.socket:
                 return client._addresses.connect(client.endpoint.connect_timeout_seconds, client._cutoff)

@@ -1,11 +1,11 @@
-"""The connection to the KYC provider: its name looked up, its addresses tried side by side, one time limit.
+"""Connects to the KYC provider within one time limit, trying its addresses side by side.
 
-    lookup     ├──────┤                 in a thread of its own, as nothing can interrupt one
+    lookup     ├──────┤                 in its own thread, as a lookup cannot be interrupted
     address 1         ├─ silent ───     the one that answered last
     address 2           ├─ silent ─     begins a pause later, though address 1 may still accept
     address 3             ├─┤           accepts: the other attempts are closed
 
-One after the other, eight silent addresses would take eight times the connect timeout.
+One after the other, eight silent addresses would take eight connect timeouts.
 """
 
 import errno
@@ -23,31 +23,28 @@ from typing import Any
 from settlement.core.model.errors import KycUnavailable
 
 PAUSE_SECONDS_MIN, PAUSE_SECONDS = (0.01, 0.25)
-"""The pause between the attempts at two addresses: the shortest that RFC 8305 allows, and the one that it
-recommends. With a second for all, fifty addresses have their turn in half of it.
-"""
+"""RFC 8305's minimum and recommendation. Fifty addresses have their turns in half of one second."""
 
 LOOKUP_SECONDS_MAX = 30
-"""How long after its start a lookup is waited for, and its answer used. A late one serves a later question.
-"""
+"""Greatest age of a usable lookup. A late answer serves a later question."""
 
 LOOKUPS_MAX = 4
-"""The lookups that may hang at once in an environment: each holds a thread until it ends."""
+"""Lookups that may hang at once: each holds a thread."""
 
 Seconds = float
-"""A time of a clock: no amount is ever computed from it."""
+"""No amount is ever computed from a float."""
 
 Place = tuple[Any, ...]
-"""An address and its port, as connect takes them."""
+"""An address and port, as connect takes them."""
 
 Address = tuple[Any, ...]
-"""An address as getaddrinfo returns it: family, type, protocol, name, and place."""
+"""A result of getaddrinfo: family, type, protocol, name, place."""
 
 
 class Cutoff:
-    """The time limit of one exchange: at its end the connection is shut down under all who wait.
+    """Shuts down the connection at the time limit of one exchange.
 
-    It holds a duplicate of the connection's descriptor: TLS takes over the socket itself.
+    It holds a duplicate descriptor, as TLS takes over the socket itself.
     """
 
     def __init__(self, seconds: Seconds) -> None:
@@ -61,11 +58,10 @@ class Cutoff:
 
     @property
     def seconds_left(self) -> Seconds:
-        """The time until the end."""
         return max(0, self._ends_at - time.monotonic())
 
     def watch(self, connected: socket.socket) -> None:
-        """Shut this connection down at the end. Raises KycUnavailable if that is over."""
+        """Shut this connection down at the time limit. Raises KycUnavailable after it."""
         with self._lock:
             if self.is_over:
                 raise KycUnavailable(self.told)
@@ -73,14 +69,13 @@ class Cutoff:
             self._watched = socket.fromfd(connected.fileno(), connected.family, connected.type)
 
     def cancel(self) -> None:
-        """Let the connection live: the exchange has ended."""
+        """End the time limit and let the connection live."""
         self._timer.cancel()
         with self._lock:
             self._let_go()
 
     @property
     def told(self) -> str:
-        """The message of an exchange that has not ended in time."""
         return f"kyc: the exchange took longer than {self.seconds} s"
 
     def _end(self) -> None:
@@ -97,7 +92,7 @@ class Cutoff:
 
 @dataclass(frozen=True)
 class _Lookup:
-    """A lookup in a thread of its own. It began by the wall clock, which no frozen environment stops."""
+    """A lookup in its own thread. `began_at` is wall-clock time, which no frozen environment stops."""
 
     began_at: Seconds
     thread: threading.Thread
@@ -119,28 +114,27 @@ class _Lookup:
 
     @property
     def is_usable(self) -> bool:
-        """Whether it is recent, and has not failed."""
         is_recent = 0 <= time.time() - self.began_at <= LOOKUP_SECONDS_MAX
         return is_recent and not (self.found.done() and self.found.exception())
 
 
 @dataclass
 class Addresses:
-    """The addresses of a host, and how each did last. For one thread."""
+    """A host's addresses and their last results, for one thread."""
 
     host: str
     port: int
     _lookup: _Lookup | None = None
     _running: list[_Lookup] = field(default_factory=list)
     _failed_at: dict[Place, int] = field(default_factory=dict)
-    """When an address last failed, in an order of time; below zero if it answered since."""
+    """Monotonic time of an address's last failure; below zero if it has answered since."""
 
     _connected_to: Place = ()
 
     def connect(self, seconds: Seconds, cutoff: Cutoff) -> socket.socket:
-        """Return a connection to an address that accepts one within `seconds`, watched by the cutoff.
+        """Connect within `seconds`; the cutoff watches the connection. Raises KycUnavailable.
 
-        The one that answered last is tried first, and one that failed last. Raises KycUnavailable.
+        The address that answered last is tried first, the one that failed last at the end.
         """
         self._connected_to = ()
         found = self._look_up(cutoff.seconds_left)
@@ -160,7 +154,7 @@ class Addresses:
         return connected
 
     def note(self, *, answered: bool) -> None:
-        """Remember how the exchange with the latest connection's address has ended."""
+        """Record whether the latest connection's exchange was answered."""
         self._failed_at[self._connected_to] = -1 if answered else time.monotonic_ns()
 
     def _look_up(self, seconds: Seconds) -> list[Address]:
@@ -179,10 +173,10 @@ class Addresses:
 
 
 def first_to_accept(addresses: Sequence[Address], seconds: Seconds) -> tuple[Place, socket.socket]:
-    """Return the first address that accepts a connection, and the connection. Raises OSError if none does.
+    """Return the first address that accepts, and its connection. Raises OSError if none does.
 
-    Each attempt begins a pause after the one before, or when that fails. The pauses take up to half of the
-    time, so that the last address has the other half.
+    Each attempt begins a pause after the previous one, or when that fails. The pauses take up to half of the
+    time.
     """
     pause = max(PAUSE_SECONDS_MIN, min(PAUSE_SECONDS, seconds / 2 / len(addresses)))
     begins_at = time.monotonic()
@@ -213,7 +207,7 @@ def first_to_accept(addresses: Sequence[Address], seconds: Seconds) -> tuple[Pla
 
 
 def _begin(address: Address) -> socket.socket | None:
-    """Begin an attempt; None if it fails at once, as with IPv6 on a machine that has none."""
+    """Begin an attempt; None if it fails at once, for example without IPv6."""
     family, kind, protocol, _, place = address
     try:
         attempt = socket.socket(family, kind, protocol)

@@ -1,8 +1,8 @@
-"""OpenSanctions' match API, which the open-source server yente offers as well.
+"""OpenSanctions' match API, which the open-source server yente also offers.
 
-Source: https://www.opensanctions.org/docs/api/matching/. The API screens, but decides nothing: a party that
-matches a listed one is left to a review, and the reviewer sends the verdict to the webhook.
-It knows parties by name. An account id matches no list, and would be approved: it is never sent as a name.
+Source: https://www.opensanctions.org/docs/api/matching/. It only screens: a match goes to a review, whose
+verdict comes by webhook. It matches names. An account id is never sent as a name: it matches no list, and
+would be approved.
 """
 
 from typing import Any
@@ -16,17 +16,17 @@ NAME = "opensanctions"
 
 
 def path(dataset: str) -> str:
-    """Return the path below the provider's address: each collection of lists has its own."""
+    """Each dataset has its own path."""
     return f"/match/{dataset}"
 
 
 def authorization(api_key: str) -> str:
-    """Return the header that proves the caller's identity; a self-hosted yente server ignores it."""
+    """A self-hosted yente server ignores this header."""
     return f"ApiKey {api_key}"
 
 
 def body(settlement: Settlement, config: StageConfig) -> dict[str, Any]:
-    """Return one query for each party. `LegalEntity` is the schema for persons and companies alike.
+    """Return one query per party. `LegalEntity` covers persons and companies.
 
     Raises KycRequestRefused without both names: the key was claimed before the stage required them.
     """
@@ -42,7 +42,7 @@ def body(settlement: Settlement, config: StageConfig) -> dict[str, Any]:
 
 
 def read(content: object, settlement: Settlement) -> Verdict:
-    """Return APPROVED if no listed party matches, else REVIEW. Raises ValueError for a malformed answer."""
+    """Return APPROVED if no listed party matches, else REVIEW. Raises ValueError if malformed."""
     try:
         matches = [
             f"{party}: {result['id']} in {', '.join(result['datasets'])}, score {result['score']}"

@@ -1,13 +1,13 @@
-"""The circuit breaker around the KYC provider: one row, which all environments of VerifyKyc share.
+"""The KYC circuit's row, which all environments of VerifyKyc share.
 
     environment A   fails: 1 ----------- fails: 3 = failures -> OPEN
     environment B        fails: 2 ------------------- (asked before) fails: finds it OPEN
     environment C                                          refused at once ----- probe -> CLOSED
 
-`kyc/circuit.py` decides, this module reads and writes. Each write is of the whole row, on condition that
-its version is the one that the decision was made from; if not, the decision is made again from the row as it
-is. An environment reads the row once in `CACHE_SECONDS`. It writes its failures, and its answers only while
-the row counts failures, once in `CACHE_SECONDS`: while all is well it writes nothing.
+`kyc/circuit.py` decides; this module reads and writes. A write replaces the whole row if its version is
+unchanged; otherwise the decision is repeated from the new row. An environment reads once in `CACHE_SECONDS`.
+It writes its failures, and its answers only while the row counts failures, once in `CACHE_SECONDS`. It writes
+nothing while all is well.
 """
 
 import os
@@ -31,18 +31,18 @@ from settlement.kyc.client import Refused
 
 CIRCUIT = "kyc"
 CACHE_SECONDS = 5
-"""How long an environment caches the circuit, and how often it reports answers at most."""
+"""Lifetime of the cache, and shortest time between reports of answers."""
 
 TRIES_MAX = 20
-"""Tries of one change. Each refused one means that another environment's has been written, and a circuit that
-opens ends the counting: a dead provider costs an environment `failures` + 1 tries at most.
+"""Each refused try means that another environment has written. An open circuit ends the counting, so a dead
+provider costs an environment at most `failures` + 1 tries.
 """
 
 Ask = Callable[..., Verdict | Refused]
-"""A question to the provider. The first argument is the settlement."""
+"""The first argument is the settlement."""
 
 Announce = Callable[[State], None]
-"""Reports a state of the circuit. It must not raise: the change has happened already."""
+"""It must not raise: the change is already written."""
 
 _OPEN = "kyc: not asked, as the circuit is open"
 _UNAVAILABLE = (ClientError, BotoCoreError)
@@ -50,7 +50,7 @@ _UNAVAILABLE = (ClientError, BotoCoreError)
 
 @dataclass(frozen=True)
 class Lease:
-    """A call that the circuit lets through. A probe has a name of its own."""
+    """A permitted call. Only a probe has a `probe` name."""
 
     payment: str
     probe: str | None = None
@@ -62,7 +62,7 @@ class _Known(NamedTuple):
 
 
 class SharedCircuit:
-    """The circuit's row in the settlement table, as one environment sees it. It makes one call at a time."""
+    """One environment's view of the row, for one call at a time."""
 
     def __init__(
         self,
@@ -80,8 +80,8 @@ class SharedCircuit:
     def admit(self, payment: str) -> Lease:
         """Let a call through, as a probe if the circuit is not closed.
 
-        Raises KycCircuitOpen, and KycUnavailable while a probe of another environment is under way. A circuit
-        that cannot be read lets calls through: it never becomes an outage itself.
+        Raises KycCircuitOpen, or KycUnavailable while another probe is under way. A circuit that cannot be
+        read lets calls through: it never causes an outage itself.
         """
         try:
             circuit = self._read()
@@ -94,7 +94,7 @@ class SharedCircuit:
         try:
             circuit = self._change(lambda found: self._with_probe(found, payment, probe))
         except _UNAVAILABLE:
-            raise KycCircuitOpen(_OPEN) from None  # a probe that is not on record is none
+            raise KycCircuitOpen(_OPEN) from None  # a probe needs its lease on record
         if circuit.state is State.CLOSED:
             return Lease(payment)
         if circuit.probe == probe:
@@ -105,7 +105,7 @@ class SharedCircuit:
         raise KycUnavailable("kyc: not asked, as a probe is under way")
 
     def failed(self, lease: Lease) -> None:
-        """Count a call without an answer. If DynamoDB does not answer, it is not counted."""
+        """Count an unanswered call, if DynamoDB answers."""
         answers, self._answers = self._answers, 0
 
         def decide(found: Circuit) -> Circuit:
@@ -114,10 +114,10 @@ class SharedCircuit:
             return rules.after_failure(found, lease.payment, answers, self._clock(), self._thresholds)
 
         if not self._note(decide):
-            self._known = None  # it may be old: the next call reads whether the circuit is open by now
+            self._known = None  # maybe outdated: the next call reads the row again
 
     def answered(self, lease: Lease) -> None:
-        """Close the circuit after a probe, or report the answers while the circuit counts failures."""
+        """Close the circuit after a probe, or report answers while it counts failures."""
         self._answers += 1
         if lease.probe:
             self._note(lambda found: self._after_probe(found, lease, answered=True))
@@ -126,18 +126,18 @@ class SharedCircuit:
             self._note(lambda found: rules.after_answers(found, answers))
 
     def make_due(self) -> None:
-        """Read the circuit afresh and let it have its probe now. Raises ClientError, BotoCoreError."""
+        """Reread the circuit and make its probe due. Raises ClientError, BotoCoreError."""
         self._known = None
         self._read()
         self._change(lambda found: rules.due_now(found, self._clock(), self._thresholds))
 
     @property
     def state(self) -> State:
-        """The circuit's state as this environment has seen it last."""
+        """The state that this environment saw last."""
         return self._known.circuit.state if self._known else State.CLOSED
 
     def _note(self, decide: Callable[[Circuit], Circuit]) -> bool:
-        """Write a change if DynamoDB lets it; return whether it did."""
+        """Write a change if DynamoDB answers; return whether the cached circuit was renewed."""
         before = self._known
         with suppress(*_UNAVAILABLE):
             self._change(decide)
@@ -159,7 +159,6 @@ class SharedCircuit:
         return sound
 
     def _read(self) -> Circuit:
-        """Return the circuit, cached for `CACHE_SECONDS` unless a probe is under way."""
         known = self._known
         if known and known.circuit.state is not State.HALF_OPEN and self._is_fresh(known.read_at):
             return known.circuit
@@ -171,7 +170,7 @@ class SharedCircuit:
         return self._remember(from_row(from_wire(answer.get("Item", {}))), now)
 
     def _change(self, decide: Callable[[Circuit], Circuit]) -> Circuit:
-        """Write the decided change, if it is one; return the circuit after it. Announce a new state."""
+        """Write and announce a decision that changes the circuit; return the result."""
         circuit = self._known.circuit if self._known else Circuit()
         for _ in range(TRIES_MAX):
             decided = decide(circuit)
@@ -189,7 +188,7 @@ class SharedCircuit:
         return circuit
 
     def _put(self, circuit: Circuit, version: int) -> Circuit:
-        """Put the row if it still has the version; return the row that is there then."""
+        """Replace the row if its version is `version`; return the stored circuit."""
         condition: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(version)"}
         if version:
             condition = {
@@ -208,7 +207,7 @@ class SharedCircuit:
         return circuit
 
     def _remember(self, circuit: Circuit, now: int) -> Circuit:
-        """Cache the circuit from the time before its call: the answer, or an announcement, may take long."""
+        """Cache the circuit as of the time before its call, which may take long."""
         self._known = _Known(circuit, now)
         return circuit
 
@@ -217,7 +216,7 @@ class SharedCircuit:
 
 
 def from_row(row: Mapping[str, Any]) -> Circuit:
-    """Return the circuit of a row. Without one it is closed; a row of an earlier release has no version."""
+    """Without a row the circuit is closed. Rows of earlier releases have no version."""
     return Circuit(
         version=row.get("version", 0),
         state=State(row["state"]) if row.get("state") in list(State) else State.CLOSED,
@@ -231,7 +230,7 @@ def from_row(row: Mapping[str, Any]) -> Circuit:
 
 
 def to_row(circuit: Circuit) -> keys.Row:
-    """Return the row of a circuit. No TTL reads it: an open circuit must not vanish."""
+    """The row has no expiry: an open circuit must not vanish."""
     optional = {
         "failed": " ".join(circuit.failed) or None,
         "failed_at": circuit.failed_at,
@@ -249,9 +248,9 @@ def to_row(circuit: Circuit) -> keys.Row:
 
 
 def guarded(ask: Ask, circuit: SharedCircuit, measure: Announce) -> Ask:
-    """Put the circuit around `ask`. While it is open, KycCircuitOpen is raised.
+    """Put the circuit around `ask`. Raises KycCircuitOpen.
 
-    `measure` gets the state with each call that the circuit refuses, and with each answered call.
+    `measure` gets the state at each refused and each answered call.
     """
 
     def ask_guarded(settlement: Settlement, *rest: Any) -> Verdict | Refused:
@@ -273,7 +272,7 @@ def guarded(ask: Ask, circuit: SharedCircuit, measure: Announce) -> Ask:
 
 
 def check_health(circuit: SharedCircuit, is_healthy: Callable[[], bool]) -> None:
-    """Ask the provider for its health if the circuit is due for a probe, and close it if it is well."""
+    """If a probe is due, check the provider's health."""
     try:
         lease = circuit.admit(rules.HEALTH)
     except (KycCircuitOpen, KycUnavailable):
@@ -287,9 +286,9 @@ def check_health(circuit: SharedCircuit, is_healthy: Callable[[], bool]) -> None
 
 
 def probe_now(circuit: SharedCircuit, is_healthy: Callable[[], bool] | None) -> State:
-    """Let an open circuit have its probe at once; return the state then. Raises ClientError, BotoCoreError.
+    """Make a probe due; return the new state. Raises ClientError, BotoCoreError.
 
-    The probe is a check of the provider's health, or the next payment if the provider has none.
+    The probe is the health check if there is one, else the next payment.
     """
     circuit.make_due()
     if is_healthy:

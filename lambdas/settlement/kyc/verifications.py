@@ -1,4 +1,4 @@
-"""A KYC provider that speaks this project's own contract, `docs/contracts/kyc.openapi.yaml`."""
+"""A KYC provider with this project's own contract, `docs/contracts/kyc.openapi.yaml`."""
 
 from typing import Any
 
@@ -11,17 +11,14 @@ NAME = "verifications"
 
 
 def path(dataset: str) -> str:
-    """Return the path below the provider's address. This provider has no datasets."""
     return "/verifications"
 
 
 def authorization(api_key: str) -> str:
-    """Return the header that proves the caller's identity."""
     return f"Bearer {api_key}"
 
 
 def body(settlement: Settlement, config: StageConfig) -> dict[str, Any]:
-    """Return the question about a payment."""
     return {
         "payer": settlement.payer,
         "payee": settlement.payee,
@@ -31,7 +28,7 @@ def body(settlement: Settlement, config: StageConfig) -> dict[str, Any]:
 
 
 def read(content: object, settlement: Settlement) -> Verdict:
-    """Return the verdict of an answer. Raises ValueError for a malformed one."""
+    """Return an answer's verdict. Raises ValueError if malformed."""
     if not isinstance(content, dict):
         raise ValueError("body: must be a JSON object")
     return parse_verdict(content, NAME)

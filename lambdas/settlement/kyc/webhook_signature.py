@@ -1,4 +1,4 @@
-"""Signatures of webhook calls as https://www.standardwebhooks.com specifies them, HMAC-SHA256."""
+"""Webhook signatures as https://www.standardwebhooks.com specifies them (HMAC-SHA256)."""
 
 import base64
 import hashlib
@@ -9,21 +9,21 @@ from datetime import datetime, timedelta
 from settlement.core.model.errors import KycUnavailable, SignatureRefused
 
 TOLERANCE = timedelta(minutes=5)
-"""The largest difference between the caller's clock and ours, and so the time in which a recorded call can
-be replayed. The specification's own libraries use the same.
+"""Largest clock difference, and time in which a recorded call can be replayed. The specification's own
+libraries use the same.
 """
 
 SIGNATURES_MAX = 10
-"""Most signatures of a call that are checked; a sender adds one for each of its secrets."""
+"""A sender adds one for each of its secrets."""
 
 _KEY_BYTES_MIN = 24
 _PREFIX = "whsec_"
 
 
 def check_headers(headers: Mapping[str, str], now: datetime) -> tuple[str, str, str]:
-    """Return the event's id, its time and its signatures: the part of `verify` that needs no secret.
+    """Return the event's id, time and signatures: the part of `verify` without a secret.
 
-    Raises SignatureRefused if one is missing or malformed, or the time is outside the tolerance.
+    Raises SignatureRefused.
     """
     event, sent_at, signatures = (
         headers.get(f"webhook-{name}", "") for name in ("id", "timestamp", "signature")
@@ -38,8 +38,8 @@ def check_headers(headers: Mapping[str, str], now: datetime) -> tuple[str, str, 
 def verify(headers: Mapping[str, str], body: bytes, secrets: Iterable[object], now: datetime) -> str:
     """Return the event's id if one of the secrets signed the call within the tolerance.
 
-    `headers` has names in lower case. The signed content is `<webhook-id>.<webhook-timestamp>.<body>`.
-    Raises SignatureRefused; KycUnavailable if the stage's own secret cannot be used.
+    Header names are in lower case. Raises SignatureRefused; KycUnavailable if the stage's own secret cannot
+    be used.
     """
     event, sent_at, signatures = check_headers(headers, now)
     signed = b".".join((event.encode(), sent_at.encode(), body))
@@ -56,7 +56,7 @@ def _is_time(text: str) -> bool:
 
 
 def signing_key(secret: object) -> bytes:
-    """Return the key of a shared secret. Raises KycUnavailable if it is none."""
+    """Decode a shared secret. Raises KycUnavailable."""
     try:
         key = base64.b64decode(str(secret).removeprefix(_PREFIX), validate=True)
     except ValueError:

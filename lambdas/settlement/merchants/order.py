@@ -1,5 +1,3 @@
-"""A person's order to make available what a merchant has received, checked."""
-
 import re
 
 from settlement.core.model.accounts import MERCHANT, is_merchant
@@ -8,21 +6,20 @@ from settlement.core.model.orders import fields_of
 from settlement.core.model.request import ACCOUNT
 
 SWEEP = "sweep"
-"""The order to make available what a merchant has received: it moves no money from one account to another."""
+"""Adds a merchant's releases to its balance. It moves no money between accounts."""
 
 _SINCE = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2})?", re.ASCII)
 
 _COME = re.compile(r"(\d|1[0-5])#(\d{4}-\d{2}-\d{2}T\d{2}:\d{2})", re.ASCII)
 
 _ANY_TIME = "0"
-"""It sorts before every timestamp."""
+"""Sorts before every timestamp."""
 
 
 def parse_sweep(raw: object) -> tuple[str, str, tuple[int, str] | None]:
-    """Return a merchant, the minute to begin with, and how far an earlier call came.
+    """Return merchant, first minute, and the position of an earlier call.
 
-    The last is a number of a partition, and a minute of it; None for a first call.
-    Raises InvalidRequest, naming each field at fault.
+    The position is (partition number, minute). Raises InvalidRequest.
     """
     content = fields_of(raw, ("account", "since", "from"), optional=("since", "from"))
     account, since, come = (content.get(name, "") for name in ("account", "since", "from"))

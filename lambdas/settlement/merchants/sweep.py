@@ -1,8 +1,8 @@
-"""The sweep of a merchant: releases that leave the balance alone are added to it later, each exactly once.
+"""Adds releases to a merchant's balance after their commit, each exactly once.
 
-A row for each minute of each partition of the merchant's entries says what of each second is in the balance.
-A sweep reads this row, then the entries, and adds the difference. So it does not matter when an entry becomes
-visible, how often its second is swept, or by how many sweepers.
+A row per minute and partition of entries has each second's sum that is in the balance (*folded*). A sweep
+reads this row, then the entries, and adds the difference. So late visibility, repeats and several sweepers do
+no harm.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,15 +16,15 @@ from settlement.core.model.status import Step
 from settlement.core.model.stored import MalformedRow
 
 _AFTER = "~"
-"""It sorts after everything that follows the second in an entry's sort key."""
+"""Sorts after all text behind the second."""
 
 Unreadable = Callable[[Row, str], None]
-"""Takes the key of an entry that cannot be read, and why."""
+"""Takes an unreadable entry's key, and the reason."""
 
 
 @dataclass(frozen=True, order=True)
 class Span:
-    """Some seconds of one minute in a partition of a merchant's entries, from `first` to `last`."""
+    """Seconds of one minute in a partition of a merchant's entries."""
 
     partition: str
     minute: str
@@ -33,39 +33,36 @@ class Span:
 
     @property
     def merchant(self) -> str:
-        """The account whose entries these are."""
         return self.partition.partition("#")[2].rpartition("#")[0]
 
     @property
     def bounds(self) -> tuple[str, str]:
-        """The sort keys between which the span's entries are."""
+        """The sort keys that enclose the entries."""
         return f"{self.minute}:{self.first}", f"{self.minute}:{self.last}{_AFTER}"
 
     def covers(self, partition: str, sort_key: str) -> bool:
-        """Return whether an entry is in the span."""
         first, last = self.bounds
         return partition == self.partition and first <= sort_key <= last
 
     @property
     def swept(self) -> Row:
-        """The key of the row with what is folded of the span's minute."""
+        """The key of the minute's folded sums."""
         return keys.swept(self.partition, self.minute)
 
 
 def is_release(entry: Row) -> bool:
-    """Return whether an entry waits for a sweep: any other one is in the balance since its own commit."""
+    """Return whether an entry needs a sweep: others are in the balance since their commit."""
     return bool(entry["step"] == Step.RELEASE)
 
 
 def minute_and_second(posted_at: str) -> tuple[str, str]:
-    """Return the minute of a timestamp, and the second in it."""
     return posted_at[: keys.MINUTE], posted_at[keys.MINUTE + 1 : keys.MINUTE + 3]
 
 
 def readable(entries: Iterable[Row], currency: str, unreadable: Unreadable) -> Iterator[Row]:
-    """Yield the releases that a sweep can read: one that a foreign hand has changed holds up no other.
+    """Yield readable releases: a damaged entry does not block others.
 
-    `currency` is the merchant's: an amount in any other one is nothing that its balance could have.
+    `currency` is the merchant's.
     """
     for entry in entries:
         if reason := _fault(entry, currency):
@@ -75,7 +72,6 @@ def readable(entries: Iterable[Row], currency: str, unreadable: Unreadable) -> I
 
 
 def _fault(entry: Row, currency: str) -> str | None:
-    """Return why a sweep cannot read an entry; None if it can, or need not."""
     if type(entry.get("step")) is not str:
         return "step: must be a text"
     if not is_release(entry):
@@ -91,7 +87,7 @@ def _fault(entry: Row, currency: str) -> str | None:
 
 
 def ensure_readable(found: Row | None) -> None:
-    """Check the row with what is folded of a minute. Raises MalformedRow."""
+    """Check a minute's folded sums. Raises MalformedRow."""
     if found and (type(found.get("version")) is not int or not _is_folded(found.get("folded"))):
         raise MalformedRow(
             f"sweep: the row of the minute {found['sk']} must have a version and the sums of its seconds"
@@ -103,10 +99,9 @@ def _is_folded(value: object) -> bool:
 
 
 def unswept(found: Row | None, entries: Iterable[Row]) -> dict[str, int]:
-    """Return what the releases of each second have beyond what is folded of it, in minor units.
+    """Return each second's unfolded amount, in minor units.
 
-    What is folded never shrinks: a second whose entries are fewer than that is none of a sweep's business,
-    and a fault that reconciliation finds.
+    Folded sums never shrink. Reconciliation finds a second whose entries sum up to less.
     """
     sums: dict[str, int] = {}
     for entry in filter(is_release, entries):
@@ -119,10 +114,9 @@ def unswept(found: Row | None, entries: Iterable[Row]) -> dict[str, int]:
 
 
 def doubtful(found: Row | None, releases: Sequence[Row], seconds: Collection[str]) -> Iterator[Row]:
-    """Yield the releases of which no sum tells how much is folded: of `seconds` with unreadable entries.
+    """Yield the releases of folded `seconds`, which have an unreadable entry.
 
-    What cannot be read may have been folded before it was changed. Until it is mended, no sum says how much
-    of the other releases is folded.
+    That entry may be in the folded sum, which proves nothing about the other releases until it is mended.
     """
     folded = found["folded"] if found else {}
     for entry in releases:
@@ -132,10 +126,9 @@ def doubtful(found: Row | None, releases: Sequence[Row], seconds: Collection[str
 
 
 def fold(span: Span, found: Row | None, gains: Mapping[str, int], currency: str) -> tuple[Write, Write]:
-    """Build the transaction that adds the gains of some seconds to a merchant's balance.
+    """Build the transaction that adds each second's gains to a merchant's balance.
 
-    `found` is the row as it was read before the entries. If another sweep has changed it since, the write
-    counts as applied: the caller looks again.
+    `found` is the row as read before the entries. If another sweep has changed it, the caller reads again.
     """
     version, folded = (found["version"], dict(found["folded"])) if found else (0, {})
     for second, more in gains.items():

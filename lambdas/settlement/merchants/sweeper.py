@@ -1,5 +1,3 @@
-"""The sweeper: reads what is folded, then the entries, and folds the difference."""
-
 from collections.abc import Callable, Iterator
 from itertools import groupby
 
@@ -15,23 +13,22 @@ from settlement.merchants import sweep, sweeps
 from settlement.merchants.sweep import Span, Unreadable
 
 TRIES_MAX = 6
-"""Sweeps of one span while other sweepers are quicker: each of those has folded something."""
+"""Each failed try means that another sweeper has folded something."""
 
 _LAST = "~"
-"""A sort key after every timestamp."""
+"""Sorts after every timestamp."""
 
 
 def warn(key: Row, reason: str) -> None:
-    """Log what a sweep leaves out."""
     telemetry.logger.warning("entry left out of a sweep", key=key["sk"], reason=reason)
 
 
 def fold(store: Store, span: Span, unreadable: Unreadable = warn) -> int:
-    """Add what no sweep has folded of a span to the merchant's balance; return it, in minor units.
+    """Fold a span into the merchant's balance; return the amount added, in minor units.
 
-    What had committed before the call is in the balance after it, but for an entry that cannot be read: once
-    it is mended, any sweep of its minute adds it. Raises StoreUnavailable, the account's refusals, and
-    ValueError if the row of the minute, or of the account, cannot be read.
+    The balance then has all releases committed before the call, except unreadable ones: a later sweep adds
+    them once mended. Raises StoreUnavailable, the account's refusals, and ValueError for an unreadable row of
+    the minute or account.
     """
     account = store.account(span.merchant)
     if account is None:
@@ -43,7 +40,7 @@ def fold(store: Store, span: Span, unreadable: Unreadable = warn) -> int:
         unreadable(key, reason)
 
     for _ in range(TRIES_MAX):
-        found = store.read(span.swept)  # before the entries: what is folded was among them then
+        found = store.read(span.swept)  # first: the entries then include all folded ones
         sweep.ensure_readable(found)
         rows = store.entries(span.partition, *span.bounds, unreadable=note)
         releases = list(sweep.readable(rows, account.currency, note))
@@ -62,7 +59,7 @@ def fold(store: Store, span: Span, unreadable: Unreadable = warn) -> int:
 
 
 def before_refund(store: Store, state: SettlementState) -> None:
-    """Sweep a merchant's release before a part or all of it is given back, so that its money is there."""
+    """Sweep a merchant's release before a refund, so that its money is there."""
     if span := sweeps.before_refund(state):
         fold(store, span)
 
@@ -76,11 +73,11 @@ def fold_backlog(
     is_over: Callable[[], bool],
     unreadable: Unreadable,
 ) -> tuple[dict[str, int], Span | None]:
-    """Fold what no sweep has reached since a minute, until the time `is_over`; return it by minute.
+    """Fold unswept releases since a minute, until `is_over`; return the amounts by minute.
 
-    Also return the span at which the next call begins, or None after the last one. Each call comes at least
-    one span further, so that repeated calls end. Entries, and rows of minutes, that cannot be read are left
-    to `unreadable`, and hold up no other minute. Raises StoreUnavailable, and the account's refusals.
+    Also return the span of the next call, or None at the end. Each call advances by a span, so that repeated
+    calls end. Unreadable rows go to `unreadable` and block no other minute. Raises StoreUnavailable and the
+    account's refusals.
     """
     folded: dict[str, int] = {}
     is_first = True
@@ -99,11 +96,10 @@ def fold_backlog(
 def _spans(
     store: Store, merchant: AccountState, since: str, begin: Span | None, unreadable: Unreadable
 ) -> Iterator[tuple[Span, bool]]:
-    """Yield each minute with entries, one partition after the other, and whether a release waits in it.
+    """Yield each minute with entries, by partition, and whether a release waits in it.
 
-    Both kinds of rows are read page by page, as a merchant may have a history of years. A page of either
-    may be the older one: what is folded of a second has been all of it once, so that a release is missed
-    only if it is folded.
+    Rows are read page by page, as a history may span years. Either page may be older: a folded sum once
+    equalled its second's releases, so only a folded release can be missed.
     """
     partitions = keys.entry_partitions(merchant.account)
     for partition in partitions[partitions.index(begin.partition) if begin else 0 :]:
@@ -120,7 +116,7 @@ def _spans(
 
 
 def _waits(swept: Row | None, releases: Iterator[Row]) -> bool:
-    """Return whether a release may wait; of a minute whose row cannot be read, so that `fold` names it."""
+    """Return whether a release may wait. `fold` reports an unreadable row."""
     try:
         sweep.ensure_readable(swept)
     except MalformedRow:
@@ -129,4 +125,4 @@ def _waits(swept: Row | None, releases: Iterator[Row]) -> bool:
 
 
 def _named_by_fold(key: Row, reason: str) -> None:
-    """Leave a row of a minute out: the minute's releases wait then, and `fold` reads the row again."""
+    """Skip an unreadable row: its releases then wait, and `fold` reports it."""

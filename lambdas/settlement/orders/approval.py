@@ -1,5 +1,3 @@
-"""Decisions that need more than one person: pure."""
-
 import hashlib
 import json
 from dataclasses import replace
@@ -24,18 +22,17 @@ from settlement.orders.requests import REVERSE_PART, Named, PartialReversal
 AnyOrder = Resolution | Reversal | PartialReversal
 
 VALID_FOR = timedelta(hours=24)
-"""How long a proposal may be approved."""
 
 PERSONS_LEAST = 2
-"""A proposal asks for a second person also where one would be enough."""
+"""A proposal asks for a second person even where one would do."""
 
 
 def digest_of(state: SettlementState, proposal: Proposal) -> str:
-    """Return the digest of what is decided, by whom it is proposed, and of what it is decided on.
+    """Return the digest of a decision, its proposer and the state behind it.
 
-    The write that carries the decision out holds the settlement's row to what was compared with the digest.
-    The escrow is empty before the hold and may be so after the release. A check before a release may be among
-    the steps later: it is no part of what is reversed.
+    The decision's write requires that state. `released` is needed because the escrow is empty before the hold
+    and may be empty after the release. Checks are left out: one may be recorded later, and is no part of a
+    reversal.
     """
     settlement = state.settlement
     in_limbo = state.status is Status.LIMBO
@@ -59,10 +56,7 @@ def digest_of(state: SettlementState, proposal: Proposal) -> str:
 
 
 def needed(state: SettlementState, decision: str, config: StageConfig) -> int:
-    """Return how many persons a decision needs when one of them orders it directly.
-
-    A part needs as many as the whole, as parts add up to it.
-    """
+    """Return how many persons a direct order needs. Parts count as the whole, as they add up."""
     decision = REVERSE if decision == REVERSE_PART else decision
     return config.persons_for(decision, state.settlement.amount, state.settlement.currency)
 
@@ -76,7 +70,7 @@ def proposed(
     now: datetime,
     config: StageConfig,
 ) -> Proposal:
-    """Return a person's proposal. Raises the refusal of a decision that is not possible now."""
+    """Return a person's proposal. Raises the decision's refusal if it is not possible now."""
     ensure_fits(state, order)
     decision = decision_of(order)
     proposal = Proposal(
@@ -102,13 +96,13 @@ def proposed(
 
 
 def is_of(state: SettlementState, proposal: Proposal, config: StageConfig) -> bool:
-    """Return whether the settlement, and the number of persons, are as the proposal has them."""
+    """Return whether the settlement and the number of persons still match the proposal."""
     now_needed = max(PERSONS_LEAST, needed(state, proposal.decision, config))
     return digest_of(state, replace(proposal, needed=now_needed)) == proposal.seen
 
 
 def order_of(state: SettlementState, proposal: Proposal, caller: Caller) -> AnyOrder:
-    """Return the order that a proposal becomes by this person's approval, with all persons on record."""
+    """Return the approved order, with all persons on record."""
     by, proof = proposal.proposed_by, proposal.proof | proposal.approved(caller)
     proof |= {"digest": proposal.seen}
     if proposal.decision == REVERSE_PART:
@@ -123,14 +117,13 @@ def order_of(state: SettlementState, proposal: Proposal, caller: Caller) -> AnyO
 
 
 def decision_of(order: AnyOrder) -> str:
-    """Return what an order decides."""
     if isinstance(order, PartialReversal):
         return REVERSE_PART
     return order.decision.value if isinstance(order, Resolution) else REVERSE
 
 
 def ensure_fits(state: SettlementState, order: AnyOrder) -> None:
-    """Raise ResolutionRefused, StepFenced, NotReversible or PartRefused if the order is not possible now."""
+    """Raise ResolutionRefused, StepFenced, NotReversible or PartRefused if not possible now."""
     if isinstance(order, Resolution):
         compensation.ensure_can_resolve(state, order.decision, order.case)
     elif isinstance(order, PartialReversal):
@@ -144,7 +137,7 @@ def ensure_fits(state: SettlementState, order: AnyOrder) -> None:
 
 
 def amount_of(state: SettlementState, proposal: Proposal, config: StageConfig) -> str:
-    """Return the amount that a proposal reverses, or that is stuck, while the settlement is as it has it."""
+    """Return the reversed or stuck amount, while the settlement matches the proposal."""
     amount = proposal.amount
     if not proposal.part:
         in_limbo = state.status is Status.LIMBO
@@ -153,7 +146,7 @@ def amount_of(state: SettlementState, proposal: Proposal, config: StageConfig) -
 
 
 def ensure_named(proposal: Proposal | None, named: Named) -> Proposal:
-    """Return the proposal that a person names. Raises ProposalRefused if the latest is another one."""
+    """Return the named proposal. Raises ProposalRefused if the latest differs."""
     if proposal is None or proposal.decision != named.decision:
         raise ProposalRefused(f"digest: there is no proposal to {named.decision}")
     if proposal.seen != named.digest:
@@ -165,7 +158,7 @@ def ensure_named(proposal: Proposal | None, named: Named) -> Proposal:
 
 
 def ensure_shown(state: SettlementState, proposal: Proposal, named: Named, config: StageConfig) -> None:
-    """Raise ProposalRefused if a person was shown another amount than that of the open proposal."""
+    """Raise ProposalRefused if the person was shown another amount."""
     if named.amount != (amount := amount_of(state, proposal, config)):
         raise ProposalRefused(f"amount: that of the proposal is {amount}; look at it again")
 
@@ -173,7 +166,7 @@ def ensure_shown(state: SettlementState, proposal: Proposal, named: Named, confi
 def ensure_approvable(
     state: SettlementState, proposal: Proposal, caller: Caller, now: datetime, config: StageConfig
 ) -> None:
-    """Raise ProposalRefused, with the reason, for what the conditions of the write refuse as well."""
+    """Raise ProposalRefused, with the reason, where the write's conditions would fail."""
     if proposal.status is not ProposalStatus.OPEN:
         raise ProposalRefused(f"proposal: it is {proposal.status}")
     if not proposal.is_valid(now):
@@ -187,7 +180,7 @@ def ensure_approvable(
 def broken_glass(
     state: SettlementState, order: AnyOrder, config: StageConfig, pager: PagerConfig
 ) -> dict[str, Any]:
-    """Return the page about one person who decides alone what needs more."""
+    """Return the page about a person who decides alone where more are needed."""
     settlement, decision = state.settlement, decision_of(order)
     exponent = settlement.exponent(config)
     whole = money.render(settlement.amount, exponent)

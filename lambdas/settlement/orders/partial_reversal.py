@@ -1,5 +1,3 @@
-"""The reversal of a part of what was released: a pure decision."""
-
 from datetime import datetime
 
 from settlement.core.ledger import balances, entries
@@ -14,11 +12,10 @@ from settlement.orders.requests import PartialReversal, part_name, refund_name
 def reverse_part(
     settlement: Settlement, order: PartialReversal, now: datetime, layout: int
 ) -> tuple[Write, ...]:
-    """Give the payer a part of what was released, with the person and the reason on record.
+    """Return part of the released amount to the payer.
 
-    The money passes through the escrow, as all of a settlement's does, and leaves nothing in it. The fee
-    stays with the house. `layout` is that of the row afterwards. Raises PartRefused for more than was
-    released, also if the row says otherwise.
+    The money passes through the escrow and leaves nothing in it; the house keeps the fee. `layout` is the
+    row's layout afterwards. Raises PartRefused for more than was released, even if the row allows it.
     """
     if order.amount > settlement.net:
         raise PartRefused(parts.ABOVE_REST)

@@ -1,6 +1,6 @@
-"""Writes of a reversal in part, which gives the payer an amount of what was released to the payee.
+"""Writes of a reversal in part.
 
-The order's evidence is the idempotency check: it has the number of the part, and is in one transaction with
+The order's evidence is the idempotency check: it has the number of the part and is in one transaction with
 the effect.
 """
 
@@ -33,11 +33,9 @@ from settlement.core.model.timestamps import timestamp
 from settlement.orders.requests import PartialReversal, part_name
 
 ABOVE_REST = "amount: is more than what is left of what was released"
-"""The message of a part that is too large."""
 
 
 def refusal_of(state: SettlementState) -> NotReversible | None:
-    """Return why no part of the settlement can be reversed; None if one can."""
     if state.status is Status.SETTLED and state.resolution is None:
         return None
     completed = " and was completed out of LIMBO" if state.resolution is not None else ""
@@ -47,7 +45,7 @@ def refusal_of(state: SettlementState) -> NotReversible | None:
 
 
 def ensure_next(state: SettlementState, order: PartialReversal) -> None:
-    """Raise NotReversible or PartRefused if the order is not that of a next part within what is left."""
+    """Raise NotReversible or PartRefused unless the order is the next part, within the rest."""
     if refusal := refusal_of(state):
         raise refusal
     if refused := _misfit(state, order):
@@ -61,8 +59,6 @@ def _misfit(state: SettlementState, order: PartialReversal) -> PartRefused | Non
 
 
 def record(settlement: Settlement, order: PartialReversal, now: datetime) -> Write:
-    """Record the order. The same part again is a replay, another one of its number a conflict."""
-
     def meaning(found: Row | None) -> SettlementError | AlreadyApplied:
         if not found or found["request_hash"] != settlement.request_hash:
             return IdempotencyConflict.of_key(settlement.key)
@@ -86,9 +82,9 @@ def record(settlement: Settlement, order: PartialReversal, now: datetime) -> Wri
 
 
 def count(settlement: Settlement, order: PartialReversal, layout: int) -> Write:
-    """Count the part on the settlement's row, whose status stays SETTLED, up to all that was released.
+    """Count the part on the settlement's row, which stays SETTLED.
 
-    The row gets `layout`, in the place of the one that it has.
+    `layout` replaces the row's layout.
     """
 
     def explain(name: str, state: SettlementState) -> SettlementError:

@@ -1,5 +1,3 @@
-"""A proposal: a decision on a settlement that waits for the approval of other persons."""
-
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from datetime import datetime
@@ -12,8 +10,6 @@ from settlement.http.caller import Caller
 
 
 class Move(StrEnum):
-    """What a person does about a decision that needs more than one."""
-
     PROPOSE = "propose"
     APPROVE = "approve"
     WITHDRAW = "withdraw"
@@ -21,7 +17,7 @@ class Move(StrEnum):
 
 
 class ProposalStatus(StrEnum):
-    """Where a proposal stands; one that is open may have expired, or be void."""
+    """An OPEN proposal may have expired, or no longer match its settlement."""
 
     OPEN = "OPEN"
     DONE = "DONE"
@@ -30,13 +26,13 @@ class ProposalStatus(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """The latest proposal about a settlement, of which `proposal_number` counts all.
+    """A decision on a settlement that waits for the approval of other persons.
 
-    `seen` is the digest of what was seen. `proposer` is a person, `proposed_by` the ARN, and the three that
-    follow the proof. `needed` persons decide, the proposer among them. `persons` are those so far, and
-    `approvals` counts the others: `approved_by` are their ARNs, `approved_in` their requests, with blanks
-    between. `case` is that of LIMBO, 0 for a reversal. `part` is the number of a reversal in part, and
-    `amount` what it gives back, in minor units; both are 0 for each other decision, and not in its row.
+    A settlement has only its latest one; `proposal_number` counts all. `seen` is the digest of the state.
+    `proposer` is a person, `proposed_by` the ARN, the next three its proof. `needed` and `persons` include
+    the proposer, `approvals` does not. `approved_by` has ARNs, `approved_in` requests, separated by blanks.
+    `case` is 0 for a reversal. `part` (a number) and `amount` (minor units) describe a reversal in part;
+    other decisions have 0, and their rows lack both.
     """
 
     key: str
@@ -79,26 +75,24 @@ class Proposal:
         return found
 
     def to_row(self) -> dict[str, Any]:
-        """Return the attributes of a new proposal's row."""
         left_out = () if self.part else ("part", "amount")
         row = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in left_out}
         return row | {"status": self.status.value, "persons": set(self.persons)}
 
     @property
     def proof(self) -> dict[str, str]:
-        """What the decision has on record of the proposer, beside the ARN."""
+        """The evidence about the proposer, beside the ARN."""
         return {"user_id": self.user_id, "request_id": self.request_id, "source_ip": self.source_ip}
 
     @property
     def lacking(self) -> int:
-        """The number of persons who have yet to approve."""
+        """The approvals still missing."""
         return self.needed - 1 - self.approvals
 
     def is_valid(self, now: datetime) -> bool:
-        """Return whether the proposal is open and has not expired."""
         return self.status is ProposalStatus.OPEN and timestamp(now) < self.valid_until
 
     def approved(self, caller: Caller) -> dict[str, str]:
-        """Return who approves it, this caller the last."""
+        """Return the approvers' ARNs and requests, this caller's last."""
         told = {"approved_by": caller.by, "approved_in": caller.request_id}
         return {name: f"{getattr(self, name)} {value}".strip() for name, value in told.items()}

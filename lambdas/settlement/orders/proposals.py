@@ -1,4 +1,4 @@
-"""Writes of a proposal's row. None of them moves money: the decision's own writes do, in one transaction."""
+"""Writes of a proposal's row. They move no money: the decision's own writes do, in one transaction."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,7 +24,7 @@ from settlement.orders.proposal import Move, Proposal, ProposalStatus
 
 
 def propose(proposal: Proposal, latest: Proposal | None) -> Write:
-    """Put a proposal in the place of the latest one, which the caller has found void or closed."""
+    """Replace the latest proposal, which the caller has found void or closed."""
 
     def meaning(found: Row | None) -> SettlementError | AlreadyApplied:
         if found and found["seen"] == proposal.seen:
@@ -36,7 +36,7 @@ def propose(proposal: Proposal, latest: Proposal | None) -> Write:
 
 
 def approve(proposal: Proposal, caller: Caller, now: datetime) -> Write:
-    """Count a person's approval, which is not the last that the proposal needs."""
+    """Count an approval that is not the last one needed."""
     return _approve(proposal, caller, now, is_last=False)
 
 
@@ -46,7 +46,6 @@ def complete(proposal: Proposal, caller: Caller, now: datetime) -> Write:
 
 
 def withdraw(proposal: Proposal, caller: Caller, now: datetime) -> Write:
-    """Close a proposal that is not carried out."""
     return update(
         keys.proposal(proposal.key),
         "SET #status = :withdrawn, withdrawn_by = :by, withdrawn_at = :now",
@@ -57,10 +56,10 @@ def withdraw(proposal: Proposal, caller: Caller, now: datetime) -> Write:
 
 
 def record(settlement: Settlement, proposal: Proposal, move: Move, caller: Caller, now: datetime) -> Write:
-    """Build the evidence of a move, which has who made it, when, and in which request.
+    """Build the evidence of a move.
 
-    A move that is repeated is found by its proposal's row. So a move of this number that is on record is of a
-    row that was lost, or is older than it was, and answers nothing.
+    The proposal's row detects a replay. If the evidence exists, the row was lost or is outdated, and the move
+    is refused.
     """
     count = f":{proposal.approvals + 1}" if move is Move.APPROVE else ""
     content = {
@@ -77,7 +76,7 @@ def record(settlement: Settlement, proposal: Proposal, move: Move, caller: Calle
 
 def _approve(proposal: Proposal, caller: Caller, now: datetime, *, is_last: bool) -> Write:
     def replay_if(row: Row) -> bool:
-        """Return whether the person has approved; of the last approval the decision's evidence tells it."""
+        """The decision's evidence shows whether the last approval is a replay."""
         return not is_last and caller.person in row["persons"] - {row["proposer"]}
 
     more, values = (", #status = :done", {":done": ProposalStatus.DONE}) if is_last else ("", {})

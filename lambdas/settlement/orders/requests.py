@@ -1,4 +1,4 @@
-"""A person's orders about a settlement, checked: the only way from JSON into the domain."""
+"""The only way from a person's JSON into the domain."""
 
 import re
 from collections.abc import Mapping
@@ -20,7 +20,6 @@ from settlement.core.model.status import Status
 from settlement.http.caller import Caller
 
 REVERSE_PART, RECOVER = "reverse-part", "recover"
-"""The orders on a settlement that are neither a whole reversal nor a decision on a case of LIMBO."""
 
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
@@ -29,25 +28,25 @@ _PART = ("key", "part", "amount", "reason")
 
 @dataclass(frozen=True, kw_only=True)
 class PartialReversal(Order):
-    """An order to give the payer `amount` (minor units) of what was released: the part with this number.
+    """An order to return `amount` (minor units) of the released money to the payer.
 
-    The number is what makes it happen once: a person's next order names the next part.
+    `part` makes it happen once: the next order names the next part.
     """
 
     part: int
     amount: int
 
     def differs_from(self, entry: Mapping[str, object]) -> str | None:
-        """Return the field in which the part on record is another one; the first person stays."""
+        """Return the field that differs from the recorded part."""
         return next((name for name in ("amount", "reason") if entry[name] != getattr(self, name)), None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Named:
-    """A proposal as a person names it: by its whole digest and its decision.
+    """A proposal as a person names it.
 
-    An approval repeats the number of the case or of the part, and the amount: a decimal string in the
-    settlement's currency. They are None in a withdrawal, and where the decision has none.
+    An approval repeats the number of the case or part, and the amount: a decimal string in the settlement's
+    currency. Otherwise they are None.
     """
 
     decision: str
@@ -58,20 +57,17 @@ class Named:
 
 
 def part_name(part: int) -> str:
-    """Return the name of a reversal in part: of its evidence, and of its entry in the payee's account."""
+    """Name a part's evidence, and its entry in the payee's account."""
     return f"{REVERSE_PART}:{part}"
 
 
 def refund_name(part: int | str) -> str:
-    """Return the name of its entry in the payer's account."""
+    """Name a part's entry in the payer's account."""
     return f"refund-part:{part}"
 
 
 def parse_reversal(raw: object, caller: Caller, **more: str) -> tuple[str, Reversal]:
-    """Return the key and the order to reverse it. Raises InvalidRequest, naming each field at fault.
-
-    `more` is what else the order has on record.
-    """
+    """Return key and order. Raises InvalidRequest."""
     content = fields_of(raw, ("key", "expected_status", "reason"), optional=("expected_status",))
     expected = content.get("expected_status", Status.SETTLED)
     status = Status(expected) if expected in list(Status) else expected
@@ -85,10 +81,7 @@ def parse_reversal(raw: object, caller: Caller, **more: str) -> tuple[str, Rever
 
 
 def parse_resolution(raw: object, caller: Caller, **more: str) -> tuple[str, Resolution]:
-    """Return the key and the decision on a case. Raises InvalidRequest, naming each field at fault.
-
-    `more` is what else the order has on record.
-    """
+    """Return key and order. Raises InvalidRequest."""
     content = fields_of(raw, ("key", "case", "decision", "reason"))
     decision, case = content["decision"], content["case"]
     if decision not in list(Decision):
@@ -103,9 +96,9 @@ def parse_resolution(raw: object, caller: Caller, **more: str) -> tuple[str, Res
 
 
 def parse_part(raw: object, caller: Caller, exponent: int, **more: str) -> tuple[str, PartialReversal]:
-    """Return the key and the order to reverse a part. Raises InvalidRequest, naming each field at fault.
+    """Return key and order. Raises InvalidRequest.
 
-    `exponent` is that of the settlement's currency, `more` what else the order has on record.
+    `exponent` is the settlement currency's.
     """
     content = fields_of(raw, _PART)
     part, amount = content["part"], 0
@@ -124,30 +117,24 @@ def parse_part(raw: object, caller: Caller, exponent: int, **more: str) -> tuple
 
 
 def key_of_part(raw: object) -> str:
-    """Return the key that an order to reverse a part names. Raises InvalidRequest."""
+    """Return the key. Raises InvalidRequest."""
     key: str = fields_of(raw, _PART)["key"]
     return key
 
 
 def parse_recovery(raw: object) -> str:
-    """Return the key of a settlement to recover. Raises InvalidRequest, naming each field at fault."""
+    """Return the key. Raises InvalidRequest."""
     key: str = fields_of(raw, ("key",))["key"]
     return key
 
 
 def parse_named(raw: object, decision: str) -> tuple[str, Named]:
-    """Return the key, and the proposal to `decision` that a person names to withdraw it.
-
-    Raises InvalidRequest, naming each field at fault.
-    """
+    """Return the key and the proposal to withdraw. Raises InvalidRequest."""
     return _named(raw, decision, ())
 
 
 def parse_shown(raw: object, decision: str) -> tuple[str, Named]:
-    """Return the key, and the proposal to `decision` as a person was shown it, who approves it.
-
-    Raises InvalidRequest, naming each field at fault.
-    """
+    """Return the key and the proposal to approve. Raises InvalidRequest."""
     number = {REVERSE: (), REVERSE_PART: ("part",)}.get(decision, ("case",))
     return _named(raw, decision, (*number, "amount"))
 

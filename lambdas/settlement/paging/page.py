@@ -1,5 +1,3 @@
-"""A page: what a person reads first about an event of the bus, and the event's detail below it."""
-
 import json
 from collections.abc import Mapping
 from contextlib import suppress
@@ -7,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 SUBJECT_LENGTH_MAX = 99
-"""SNS takes less than 100 characters of ASCII, without a line break."""
+"""SNS takes less than 100 ASCII characters, without a line break."""
 
 LINE_LENGTH_MAX = 600
 DETAIL_BYTES_MAX = 200_000
-"""SNS takes 256 KiB in all. No detail of ours has more than some kilobytes."""
+"""SNS takes 256 KiB in all. Our details have a few kilobytes."""
 
 _SUBJECTS = {
     "LimboEntered": "LIMBO: {amount_at_risk} {currency} of {account}, payment {key}",
@@ -25,14 +23,14 @@ _LINES = {
     "next_command": "Run: {}",
     "runbook": "Read: {}",
 }
-"""The fields of a detail that have a line of their own, in this order."""
+"""The fields with their own line, in this order."""
 
 _FOR_INFORMATION = ("LimboResolved",)
 
 
 @dataclass(frozen=True)
 class Page:
-    """A message to people: `is_urgent` pages the person on call."""
+    """A message to people. `is_urgent` pages the person on call."""
 
     subject: str
     text: str
@@ -40,7 +38,7 @@ class Page:
 
 
 def page_of(event: Mapping[str, Any]) -> Page:
-    """Return the page about an event as EventBridge delivers it. An unknown one pages, with what it has.
+    """Return the page about an EventBridge event; an unknown event pages as well.
 
     Names, causes and reasons are other people's text: each stays on its line.
     """
@@ -57,7 +55,7 @@ def page_of(event: Mapping[str, Any]) -> Page:
 
 
 def _subject(kind: str, named: Mapping[str, str]) -> str:
-    """Return the subject of an event; nothing if the event is another one, or lacks a part of it."""
+    """Return the subject; empty for an unknown event or a missing field."""
     with suppress(KeyError):
         return _SUBJECTS[kind].format_map(named)
     return ""
@@ -72,7 +70,7 @@ def _json(detail: object) -> str:
 
 
 def _one_line(value: object) -> str:
-    """Return a value as one line that shows each character: a control character as its escape."""
+    """Return a value as one line, with control characters escaped."""
     try:
         text = str(value)[:LINE_LENGTH_MAX]
     except RecursionError:

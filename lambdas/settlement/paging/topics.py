@@ -1,5 +1,3 @@
-"""The topics that carry pages to people."""
-
 import os
 
 from botocore.config import Config
@@ -15,7 +13,7 @@ _client = LazyClient(
 
 
 def publish(page: Page) -> None:
-    """Publish a page to the topic of its urgency. Raises PageUnavailable if SNS has not taken it."""
+    """Publish to the topic of the page's urgency. Raises PageUnavailable unless SNS confirms it."""
     topic = os.environ["PAGE_TOPIC" if page.is_urgent else "INFORMATION_TOPIC"]
     try:
         _client.publish(TopicArn=topic, Subject=page.subject, Message=page.text)

@@ -1,1 +1,0 @@
-"""The room of outcomes and statements over HTTP."""

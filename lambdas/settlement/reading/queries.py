@@ -1,5 +1,3 @@
-"""What a reader asks for, checked: an outcome, a page of entries, a page of settlements."""
-
 import base64
 import hashlib
 import json
@@ -16,28 +14,28 @@ from settlement.core.model.status import Status
 from settlement.core.model.timestamps import timestamp
 
 WAIT_SECONDS_MAX = 20
-"""The longest that a reader may wait for a change: API Gateway gives a call 30 s."""
+"""API Gateway gives a call 30 s."""
 
 PAGE_ENTRIES, PAGE_ENTRIES_MAX = 50, 100
-"""The entries of a page of a statement, unless the reader says otherwise, and the most of them."""
+"""Default and maximum per page of a statement."""
 
 PAGE_SETTLEMENTS, PAGE_SETTLEMENTS_MAX = 25, 50
-"""The settlements of a page, unless the reader says otherwise, and the most: each is a read of its row."""
+"""Default and maximum per page. Each settlement costs a read."""
 
 PAGE_JOURNAL, PAGE_JOURNAL_MAX = 100, 500
-"""The entries of a page of the journal, unless the reader says otherwise, and the most of them."""
+"""Default and maximum per page of the journal."""
 
 IN_FLIGHT = (Status.PROCESSING, Status.COMPENSATING)
-"""The statuses of settlements that the index lists by recovery's next look."""
+"""Statuses that the index lists by recovery's next look."""
 
 LISTED = (*IN_FLIGHT, Status.LIMBO)
-"""The statuses that the index lists. It has no settlement that is finished."""
+"""Statuses that the index lists: all but finished ones."""
 
 BEGINNING, END = "0", keys.END_OF_TIME
-"""Texts before and after every timestamp."""
+"""They sort before and after every timestamp."""
 
 INTERNAL = re.compile(r"(?:fees|losses|external):[A-Z0-9]{1,32}", re.ASCII)
-"""The internal accounts that have entries, each of one currency or asset."""
+"""Internal accounts with entries, each of one currency or asset."""
 
 _SEQUENCE = re.compile(r"0|[1-9][0-9]{0,14}", re.ASCII)
 _INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,3})?Z)?", re.ASCII)
@@ -50,7 +48,7 @@ _FIELD_LENGTH_MAX = 40
 
 @dataclass(frozen=True, kw_only=True)
 class OutcomeQuery:
-    """A reader's question about one settlement: at once, or when its sequence is above `after`."""
+    """Asks at once, or waits up to `wait` seconds for a sequence above `after`."""
 
     key: str
     after: int | None
@@ -59,9 +57,9 @@ class OutcomeQuery:
 
 @dataclass(frozen=True, kw_only=True)
 class EntriesQuery:
-    """A page of an account's entries, from an instant on and before another.
+    """Asks for entries at or after `since` and before `before`.
 
-    `position` is the sort key of the last entry that the reader has.
+    `position` is the reader's last sort key.
     """
 
     account: str
@@ -71,16 +69,14 @@ class EntriesQuery:
     position: str | None
 
     def cursor(self, position: str) -> str:
-        """Return the cursor behind this entry."""
         return _cursor(_of_entries(self.account, self.since, self.before), position)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StatusQuery:
-    """A page of the settlements of a status, as the index lists them.
+    """Asks for settlements with a status, as the index lists them.
 
-    `position` is the place in the index of the last settlement that the reader has: its partition's number,
-    its sort key there, and its key.
+    `position` is the reader's last place in it: partition number, sort key, settlement key.
     """
 
     status: Status
@@ -89,16 +85,14 @@ class StatusQuery:
     position: tuple[int, str, str] | None
 
     def cursor(self, position: tuple[int, str, str]) -> str:
-        """Return the cursor behind this settlement."""
         return _cursor(_of_status(self.status, self.since), *position)
 
 
 @dataclass(frozen=True, kw_only=True)
 class JournalQuery:
-    """A page of the whole journal: the entries that were posted from an instant on.
+    """Asks for all entries posted at or after `since`.
 
-    `position` is the last object of the sealed journal that the reader has, and the number of its last line
-    of that object; 0 if it has the whole object.
+    `position` is the reader's last object of the sealed journal and last line in it; 0 for the whole object.
     """
 
     since: str
@@ -106,12 +100,11 @@ class JournalQuery:
     position: tuple[str, int] | None
 
     def cursor(self, position: tuple[str, int]) -> str:
-        """Return the cursor behind this line."""
         return _cursor(_of_journal(self.since), *position)
 
 
 def parse_outcome_query(key: object, raw: Mapping[str, str]) -> OutcomeQuery:
-    """Check a question about one settlement. Raises InvalidRequest, naming each field."""
+    """Check a query. Raises InvalidRequest, naming each wrong field."""
     checks = _Checks(raw, ("wait", "after"))
     if not (isinstance(key, str) and KEY.fullmatch(key)):
         checks.wrong("key", f"must match {KEY.pattern}")
@@ -124,7 +117,7 @@ def parse_outcome_query(key: object, raw: Mapping[str, str]) -> OutcomeQuery:
 
 
 def parse_entries_query(account: object, raw: Mapping[str, str]) -> EntriesQuery:
-    """Check a question for a page of a statement. Raises InvalidRequest, naming each field."""
+    """Check a query. Raises InvalidRequest, naming each wrong field."""
     checks = _Checks(raw, ("from", "to", "limit", "cursor"))
     if not _is_account(account):
         checks.wrong("id", "must be an account's id, or an internal account such as fees:EUR")
@@ -137,9 +130,9 @@ def parse_entries_query(account: object, raw: Mapping[str, str]) -> EntriesQuery
 
 
 def parse_list_query(raw: Mapping[str, str]) -> EntriesQuery | StatusQuery:
-    """Check a question for a page of settlements, which an index must serve. Raises InvalidRequest.
+    """Check a query that an index can serve. Raises InvalidRequest.
 
-    By account it is a page of the account's entries, whose settlements are read.
+    By account, it lists the account's entries, whose settlements are then read.
     """
     checks = _Checks(raw, ("account", "status", "since", "limit", "cursor"))
     if "account" in raw and not _is_account(raw["account"]):
@@ -165,7 +158,7 @@ def parse_list_query(raw: Mapping[str, str]) -> EntriesQuery | StatusQuery:
 
 
 def parse_journal_query(raw: Mapping[str, str]) -> JournalQuery:
-    """Check a question for a page of the journal. Raises InvalidRequest, naming each field."""
+    """Check a query. Raises InvalidRequest, naming each wrong field."""
     checks = _Checks(raw, ("since", "limit", "cursor"))
     since = checks.instant("since", BEGINNING)
     limit = checks.number("limit", 1, PAGE_JOURNAL_MAX) or PAGE_JOURNAL
@@ -177,8 +170,6 @@ def parse_journal_query(raw: Mapping[str, str]) -> JournalQuery:
 
 
 class _Checks:
-    """The parameters of a query, and what is wrong with them."""
-
     def __init__(self, raw: Mapping[str, str], known: tuple[str, ...]) -> None:
         self._raw = raw
         self._problems: list[str] = []
@@ -190,7 +181,6 @@ class _Checks:
         self._problems.append(f"{name}: {problem}")
 
     def number(self, name: str, least: int, most: int | None) -> int | None:
-        """Return a whole number; None if it is not given."""
         text = self._raw.get(name)
         if text is None:
             return None
@@ -201,7 +191,7 @@ class _Checks:
         return number
 
     def instant(self, name: str, otherwise: str) -> str:
-        """Return an instant as the table has it."""
+        """Return an instant in the table's format."""
         text = self._raw.get(name)
         if text is None:
             return otherwise
@@ -233,7 +223,7 @@ def _entries(account: str, since: str, before: str, limit: int, raw: Mapping[str
 
 
 def _place(status: Status, since: str, found: list[Any]) -> tuple[int, str, str]:
-    """Return a place in the index, within the query's bounds: DynamoDB refuses another as a start."""
+    """Return a position within the query: DynamoDB refuses others as a start."""
     if len(found) != 3 or [type(one) for one in found] != [int, str, str]:
         raise _foreign()
     number, listed_at, key = found
@@ -246,7 +236,6 @@ def _place(status: Status, since: str, found: list[Any]) -> tuple[int, str, str]
 
 
 def _line(found: list[Any]) -> tuple[str, int]:
-    """Return a place in the sealed journal."""
     if [type(one) for one in found] != [str, int]:
         raise _foreign()
     name, line = found
@@ -268,10 +257,10 @@ def _of_journal(since: str) -> list[str]:
 
 
 def _cursor(query: list[str], *position: object) -> str:
-    """Return a cursor: a position, and the digest of the query that it belongs to.
+    """Return a cursor: a position, and the digest of its query.
 
-    It is no secret and gives no right. Its query is asked again with each page, and names the partitions: a
-    forged cursor can only begin the same page at another place.
+    It is not a secret and gives no rights. Each page repeats the query, which names the partitions: a forged
+    cursor can only begin the same page elsewhere.
     """
     content = json.dumps([_digest(query), *position], separators=(",", ":"))
     return base64.urlsafe_b64encode(content.encode()).decode().rstrip("=")

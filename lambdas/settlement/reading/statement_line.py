@@ -1,5 +1,3 @@
-"""A line of an account's statement, from an entry."""
-
 from dataclasses import dataclass
 
 from settlement.core.ledger.keys import Row
@@ -8,7 +6,7 @@ from settlement.core.model.stored import MalformedRow, sound
 
 @dataclass(frozen=True)
 class Line:
-    """An entry in a statement. `key` is a settlement's or an order's, `change` in minor units."""
+    """`key` is a settlement's or an order's; `change` is in minor units."""
 
     posted_at: str
     key: str
@@ -17,7 +15,7 @@ class Line:
 
 
 def read(entry: Row, currency: str) -> Line:
-    """Return the line of an entry on an account that is kept in `currency`. Raises MalformedRow."""
+    """Return an entry's line; the account is in `currency`. Raises MalformedRow."""
     row = sound(entry)
     posted_at, step, amount, side = row["posted_at"], row["step"], row["amount"], row["side"]
     key = row["sk"].removeprefix(f"{posted_at}#").removesuffix(f":{step}")

@@ -1,1 +1,0 @@
-"""The room of entries that expire."""

@@ -1,8 +1,8 @@
-"""The signature of a row: the proof that a function of the stage has put it.
+"""Signatures of rows: proof that a function of the stage put them.
 
-Who can write to the table can put rows that agree with each other: an order, its entry, and a higher balance.
-The signature is an HMAC of the attributes that no function changes. Its key is not in the table: the proof
-has it, and so have the functions that put such rows.
+Write access to the table allows consistent forgery: an order, its entry and a higher balance. A signature is
+an HMAC of the attributes that no function changes. Only the proof and the functions that put such rows have
+the key.
 """
 
 import hmac
@@ -14,33 +14,33 @@ from settlement.core.ledger.keys import Row
 from settlement.journal import lines
 
 SIGNATURE = "signature"
-"""The attribute: the number of the key, a colon, and the first 96 bits of an HMAC-SHA-256 in base64."""
+"""Attribute: key number, a colon, and the first 96 bits of an HMAC-SHA-256 in base64."""
 
 SIGNED = (*lines.IMMUTABLE, "SETTLEMENT#")
-"""How the partition keys of signed rows begin. The proof derives the balances from these."""
+"""Partition key prefixes. The proof derives the balances from these rows."""
 
 _BYTES = 12
-"""RFC 2104 allows 80 bits. A row is paid by its bytes, and no one can ask whether a guess is right."""
+"""RFC 2104 allows 80 bits. Rows are paid by the byte, and an attacker cannot test a guess."""
 
 
 @dataclass(frozen=True)
 class RowKeys:
-    """Keys of a stage by their numbers: a function that signs has one, and the proof has all."""
+    """A stage's keys by number: a signing function has one, the proof has all."""
 
     by_number: Mapping[str, bytes]
 
     @classmethod
     def from_text(cls, text: str) -> "RowKeys":
-        """Return the keys of a text such as `1:KEY 2:KEY`. Raises ValueError for any other."""
+        """Read a text such as `1:KEY 2:KEY`. Raises ValueError."""
         found = [part.partition(":") for part in text.split()]
         if not all(number.isdecimal() and key for number, _, key in found):
             raise ValueError("row keys: must be numbers and keys, such as 1:KEY 2:KEY")
         return cls({number: key.encode() for number, _, key in found})
 
     def signed(self, row: Row) -> Row:
-        """Return a new row with its signature, or as it is if its kind has none.
+        """Return the row, signed if its kind has a signature.
 
-        Raises ValueError without a key: the proof would find the row at fault.
+        Raises ValueError without a key: the proof would reject the row.
         """
         if not row["pk"].startswith(SIGNED):
             return row
@@ -49,7 +49,7 @@ class RowKeys:
         return {**row, SIGNATURE: self._signature([*self.by_number][-1], _forms(row)[0])}
 
     def is_proven(self, row: Row) -> bool:
-        """Return whether a row has the signature of its content, or is of a kind that has none."""
+        """Return whether a row's signature is valid or not required."""
         if not row["pk"].startswith(SIGNED):
             return True
         told = row.get(SIGNATURE)
@@ -66,6 +66,6 @@ class RowKeys:
 
 
 def _forms(row: Row) -> list[bytes]:
-    """Return the forms of a row that a signature may cover: today's, and that of earlier releases."""
+    """Return the forms that a signature may cover: today's and earlier releases'."""
     earlier, today = lines.canonical(row, but=SIGNATURE), lines.worded(row)
     return [earlier] if today is None else [today, earlier]

@@ -1,5 +1,3 @@
-"""The row keys that the deployment gives a function."""
-
 import os
 from collections.abc import Callable
 
@@ -8,9 +6,8 @@ from settlement.core.model.stage_config import StageConfig
 from settlement.signing.signature import RowKeys
 
 row_keys = RowKeys.from_text(os.environ.get("ROW_KEYS", ""))
-"""None to a function that puts no signed row."""
+"""Empty in a function that puts no signed row."""
 
 
 def adds(config: StageConfig) -> Callable[[Row], Row]:
-    """Return what signs a row that is put."""
     return row_keys.signed
