@@ -1,5 +1,3 @@
-"""The operator's command `settle`, and the embedded local AWS."""
-
 import os
 
 # The command shares the store with the functions, whose logs and metrics are not for a terminal.

@@ -1,13 +1,12 @@
-"""The program `settle`: Ctrl-C ends it without a traceback, also while its modules are loaded."""
+"""Ctrl-C ends `settle` without a traceback, even while its modules load."""
 
 import sys
 
 INTERRUPTED = 130
-"""The exit code of a program that Ctrl-C ended, as shells have it; Typer ends a command with the same."""
+"""The exit code after Ctrl-C, as in shells and Typer."""
 
 
 def main() -> None:
-    """Load the command and run it."""
     try:
         from settle import cli
 

@@ -1,4 +1,4 @@
-"""Keys and accounts as a person types them: refused if malformed, before anything is looked up."""
+"""Checks of keys and accounts before any look-up."""
 
 import re
 
@@ -7,25 +7,25 @@ from settlement.core.model.request import ACCOUNT, KEY
 
 _INTERNAL_ACCOUNT = re.compile(r"(fees|losses):[A-Z0-9]{3,12}")
 _WITHOUT_STATEMENT = ("escrow:", "external:")
-"""Internal accounts without a statement: their entries are in the statement of the other account."""
+"""Internal accounts whose entries are in the other account's statement."""
 
 
 def check_key(key: str) -> str:
-    """Return a well-formed idempotency key. Raises CommandFailed."""
+    """Raises CommandFailed for a malformed idempotency key."""
     if not KEY.fullmatch(key):
         raise CommandFailed(Exit.USAGE, f"key: must match ^{KEY.pattern}$")
     return key
 
 
 def check_customer(account: str) -> str:
-    """Return a well-formed id of a customer's account. Raises CommandFailed."""
+    """Raises CommandFailed for a malformed id of a customer's account."""
     if not ACCOUNT.fullmatch(account):
         raise CommandFailed(Exit.USAGE, f"account: must match ^{ACCOUNT.pattern}$")
     return account
 
 
 def check_account(account: str) -> str:
-    """Return a well-formed id of an account that has a statement. Raises CommandFailed."""
+    """Raises CommandFailed for an account that has no statement."""
     if account.startswith(_WITHOUT_STATEMENT):
         raise CommandFailed(
             Exit.USAGE, "account: escrow is shown by `settle status KEY`, external by `settle reconcile`"

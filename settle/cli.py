@@ -1,5 +1,3 @@
-"""The `settle` command: its subcommands, and the end of each."""
-
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -112,7 +110,7 @@ def settle(
 
 
 def main() -> None:
-    """Run the command; a failure is one line on standard error and the exit code that `Exit` gives it."""
+    """Run the command. A failure is one line on standard error, and an `Exit` code."""
     escape_unknown()
     if not all(map(_is_utf8, sys.argv)):
         _end(Exit.USAGE, "arguments: must be UTF-8")
@@ -131,7 +129,7 @@ def main() -> None:
 
 
 def _is_utf8(argument: str) -> bool:
-    """Return whether an argument is text: Python has its other bytes as half surrogate pairs."""
+    """Return whether an argument is UTF-8: Python decodes other bytes to half surrogates."""
     try:
         argument.encode()
     except UnicodeEncodeError:
@@ -140,7 +138,6 @@ def _is_utf8(argument: str) -> bool:
 
 
 def _is_of_aws(failure: Exception) -> bool:
-    """Return whether boto3 has raised a failure: an error that AWS answers with, or no answer."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     return isinstance(failure, ClientError | BotoCoreError)

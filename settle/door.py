@@ -1,4 +1,4 @@
-"""The stack's HTTP APIs: requests that are signed with the caller's AWS credentials."""
+"""Requests to the stack's HTTP APIs, signed with the caller's AWS credentials."""
 
 import json
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _TIMEOUT_SECONDS = (5, 35)
 
 @dataclass(frozen=True)
 class Answer:
-    """The HTTP status of an answer, and its content: what was asked for, or an `error` and a `message`."""
+    """The content of a failure has `error` and `message`."""
 
     status: int
     content: dict[str, Any]
@@ -25,17 +25,17 @@ class Answer:
 
 @dataclass(frozen=True)
 class Door:
-    """The API at `url`. AWS proves who calls by the signature: no request says it."""
+    """The API at `url`. AWS proves the caller by the signature alone."""
 
     url: str
     session: boto3.Session
 
     def send(self, decision: str, order: dict[str, Any]) -> Answer:
-        """Send an order, once. Raises BotoCoreError: then the outcome is unknown, and it may be repeated."""
+        """Send an order once. After BotoCoreError the outcome is unknown: the order may be repeated."""
         return self.call("POST", f"/orders/{decision}", order)
 
     def call(self, method: str, path: str, content: Any = None, **headers: str) -> Answer:
-        """Send a request, once. Raises BotoCoreError: then the outcome is unknown."""
+        """Send a request once. After BotoCoreError the outcome is unknown."""
         request = AWSRequest(
             method,
             f"{self.url}{path}",
@@ -55,6 +55,6 @@ class Door:
 
 
 def embedded_url(url: str, endpoint_url: str) -> str:
-    """Return the address at which the embedded AWS answers what AWS answers at `url`."""
+    """Return the embedded AWS's address for the API at `url` on AWS."""
     host = urlsplit(url).hostname or ""
     return f"{endpoint_url}/_aws/execute-api/{host.partition('.')[0]}/$default"

@@ -1,5 +1,3 @@
-"""Exit codes of the command, and the failure of a command."""
-
 from enum import IntEnum
 
 from settlement.core.model.status import Status
@@ -19,12 +17,11 @@ class Exit(IntEnum):
 
     @classmethod
     def of_status(cls, status: str) -> "Exit":
-        """Return the code that tells a script the status of a settlement."""
         return _OF_STATUS[Status(status)]
 
     @property
     def gravity(self) -> int:
-        """The rank of a code among several answers: the command ends with the gravest."""
+        """The rank among several answers: the command ends with the gravest."""
         return _BY_GRAVITY.index(self)
 
 
@@ -51,7 +48,7 @@ _BY_GRAVITY = (
 class CommandFailed(Exception):
     """A command that cannot be carried out.
 
-    The message is one line for the person who typed it; `details` are further lines, such as a log's end.
+    The message is one line; `details` are further lines, such as the end of a log.
     """
 
     def __init__(self, code: Exit, message: str, details: str = "") -> None:
@@ -60,5 +57,5 @@ class CommandFailed(Exception):
 
 
 def message_of(failed: Exception) -> str:
-    """Return the message; of an error that is none of the command's, with its name."""
+    """Return the message, with the error's name unless it is a CommandFailed."""
     return str(failed) if isinstance(failed, CommandFailed) else f"{type(failed).__name__}: {failed}"

@@ -1,7 +1,7 @@
-"""Each error of the project: what it means, who acts on it, how, and the page that says more.
+"""The explanation of each error of the project.
 
-The meaning is the first paragraph of the error's docstring; all else is in `explanations.toml`. From both,
-`docs/reference/errors.md` is rendered, too.
+The meaning is the first paragraph of the error's docstring; `explanations.toml` has the rest. Both also
+render `docs/reference/errors.md`.
 """
 
 import inspect
@@ -24,7 +24,7 @@ _WHO = {
 class Explanation:
     """An error as a person reads it. `page` is a file under `docs/`, with its section.
 
-    `is_final` means that the same call is refused again; None, that no function raises the error.
+    `is_final`: the same call is refused again; None if no function raises the error.
     """
 
     error: str
@@ -36,7 +36,7 @@ class Explanation:
 
 
 def every() -> dict[str, Explanation]:
-    """Return each error's explanation by its name. Raises KeyError for an error without one."""
+    """Raises KeyError for an error without an explanation."""
     acts = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
     told: dict[str, tuple[str, bool | None]] = {
         name: (_meaning(kind), issubclass(kind, Refusal)) for name, kind in kinds().items()
@@ -51,7 +51,7 @@ def every() -> dict[str, Explanation]:
 
 
 def kinds() -> dict[str, type[SettlementError]]:
-    """Return the errors that a function raises, by name, in the order of their module."""
+    """Return the errors that functions raise, by name, in their module's order."""
     return {
         name: kind
         for name, kind in vars(errors).items()

@@ -1,5 +1,3 @@
-"""Instants as a person types and reads them: ISO 8601 or an age, and how long ago or ahead."""
-
 import re
 from datetime import UTC, datetime, timedelta
 
@@ -10,14 +8,13 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def now() -> datetime:
-    """Return the current instant, UTC."""
     return datetime.now(UTC)
 
 
 def parse(text: str, at: datetime, name: str = "since") -> datetime:
-    """Return the instant that a person means at the time `at`: ISO 8601 with offset, or an age such as 90m.
+    """Return the instant for ISO 8601 with offset, or for an age such as 90m before `at`.
 
-    Raises CommandFailed with the option's name for any other text, and for an instant in the future.
+    Raises CommandFailed with the option's name for any other text, and for a future instant.
     """
     try:
         if age := _AGE.fullmatch(text):
@@ -38,9 +35,9 @@ def parse(text: str, at: datetime, name: str = "since") -> datetime:
 
 
 def between(since: str, until: str | None, at: datetime) -> tuple[datetime, datetime]:
-    """Return the instants of `--since`, which is in the time, and of `--until`, which no longer is.
+    """Return the instants of `--since` (inclusive) and `--until` (exclusive, by default `at`).
 
-    The latter is by default `at`. So two times that meet have no instant in common. Raises CommandFailed.
+    Adjacent ranges share no instant. Raises CommandFailed.
     """
     begin = parse(since, at)
     end = parse(until, at, "until") if until is not None else at
@@ -50,13 +47,13 @@ def between(since: str, until: str | None, at: datetime) -> tuple[datetime, date
 
 
 def distance(instant: str, at: datetime) -> str:
-    """Return how far an instant is from `at`, in its two greatest units: "3m 20s ago", or "in 2h"."""
+    """Return a text such as "3m 20s ago" or "in 2h"."""
     seconds = int((at - datetime.fromisoformat(instant)).total_seconds())
     return f"in {span(-seconds)}" if seconds < 0 else f"{span(seconds)} ago"
 
 
 def seconds_since(instant: object, at: datetime) -> float | None:
-    """Return the seconds from an instant to `at`; None for a text of a row that is no instant."""
+    """Return the seconds up to `at`; None for a malformed text of a row."""
     try:
         return (at - datetime.fromisoformat(str(instant))).total_seconds()
     except (ValueError, TypeError):
@@ -64,7 +61,7 @@ def seconds_since(instant: object, at: datetime) -> float | None:
 
 
 def span(seconds: int) -> str:
-    """Return a number of seconds in its two greatest units: "3m 20s"."""
+    """Return the two greatest units: "3m 20s"."""
     parts = []
     for name, size in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)):
         count, seconds = divmod(seconds, size)

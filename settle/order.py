@@ -1,5 +1,3 @@
-"""A person's order, sent through the stack's door."""
-
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,7 +10,7 @@ from settlement.core.model.errors import InvalidRequest
 from settlement.http.caller import Caller
 
 UNPROVEN = Caller(by="not proven yet", user_id="-", request_id="-", source_ip="-")
-"""The caller of an order that is checked before it is sent: only the door knows who calls."""
+"""The caller in a check before sending: only the door knows the caller."""
 
 _CODES = {
     "InvalidRequest": Exit.USAGE,
@@ -32,33 +30,33 @@ _CODES = {
         Exit.REFUSED,
     ),
 }
-"""The exit codes of the door's refusals. After any other error the outcome is unknown."""
+"""The door's refusals. After any other error the outcome is unknown."""
 
 
 PAUSES_SECONDS = (0.5, 1, 2, 4)
-"""Before each further try of an order that the door had no room for."""
+"""Pauses between tries while the door throttles."""
 
 _THROTTLED = 429
 
 
 class DoorShut(CommandFailed):
-    """The door answers no order now: no connection, no room, or not for this person's identity."""
+    """The door answers no order now: unreachable, throttled, or forbidden."""
 
 
 class DoorForbidden(DoorShut):
-    """The door answers 403: this person's identity may not give the order."""
+    """The door answers 403: this person may not give the order."""
 
 
 class ApprovalRequired(CommandFailed):
-    """The stage wants more than one person for the order."""
+    """The stage requires more than one person."""
 
 
 def give(
     stack: Stack, decision: str, order: dict[str, Any], pauses: Sequence[float] | None = None
 ) -> dict[str, Any]:
-    """Give an order, and return it as it is on record. Safe to repeat. Raises CommandFailed.
+    """Give an order, and return it as recorded. Safe to repeat. Raises CommandFailed.
 
-    A door that is throttled is asked again: its limits are of seconds.
+    Retries while the door throttles: its limits last seconds.
     """
     try:
         answer = stack.door.send(decision, order)
@@ -95,7 +93,7 @@ def _unknown(decision: str, order: dict[str, Any], told: str) -> str:
 
 
 def check_order(parse: Callable[..., Any], order: dict[str, Any], *more: Any) -> Any:
-    """Return a parsed order. Raises CommandFailed for a malformed one, before anything is sent."""
+    """Return a parsed order. Raises CommandFailed for a malformed one."""
     try:
         return parse(order, UNPROVEN, *more)
     except InvalidRequest as refusal:

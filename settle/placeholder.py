@@ -1,4 +1,4 @@
-"""The placeholder of a reason in a printed command: it must be replaced, and is refused as it is."""
+"""A printed command's placeholder of a reason, which a person must replace."""
 
 from settle.exit_codes import CommandFailed, Exit
 
@@ -6,7 +6,7 @@ REASON = "<why>"
 
 
 def refuse_placeholder(reason: str) -> str:
-    """Return a reason that a person has written. Raises CommandFailed for the placeholder."""
+    """Raises CommandFailed for the placeholder."""
     if reason.strip() == REASON:
         raise CommandFailed(Exit.USAGE, f"reason: replace {REASON} with your reason; it goes on record")
     return reason

@@ -1,5 +1,3 @@
-"""The stack that a command talks to: the embedded AWS, or a deployed one by its name."""
-
 import os
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,52 +17,48 @@ from settlement.core.store.dynamodb import Store
 from settlement.signing.signature import RowKeys
 
 EXPRESS_SECONDS_MAX = 300
-"""The longest that AWS lets an Express execution run, and so a synchronous call wait."""
+"""AWS's limit on an Express execution, and so on a synchronous call."""
 
 CONNECTIONS = 10
-"""The connections that a client keeps: botocore's own figure."""
+"""botocore's default."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a stack's table is, for a process of its own: a session cannot be passed on."""
+    """A stack's table for another process: a session cannot be passed to it."""
 
     table_name: str
     endpoint_url: str | None
     region_name: str | None
 
     def store(self) -> Store:
-        """Return the table, reached as the stack reaches it."""
         session = _local_session() if self.endpoint_url else boto3.Session(region_name=self.region_name)
         return Store(client_of(session, "dynamodb", self.endpoint_url), self.table_name)
 
 
 @dataclass(frozen=True)
 class Stack:
-    """A deployed stack: its name, its outputs, and a session that reaches it."""
-
     name: str
     outputs: dict[str, str]
     session: boto3.Session
     endpoint_url: str | None = None
 
     def command(self, verb: str, *words: str, **options: object) -> str:
-        """Return a command on this stack, to paste into a shell. The embedded stack needs no name."""
+        """Return a command to paste into a shell. The embedded stack needs no name."""
         return command(verb, *words, **options, stack=None if self.endpoint_url else self.name)
 
     @cached_property
     def config(self) -> StageConfig:
-        """The stage's configuration with which the stack was deployed."""
         return StageConfig.from_json(self.outputs["StageConfig"])
 
     @cached_property
     def store(self) -> Store:
-        """The stack's table, written by the same code as the functions use."""
+        """The stack's table, written by the functions' own code."""
         return Store(self.client("dynamodb"), self.outputs["TableName"])
 
     @cached_property
     def row_keys(self) -> RowKeys:
-        """The keys that sign the stage's rows. Raises CommandFailed without the permission to read them."""
+        """The keys that sign rows. Raises CommandFailed without the permission to read them."""
         if "RowKeyArns" not in self.outputs:
             raise CommandFailed(Exit.NOT_FOUND, f"stack {self.name}: has no row keys yet; deploy it again")
         secrets = self.client("secretsmanager")
@@ -83,7 +77,7 @@ class Stack:
 
     @property
     def door(self) -> Door:
-        """The door for orders: no person writes to the table. Raises CommandFailed."""
+        """The door for orders: people never write to the table. Raises CommandFailed."""
         if "OrdersUrl" not in self.outputs:
             raise CommandFailed(
                 Exit.FAILED, f"stack {self.name}: has no output OrdersUrl, as it is too old; deploy it again"
@@ -92,7 +86,7 @@ class Stack:
 
     @property
     def services(self) -> Door:
-        """The API of services, which start settlements and read them."""
+        """The API with which services start and read settlements."""
         return self._door("SettlementsApiUrl")
 
     def _door(self, output: str) -> Door:
@@ -101,17 +95,15 @@ class Stack:
 
     @property
     def webhook_url(self) -> str:
-        """The address of the KYC provider's webhook."""
         url = self.outputs["KycWebhookUrl"]
         return reached_at(url, self.endpoint_url) if self.endpoint_url else url
 
     @property
     def place(self) -> Place:
-        """Where the stack's table is."""
         return Place(self.outputs["TableName"], self.endpoint_url, self.session.region_name)
 
     def client(self, service: str, attempts: int = 5) -> Any:
-        """Return a boto3 client that waits as long as a synchronous Express execution may take."""
+        """Return a client that waits as long as a synchronous Express execution may take."""
         return client_of(self.session, service, self.endpoint_url, attempts)
 
 
@@ -122,7 +114,6 @@ def client_of(
     attempts: int = 5,
     connections: int = CONNECTIONS,
 ) -> Any:
-    """Return a client of AWS, or of the embedded one."""
     config = Config(
         inject_host_prefix=endpoint_url is None,
         read_timeout=EXPRESS_SECONDS_MAX + 10,
@@ -133,12 +124,11 @@ def client_of(
 
 
 def find(name: str | None) -> Stack:
-    """Return the stack called `name` on AWS, by the usual AWS variables; without a name, the embedded one."""
+    """Return the stack `name` on AWS, by the usual AWS variables; by default the embedded one."""
     return _embedded() if name is None else _deployed(name)
 
 
 def embedded(running: Running) -> Stack:
-    """Return the stack on the embedded AWS."""
     return Stack(STACK_NAME, running.outputs, _local_session(), running.endpoint_url)
 
 

@@ -1,4 +1,4 @@
-"""Arguments and options that commands share. A malformed one is refused before anything is looked up."""
+"""Arguments and options that commands share, checked before any look-up."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def find(stack: str | None) -> "Stack":
-    """Return the stack of `--stack`. Only here does a command import boto3, so that `--help` is quick."""
+    """The late import of boto3 keeps `--help` quick."""
     from settle import stack as stacks
 
     return stacks.find(stack)
 
 
 def is_csv(as_csv: bool, as_sheet: bool, as_json: bool = False) -> bool:
-    """Return whether CSV is asked for, of either kind. Raises CommandFailed if another form is, too."""
+    """Raises CommandFailed for more than one output format."""
     if as_csv + as_sheet + as_json > 1:
         raise CommandFailed(Exit.USAGE, "csv: give one of --csv, --spreadsheet and --json")
     return as_csv or as_sheet

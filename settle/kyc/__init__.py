@@ -1,1 +1,0 @@
-"""The KYC provider's circuit."""

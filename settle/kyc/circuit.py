@@ -1,5 +1,3 @@
-"""The circuit around the KYC provider."""
-
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,14 +8,13 @@ from settlement.kyc import shared_circuit as kyc_circuit
 from settlement.kyc.circuit import State
 
 UNREADABLE = "UNREADABLE"
-"""The state of a circuit of which the row was changed by hand."""
+"""The state of a circuit whose row was changed by hand."""
 
 
 def status(stack: Stack) -> dict[str, Any]:
-    """Return the circuit's state, its begin, the count of failing payments, and the last probe; UTC.
+    """Return the circuit's state, failures and last probe; times in UTC.
 
-    The count is of payments without an answer, less the reported answers. A circuit without a record is
-    closed: nothing has failed.
+    The count is payments without an answer, less the reported answers. Without a row, the circuit is closed.
     """
     nothing = dict.fromkeys(("since", "failures", "last_failure", "last_probe"))
     unreadable = {"circuit": kyc_circuit.CIRCUIT, "state": UNREADABLE, **nothing}

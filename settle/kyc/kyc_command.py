@@ -1,5 +1,3 @@
-"""`settle kyc`: status, probe."""
-
 import typer
 
 from settle.commands.options import AsJson, StackName, find
@@ -10,7 +8,7 @@ app = typer.Typer(no_args_is_help=True, help="The KYC provider.")
 
 @app.command("status")
 def status(stack: StackName = None, as_json: AsJson = False) -> None:
-    """Show the circuit around the KYC provider: its state, its failures, its last probe.
+    """Show the KYC provider's circuit: its state, failures and last probe.
 
     Example: settle kyc status --stack settlement-prod
     """
@@ -21,7 +19,7 @@ def status(stack: StackName = None, as_json: AsJson = False) -> None:
 
 @app.command("probe")
 def probe(stack: StackName = None, as_json: AsJson = False) -> None:
-    """Ask now whether the KYC provider is back, and show the circuit then. Safe to repeat.
+    """Ask now whether the KYC provider is back, and show the circuit. Safe to repeat.
 
     The circuit does the same every 30 seconds while payments come.
 

@@ -1,5 +1,3 @@
-"""A probe of the KYC provider now, ordered through the stack's door."""
-
 from typing import Any
 
 from settle.kyc import circuit
@@ -9,9 +7,9 @@ from settlement.kyc.circuit import PROBE, State
 
 
 def probe(stack: Stack) -> tuple[dict[str, Any], str | None]:
-    """Let the circuit have its probe now; return the circuit, and what is next if it is not closed.
+    """Order a probe now; return the circuit, and the next step unless it is closed.
 
-    Safe to repeat: each order asks the provider for its health once, or lets one payment through.
+    Safe to repeat: an order asks the provider for its health once, or lets one payment through.
     """
     answer = give(stack, PROBE, {})
     return circuit.status(stack), None if answer["state"] == State.CLOSED else _next(answer)

@@ -1,1 +1,0 @@
-"""Merchants: what they have received and no sweep has made available."""

@@ -1,5 +1,3 @@
-"""What a merchant has received, and what of it no sweep has made available."""
-
 from collections.abc import Iterator
 from itertools import groupby
 
@@ -16,9 +14,9 @@ _FIRST, _LAST = "0", "~"
 
 
 def unswept(stack: Stack, merchant: str) -> Iterator[tuple[Span, int]]:
-    """Yield each minute with releases that are not in the balance, and their sum in minor units.
+    """Yield each minute with unswept releases, and their sum in minor units.
 
-    What is folded is read before the entries, so that no sweep in between makes a sum look too small.
+    Folded amounts are read before the entries: a concurrent sweep cannot make a sum too small.
     """
     for partition in keys.entry_partitions(merchant):
         rows = stack.store.entries(keys.swept(partition, "")["pk"], _FIRST, _LAST)
@@ -30,10 +28,7 @@ def unswept(stack: Stack, merchant: str) -> Iterator[tuple[Span, int]]:
 
 
 def folded(stack: Stack, merchant: str, since: str = _FIRST) -> tuple[int, list[aside.Line]]:
-    """Return what sweeps have made available to a merchant of what it got since a minute, in minor units.
-
-    Also return the rows that cannot be read: they are not in the sum.
-    """
+    """Return the sum folded for a merchant since a minute, in minor units, and the unreadable rows."""
     partitions = (keys.swept(partition, "")["pk"] for partition in keys.entry_partitions(merchant))
     total, unreadable = 0, list[aside.Line]()
     for row in pages.query(stack.store, *partitions):

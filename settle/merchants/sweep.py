@@ -1,4 +1,4 @@
-"""Sweeping a merchant by hand, for what a lost record of the stream has left, through the stack's door."""
+"""Sweep a merchant by hand to pick up releases whose stream record was lost."""
 
 from typing import Any
 
@@ -11,10 +11,10 @@ from settlement.merchants.order import SWEEP
 
 
 def sweep(stack: Stack, merchant: str, since: str | None = None) -> dict[str, Any]:
-    """Make available what a merchant has received and no sweep has folded, and return it by minute.
+    """Fold a merchant's unswept releases; return the amounts by minute.
 
-    Safe to repeat. `since` leaves out what was posted before its minute. The door sweeps as much as fits into
-    one call, and is asked again until nothing is left.
+    Safe to repeat. `since` leaves out releases before its minute. The door sweeps what fits into one call, so
+    this function repeats the call until nothing is left. Raises CommandFailed.
     """
     if not accounts.is_merchant(merchant):
         raise CommandFailed(Exit.USAGE, f"account: {merchant} is no merchant's, and has nothing to sweep")

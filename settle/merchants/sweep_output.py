@@ -1,5 +1,3 @@
-"""What `settle account sweep` prints."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,7 +6,6 @@ from settle.output.console import or_json, print_line, print_table
 
 @or_json
 def swept(answer: Mapping[str, Any]) -> None:
-    """Print what a sweep by hand has made available, by minute."""
     print_line(f"{answer['account']}: {answer['folded']} {answer['currency']} made available")
     if answer["minutes"]:
         print_table(answer["minutes"], ("minute", "folded"), right=("folded",))

@@ -1,1 +1,0 @@
-"""Migrations of the table's rows, while payments are in flight."""

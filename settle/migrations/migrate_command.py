@@ -1,5 +1,3 @@
-"""`settle migrate`: plan, run, pause, verify."""
-
 from typing import Annotated
 
 import typer
@@ -14,7 +12,7 @@ Back = Annotated[bool, typer.Option("--back", help="Back to the layout before.")
 
 @app.command("plan")
 def plan(name: Name, back: Back = False, stack: StackName = None, as_json: AsJson = False) -> None:
-    """Say how many rows a migration would change, and what has to be deployed first; exit 1 if anything has.
+    """Count the rows that a migration would change; exit 1 if a deployment must come first.
 
     It reads the whole table, and writes nothing.
 
@@ -43,10 +41,10 @@ def run(
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change the finished rows, as the one runner, from where an earlier run was; exit 1 if it is paused.
+    """Change the finished rows, as the only runner; exit 1 if it is paused.
 
-    It stops if DynamoDB throttles, or if an alarm of the stack goes off: run it again when that is over.
-    It may be killed at any time; another run may go on 30 s later.
+    It resumes an earlier run. It pauses if DynamoDB throttles or an alarm of the stack is on: run it again
+    afterwards. It may be killed at any time; another run can continue 30 s later.
 
     Example: settle migrate run parts-by-name --units-per-second 200 --stack settlement-prod
     """
@@ -80,7 +78,7 @@ def pause(
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let the runner of a migration stop, wherever it is, within ten seconds.
+    """Stop the runner of a migration within ten seconds.
 
     Example: settle migrate pause parts-by-name --stack settlement-prod
     """
@@ -98,9 +96,9 @@ def pause(
 
 @app.command("verify")
 def verify(name: Name, back: Back = False, stack: StackName = None, as_json: AsJson = False) -> None:
-    """Look for rows that a migration has left or changed wrongly; exit 1 if there is one.
+    """Find rows that a migration left or changed wrongly; exit 1 if any.
 
-    Each changed row is read as the functions read it, and held against its evidence. It writes nothing.
+    It parses each changed row as the functions do, and compares it with its evidence. It writes nothing.
 
     Example: settle migrate verify parts-by-name --stack settlement-prod
     """

@@ -1,5 +1,3 @@
-"""What a migration would change, and whether it has changed all of it rightly. Nothing is written."""
-
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +14,6 @@ from settlement.proof import pages
 
 
 def plan(stack: Stack, migration: Migration, direction: Direction) -> dict[str, Any]:
-    """Return how many rows a migration would change, and what of the deployment stands in its way."""
     found = Counter(
         direction if migration.needs[direction] in row else "other" for row in _concerned(stack, migration)
     )
@@ -30,7 +27,7 @@ def plan(stack: Stack, migration: Migration, direction: Direction) -> dict[str, 
 
 
 def obstacles(stack: Stack, migration: Migration, direction: Direction) -> list[str]:
-    """Return why the deployment is not ready: its functions would go on writing what the migration leaves."""
+    """Return why the deployment is not ready for the migration."""
     layout, found = stack.config.row_layout, []
     if direction is Direction.FORWARD and layout < migration.layout:
         found.append(f"row_layout is {layout}: deploy with row_layout={migration.layout} first")
@@ -42,7 +39,7 @@ def obstacles(stack: Stack, migration: Migration, direction: Direction) -> list[
 
 
 def verify(stack: Stack, migration: Migration, direction: Direction) -> dict[str, Any]:
-    """Return the rows that the migration has left, and those that their evidence does not bear out."""
+    """Return the rows that the migration left, and those that contradict their evidence."""
     left, faults, right = list[str](), list[str](), 0
     for row in _concerned(stack, migration):
         key = keys.subject(row)[1]
@@ -62,7 +59,6 @@ def verify(stack: Stack, migration: Migration, direction: Direction) -> dict[str
 
 
 def _concerned(stack: Stack, migration: Migration) -> Iterator[Row]:
-    """Yield the finished rows that have an attribute of the migration."""
     names = " OR ".join(f"attribute_exists({name})" for name in migration.attributes)
     return pages.scan(
         stack.store,

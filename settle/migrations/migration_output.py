@@ -1,5 +1,3 @@
-"""The answers of `settle migrate`."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,26 +7,22 @@ from settle.output.console import note, or_json, print_line, print_record
 
 @or_json
 def plan(told: Mapping[str, Any]) -> None:
-    """Print what a migration would change, and what stands in its way."""
     print_record({name: told[name] for name in ("migration", "direction", "rows", "done")})
     for obstacle in told["obstacles"]:
         print_line(f"NOT READY: {obstacle}")
 
 
 def note_progress(progress: Progress) -> None:
-    """Tell how far a runner is, before each of its pages."""
     note(f"{progress.name} {progress.direction}: {progress.read} rows read, {progress.changed} changed")
 
 
 def progress(progress: Progress, as_json: bool) -> None:
-    """Print how far a migration is."""
     names = ("name", "direction", "phase", "began_at", "read", "changed", "left", "reason")
     print_record({name: getattr(progress, name) for name in names}, as_json)
 
 
 @or_json
 def verified(told: Mapping[str, Any]) -> None:
-    """Print what a migration has left or done wrongly, and the verdict last."""
     for fault in told["faults"]:
         print_line(f"FAULT {fault}")
     for key in told["left"]:

@@ -1,4 +1,4 @@
-"""How a runner reaches a stack's table: as the role of the migration, which may do nothing else."""
+"""Runs a migration under a role that can do nothing else."""
 
 import os
 import time
@@ -21,7 +21,7 @@ _EXPIRED = ("ExpiredToken", "ExpiredTokenException")
 
 
 def named(name: str) -> Migration:
-    """Return a migration of this release. Raises CommandFailed."""
+    """Raises CommandFailed for an unknown migration."""
     if name not in MIGRATIONS:
         known = ", ".join(MIGRATIONS)
         raise CommandFailed(Exit.USAGE, f"name: there is no migration {name}; this release has {known}")
@@ -35,9 +35,9 @@ def run(
     units_per_second: float,
     told: Callable[[Progress], None],
 ) -> Progress:
-    """Run a migration; return its progress once it is done or paused. Raises CommandFailed, NotAlone.
+    """Run a migration until it is done or paused. Raises CommandFailed, NotAlone.
 
-    The role's session ends after an hour: the same runner then goes on with another one.
+    The role's session ends after an hour: the same runner then continues with a new one.
     """
     runner = os.urandom(8).hex()
     while True:
@@ -53,7 +53,7 @@ def run(
 def means(
     stack: Stack, migration: Migration, units_per_second: float, told: Callable[[Progress], None]
 ) -> Means:
-    """Return what a runner works with. Raises CommandFailed without the role, or the right to take it on."""
+    """Raises CommandFailed if the role is missing or cannot be assumed."""
     session = _session(stack, migration)
     cloudwatch = client_of(session, "cloudwatch", stack.endpoint_url)
     return Means(
@@ -68,7 +68,7 @@ def means(
 
 
 def deployment(stack: Stack) -> str:
-    """Return the time of the stack's newest deployment. Raises CommandFailed while one is under way."""
+    """Return the newest deployment's time. Raises CommandFailed while one is under way."""
     (found,) = stack.client("cloudformation").describe_stacks(StackName=stack.name)["Stacks"]
     if found["StackStatus"].endswith("IN_PROGRESS"):
         raise CommandFailed(
@@ -99,7 +99,6 @@ def _session(stack: Stack, migration: Migration) -> boto3.Session:
 
 
 def _alarm(cloudwatch: Any, stack: str) -> str | None:
-    """Return the name of an alarm of the stack that is on."""
     on = cloudwatch.describe_alarms(StateValue="ALARM", AlarmNamePrefix=f"{stack}-", MaxRecords=1)
     found: list[str] = [one["AlarmName"] for one in on["MetricAlarms"]]
     return found[0] if found else None

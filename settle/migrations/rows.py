@@ -1,7 +1,7 @@
-"""Writes of a migration: finished settlements' rows from one layout to the next and back, and its own row.
+"""Writes of a migration: settlements' rows to a new layout or back, and its own row.
 
-A migration touches no row in flight, and moves no money. Each write is a condition on what was read, so that
-a repeated or late one changes nothing. See docs/operating/migrating.md.
+A migration touches no row in flight, and moves no money. Each write is conditional on the row as read, so a
+repeated or late write changes nothing. See docs/operating/migrating.md.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,14 +21,12 @@ from settlement.core.model.timestamps import timestamp
 
 
 class Direction(StrEnum):
-    """Where a migration brings the rows."""
-
     FORWARD = "forward"
     BACK = "back"
 
 
 class Phase(StrEnum):
-    """How far a migration is. A paused one goes on where it was, if the stage is still the same."""
+    """A paused migration resumes if the deployment is unchanged."""
 
     RUNNING = "RUNNING"
     PAUSED = "PAUSED"
@@ -39,7 +37,7 @@ class Phase(StrEnum):
 class Migration:
     """One change of finished rows. `attributes` are all that its writes name, besides the keys.
 
-    `needs` tells by an attribute that a row is still in the layout that a direction leaves.
+    `needs`: by direction, the attribute that marks a row not yet migrated.
     """
 
     name: str
@@ -49,7 +47,7 @@ class Migration:
     _write: Callable[[Row, Direction], Write]
 
     def write(self, row: Row, direction: Direction) -> Write | None:
-        """Return the write of one row; None if it is not to be touched: not finished, or migrated before."""
+        """Return a row's write; None if the row is not settled or already migrated."""
         if row.get("status") != Status.SETTLED or self.needs[direction] not in row:
             return None
         return self._write(row, direction)
@@ -57,12 +55,12 @@ class Migration:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """The row of a migration: its one runner, and how far it is.
+    """A migration's row: its only runner, and its progress.
 
-    `after` is the key of the last row that was read, None at the beginning. A runner that has not written for
-    as long as its lease is dead, and another one goes on. `read`, `changed` and `left` count settlements'
-    rows; those left had been migrated since they were read. `reason` is why it is paused. `deployment` is
-    that under which it began: another one may have written behind `after` what the migration leaves.
+    `after` is the key of the last row read. After `leased_until`, the runner counts as dead and another may
+    continue. `read`, `changed` and `left` count settlements' rows; `left` are those migrated after they were
+    read. `reason` explains a pause. `deployment` is the one at `began_at`: a later one may have written the
+    old layout behind `after`.
     """
 
     name: str
@@ -81,7 +79,7 @@ class Progress:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "Progress":
-        """Read a migration's row. Raises MalformedRow."""
+        """Raises MalformedRow."""
         try:
             return cls(
                 name=row["pk"].partition("#")[2],
@@ -95,7 +93,6 @@ class Progress:
             raise MalformedRow(f"{row.get('pk')}: {type(error).__name__}: {error}") from None
 
     def to_row(self) -> Row:
-        """Return the migration's row."""
         row = {
             **keys.migration(self.name),
             "direction": self.direction,
@@ -115,22 +112,22 @@ _TOLD = ("version", "runner", "leased_until", "began_at", "deployment", "read", 
 
 
 def save(progress: Progress) -> Write:
-    """Put the migration's row in the place of the version before, or as the first one."""
+    """Put the row in place of the version that was read, or as the first."""
     unchanged = Condition("version = :was", {":was": progress.version}) if progress.version else ABSENT
     row = replace(progress, version=progress.version + 1).to_row()
     return put(row, on_failure=_left, condition=unchanged)
 
 
 def _left(found: Any) -> AlreadyApplied:
-    """Leave a row as it is, if it is not what was read."""
+    """Leave a row that has changed since it was read."""
     return AlreadyApplied(found)
 
 
 def count_parts_by_name(row: Row, direction: Direction) -> Write:
     """Move the number of reversals in part from `parts` to `reversals_in_part`, or back.
 
-    Only a SETTLED row has either, and never leaves that status again. So the write does not name the status,
-    which the role of a migration must not change.
+    Only a SETTLED row has either attribute. The write does not name the status, which the migration's role
+    must not change.
     """
     if direction is Direction.FORWARD:
         expression, name = "SET reversals_in_part = parts, layout = :layout REMOVE parts", "parts"
@@ -155,4 +152,3 @@ PARTS = Migration(
 )
 
 MIGRATIONS = {one.name: one for one in (PARTS,)}
-"""The migrations of this release, by their names."""

@@ -1,4 +1,4 @@
-"""The runner of a migration: page after page of the table, at a pace, until it is done or must stop."""
+"""The runner of a migration: page by page, at a given pace."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,14 +13,14 @@ from settlement.core.store.dynamodb import Store
 from settlement.core.store.wire import from_wire, to_wire
 
 LEASE = timedelta(seconds=30)
-"""The time without a word of a runner after which another one may go on. It writes after each page."""
+"""After this silence of a runner another may continue. A runner writes after each page."""
 
 PAGE_SECONDS, PAGE_ROWS_MAX = 10, 500
-"""The longest that a page takes at the runner's pace, well within its lease, and the most rows of one."""
+"""Limits of a page: its time, well within the lease, and its rows."""
 
 
 class NotAlone(Exception):
-    """Another runner is at work, or has taken over; `found` is the migration's row then."""
+    """Another runner, shown by the migration's row `found`, is at work or has taken over."""
 
     def __init__(self, found: Progress) -> None:
         super().__init__(f"runner {found.runner} is at work until {found.leased_until}")
@@ -29,10 +29,10 @@ class NotAlone(Exception):
 
 @dataclass(frozen=True)
 class Means:
-    """What a runner works with: the table, a clock, a way to wait, and what tells it to stop.
+    """The table and functions that a runner uses.
 
-    `deployment` names the stage's newest deployment. `alarm` returns the name of an alarm that is on, or
-    None. `units_per_second` are write units.
+    `deployment` names the stage's newest deployment. `alarm` returns the name of an active alarm.
+    `units_per_second` are write units.
     """
 
     store: Store
@@ -45,18 +45,17 @@ class Means:
 
 
 def read_by(migration: Migration) -> tuple[str, ...]:
-    """Return the attributes that a runner reads of each row."""
     return ("pk", "sk", "status", *migration.attributes)
 
 
 def look(store: Store, migration: Migration) -> Progress | None:
-    """Return how far a migration is; None if it was never begun."""
+    """Return a migration's progress; None before its first run."""
     row = store.read(keys.migration(migration.name))
     return None if row is None else Progress.from_row(row)
 
 
 def pause(means: Means, migration: Migration, reason: str) -> Progress | None:
-    """Let a migration stop after its page; return its row then, None if it was never begun."""
+    """Stop a migration after its page; return its row, or None before its first run."""
     while (found := look(means.store, migration)) and found.phase is Phase.RUNNING:
         paused = _saved(means.store, replace(found, phase=Phase.PAUSED, reason=reason))
         if paused is not None:
@@ -65,12 +64,11 @@ def pause(means: Means, migration: Migration, reason: str) -> Progress | None:
 
 
 def run(means: Means, migration: Migration, direction: Direction, runner: str) -> Progress:
-    """Migrate what is left, as the one runner; return the progress once it is done or paused.
+    """Migrate the remaining rows, as the only runner, until done or paused.
 
-    A migration goes on where it was. It begins anew in another direction, after it was done, and after each
-    deployment, whose functions may have written the form that it leaves into rows behind it. So it is paused
-    at its end if the stage was deployed meanwhile. Raises NotAlone. If DynamoDB throttles or an alarm goes
-    off, it is paused with the reason.
+    An unfinished migration resumes. It begins anew in another direction, after it was done, and after each
+    deployment, whose functions may have written the old layout behind `after`. So a deployment during the run
+    pauses it at its end. Throttling by DynamoDB or an active alarm also pauses it. Raises NotAlone.
     """
     progress = _taken(means, migration, direction, runner)
     bucket = Bucket(means)
@@ -86,13 +84,13 @@ def run(means: Means, migration: Migration, direction: Direction, runner: str) -
 
 
 class Bucket:
-    """A token bucket in write units, which holds one second's units at most."""
+    """A token bucket of write units, at most one second's."""
 
     def __init__(self, means: Means) -> None:
         self._means, self._units, self._at = means, means.units_per_second, means.now()
 
     def take(self, units: float) -> None:
-        """Take units, and wait until the bucket is not in debt."""
+        """Take units, and wait until the bucket is out of debt."""
         rate, now = self._means.units_per_second, self._means.now()
         gained = max(0.0, (now - self._at).total_seconds()) * rate
         self._units, self._at = min(rate, self._units + gained) - units, now
@@ -101,7 +99,7 @@ class Bucket:
 
 
 def _taken(means: Means, migration: Migration, direction: Direction, runner: str) -> Progress:
-    """Become the one runner. Raises NotAlone."""
+    """Become the only runner. Raises NotAlone."""
     now, deployment = means.now(), means.deployment()
     found = look(means.store, migration)
     if found and found.is_leased(runner, now):
@@ -124,10 +122,10 @@ def _taken(means: Means, migration: Migration, direction: Direction, runner: str
 
 
 def _put(means: Means, progress: Progress) -> Progress:
-    """Save the progress, with a new lease. Raises NotAlone if another runner has gone on since.
+    """Save the progress, with a new lease. Raises NotAlone after a takeover.
 
-    A pause that a person has ordered meanwhile stays: the page before it is read again later. So is one whose
-    own write has got no answer, but is on record.
+    A person's pause meanwhile stays, and the page is read again later. A save whose answer was lost counts as
+    saved.
     """
     leased = replace(progress, leased_until=timestamp(means.now() + LEASE))
     saved = _saved(means.store, leased)
@@ -140,14 +138,14 @@ def _put(means: Means, progress: Progress) -> Progress:
 
 
 def _saved(store: Store, progress: Progress) -> Progress | None:
-    """Save the progress; return it as it is on record, None if it was not what was read."""
+    """Save the progress; return None if the row has changed since it was read."""
     write = save(progress)
     row = store.put(write)
     return Progress.from_row(row) if row == write.parameters["Item"] else None
 
 
 def _page(means: Means, migration: Migration, progress: Progress, bucket: Bucket) -> Progress:
-    """Migrate the rows of the next page, unless an alarm is on; return the progress after it."""
+    """Migrate the next page, unless an alarm is active."""
     if alarm := means.alarm():
         return replace(progress, phase=Phase.PAUSED, reason=f"the alarm {alarm} is on")
     start = {"ExclusiveStartKey": to_wire(progress.after)} if progress.after else {}

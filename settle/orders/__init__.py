@@ -1,1 +1,0 @@
-"""Orders of people: decisions on cases of LIMBO, reversals, proposals and approvals."""

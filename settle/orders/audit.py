@@ -1,10 +1,10 @@
-"""People's orders by their time: what, who, proven how, and what it was about.
+"""People's orders by time.
 
     index, by month        table, 100 rows a call                 answer
     ORDERS#2026-10 ──┐
     ORDERS#2026-11 ──┴─ by time ──▶ the orders' rows ──▶ their settlements, and the entries that they put
 
-The index may be some seconds behind; an order's row never changes, so that it needs no second look.
+The index may lag some seconds. Orders' rows never change, so one read is enough.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,12 +29,10 @@ FIELDS = (
     *("amount", "payment", "currency", "reason"),
     *("by", "user_id", "approved_by", "approved_in", "break_glass", "request_id", "source_ip"),
 )
-"""The fields of an order, all of them texts. `amount` is what the order moves, or gives back as a whole;
-`payment` is the amount of the settlement that it is about.
-"""
+"""An order's fields, all texts. `amount`: the money that it moves; `payment`: the settlement's amount."""
 
 FIRST_MONTH = "2026-01"
-"""No stage is older: a start in the year 1 asks for no month before it."""
+"""Earliest month searched: no stage is older."""
 
 _RESOLVE = "resolve"
 _MOVES = (Move.PROPOSE, Move.APPROVE, Move.WITHDRAW)
@@ -42,11 +40,10 @@ _PERSONS = ("user_id", "approved_by", "approved_in", "break_glass", "request_id"
 
 
 def pages(stack: Stack, since: datetime, until: datetime, by: str | None) -> Iterator[list[dict[str, str]]]:
-    """Yield the orders from one instant to before another, the oldest first, up to 100 at a time.
+    """Yield the orders from `since` to before `until`, oldest first, up to 100 at a time.
 
-    With `by`, they are those that a person has given or approved: a part of the ARN, regardless of case.
-    A row that cannot be read is among them, whoever `by` is, with its reason in `unreadable`: a person who
-    spoils one row hides none, and not that one either.
+    `by` is a part of the ARN, in any case, of the person who gave or approved an order. It never hides an
+    unreadable row, whose reason is in `unreadable`: spoiling a row hides no order.
     """
     first, last = timestamp(since), timestamp(until)
     for month in _months(max(first[: keys.MONTH], FIRST_MONTH), last[: keys.MONTH]):
@@ -64,7 +61,7 @@ def _months(month: str, last: str) -> Iterator[str]:
 
 
 def _page(stack: Stack, found: Sequence[Row], by: str | None) -> list[dict[str, str]]:
-    """Return the orders at these places of the index; of a row that cannot be read, its readable fields."""
+    """Return the orders at these index entries; of unreadable rows, the readable fields."""
     spoilt = {}
     rows = list[Row]()
     times = {(one["pk"], one["sk"]): one["gsi1sk"] for one in found}
@@ -86,7 +83,6 @@ def _page(stack: Stack, found: Sequence[Row], by: str | None) -> list[dict[str, 
 
 
 def _fault(stack: Stack, row: Row) -> str | None:
-    """Return why an order cannot be read; None if it can."""
     try:
         known = sound(row)
         if not all(known[name] for name in ("posted_at", "by", "reason")):
@@ -103,7 +99,7 @@ def _fault(stack: Stack, row: Row) -> str | None:
 
 
 def _ensure_order(row: Row) -> None:
-    """Check what an order about a settlement decides. Raises MalformedRow."""
+    """Raises MalformedRow for an unknown order."""
     kind = row["step"].partition(":")[0]
     decision = "" if kind in (REVERSE, REVERSE_PART) else row["decision"]
     if kind == REVERSE_PART and row["amount"] < 0:
@@ -115,7 +111,6 @@ def _ensure_order(row: Row) -> None:
 
 
 def _readable(row: Row) -> dict[str, str]:
-    """Return the fields of an order that are texts, of a row that cannot be read as a whole."""
     known = aside.texts(row, "order", "account", "currency", "reason", "by", *_PERSONS)
     return known | ({"order": step} if isinstance(step := row.get("step"), str) else {})
 
@@ -140,7 +135,7 @@ def _described(stack: Stack, rows: Sequence[Row]) -> list[dict[str, str]]:
 
 
 def _read(stack: Stack, wanted: Sequence[Row]) -> dict[str, Row]:
-    """Read rows, each once; return them by their sort key, or by the partition key of a settlement."""
+    """Read each row once; return settlements by partition key, other rows by sort key."""
     once = {(key["pk"], key["sk"]): key for key in wanted}
     read = batch.read(stack.store, list(once.values()), lambda row, reason: None)
     told = [row for row in read if _has_money(stack, row)]
@@ -148,13 +143,13 @@ def _read(stack: Stack, wanted: Sequence[Row]) -> dict[str, Row]:
 
 
 def _has_money(stack: Stack, row: Row) -> bool:
-    """Return whether a row tells its money; an order is told without the amounts of one that does not."""
+    """Return whether the money is readable; otherwise the order is shown without amounts."""
     amount, currency = row.get("amount"), row.get("currency")
     return type(amount) is int and isinstance(currency, str) and currency in stack.config.currencies
 
 
 def _entry_of(row: Row, settlement: Row | None) -> Row | None:
-    """Return the key of the entry that is in one transaction with a decision; None if it moves nothing."""
+    """Return the key of the entry committed with a decision, if any."""
     if not settlement or row["step"].partition(":")[0] != _RESOLVE or row["decision"] == Decision.RETRY:
         return None
     of_currency = accounts.losses if row["decision"] == Decision.WRITE_OFF else accounts.fees
@@ -165,7 +160,7 @@ def _entry_of(row: Row, settlement: Row | None) -> Row | None:
 def _order(
     row: Row, settlement: Row | None, posted: Mapping[str, Row], exponents: Mapping[str, int]
 ) -> dict[str, str]:
-    """Return an order about a settlement; without amounts if the settlement's row is gone."""
+    """The amounts are empty if the settlement's row is gone."""
     kind, _, number = row["step"].partition(":")
     names = {_RESOLVE: row.get("decision"), REVERSE: REVERSE, REVERSE_PART: REVERSE_PART}
     named = {
@@ -198,7 +193,6 @@ def _account_order(row: Row, exponents: Mapping[str, int]) -> dict[str, str]:
 
 
 def _filled(row: Row, **known: str) -> dict[str, str]:
-    """Return an order with all its fields; what it has not is empty."""
     told = {"when": row["posted_at"], "key": keys.subject(row)[1], "by": row["by"], "reason": row["reason"]}
     told |= {name: row.get(name, "") for name in _PERSONS} | known
     return {name: told.get(name, "") for name in FIELDS}

@@ -1,5 +1,3 @@
-"""`settle audit`."""
-
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -24,10 +22,10 @@ def audit(
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
-    """List people's orders: what, when, by whom, approved by whom, and in which request.
+    """List people's orders, with approvers, requests and reasons.
 
-    With --json, one object a line. An order of the last seconds may not be listed yet.
-    Exit code 1: a row cannot be read, and is named, whoever gave the order.
+    With --json, one object a line. Orders of the last seconds may be missing.
+    Exit code 1: rows cannot be read; they are named, even with --by.
 
     Example: settle audit --since 30d --by olga --csv --stack settlement-prod
     """

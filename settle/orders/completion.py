@@ -1,5 +1,3 @@
-"""What the shell completes: the keys of LIMBO, and the decisions on them."""
-
 from typing import Annotated, Any
 
 import typer
@@ -8,16 +6,15 @@ from settle.arguments import check_key
 from settle.commands.options import find
 
 CASES_MAX = 50
-"""Most keys that are offered: the oldest cases."""
 
 Offered = list[tuple[str, str]]
-"""Words, each with what a shell shows beside it."""
+"""Words, each with the hint that a shell shows."""
 
 
 def stuck_keys(context: typer.Context, incomplete: str) -> Offered:
-    """Return the keys that wait in LIMBO. Without an answer of the stack a shell is offered nothing.
+    """Return the keys in LIMBO; nothing if the stack does not answer.
 
-    It asks the stack of a `--stack` that stands before the key, else the embedded one.
+    Asks the stack of a `--stack` before the key, else the embedded one.
     """
     from settle.orders import limbo
 
@@ -33,7 +30,7 @@ def stuck_keys(context: typer.Context, incomplete: str) -> Offered:
 
 
 def keys_then_decisions(context: typer.Context, incomplete: str) -> Offered:
-    """Return the keys of LIMBO for the first word, and the decisions for the second one."""
+    """Complete the first word with keys or decisions, the second with decisions."""
     from settlement.core.model.orders import Decision
 
     words: Any = context.params.get("words")

@@ -1,5 +1,3 @@
-"""Settlements in LIMBO: the open cases, and the effect of each decision on a case."""
-
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,23 +25,20 @@ FIELDS: tuple[str, ...] = (
     *("key", "case", "since", "account", "stuck_step", "amount_at_risk", "currency", "error"),
     *("proposed", "approvals"),
 )
-"""What a line about an open case says."""
 
 
 @dataclass(frozen=True)
 class Which:
-    """The cases that a person means: those stuck on an account, by an error, or both; all, without either."""
+    """The cases stuck on an account, by an error, or both; by default all."""
 
     account: str | None = None
     error: str | None = None
 
     @property
     def options(self) -> dict[str, str | None]:
-        """The options of a command for the same cases."""
         return {"account": self.account, "all_of": self.error}
 
     def has(self, state: SettlementState) -> bool:
-        """Return whether the open case of a settlement is one of them."""
         return self.account in (None, compensation.stuck_case(state).account) and self.error in (
             None,
             (state.failure or {}).get("error"),
@@ -51,17 +46,16 @@ class Which:
 
 
 def open_cases(stack: Stack, limit: int | None = None) -> tuple[list[Line], bool]:
-    """Return the `limit` oldest open cases and the rows that cannot be read, and whether there are more."""
+    """Return the `limit` oldest open cases with the unreadable rows, and whether more exist."""
     found = open_states(stack, limit)
     return [*(summary(stack, state) for state in found.states), *found.unreadable], found.more
 
 
 @dataclass(frozen=True)
 class Open:
-    """Settlements with an open case, the oldest first, and whether there are more than were asked for.
+    """Settlements with an open case, oldest first, and whether more exist.
 
-    `unreadable` are the lines of rows that the index lists in LIMBO and that cannot be read: nothing is
-    decided on them, and any of them may be meant.
+    `unreadable`: rows that the index lists in LIMBO; in every selection, and never decided.
     """
 
     states: list[SettlementState]
@@ -70,7 +64,6 @@ class Open:
 
 
 def open_states(stack: Stack, limit: int | None = None) -> Open:
-    """Return the settlements of the `limit` oldest open cases; all, without one."""
     found, states = listed(stack, [keys.LIMBO], set(Status) - {Status.LIMBO}, limit), list[SettlementState]()
     unreadable = [aside.line(FIELDS, key, reason) for key, reason in found.unreadable]
     for row in found.rows:
@@ -84,16 +77,12 @@ def open_states(stack: Stack, limit: int | None = None) -> Open:
 
 
 def chosen(stack: Stack, which: Which) -> Open:
-    """Return the settlements whose open cases a person means, the oldest case first."""
     found = open_states(stack)
     return replace(found, states=[state for state in found.states if which.has(state)])
 
 
 def lines(stack: Stack, found: Open) -> list[Line]:
-    """Return open cases, each with the decision that is proposed on it, if one is, and its approvals.
-
-    Behind them are the rows that cannot be read.
-    """
+    """Return open cases with their proposed decisions, then the unreadable rows."""
     proposals = proposal.open_on_many(stack, found.states)
     told = [summary(stack, state) | _proposed(proposals, state.key) for state in found.states]
     return told + found.unreadable
@@ -106,7 +95,7 @@ def _proposed(found: Proposals, key: str) -> dict[str, Any]:
 
 
 def show(stack: Stack, key: str) -> dict[str, Any]:
-    """Return a settlement's open case: the stuck step, its cause, and the effect of each decision."""
+    """Return the open case and each decision's effect. Raises CommandFailed."""
     state = state_of(stack, key)
     if state.status is not Status.LIMBO:
         raise CommandFailed(Exit.CONFLICT, f"{key}: is {state.status}, not in LIMBO")
@@ -126,7 +115,7 @@ def show(stack: Stack, key: str) -> dict[str, Any]:
 
 
 def _choice(stack: Stack, state: SettlementState, case: Case, decision: Decision) -> dict[str, Any]:
-    """Return the effect of a decision and the command for it; or why it is not possible, and no command."""
+    """Return a decision's effect and command; an impossible one has no command."""
     try:
         compensation.ensure_can_resolve(state, decision)
     except Refusal as refusal:
@@ -142,7 +131,6 @@ def _choice(stack: Stack, state: SettlementState, case: Case, decision: Decision
 
 
 def summary(stack: Stack, state: SettlementState) -> dict[str, Any]:
-    """Return the open case of a settlement as a line of a list."""
     case = compensation.stuck_case(state)
     return {
         "key": state.key,
@@ -157,7 +145,6 @@ def summary(stack: Stack, state: SettlementState) -> dict[str, Any]:
 
 
 def _effect(stack: Stack, state: SettlementState, case: Case, decision: Decision) -> str:
-    """Return the effect of a possible decision, as a sentence."""
     settlement = state.settlement
     stuck, currency = _amount(stack, state, case.amount), settlement.currency
     amount, held = _amount(stack, state, settlement.amount), _amount(stack, state, state.escrow)

@@ -1,5 +1,3 @@
-"""`settle limbo`: list, show, resolve, propose, approve, withdraw."""
-
 from typing import Annotated
 
 import typer
@@ -36,9 +34,9 @@ def list_open(
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
-    """List every settlement that waits for a decision, the oldest first, and what is proposed.
+    """List the settlements that wait for a decision, oldest first, with their proposals.
 
-    Exit code 1: a row cannot be read, and is named: mend it.
+    Exit code 1: rows cannot be read; they are named.
 
     Example: settle limbo list --stack settlement-prod
     Example: settle limbo list --account merchant.shop-9 --all-of InsufficientFunds
@@ -84,9 +82,9 @@ def resolve(
 ) -> None:
     """Decide: retry, write-off or complete. Safe to repeat.
 
-    With --account or --all-of, many cases: first as a dry run, which prints the command with --seen. That
-    one orders it for the cases that were shown, and for no later one, and prints a line for each.
-    Exit code 0: it is done. 5: the settlement is stuck again, as another case. Of many, the gravest.
+    With --account or --all-of, many cases: the dry run prints the command with --seen, which decides exactly
+    the cases shown.
+    Exit code 0: done. 5: stuck again, as another case. Of many, the gravest.
 
     Example: settle limbo resolve order-2026-000101 retry --reason "paid back"
     Example: settle limbo resolve write-off --account merchant.shop-9 --reason "it is insolvent"
@@ -119,8 +117,8 @@ def propose(
 ) -> None:
     """Propose a decision that needs more than one person. Safe to repeat.
 
-    Another person approves it with the command that this one prints, within 24 hours.
-    With --account or --all-of, many cases, as `settle limbo resolve` decides them.
+    Another person approves it within 24 hours, with the printed command.
+    With --account or --all-of, many cases, as in `settle limbo resolve`.
 
     Example: settle limbo propose order-2026-000101 write-off --reason "the payee is insolvent"
     Example: settle limbo propose write-off --account merchant.shop-9 --reason "it is insolvent"
@@ -149,12 +147,12 @@ def approve(
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Approve what another person has proposed, a reversal too. Safe to repeat.
+    """Approve another person's proposal, even of a reversal. Safe to repeat.
 
-    Paste the command that `settle limbo show` or `settle status` prints: the whole of it is compared.
-    With --account or --all-of, every open proposal of a decision: first as a dry run, which prints the
-    command with --seen. That one approves the proposals that were shown.
-    Exit code 0: it is done, or waits for one more person. 5: the settlement is stuck again.
+    Paste the command that `settle limbo show` or `settle status` prints: all its values are compared.
+    With --account or --all-of, every open proposal of a decision: the dry run prints the command with --seen,
+    which approves exactly the proposals shown.
+    Exit code 0: done, or one more person must approve. 5: stuck again.
 
     Example: settle limbo approve order-2026-000101 write-off --case 1 --amount 47.72 --digest $DIGEST
     Example: settle limbo approve write-off --account merchant.shop-9
@@ -183,9 +181,9 @@ def withdraw(
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Withdraw a proposal: yours, or that of another person. Safe to repeat.
+    """Withdraw a proposal, yours or another person's. Safe to repeat.
 
-    With --account or --all-of, every open proposal of a decision, as `settle limbo approve` approves them.
+    With --account or --all-of, every open proposal of a decision, as in `settle limbo approve`.
 
     Example: settle limbo withdraw order-2026-000101 write-off --digest $DIGEST
     Example: settle limbo withdraw write-off --account merchant.shop-9

@@ -1,5 +1,3 @@
-"""What `settle limbo` prints."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +7,6 @@ from settle.output.console import or_json, print_line, print_record, print_table
 
 @or_json
 def cases(open_cases: list[dict[str, Any]]) -> None:
-    """Print every settlement in LIMBO."""
     if open_cases:
         print_table(open_cases, FIELDS, right=("amount_at_risk",))
     else:
@@ -18,7 +15,6 @@ def cases(open_cases: list[dict[str, Any]]) -> None:
 
 @or_json
 def case(stuck: Mapping[str, Any]) -> None:
-    """Print a settlement in LIMBO, and the decisions that can be made."""
     print_record({name: value for name, value in stuck.items() if name not in ("decisions", "proposal")})
     if proposal := stuck.get("proposal"):
         by, until = proposal["proposed_by"], proposal["valid_until"]

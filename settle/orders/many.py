@@ -1,4 +1,4 @@
-"""One decision on many cases of LIMBO: an order for each through the stack's door, then their ends."""
+"""One decision on many cases of LIMBO: all orders first, then their outcomes."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -22,10 +22,10 @@ from settlement.orders import approval
 from settlement.proof import batch
 
 PATIENCE_SECONDS = (*PAUSES_SECONDS, *(8,) * 10)
-"""Pauses before each further try of one order: many orders take the door's limits up themselves."""
+"""Pauses between tries of one order, long because many orders exhaust the door's limits."""
 
 FAILURES_IN_A_ROW_MAX = 3
-"""The orders in a row of which the outcome is not known, after which the others are not given."""
+"""After this number of unknown outcomes in a row, the remaining orders are not given."""
 
 _POLL_SECONDS = 2.0
 _STOPS = (DoorShut, KeyboardInterrupt, BotoCoreError, ClientError, SettlementError, MalformedRow)
@@ -33,14 +33,11 @@ _STOPS = (DoorShut, KeyboardInterrupt, BotoCoreError, ClientError, SettlementErr
 
 @dataclass(frozen=True)
 class Result:
-    """What became of the order on one case."""
-
     item: Item
     code: Exit
     told: str
 
     def describe(self) -> dict[str, Any]:
-        """Return the result as one line."""
         return {
             "key": self.item.key,
             "case": self.item.case.number,
@@ -54,10 +51,10 @@ Count = Callable[[str, int], None]
 
 
 def carry_out(stack: Stack, wanted: Wanted, items: Sequence[Item], tell: Tell, count: Count) -> None:
-    """Give the order on each case, one after the other, then wait for the ends; tell each result once.
+    """Give the order on each case, then wait for the outcomes; report each result once.
 
-    A refusal stops no other case. Raises CommandFailed with how far it got if the door is shut, if orders
-    fail in a row, or on Ctrl-C: each order that was given is on record.
+    A refusal stops no other case. Raises CommandFailed with the progress if the door is shut, if orders fail
+    in a row, or on Ctrl-C. Orders given by then are on record.
     """
     waiting: dict[str, Item] = {}
     given, current = 0, None
@@ -84,7 +81,7 @@ def carry_out(stack: Stack, wanted: Wanted, items: Sequence[Item], tell: Tell, c
 
 
 def _order(stack: Stack, wanted: Wanted, item: Item, waiting: dict[str, Item], tell: Tell) -> Exit:
-    """Give the order on one case; what is to be carried out is `waiting` then. Raises DoorShut."""
+    """Give one order; a case to be carried out joins `waiting`. Raises DoorShut."""
     verb, decision = wanted.verb, wanted.decision
     if verb is Verb.APPROVE and item.proposal:
         amount = approval.amount_of(item.state, item.proposal, stack.config)
@@ -111,7 +108,7 @@ def _order(stack: Stack, wanted: Wanted, item: Item, waiting: dict[str, Item], t
 
 
 def _follow(stack: Stack, waiting: dict[str, Item], tell: Tell, count: Count) -> None:
-    """Wait until the settlements are at rest; tell each as it gets there, and at last those that do not."""
+    """Report settlements as they come to rest; after the time limit, the others."""
     give_up_at, all_of_them = time.monotonic() + follow.FOLLOW_SECONDS_MAX, len(waiting)
     while waiting:
         for row in batch.read(stack.store, [keys.settlement(key) for key in waiting]):

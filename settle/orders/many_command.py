@@ -1,4 +1,4 @@
-"""One decision on many cases of LIMBO: a dry run, or with its digest the orders."""
+"""One decision on many cases of LIMBO: a dry run, or orders with its digest."""
 
 import re
 from functools import partial
@@ -16,7 +16,6 @@ from settlement.orders.requests import REVERSE_PART
 
 _SEEN = re.compile(r"[1-9]\d{0,8}-[0-9a-f]{64}", re.ASCII)
 PROPOSABLE = (*Decision, REVERSE, REVERSE_PART)
-"""What a person may propose about one settlement."""
 
 OfAccount = Annotated[
     str | None,
@@ -58,9 +57,9 @@ KeyAndProposed = Annotated[
 
 
 def is_of_many(account: str | None, error: str | None, **of_one: object) -> bool:
-    """Return whether a command is about many cases. Raises CommandFailed if it is also about one.
+    """Return whether a command is about many cases. Raises CommandFailed for mixed options.
 
-    `of_one` are the options that only one case has, and `seen`, which only many have.
+    `of_one`: the options of a single case, and `seen`, which only many have.
     """
     many, seen = account is not None or error is not None, of_one.pop("seen")
     for name, value in of_one.items():
@@ -72,14 +71,14 @@ def is_of_many(account: str | None, error: str | None, **of_one: object) -> bool
 
 
 def key_and_decision(words: list[str]) -> tuple[str, Decision]:
-    """Return the arguments of a command about one case. Raises BadParameter, or CommandFailed."""
+    """Raises BadParameter, CommandFailed."""
     if len(words) != 2:
         raise typer.BadParameter("give KEY DECISION; or DECISION and --account, --all-of or both")
     return check_key(words[0]), decision_of(words[1])
 
 
 def key_and_proposed(words: list[str]) -> tuple[str, str]:
-    """Return the arguments of a command about one proposal. Raises BadParameter, or CommandFailed."""
+    """Raises BadParameter, CommandFailed."""
     if len(words) != 2:
         raise typer.BadParameter("give KEY DECISION; or DECISION and --account, --all-of or both")
     key, decision = words
@@ -89,14 +88,14 @@ def key_and_proposed(words: list[str]) -> tuple[str, str]:
 
 
 def decision_alone(words: list[str]) -> Decision:
-    """Return the argument of a command about many cases. Raises BadParameter."""
+    """Raises BadParameter."""
     if len(words) != 1:
         raise typer.BadParameter("give DECISION alone: --account and --all-of are in the place of KEY")
     return decision_of(words[0])
 
 
 def decision_of(word: str) -> Decision:
-    """Return a decision. Raises BadParameter."""
+    """Raises BadParameter."""
     if word not in list(Decision):
         raise typer.BadParameter(f"DECISION must be one of {', '.join(Decision)}")
     return Decision(word)
@@ -112,10 +111,9 @@ def order(
     as_json: bool,
     reason: str = "",
 ) -> NoReturn:
-    """Show the cases `of` an account and an error; with the digest of what was `seen`, give the orders.
+    """Show the cases `of` an account and an error; with a valid digest `seen`, give the orders.
 
-    Raises CommandFailed if it is stopped half way; else it always ends the command, by typer.Exit, with the
-    code of the gravest result.
+    Raises CommandFailed if stopped half-way; otherwise typer.Exit with the gravest code.
     """
     from settle.orders import many, selection
     from settle.orders import many_output as output

@@ -1,5 +1,3 @@
-"""Answers of the commands about many cases of LIMBO: the dry run, and a line for each result."""
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +10,6 @@ _PROPOSED = ("proposed", "proposed_by", "reason")
 
 @or_json
 def dry_run(shown: Mapping[str, Any]) -> None:
-    """Print the cases that a command would decide, those that it would not, and the next command."""
     proposed = _PROPOSED if any(line["proposed"] for line in (*shown["cases"], *shown["left_out"])) else ()
     for lines, more in ((shown["cases"], ()), (shown["left_out"], ("why",))):
         if lines:
@@ -41,7 +38,6 @@ def dry_run(shown: Mapping[str, Any]) -> None:
 
 
 def results(lines: Sequence[Mapping[str, Any]], as_json: bool) -> None:
-    """Print a line for each case."""
     if as_json:
         for line in lines:
             print_json(line)

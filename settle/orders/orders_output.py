@@ -1,4 +1,4 @@
-"""Orders as a table; these and entries as JSON, printed page by page as they are read."""
+"""Orders and entries, printed page by page."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -12,7 +12,6 @@ NONE = "no order is on record in this time"
 
 
 def as_table(pages: Iterable[Sequence[Mapping[str, str]]]) -> None:
-    """Print a table for each page."""
     is_empty = True
     for page in pages:
         is_empty = False
@@ -22,7 +21,7 @@ def as_table(pages: Iterable[Sequence[Mapping[str, str]]]) -> None:
 
 
 def as_json(pages: Iterable[Sequence[Mapping[str, str]]], none: str = NONE) -> None:
-    """Print one JSON object a line for each; that there is none is a note beside them."""
+    """Print JSON lines; an empty result is a note on standard error."""
     is_empty = True
     for page in pages:
         for order in page:

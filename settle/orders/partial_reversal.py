@@ -1,5 +1,3 @@
-"""The reversal of a part of a settlement, on a person's order."""
-
 from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
@@ -13,9 +11,9 @@ from settlement.orders.requests import REVERSE_PART, PartialReversal, parse_part
 
 
 def next_part(stack: Stack, key: str, amount: str, reason: str) -> int:
-    """Return the number of the next part of a settlement.
+    """Return the next part's number.
 
-    Raises CommandFailed if a part was the same: its answer may have been lost.
+    Raises CommandFailed if an earlier part equals this one: its answer may have been lost.
     """
     number = state_of(stack, key).next_part
     wanted = _parsed(stack, key, amount, reason, number)
@@ -31,18 +29,18 @@ def next_part(stack: Stack, key: str, amount: str, reason: str) -> int:
 
 
 def reverse_part(stack: Stack, key: str, amount: str, reason: str, part: int) -> dict[str, Any]:
-    """Give the payer an amount of what was released; return the outcome. Safe to repeat with its number."""
+    """Give the payer an amount back. Safe to repeat with its number."""
     return _given(stack, REVERSE_PART, _order(stack, key, amount, reason, part))
 
 
 def propose(stack: Stack, key: str, amount: str, reason: str, part: int) -> dict[str, Any]:
-    """Propose to reverse a part; return what is proposed. Safe to repeat with its number."""
+    """Propose to reverse a part. Safe to repeat with its number."""
     answer = give(stack, f"{REVERSE_PART}/{Move.PROPOSE}", _order(stack, key, amount, reason, part))
     return proposal.proposed(stack, key, answer)
 
 
 def break_glass(stack: Stack, key: str, amount: str, reason: str, part: int) -> dict[str, Any]:
-    """Reverse a part alone, and have everybody paged; return the outcome. Safe to repeat with its number."""
+    """Reverse a part alone, and page everybody. Safe to repeat with its number."""
     return _given(stack, f"{REVERSE_PART}/{Move.BREAK_GLASS}", _order(stack, key, amount, reason, part))
 
 

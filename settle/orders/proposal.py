@@ -1,5 +1,3 @@
-"""The open proposal of a decision on a settlement, and the command that approves it."""
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,32 +14,31 @@ from settlement.proof import batch
 
 
 def latest(stack: Stack, key: str) -> Proposal | None:
-    """Return the latest proposal about a settlement, which may be closed, expired or void."""
+    """Return the latest proposal, even if closed, expired or void."""
     row = stack.store.read(keys.proposal(key))
     return Proposal.from_row(row) if row else None
 
 
 def open_on(stack: Stack, state: SettlementState) -> dict[str, Any]:
-    """Return what is proposed about a settlement and may be approved now; nothing if nothing is."""
+    """Return the proposal that may be approved now, or {}."""
     return open_in(stack, state, stack.store.read(keys.proposal(state.key)))
 
 
 def open_in(stack: Stack, state: SettlementState, row: Row | None) -> dict[str, Any]:
-    """Return the same as `open_on`, from the row of the latest proposal."""
     found = Proposal.from_row(row) if row else None
     return {"proposal": told(stack, state, found)} if found and _is_open(stack, state, found) else {}
 
 
 @dataclass(frozen=True)
 class Proposals:
-    """Proposals that may be approved now, by key, and why others cannot be read."""
+    """By key: proposals that may be approved now, and why others are unreadable."""
 
     open: dict[str, Proposal]
     unreadable: dict[str, str]
 
 
 def open_on_many(stack: Stack, states: Sequence[SettlementState]) -> Proposals:
-    """Return the proposals that may be approved now: 100 rows a call."""
+    """Return the proposals that may be approved now, read 100 rows a call."""
     found, unreadable = dict[str, Proposal](), dict[str, str]()
 
     def put_aside(row: Row, reason: str) -> None:
@@ -61,14 +58,13 @@ def open_on_many(stack: Stack, states: Sequence[SettlementState]) -> Proposals:
 
 
 def approvals(proposal: Proposal) -> str:
-    """Return how many approvals a proposal has, of those that it needs."""
     return f"{proposal.approvals} of {proposal.needed - 1}"
 
 
 def told(stack: Stack, state: SettlementState, proposal: Proposal) -> dict[str, Any]:
-    """Return a proposal as a person reads it, and the command that approves it.
+    """Return a proposal for a person.
 
-    The amount and the command are left out once a proposal is closed or void: nobody can approve it.
+    A closed or void one has neither amount nor command: it cannot be approved.
     """
     fits = proposal.status is ProposalStatus.OPEN and approval.is_of(state, proposal, stack.config)
     amount = approval.amount_of(state, proposal, stack.config) if fits else ""
@@ -86,7 +82,7 @@ def told(stack: Stack, state: SettlementState, proposal: Proposal) -> dict[str, 
 
 
 def shown(proposal: Proposal, amount: str) -> dict[str, Any]:
-    """Return what an approval of a proposal repeats, as a person was shown it."""
+    """Return the fields that an approval repeats."""
     numbers = _numbers(proposal)
     return {"decision": proposal.decision, **numbers, "amount": amount, "digest": proposal.seen}
 
@@ -97,7 +93,6 @@ def _command(stack: Stack, proposal: Proposal, amount: str) -> str:
 
 
 def _numbers(proposal: Proposal) -> dict[str, int]:
-    """Return the number of the case, or of the part, that a proposal is about."""
     return {name: number for name in ("case", "part") if (number := getattr(proposal, name))}
 
 

@@ -1,4 +1,4 @@
-"""Decisions that need more than one person: proposed, approved and withdrawn through the stack's door."""
+"""Decisions that need more than one person, through the door."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,13 +21,13 @@ from settlement.orders.requests import parse_named, parse_resolution, parse_reve
 def propose(
     stack: Stack, key: str, decision: Decision | None, reason: str, case: int | None = None
 ) -> dict[str, Any]:
-    """Propose a decision on the open case, or to reverse (None); return what is proposed. Safe to repeat."""
+    """Propose a decision, or a reversal (None). Safe to repeat."""
     name, order = _order(stack, Move.PROPOSE, key, decision, reason, case)
     return proposed(stack, key, give(stack, f"{name}/{Move.PROPOSE}", order))
 
 
 def proposed(stack: Stack, key: str, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the proposal that the door has answered. Raises CommandFailed if another one is there by now."""
+    """Return the proposal in the door's answer. Raises CommandFailed if a later one replaced it."""
     told = latest(stack, key)
     if told["digest"] != answer["proposal"]["digest"]:
         raise CommandFailed(
@@ -39,9 +39,9 @@ def proposed(stack: Stack, key: str, answer: Mapping[str, Any]) -> dict[str, Any
 
 
 def approve(stack: Stack, key: str, shown: Mapping[str, Any]) -> dict[str, Any]:
-    """Approve a proposal as it was `shown`; return the outcome, or what still lacks a person.
+    """Approve a proposal as `shown`; return the outcome, or the proposal if it needs more approvals.
 
-    Nothing is looked up: what the person was shown is sent, and compared there. Safe to repeat.
+    The door compares the shown values; nothing is looked up here. Safe to repeat.
     """
     names = ("decision", "case", "part", "amount", "digest")
     answer = _move(stack, Move.APPROVE, key, {name: shown[name] for name in names if name in shown})
@@ -49,7 +49,7 @@ def approve(stack: Stack, key: str, shown: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def withdraw(stack: Stack, key: str, shown: Mapping[str, Any]) -> dict[str, Any]:
-    """Withdraw a proposal as it was `shown`; return it. Safe to repeat."""
+    """Safe to repeat."""
     _move(stack, Move.WITHDRAW, key, {name: shown[name] for name in ("decision", "digest")})
     return {"key": key, "withdrawn": shown["decision"], "digest": shown["digest"]}
 
@@ -64,7 +64,7 @@ def _move(stack: Stack, move: Move, key: str, named: Mapping[str, Any]) -> dict[
 def break_glass(
     stack: Stack, key: str, decision: Decision | None, reason: str, case: int | None = None
 ) -> dict[str, Any]:
-    """Decide alone, and have everybody paged; return the outcome. Safe to repeat."""
+    """Decide alone, and page everybody. Safe to repeat."""
     name, order = _order(stack, Move.BREAK_GLASS, key, decision, reason, case)
     give(stack, f"{name}/{Move.BREAK_GLASS}", order)
     return _followed(stack, key)
@@ -78,7 +78,7 @@ def _order(
         check_order(parse_reversal, order)
         status = state_of(stack, key).status
         if move is Move.BREAK_GLASS and reversal.is_on_record(stack, key, reason):
-            status = Status.SETTLED  # it is repeated, to the same route: a person may have no other one
+            status = Status.SETTLED  # repeat it on its route: the person may lack others
         if status not in (Status.SETTLED, Status.PROCESSING):
             raise CommandFailed(Exit.CONFLICT, f"{key}: is {status} and cannot be reversed")
         return REVERSE, order | {"expected_status": status, "reason": reason.strip()}
@@ -97,7 +97,7 @@ def _order(
 
 
 def latest(stack: Stack, key: str) -> dict[str, Any]:
-    """Return the latest proposal, with the command that approves it. Raises CommandFailed."""
+    """Return the latest proposal with its command. Raises CommandFailed."""
     found = proposals.latest(stack, key)
     if found is None:
         raise CommandFailed(Exit.FAILED, f"{key}: its proposal is gone")
@@ -105,7 +105,6 @@ def latest(stack: Stack, key: str) -> dict[str, Any]:
 
 
 def _followed(stack: Stack, key: str) -> dict[str, Any]:
-    """Follow what was decided to its end; return the outcome."""
     state = follow(stack, key, is_at_rest)
     if not is_at_rest(state):
         raise still(stack, state)

@@ -1,5 +1,3 @@
-"""The way out of LIMBO: a person's decision, sent through the stack's door, and followed."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,10 +18,10 @@ from settlement.orders.requests import parse_resolution
 def resolve(
     stack: Stack, key: str, decision: Decision, reason: str, case: int | None = None
 ) -> dict[str, Any]:
-    """Carry out a decision on a case of LIMBO and follow it to its end; return the outcome.
+    """Carry out a decision on a case of LIMBO; return the outcome.
 
-    Safe to repeat: a case that is decided already is resumed. From the second case on a command must name the
-    case that its user was shown: without it, that may be an earlier one than the open one.
+    Safe to repeat: a decided case is resumed. From the second case, `case` is required: a repeated command
+    could otherwise decide a newer case than its user saw. Raises CommandFailed.
     """
     order = {"key": key, "case": 1 if case is None else case, "decision": decision, "reason": reason}
     check_order(parse_resolution, order)
@@ -44,7 +42,7 @@ def resolve(
             raise CommandFailed(Exit.CONFLICT, f"{key}: {refusal}") from refusal
     else:
         _ensure_decided(stack, key, order)
-    give(stack, decision, order)  # of a decided case it wakes the execution, if none was woken
+    give(stack, decision, order)  # for a decided case, wakes the execution if needed
 
     def is_done(state: SettlementState) -> bool:
         return is_at_rest(state) and state.resolutions >= number
@@ -57,7 +55,7 @@ def resolve(
 
 
 def is_on_record(stack: Stack, state: SettlementState, decision: Decision, reason: str) -> bool:
-    """Return whether the latest case that is closed has this decision for this reason."""
+    """Return whether the latest closed case has this decision and reason."""
     made = stack.store.evidence(state.key, order_name(state.resolutions))
     return made is not None and _is(made, {"decision": decision, "reason": reason.strip()})
 
@@ -65,7 +63,7 @@ def is_on_record(stack: Stack, state: SettlementState, decision: Decision, reaso
 def ensure_shown(
     stack: Stack, state: SettlementState, verb: str, decision: Decision, **options: object
 ) -> None:
-    """Raise CommandFailed if a command without a case may mean an earlier case than the open one."""
+    """Raise CommandFailed if a command without a case may mean an earlier one."""
     if state.case_number > 1:
         show = stack.command("limbo show", state.key)
         decide = stack.command(verb, state.key, decision, **options, case=state.case_number, reason=REASON)
@@ -77,7 +75,7 @@ def ensure_shown(
 
 
 def still(stack: Stack, state: SettlementState) -> CommandFailed:
-    """Return the failure of a command that has followed a settlement for too long."""
+    """Return the failure after the time limit for following."""
     return CommandFailed(
         Exit.FAILED,
         f"{state.key}: is still {state.status}; look at it with `{stack.command('status', state.key)}`,"
@@ -86,7 +84,7 @@ def still(stack: Stack, state: SettlementState) -> CommandFailed:
 
 
 def _ensure_decided(stack: Stack, key: str, wanted: dict[str, Any]) -> None:
-    """Raise CommandFailed if another decision closed the case, or the same one for another reason."""
+    """Raise CommandFailed unless this decision and reason closed the case."""
     made = stack.store.evidence(key, order_name(wanted["case"]))
     if made is None:
         raise CommandFailed(
@@ -101,7 +99,7 @@ def _ensure_decided(stack: Stack, key: str, wanted: dict[str, Any]) -> None:
 
 
 def _refuse_repeated(stack: Stack, key: str, wanted: dict[str, Any]) -> None:
-    """Raise CommandFailed if the previous case was closed by this very command, which is now repeated."""
+    """Raise CommandFailed if this same command closed the previous case."""
     number = wanted["case"]
     before = stack.store.evidence(key, order_name(number - 1))
     if before is not None and _is(before, wanted):

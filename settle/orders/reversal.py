@@ -1,5 +1,3 @@
-"""The reversal of a settlement on a person's order."""
-
 from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
@@ -17,9 +15,9 @@ from settlement.orders.requests import parse_reversal
 
 
 def reverse(stack: Stack, key: str, reason: str) -> dict[str, Any]:
-    """Give the payer of a settled or stalled payment everything back, fee included; return the outcome.
+    """Reverse a settled or stalled payment in full, fee included; return the outcome.
 
-    Safe to repeat: a reversal that has begun is resumed, unless an execution runs it.
+    Safe to repeat: resumes a begun reversal, unless an execution runs it. Raises CommandFailed.
     """
     check_order(parse_reversal, {"key": key, "reason": reason})
     state = state_of(stack, key)
@@ -49,11 +47,11 @@ def reverse(stack: Stack, key: str, reason: str) -> dict[str, Any]:
 
 
 def is_on_record(stack: Stack, key: str, reason: str) -> bool:
-    """Return whether a settlement was reversed on an order for this reason, not on another or by itself."""
+    """Return whether an order with this reason reversed the settlement."""
     order = stack.store.evidence(key, "reverse")
     return order is not None and order["reason"] == reason.strip()
 
 
 def _is_completed(state: SettlementState) -> bool:
-    """Return whether a person has accepted the settlement out of LIMBO."""
+    """Return whether a person accepted the settlement out of LIMBO."""
     return state.status is Status.SETTLED and state.resolution is not None

@@ -1,5 +1,3 @@
-"""`settle reverse`."""
-
 from typing import Annotated
 
 import typer
@@ -37,10 +35,10 @@ def reverse(
 ) -> None:
     """Give the payer everything back, the fee included, or an amount. Safe to repeat.
 
-    Everything: of a settled payment, or a stalled one. An amount: of a settled one, up to all that was
-    released, in as many parts as wanted; the fee stays. Repeat a part with its number: the same amount for
-    the same reason as an earlier part is refused without one.
-    Exit code 0: the payer has the money back. 5: the reversal is stuck, and the settlement is in LIMBO.
+    Everything: of a settled or stalled payment. An amount: of a settled one, in parts up to the released
+    amount; the fee stays. Repeat a part with its number: without one, a part with the same amount and reason
+    as an earlier one is refused.
+    Exit code 0: the payer has the money back. 5: the reversal is stuck, in LIMBO.
 
     Example: settle reverse order-2026-000101 --reason "goods came back"
     Example: settle reverse order-2026-000101 --amount 5.00 --reason "one came back"

@@ -1,7 +1,6 @@
-"""Open cases of LIMBO that one command decides: which they are, what does not fit, and their digest.
+"""The open cases of LIMBO that one command decides, and their digest.
 
-A digest names what a person was shown: `1500-` and the digest of the 1,500 oldest cases that fit. A case
-that comes later is not among them.
+A digest names the cases shown: `1500-` and the hash of the 1,500 oldest that fit. Later cases are excluded.
 """
 
 import hashlib
@@ -28,12 +27,9 @@ from settlement.orders import approval
 from settlement.orders.proposal import Move, Proposal
 
 _COUNT_DIGITS_MAX = 9
-"""Most digits of the count before the digest."""
 
 
 class Verb(StrEnum):
-    """What one command does about many cases."""
-
     RESOLVE = "resolve"
     PROPOSE = Move.PROPOSE
     APPROVE = Move.APPROVE
@@ -41,13 +37,13 @@ class Verb(StrEnum):
 
     @property
     def is_on_proposals(self) -> bool:
-        """Whether it is about proposals that are there, which have a reason already."""
+        """Whether the verb acts on existing proposals, which have a reason."""
         return self in (Verb.APPROVE, Verb.WITHDRAW)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a person wants of which cases; `reason` is empty for what is about proposals."""
+    """A decision on selected cases; verbs on proposals have no `reason`."""
 
     verb: Verb
     decision: Decision
@@ -55,7 +51,7 @@ class Wanted:
     reason: str = ""
 
     def command(self, stack: Stack, verb: Verb, seen: str = "") -> str:
-        """Return the command for the same cases with this verb; a dry run without the digest."""
+        """Return the command for the same cases; a dry run without `seen`."""
         reason = None if verb.is_on_proposals else self.reason or REASON
         options = {**self.which.options, "reason": reason, "seen": seen or None}
         return stack.command(f"limbo {verb}", self.decision, **options)
@@ -63,7 +59,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Item:
-    """An open case, the open proposal on it, and why the decision does not fit it, if it does not."""
+    """An open case; `unfit` is the reason if the decision does not fit."""
 
     state: SettlementState
     case: Case
@@ -72,29 +68,25 @@ class Item:
 
     @property
     def key(self) -> str:
-        """The settlement's key."""
         return self.state.key
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The cases that fit, the oldest first, and the others."""
-
     wanted: Wanted
     fit: Sequence[Item]
     unfit: Sequence[Item]
     unreadable: Sequence[Line] = ()
-    """The lines of rows that cannot be read: nothing is decided on them."""
 
     def seen(self, count: int | None = None) -> str:
-        """Return what names the `count` oldest cases that fit; all, without a count."""
+        """Return the digest of the `count` oldest cases that fit; by default all."""
         items = self.fit[:count]
         lines = sorted(self._line(item) for item in items)
         text = json.dumps([self.wanted.verb, self.wanted.decision, lines], separators=(",", ":"))
         return f"{len(items)}-{hashlib.sha256(text.encode()).hexdigest()}"
 
     def shown(self, seen: str) -> Sequence[Item] | None:
-        """Return the cases that a person was shown under this digest; None if they are not the same now."""
+        """Return the cases under this digest; None if they have changed."""
         count, _, _ = seen.partition("-")
         is_count = count.isascii() and count.isdigit() and len(count) <= _COUNT_DIGITS_MAX
         is_same = is_count and self.seen(int(count)) == seen
@@ -106,13 +98,12 @@ class Selection:
 
 
 def select(stack: Stack, wanted: Wanted) -> Selection:
-    """Return the open cases that a person means, as they are now."""
     chosen = limbo.chosen(stack, wanted.which)
     proposals = proposal.open_on_many(stack, chosen.states)
     items = []
     for state in chosen.states:
         found = proposals.open.get(state.key)
-        is_moot = wanted.verb is Verb.RESOLVE  # which asks for no proposal
+        is_moot = wanted.verb is Verb.RESOLVE  # needs no proposal
         unfit = None if is_moot else proposals.unreadable.get(state.key)
         unfit = unfit or _unfit(stack, wanted, state, found)
         items.append(Item(state, compensation.stuck_case(state), found, unfit))
@@ -121,7 +112,6 @@ def select(stack: Stack, wanted: Wanted) -> Selection:
 
 
 def describe(stack: Stack, selection: Selection) -> dict[str, Any]:
-    """Return what a dry run shows: the cases, their sums, what is left out, and the next command."""
     wanted, fit = selection.wanted, selection.fit
     persons = max((approval.needed(item.state, wanted.decision, stack.config) for item in fit), default=1)
     seen = selection.seen()
@@ -141,7 +131,6 @@ def describe(stack: Stack, selection: Selection) -> dict[str, Any]:
 
 
 def _unfit(stack: Stack, wanted: Wanted, state: SettlementState, found: Proposal | None) -> str | None:
-    """Return why the decision does not fit a case; None if it does."""
     decision, verb = wanted.decision, wanted.verb
     if verb.is_on_proposals:
         return None if found and found.decision == decision else f"no proposal to {decision} it is open"
@@ -179,7 +168,7 @@ def _at_risk(stack: Stack, items: Sequence[Item]) -> dict[str, str]:
 
 
 def _to_propose(stack: Stack, selection: Selection) -> str | None:
-    """Return the command that proposes what one person may not decide; None if there is nothing of it."""
+    """Return the command to propose decisions that one person may not make."""
     wanted = selection.wanted
     lacking = any(approval.needed(item.state, wanted.decision, stack.config) > 1 for item in selection.unfit)
     return wanted.command(stack, Verb.PROPOSE) if wanted.verb is Verb.RESOLVE and lacking else None

@@ -1,7 +1,7 @@
-"""The two consoles, and the layout of a line, a record and a table. All text passes `printable`.
+"""The two consoles, and the layout of records and tables. All text passes `printable`.
 
-Nothing is cut, and no value is broken: a key, an ARN or a command is there to be copied. A character that the
-locale lacks is escaped. An answer that cannot be written raises OSError; a note that cannot is dropped.
+Values are never cut or broken: a person copies keys and commands. A character that the locale lacks is
+escaped. An answer that cannot be written raises OSError; a note that cannot is dropped.
 """
 
 import errno
@@ -23,18 +23,16 @@ from settle.output.printable import printable
 
 
 class _Answers(Console):
-    """Standard output. Rich itself would end the program at a closed pipe."""
+    """Standard output that raises at a closed pipe: Rich would end the program."""
 
     def on_broken_pipe(self) -> None:
-        """Raise the error that rich has caught."""
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 class _Notes(_Answers):
-    """Standard error: the work goes on if nobody reads it."""
+    """Standard error that drops unwritable lines: the work continues."""
 
     def print(self, *objects: Any, **layout: Any) -> None:
-        """Print, or drop what cannot be written."""
         with suppress(OSError):
             super().print(*objects, **layout)
 
@@ -47,16 +45,16 @@ _More = ParamSpec("_More")
 
 
 def escape_unknown() -> None:
-    """Let both streams escape the characters that their encoding lacks."""
+    """Let both streams escape characters that their encoding lacks."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def is_written(show: Callable[[], None]) -> bool:
-    """Show an answer; return whether the output took it. A closed pipe or a full disk stops no work.
+    """Show an answer; return whether the output accepted it. A failed output stops no work.
 
-    The output is let go then: Python would try once more at its end, and fail.
+    After a failure, output goes to the null device: Python would fail when it flushes at exit.
     """
     try:
         show()
@@ -70,7 +68,7 @@ def is_written(show: Callable[[], None]) -> bool:
 
 @contextmanager
 def counted(done: Sequence[object], total: int, what: str) -> Iterator[None]:
-    """Say how much of a batch is done if something stops it, Ctrl-C too."""
+    """Print a batch's progress if something stops it, even Ctrl-C."""
     try:
         yield
     except BaseException:
@@ -79,17 +77,17 @@ def counted(done: Sequence[object], total: int, what: str) -> Iterator[None]:
 
 
 def print_line(text: str = "", style: str | None = None) -> None:
-    """Print one line, however long, on standard output."""
+    """Print one unwrapped line."""
     out.print(printable(text), style=style, soft_wrap=True)
 
 
 def note(text: str) -> None:
-    """Print a line beside the answer, on standard error."""
+    """Print a line on standard error."""
     err.print(printable(text), soft_wrap=True)
 
 
 def name_unreadable(lines: Iterable[Mapping[str, Any]]) -> None:
-    """Name the rows of a list that cannot be read; end the command as failed if there are any."""
+    """Name a list's unreadable rows; if any, end the command as failed."""
     unreadable = [one["unreadable"] for one in lines if "unreadable" in one]
     for told in unreadable:
         note(f"settle: cannot be read: {told}; see `settle reconcile`")
@@ -98,14 +96,14 @@ def name_unreadable(lines: Iterable[Mapping[str, Any]]) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON value on one line, flushed at once for the reader at the other end of a pipe."""
+    """Print JSON on one line, flushed at once for a pipe's reader."""
     print(json.dumps(value).replace("\x7f", "\\u007f"), flush=True)
 
 
 def or_json(
     show: Callable[Concatenate[_Told, _More], None],
 ) -> Callable[Concatenate[_Told, bool, _More], None]:
-    """Let a function that prints an answer for people print it as JSON if its second argument is true."""
+    """Let a function print its answer as JSON if the second argument is true."""
 
     @wraps(show)
     def either(told: _Told, as_json: bool, /, *more: _More.args, **named: _More.kwargs) -> None:
@@ -118,7 +116,6 @@ def or_json(
 
 
 def print_record(fields: Mapping[str, Any], as_json: bool = False) -> None:
-    """Print one record, a field a line."""
     if as_json:
         print_json(fields)
         return
@@ -130,10 +127,10 @@ def print_record(fields: Mapping[str, Any], as_json: bool = False) -> None:
 def print_table(
     lines: Sequence[Mapping[str, Any]], columns: Sequence[str], right: Collection[str] = ()
 ) -> None:
-    """Print a line for each of `lines`; the columns `right` are amounts, flush right.
+    """Print a table; the columns `right` are amounts, flush right.
 
-    On a terminal that is too narrow, each of them takes several lines, and its values keep their names.
-    In a file or a pipe a line may have any length: there, grep finds it whole.
+    On a narrow terminal a row takes several lines with named values. A file or pipe gets whole lines, for
+    grep.
     """
     names = {column: column.replace("_", " ") for column in columns}
     rows = [{column: cell(line[column]) for column in columns} for line in lines]
@@ -151,7 +148,6 @@ def print_table(
 
 
 def _print_packed(row: Mapping[str, str], names: Mapping[str, str]) -> None:
-    """Print the first value, then the others with their names, as many on a line as fit."""
     first, *others = row
     line = row[first]
     for column in filter(row.get, others):
@@ -164,12 +160,11 @@ def _print_packed(row: Mapping[str, str], names: Mapping[str, str]) -> None:
 
 
 def _width() -> float:
-    """Return the columns of the terminal, or those that COLUMNS names; no limit for a file or a pipe."""
+    """Return the columns of the terminal or of COLUMNS; infinite for a file or pipe."""
     return out.width if out.is_terminal or "COLUMNS" in os.environ else float("inf")
 
 
 def cell(value: Any) -> str:
-    """Return a value as a table or a record shows it; nothing for None."""
     if value is None:
         return ""
     return printable(value if isinstance(value, str) else json.dumps(value))

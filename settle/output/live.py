@@ -1,5 +1,3 @@
-"""Settlements in flight: the lists, and the live view of the stack."""
-
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
@@ -18,25 +16,21 @@ _CLAIMED = ("key", "status", "claimed_at", "finished_at", *_PROGRESS)
 _INSTANTS = frozenset({"since", "recover_at", "deadline_at", "claimed_at", "finished_at"})
 _TROUBLE = "bold red"
 _BEHIND_SECONDS = 120
-"""Recovery comes each minute: what waits for longer is trouble."""
+"""Recovery runs each minute: a longer delay is trouble."""
 
 _CLOSED = "CLOSED"
-"""The state of a healthy circuit."""
 
 
 def in_flight(lines: list[dict[str, Any]], at: datetime, as_json: bool) -> None:
-    """Print settlements in flight, with the distance of every instant from `at`."""
     _lines(lines, _IN_FLIGHT, "no settlement is in flight", at, as_json)
 
 
 def claimed(lines: list[dict[str, Any]], at: datetime, as_json: bool) -> None:
-    """Print settlements of any status, with the age of their claim and of their end."""
     _lines(lines, _CLAIMED, "no settlement was claimed since", at, as_json)
 
 
 @or_json
 def event(told: dict[str, Any]) -> None:
-    """Print an outcome event on a line."""
     data = told["data"]
     name = told["type"].removeprefix("settlement.")
     amount = f"{data['amount']} {data['currency']}"
@@ -46,9 +40,9 @@ def event(told: dict[str, Any]) -> None:
 
 
 def snapshots(taken: Iterable[dict[str, Any]], as_json: bool) -> None:
-    """Print snapshots: in one place on a terminal, else one below the other, as JSON one a line.
+    """Print snapshots: in place on a terminal, else one after the other.
 
-    If a look failed, a terminal shows the last good snapshot beside the error.
+    After a failed look, a terminal shows the last good snapshot with the error.
     """
     if as_json:
         for snapshot in taken:
@@ -65,7 +59,7 @@ def snapshots(taken: Iterable[dict[str, Any]], as_json: bool) -> None:
 
 
 def render(snapshot: dict[str, Any], seen: dict[str, Any] | None = None) -> Group:
-    """Lay out a snapshot; of a failed look, the error below the snapshot that was `seen` before."""
+    """Lay out a snapshot; of a failed look, the error below the earlier `seen`."""
     if not snapshot["error"]:
         return Group(*_rows(snapshot))
     error = Text(printable(f"{snapshot['at']}  the look failed: {snapshot['error']}"), style=_TROUBLE)
@@ -103,7 +97,6 @@ def _rows(snapshot: dict[str, Any]) -> list[Text]:
 
 
 def _count(part: dict[str, Any]) -> str:
-    """Return how many there are: "100+" if there are more than the look counted."""
     return f"{part['count']}{'+' if part['more'] else ''}"
 
 
@@ -124,9 +117,9 @@ def _lines(
 
 
 def _for_a_person(line: dict[str, Any], at: datetime) -> dict[str, Any]:
-    """Return a line that fits on a terminal: ages instead of instants, and the key spelled once.
+    """Return a line that fits on a terminal: ages, and the key spelled once.
 
-    Steps commit in their order, so the last one implies the others.
+    Steps commit in order, so the last one implies the others.
     """
     shown = {name: _when(value, at) if name in _INSTANTS else value for name, value in line.items()}
     review = f" (in review, until {shown['deadline_at']})" if line.get("in_review") else ""
@@ -139,6 +132,6 @@ def _for_a_person(line: dict[str, Any], at: datetime) -> dict[str, Any]:
 
 
 def _when(instant: str | None, at: datetime) -> str:
-    if not instant or seconds_since(instant, at) is None:  # of a row that cannot be read
+    if not instant or seconds_since(instant, at) is None:  # an unreadable row
         return instant or ""
     return distance(instant, at)

@@ -1,5 +1,3 @@
-"""Progress of a command that takes its time, on standard error."""
-
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,15 +19,14 @@ from settle.output.console import err
 from settle.output.printable import printable
 
 LINE_SECONDS = 10
-"""The time between two lines about one activity, where no terminal shows it."""
 
 Count = Callable[[str, int], None]
-"""A function that is told an activity, and the items done in it."""
+"""Takes an activity and its number of finished items."""
 
 
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
-    """Show the current activity: a spinner on a terminal, else a line for each change of it."""
+    """Show the current activity: a spinner on a terminal, else a line for each change."""
     began = time.monotonic()
 
     def line(text: str) -> None:
@@ -46,10 +43,10 @@ def progress() -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def counting(estimates: Mapping[str, int]) -> Iterator[Count]:
-    """Show how many items an activity has done, its pace, and an estimate of the time that is left.
+    """Show an activity's finished items, pace, and estimated time left.
 
-    A terminal shows a bar, anything else gets a line each ten seconds. `estimates` has the number of items of
-    an activity, as far as there is one: it may be wrong, and so ends no bar early.
+    A terminal shows a bar, any other output a line each ten seconds. `estimates` has numbers of items; it may
+    be incomplete or wrong, and ends no bar early.
     """
     if not err.is_terminal:
         yield _lines(estimates)
@@ -72,8 +69,6 @@ def counting(estimates: Mapping[str, int]) -> Iterator[Count]:
 
 
 class _Pace(ProgressColumn):
-    """The items that are done, those each second, and an estimate of what is left."""
-
     def render(self, task: Task) -> Text:
         total = None if task.total is None else int(task.total)
         return Text(paced(int(task.completed), task.elapsed or 0, total))
@@ -94,7 +89,7 @@ def _lines(estimates: Mapping[str, int]) -> Count:
     def count(activity: str, done: int) -> None:
         nonlocal told
         now = time.monotonic()
-        if not done or activity not in began:  # one activity may come in between another
+        if not done or activity not in began:  # activities may alternate
             began[activity] = now
         if now - told >= LINE_SECONDS:
             told = now

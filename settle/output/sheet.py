@@ -1,4 +1,4 @@
-"""CSV (RFC 4180): for programs as it is, for a spreadsheet without formulas."""
+"""CSV (RFC 4180): unchanged for programs, or without formulas for a spreadsheet."""
 
 import csv
 import io
@@ -9,7 +9,7 @@ from settle.output.console import out
 from settle.output.printable import printable
 
 _FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""A spreadsheet takes a cell that begins so, also in the wide form, for a formula. A reason is text."""
+"""Beginnings that a spreadsheet takes for a formula, even in the wide form."""
 
 
 def text(
@@ -20,10 +20,10 @@ def text(
     guarded: bool = False,
     head: bool = True,
 ) -> str:
-    """Return a line with the names of the fields, and one for each of `lines`.
+    """Return a line with the field names, then the `lines`.
 
-    If `guarded`, a cell that a spreadsheet would take for a formula begins with `'`; `numbers` are fields of
-    ours, which may begin with a minus. A list is its elements with a space between.
+    If `guarded`, `'` precedes a cell that looks like a formula, except in `numbers`: our own fields, which
+    may begin with a minus. Spaces join list elements.
     """
     written = io.StringIO()
     rows = csv.writer(written)
@@ -41,7 +41,7 @@ def show(
     *,
     guarded: bool,
 ) -> None:
-    """Print pages as they are read, below one line with the names of the fields."""
+    """Print pages as they are read, below one line with the field names."""
     out.file.write(text((), fields))
     for page in pages:
         out.file.write(text(page, fields, numbers, guarded=guarded, head=False))
@@ -49,7 +49,6 @@ def show(
 
 
 def _cell(value: Any, guard: bool) -> str:
-    """Return a cell; with a guard, one that a spreadsheet shows and does not compute."""
     if value is None:
         return ""
     shown = printable(" ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value))

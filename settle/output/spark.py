@@ -1,5 +1,3 @@
-"""A line of bars, one for each time between two moments."""
-
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import pairwise
@@ -11,9 +9,9 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 def line(moments: Sequence[tuple[str, str]]) -> str:
-    """Return the bars and what they say, of named instants in their order; nothing of fewer than two.
+    """Return bars for the gaps between named instants, or "".
 
-    An instant that is none, of a row that was changed by hand, has no bar.
+    A malformed instant, of a row changed by hand, has no bar.
     """
     gaps = [
         (name, seconds)

@@ -1,1 +1,0 @@
-"""The kinds of people, and what each may do."""

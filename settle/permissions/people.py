@@ -1,10 +1,8 @@
-"""The kinds of people that work with a stack."""
-
 from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """The kinds of people that a stack has a managed policy for."""
+    """The people for whom a stack has a managed policy."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
@@ -13,5 +11,4 @@ class Kind(StrEnum):
 
     @property
     def output(self) -> str:
-        """The stack's output with the ARN of the policy."""
         return f"{self.title().replace('-', '')}PolicyArn"

@@ -1,5 +1,3 @@
-"""What each kind of people may do with a stack, by the policies that are deployed with it."""
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +9,7 @@ _ORDERS = "/POST/orders/"
 
 
 def policy(stack: Stack, kind: Kind) -> dict[str, Any]:
-    """Return the ARN and the document of a kind's policy, as it is deployed. Raises CommandFailed."""
+    """Return a kind's policy as deployed. Raises CommandFailed."""
     if kind.output not in stack.outputs:
         raise CommandFailed(
             Exit.NOT_FOUND,
@@ -24,7 +22,6 @@ def policy(stack: Stack, kind: Kind) -> dict[str, Any]:
 
 
 def kinds(stack: Stack) -> list[dict[str, Any]]:
-    """Return what each kind may: the orders that it gives, and the actions with which it reads."""
     return [_summary(policy(stack, kind)) for kind in Kind]
 
 

@@ -1,5 +1,3 @@
-"""`settle permissions`."""
-
 from typing import Annotated
 
 import typer
@@ -16,7 +14,7 @@ def permissions(
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what each kind of people may do, by the managed policies of the stack.
+    """Show each kind of people's permissions, from the stack's managed policies.
 
     Example: settle permissions --as operator --stack settlement-prod
     """

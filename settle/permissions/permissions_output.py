@@ -1,5 +1,3 @@
-"""What `settle permissions` prints."""
-
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +7,6 @@ from settle.output.console import or_json, print_line, print_record, print_table
 
 @or_json
 def permissions(kinds: list[dict[str, Any]]) -> None:
-    """Print a line for each order with the kinds of people that may give it, then the policies."""
     names = [one["kind"] for one in kinds]
     orders = sorted({order for one in kinds for order in one["orders"]})
     lines = [{"order": "(look)"} | {one["kind"]: "yes" if one["reads"] else "" for one in kinds}]
@@ -24,7 +21,6 @@ def permissions(kinds: list[dict[str, Any]]) -> None:
 
 @or_json
 def policy(found: Mapping[str, Any]) -> None:
-    """Print a policy: its ARN, and its document as AWS has it."""
     print_line(found["policy"])
     for line in json.dumps(found["document"], indent=2).splitlines():
         print_line(line)

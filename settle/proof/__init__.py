@@ -1,1 +1,0 @@
-"""The reconciliation of the whole table."""

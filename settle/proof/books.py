@@ -1,5 +1,3 @@
-"""The proof of a stack's books, with its progress."""
-
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
@@ -13,20 +11,19 @@ from settlement.proof import table_scan
 from settlement.proof.watch import READING, Watch, unwatched
 
 Counting = Callable[[Mapping[str, int]], AbstractContextManager[Watch]]
-"""Show the progress of activities, by the number of items that each is estimated to have."""
+"""Shows the progress of activities, given the estimated number of items of each."""
 
 
 def uncounted(estimates: Mapping[str, int]) -> AbstractContextManager[Watch]:
-    """Show no progress."""
     return nullcontext(unwatched)
 
 
 def prove(
     stack: Stack, processes: int = 1, *, signatures: bool = True, counting: Counting = uncounted
 ) -> dict[str, Any]:
-    """Reconcile the whole table, and return the findings for a person or a script.
+    """Reconcile the whole table.
 
-    To judge the signatures of the rows, a person must be allowed to read the keys.
+    Judging the rows' signatures requires the permission to read the keys.
     """
     currencies, row_keys = stack.config.currencies, stack.row_keys if signatures else None
     days = stack.config.shortest_retention_days
@@ -46,7 +43,7 @@ def prove(
 
 
 def _estimate(stack: Stack) -> int:
-    """Return DynamoDB's own count of the rows, some hours old; 0 without the permission to ask for it."""
+    """Return DynamoDB's row count, some hours old; 0 without the permission to ask for it."""
     try:
         described = stack.client("dynamodb").describe_table(TableName=stack.outputs["TableName"])
     except (ClientError, BotoCoreError):

@@ -1,5 +1,3 @@
-"""`settle reconcile`."""
-
 from typing import Annotated
 
 import typer
@@ -29,9 +27,9 @@ def reconcile(
 ) -> None:
     """Prove from the rows alone that no money was lost or made; exit 1 and name the row otherwise.
 
-    It reads the whole table, and shows its progress on standard error. What it could not prove, because the
-    table moved, throttled or has rows of a newer version, is UNPROVEN, and ends with exit 1 as well.
-    What the rows alone cannot show, such as a settlement that is deleted whole, a sealed journal does.
+    It reads the whole table. UNPROVEN, also exit 1: the table moved, throttled, or has rows of a newer
+    version.
+    Only a sealed journal reveals some faults, such as a settlement deleted with all its rows.
 
     Example: settle reconcile --stack settlement-prod --against stack --json
     """

@@ -1,5 +1,3 @@
-"""What `settle reconcile` prints."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +7,6 @@ from settlement.core.model.command import command
 
 @or_json
 def findings(proof: Mapping[str, Any], stack: str | None = None) -> None:
-    """Print the sums of each currency, and every row that breaks them."""
     for currency, kinds in proof["currencies"].items():
         parts = " + ".join(f"{kind} {amount}" for kind, amount in kinds.items() if kind != "sum")
         print_line(f"{currency}: {parts} = {kinds['sum']}")
@@ -32,7 +29,6 @@ def findings(proof: Mapping[str, Any], stack: str | None = None) -> None:
 
 
 def sealed_journal(found: Mapping[str, Any]) -> None:
-    """Print the result of a comparison with the sealed journal, and the digest to keep."""
     for fault in found["faults"]:
         print_line(f"TAMPERED {fault}")
     for row in found["restored"]:

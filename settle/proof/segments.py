@@ -1,12 +1,11 @@
-"""The reconciliation by several processes: each reads and spools a part of the table, and one judges.
+"""Reconciliation by several processes: each reads a segment, and one judges.
 
     process 1: its part of the table ──▶ its spool ──▶ sorted ─┐
     process 2: its part of the table ──▶ its spool ──▶ sorted ─┼──▶ judged here
                        …                                       ┘
 
-Reading and spooling take five sixths of the time of one process. The rows of a settlement are in several
-parts, so that the judgement needs all spools, and gets their facts through pipes. A process that ends before
-its work is done ends the command.
+Reading and spooling take five sixths of a single process's time. A settlement's rows are in several segments,
+so the judge reads all spools, through pipes. A process that dies early ends the command.
 """
 
 import multiprocessing
@@ -30,14 +29,14 @@ from settlement.proof.spool import Spool
 from settlement.proof.watch import READING
 
 BATCH = 2000
-"""Facts that a process sends at a time, on demand: no more of them are in memory for each kind."""
+"""Facts sent at a time, on demand: limits the memory for each kind."""
 
 END_SECONDS = 5
-"""The time for a process to end by itself, once it has nothing more to do."""
+"""Time for a process to end before it is killed."""
 
 
 def check(stack: Stack, segments: int, watch: Watch, stage: Stage = UNKNOWN) -> Findings:
-    """Reconcile the whole table by several processes. Raises CommandFailed if one of them fails or dies."""
+    """Raises CommandFailed if a process fails or dies."""
     findings, began = Findings(), datetime.now(UTC)
     with ExitStack() as running, findings.unless_cut_off():
         parts = [Part(number, segments) for number in range(segments)]
@@ -55,7 +54,7 @@ def check(stack: Stack, segments: int, watch: Watch, stage: Stage = UNKNOWN) -> 
 
 @dataclass(frozen=True)
 class _Report:
-    """The fields of the findings of a part, and the reason if it is not the whole part."""
+    """The fields of a segment's findings; `cut_off` if they are incomplete."""
 
     found: dict[str, Any]
     cut_off: CutOff | None
@@ -63,14 +62,12 @@ class _Report:
 
 @dataclass(frozen=True)
 class _Failure:
-    """The exception that has ended a process."""
-
     message: str
 
 
 @dataclass
 class Reader:
-    """A process that reads a part of the table, seen from here: the source of its facts."""
+    """A process that reads a segment, as its parent sees it."""
 
     place: Place
     part: Part
@@ -96,7 +93,7 @@ class Reader:
         self.process.join()
 
     def receive(self) -> Any:
-        """Return the next message of the process. Raises CommandFailed if the process has ended."""
+        """Return the next message. Raises CommandFailed if the process has failed or died."""
         name = f"segment {self.part.number + 1} of {self.part.of}"
         try:
             message = self.connection.recv()
@@ -110,7 +107,6 @@ class Reader:
         raise CommandFailed(Exit.FAILED, f"reconcile: nothing is proven: {name}: {why}")
 
     def await_next(self) -> None:
-        """Take note of how far the process is, or of its report."""
         message = self.receive()
         if isinstance(message, _Report):
             self.findings, self.cut_off, self.is_done = Findings(**message.found), message.cut_off, True
@@ -119,10 +115,10 @@ class Reader:
             self.rows = message
 
     def facts(self, kind: type[Any]) -> Iterator[Any]:
-        """Yield the facts of a kind that the process has spooled, sorted."""
+        """Yield the spooled facts of a kind, sorted."""
         is_last = False
         while not is_last:
-            with suppress(OSError):  # a process that has died is told by what it does not answer
+            with suppress(OSError):  # receive() reports a dead process
                 self.connection.send(kind)
             answer = self.receive()
             if isinstance(answer, CutOff):
@@ -132,7 +128,6 @@ class Reader:
 
 
 def _await(readers: Sequence[Reader], watch: Watch) -> None:
-    """Wait until all processes have read their parts."""
     by_connection: dict[Any, Reader] = {reader.connection: reader for reader in readers}
     while waiting := [reader.connection for reader in readers if not reader.is_done]:
         for ready in wait(waiting):
@@ -141,14 +136,14 @@ def _await(readers: Sequence[Reader], watch: Watch) -> None:
 
 
 def read(connection: Connection, place: Place, part: Part, stage: Stage) -> None:
-    """Be the process of a part: read it, report the findings, and send facts as they are asked for."""
+    """Run in the process: read, report the findings, and send facts on request."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command ends this process
     with suppress(*_COMMAND_ENDED):
         try:
             _work(connection, place, part, stage)
         except _COMMAND_ENDED:
             raise
-        except Exception as failure:  # the command tells it, in one line
+        except Exception as failure:  # the command prints it, in one line
             connection.send(_Failure(f"{type(failure).__name__}: {failure}"))
 
 

@@ -1,1 +1,0 @@
-"""Reports for people: a settlement's page, the queue, a day."""

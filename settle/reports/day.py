@@ -1,4 +1,4 @@
-"""A day of a stack in figures: what was claimed on it, how that ended, and what the stage earned and lost.
+"""A day of a stack in figures.
 
 table, the whole of it      ──▶ settlements claimed on the day ──▶ by hour, by error, the time to the end
 entries of fees:X, losses:X ──▶ earned, given back, lost
@@ -23,7 +23,7 @@ from settlement.core.model.timestamps import timestamp
 from settlement.proof import pages
 
 KINDS = ("settled", "reversed", "refused", "open")
-"""How a settlement ended, or that it has not: LIMBO is open."""
+"""The outcomes of settlements; LIMBO is open."""
 
 _KIND = {Status.SETTLED: "settled", Status.COMPENSATED: "reversed", Status.REJECTED: "refused"}
 _PERCENTS = (50, 95, 99, 100)
@@ -41,7 +41,7 @@ def parse(text: str, at: datetime) -> date:
 
 
 def describe(stack: Stack, day: date, at: datetime) -> dict[str, Any]:
-    """Return the figures of a day, as its settlements are now. No index lists these: it reads the table."""
+    """Return a day's figures. Without an index, it reads the whole table."""
     begin = datetime(day.year, day.month, day.day, tzinfo=UTC)
     first, end = timestamp(begin), timestamp(begin + timedelta(days=1))
     hours = [Counter[str]() for _ in range(24)]
@@ -89,7 +89,7 @@ def _claimed(stack: Stack, first: str, end: str) -> Iterable[Row]:
 
 
 def _hour(row: Row) -> int:
-    """Return the hour of the claim; 0 of a text between the day's ends that is no instant."""
+    """Return the hour of the claim; 0 if malformed."""
     text = str(row["claimed_at"])[11:13]
     return int(text) if text.isascii() and text.isdigit() and int(text) < 24 else 0
 
@@ -99,7 +99,6 @@ def _whole(value: object) -> int:
 
 
 def _seconds(row: Row) -> list[float]:
-    """Return the time from claim to end; nothing for a row that does not tell it."""
     try:
         since = seconds_since(row["claimed_at"], datetime.fromisoformat(str(row["finished_at"])))
     except (KeyError, ValueError):
@@ -113,18 +112,16 @@ def _error(row: Row, name: str) -> str:
 
 
 def _ranked(counts: Counter[str]) -> list[dict[str, Any]]:
-    """Return the counts, the greatest first; equal ones by name."""
     ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
     return [{"name": name, "count": count} for name, count in ordered]
 
 
 def _percentile(ordered: Sequence[float], percent: int) -> float | None:
-    """Return the least value that so many percent of all do not exceed; None of nothing."""
+    """Return the smallest value that `percent` % of the values do not exceed."""
     return ordered[math.ceil(len(ordered) * percent / 100) - 1] if ordered else None
 
 
 def _currencies(stack: Stack, first: str, end: str, volumes: Counter[str]) -> list[dict[str, Any]]:
-    """Return, by currency, what was settled and what the internal accounts booked, where there is any."""
     lines = []
     for currency, exponent in sorted(stack.config.currencies.items()):
         earned, given_back = _booked(stack, f"fees:{currency}", first, end)
@@ -142,7 +139,7 @@ def _currencies(stack: Stack, first: str, end: str, volumes: Counter[str]) -> li
 
 
 def _booked(stack: Stack, account: str, first: str, end: str) -> tuple[int, int]:
-    """Return the sums of an internal account's credits and debits between two instants, in minor units."""
+    """Return an account's credits and debits between two instants, in minor units."""
     sums = Counter[str]()
     for partition in keys.entry_partitions(account):
         for entry in stack.store.entries(partition, first, end):

@@ -1,12 +1,12 @@
-"""The path of a settlement through the machines, told by its rows alone.
+"""A settlement's path through the machines, from its rows alone.
 
     row: slots, status, reversed_for, expired_at ──┐
                                                    ├─▶ walks: states in order, each with what proves it
     evidence: review, limbo:n, resolve:n ──────────┘
 
-Step Functions is not asked: Express keeps no history, and Standard's ends after 90 days. So a walk has what
-committed, what was refused on record, and the states between that the definitions leave no way around. A
-retry, a replay and a takeover by recovery leave no trace here: `owner_epoch` counts the takeovers.
+Step Functions' history is incomplete: Express keeps none, and Standard's ends after 90 days. So a walk has
+commits, recorded refusals, and the states that the definitions force between them. Retries, replays and
+takeovers leave no trace here: `owner_epoch` counts the takeovers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,17 +21,15 @@ from settlement.core.model.state import SettlementState
 from settlement.core.model.status import Status
 
 SETTLEMENT, COMPENSATION = "settlement", "compensation"
-"""The machines, by the names of their definitions."""
+"""The names of the machines' definitions."""
 
 FORWARD = {step: facts.state for step, facts in SAGA.items()}
 REVERSING = {step: facts.moves.reversed_by for step, facts in SAGA.items() if facts.moves}
 _UNCLAIMED = "claim"
-"""The failed step of a settlement that was reversed before a request claimed its key."""
+"""The failed step of a settlement reversed before any request."""
 
 
 class Mark(StrEnum):
-    """What the rows say of a state on the path."""
-
     COMMITTED = "committed"
     REFUSED = "refused"
     PASSED = "passed"
@@ -40,7 +38,7 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True)
 class Visit:
-    """A state on the path. `proof` is the attribute of the row, or the step of the evidence, that says so."""
+    """A state on the path. `proof`: the attribute, or the evidence's step, that shows it."""
 
     state: str
     mark: Mark = Mark.PASSED
@@ -50,7 +48,7 @@ class Visit:
 
 @dataclass(frozen=True)
 class Walk:
-    """States of one machine, each followed by the next one; `begun_by` says what started the machine."""
+    """Consecutive states of one machine; `begun_by` names its trigger."""
 
     machine: str
     begun_by: str
@@ -58,7 +56,7 @@ class Walk:
 
 
 def walks(state: SettlementState, evidence: Sequence[Row]) -> list[Walk]:
-    """Return the walks of a settlement, in the order in which they began."""
+    """Return a settlement's walks, in the order of their beginnings."""
     found = {row["step"]: row for row in evidence}
     return [walk for walk in (*_forward(state, found), *_reversal(state, found)) if walk.visits]
 
@@ -89,7 +87,7 @@ def _forward(state: SettlementState, found: dict[str, Row]) -> Iterator[Walk]:
 
 
 def _stop(state: SettlementState, found: dict[str, Row]) -> Iterator[Visit]:
-    """Yield the end of the way forward: where it is now, or where it was refused and reversed."""
+    """Yield the end of the way forward: the current state, or the refusal."""
     if state.status is Status.PROCESSING and state.following:
         yield Visit(FORWARD[state.following], Mark.HERE)
     stopped = (state.reversed_for or {}).get("step")
@@ -127,7 +125,6 @@ def _who(state: SettlementState) -> str:
 
 
 def _unwound(state: SettlementState, found: dict[str, Row]) -> Iterator[Visit]:
-    """Yield reversals, cases of LIMBO and decisions in the order of their times."""
     due = [step for step in REVERSIBLE if step in state.steps]
     for at, _, name in sorted(_moves(state, found)):
         kind, _, number = name.partition(":")
@@ -148,7 +145,7 @@ def _unwound(state: SettlementState, found: dict[str, Row]) -> Iterator[Visit]:
 
 
 def _moves(state: SettlementState, found: dict[str, Row]) -> Iterator[tuple[str, int, str]]:
-    """Yield the time of each move, its place among those of one millisecond, and its name."""
+    """Yield each move's time, rank within a millisecond, and name."""
     covered = {
         row["posted_at"]
         for row in found.values()
@@ -168,7 +165,7 @@ def _is_case(row: Row) -> bool:
 
 
 def _reversing(stuck: str | None, due: list[Step]) -> str:
-    """Return the state of a stuck reversal; of a closed case, it was the first that was due."""
+    """Return the state of a stuck reversal; for a closed case, the first due."""
     named = next((step for step in REVERSIBLE if step.reversal == stuck), None)
     return REVERSING[named or next(iter(due), Step.HOLD)]
 

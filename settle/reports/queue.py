@@ -1,4 +1,4 @@
-"""The queue of a stack: LIMBO and in flight by age, proposals, the circuit, recovery, and the last proof.
+"""A stack's queue: cases, settlements in flight, proposals, circuit and last proof.
 
 index LIMBO, IN_FLIGHT#0..7 ──▶ rows ──▶ a line each, with the next command
 index ORDERS#<month>, 24 h  ──▶ proposals that may still be approved
@@ -26,20 +26,19 @@ from settlement.orders.approval import VALID_FOR
 from settlement.proof import batch
 
 LINES_MAX = 1_000
-"""Most cases, and most settlements in flight, on a page; if there are more, it says so."""
+"""Maximum cases, and settlements in flight, on a page."""
 
 AGES = ((60, "1m"), (300, "5m"), (900, "15m"), (3_600, "1h"), (14_400, "4h"), (86_400, "1d"), (604_800, "7d"))
-"""The upper ends of the bars of a sparkline, in seconds; an eighth bar has all that is older."""
+"""Upper ends of a sparkline's bars, in seconds; an eighth bar has the older ones."""
 
 PROOF_SINCE = timedelta(days=3)
-"""How far back the last scheduled proof is looked for: a stage proves its books each day, or more often."""
+"""Search window for the last proof: a stage runs one at least daily."""
 
 _PROOF_PERIOD_SECONDS = 300
 _PROOF = ("ReconciledRows", "ReconcileFaults", "ReconcileUnproven")
 
 
 def describe(stack: Stack, at: datetime) -> dict[str, Any]:
-    """Return the queue as it is."""
     stuck = limbo.open_states(stack, LINES_MAX)
     found = in_flight.in_flight(stack, LINES_MAX)
     flying = in_flight.in_flight_lines(stack, found)
@@ -67,13 +66,12 @@ def describe(stack: Stack, at: datetime) -> dict[str, Any]:
 
 
 def _next(stack: Stack, line: dict[str, Any], at: str) -> str:
-    """Return the command for a settlement in flight: recovery has it in hand, unless it is late."""
+    """Return the next command: `recover` only if recovery is late."""
     is_late = not line["in_review"] and (line["deadline_at"] or at) < at
     return stack.command("recover" if is_late else "status", line["key"])
 
 
 def _ages(lines: Sequence[dict[str, Any]], at: datetime) -> list[dict[str, Any]]:
-    """Return how many lines are of each age, the youngest first."""
     counts = [0] * (len(AGES) + 1)
     for line in lines:
         seconds = seconds_since(line["since"], at)
@@ -86,10 +84,9 @@ def _ages(lines: Sequence[dict[str, Any]], at: datetime) -> list[dict[str, Any]]
 def _proposals(
     stack: Stack, stuck: Iterable[SettlementState], at: datetime
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the proposals that wait for another person, the first to expire first; and what is unreadable.
+    """Return the proposals that wait for another person, first to expire first, and the unreadable rows.
 
-    Those on cases of LIMBO are found by their cases, and all others by the orders of the time for which a
-    proposal is valid.
+    Proposals on LIMBO come from the cases, others from the orders within a proposal's validity.
     """
     known = {state.key: state for state in stuck}
     pages = audit.pages(stack, at - VALID_FOR, at, None)
@@ -115,9 +112,9 @@ def _proposals(
 
 
 def last_proof(stack: Stack, at: datetime) -> dict[str, Any]:
-    """Return the figures of the last scheduled proof; None, and why, if CloudWatch does not tell them.
+    """Return the figures of the last scheduled proof, or None values and the reason.
 
-    The rows do not have them: a proof writes nothing.
+    They come from CloudWatch: a proof writes no rows.
     """
     nothing: dict[str, Any] = dict.fromkeys(("at", *_PROOF))
     try:

@@ -1,6 +1,6 @@
-"""Rows of a settlement without what tells of people: for a report that leaves the house.
+"""A settlement's rows without personal data, for a report that leaves the company.
 
-What stays is a list, and all else is left out: a new attribute of a row is not told before it is on the list.
+An allow-list: a new attribute stays hidden until listed.
 """
 
 from typing import Any
@@ -33,14 +33,13 @@ SHOWN = frozenset(
         *("proposal_number", "part", "proposed_at", "valid_until", "withdrawn_at", "needed", "approvals"),
     }
 )
-"""The attributes that tell of no person, no reason and no name that the provider gave."""
+"""Attributes that contain no person, reason or name from the provider."""
 
 PERSONS = frozenset({"by", "proposed_by", "approved_by", "withdrawn_by"})
-"""Attributes with ARNs of persons, with blanks between. Of an ARN, the account and the role stay."""
+"""Attributes with ARNs, separated by spaces. An ARN's account and role stay."""
 
 
 def redacted(row: Row) -> Row:
-    """Return a row with each attribute that is not shown replaced by a mark."""
     return {name: _value(name, value) for name, value in row.items()}
 
 
@@ -53,7 +52,7 @@ def _value(name: str, value: Any) -> Any:
 
 
 def _person(arn: str) -> str:
-    """Return an ARN without its last part: a session's name, or that of an IAM user."""
+    """Return an ARN without its last part: a session's or IAM user's name."""
     if not arn:
         return ""
     kind, slash, _ = arn.rpartition("/")

@@ -1,5 +1,3 @@
-"""All that a report on one settlement tells, from one look at its rows."""
-
 import hashlib
 import json
 from datetime import datetime
@@ -21,15 +19,15 @@ from settlement.core.policy import outcome
 from settlement.proof import journal
 
 LOOKS_MAX = 5
-"""How often a settlement is read again that changes while it is read."""
+"""Maximum re-reads of a settlement that changes while it is read."""
 
 _ORDER = ("by", "approved_by", "break_glass", "reason", "request_id", "source_ip")
 
 
 def describe(stack: Stack, key: str, at: datetime, *, redact: bool = False) -> dict[str, Any]:
-    """Return a report: the path, the timeline, entries, verdicts, orders, advice, and the rows themselves.
+    """Return a report on one settlement. Raises CommandFailed.
 
-    With `redact`, nothing is told from an attribute that may name a person or a reason. Raises CommandFailed.
+    `redact` hides attributes that may name a person or a reason.
     """
     row, read, proposed = _look(stack, key)
     entries = settlement.merged(stack, row, read)
@@ -73,9 +71,9 @@ def describe(stack: Stack, key: str, at: datetime, *, redact: bool = False) -> d
 
 
 def _look(stack: Stack, key: str) -> tuple[Row, journal.Journal, Row | None]:
-    """Read all rows of a settlement as they stand between two equal looks at its own.
+    """Read a settlement's rows between two equal reads of its own row. Raises CommandFailed.
 
-    A page of rows from two instants would show a step without its entry. Raises CommandFailed.
+    Rows of two instants would show a step without its entry.
     """
     row = stack.store.read(keys.settlement(key))
     for _ in range(LOOKS_MAX):
@@ -92,13 +90,13 @@ def _look(stack: Stack, key: str) -> tuple[Row, journal.Journal, Row | None]:
 
 
 def _digest(found: list[Row]) -> str:
-    """Return the SHA-256 of rows, which is free of their order."""
+    """Return a hash that ignores the rows' order."""
     texts = sorted(json.dumps(row, sort_keys=True, default=sorted) for row in found)
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
 
 def _entries(stack: Stack, entries: list[Row], lines: list[dict[str, str]]) -> list[dict[str, Any]]:
-    """Return what moved money, with both accounts and the escrow after it."""
+    """Return the entries that moved money."""
     return [
         {
             "posted_at": entry["posted_at"],
@@ -131,7 +129,6 @@ def _next(stack: Stack, state: SettlementState) -> str | None:
 
 
 def _rows(row: Row, read: journal.Journal, proposed: Row | None) -> list[tuple[str, list[str]]]:
-    """Return each row as it is: its key, and the lines of its JSON."""
     found = [row, *read.entries, *read.evidence, *([proposed] if proposed else [])]
     return [
         (

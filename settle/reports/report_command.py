@@ -1,5 +1,3 @@
-"""`settle report`."""
-
 from pathlib import Path
 from typing import Annotated
 
@@ -35,9 +33,9 @@ def report(
     show: Annotated[bool, typer.Option("--open", help="Show the page in the browser, too.")] = False,
     stack: StackName = None,
 ) -> None:
-    """Write a page about a settlement, the queue or a day: one HTML file that needs no server.
+    """Write a page about a settlement, the queue or a day: one self-contained HTML file.
 
-    It prints the file's path. A file that is there is kept, unless --force replaces it.
+    It prints the file's path. Only --force replaces an existing file.
 
     Example: settle report order-2026-000101 -o case.html --redact --stack settlement-prod
     Example: settle report --day 2026-11-22 --stack settlement-prod

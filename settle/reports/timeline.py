@@ -1,5 +1,3 @@
-"""The timeline of a settlement: each instant that its rows have, and what took the time between two."""
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -57,7 +55,7 @@ _BY_NOW = {
 
 @dataclass(frozen=True)
 class Moment:
-    """An instant: what happened, and the time since the one before it, with a name if it has one."""
+    """An event, and the time since the previous one, with its reason."""
 
     at: str
     kind: str
@@ -67,7 +65,7 @@ class Moment:
 
 
 def moments(state: SettlementState, row: Row, evidence: Sequence[Row], at: datetime) -> list[Moment]:
-    """Return the moments of a settlement up to the report's own, the oldest first."""
+    """Return the moments up to the report's own, oldest first."""
     found = sorted({(instant, _place(name), name) for instant, name in _instants(state, row, evidence)})
     told: list[Moment] = []
     for instant, _, name in found:
@@ -100,7 +98,7 @@ def _instants(state: SettlementState, row: Row, evidence: Sequence[Row]) -> Iter
 
 
 def _place(name: str) -> int:
-    """Return the place of a moment among those of the same millisecond."""
+    """Return a moment's rank within a millisecond."""
     order = [
         "claimed",
         *Step,
@@ -121,13 +119,13 @@ def _following(told: Sequence[Moment], at: str, kind: str, what: str, gap: str) 
         passed = seconds_since(told[-1].at, datetime.fromisoformat(at))
     except ValueError:
         passed = None
-    if passed is None:  # a row was changed by hand: it is shown as it is
+    if passed is None:  # a row that was changed by hand
         return Moment(at, kind, what, "not known")
     return Moment(at, kind, what, duration(passed), gap if passed else "")
 
 
 def duration(seconds: float) -> str:
-    """Return a time in its two greatest units; below a second in milliseconds. Clocks may go backwards."""
+    """Return two units, or milliseconds below a second. Clock skew makes it negative."""
     if abs(seconds) < 1:
         return f"{round(seconds * 1000)} ms"
     return span(int(seconds)) if seconds > 0 else f"-{span(int(-seconds))}"

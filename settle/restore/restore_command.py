@@ -1,5 +1,3 @@
-"""`settle restore`: what a restored table lacks."""
-
 from typing import Annotated
 
 import typer
@@ -29,10 +27,10 @@ def plan(
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what must be done before the stage may settle on a restored table; exit 1 unless it is ready.
+    """List the tasks before the stage may settle on a restored table; exit 1 unless ready.
 
-    It names the payments since the restored instant by the sealed journal, the settlements that would run on
-    by themselves, and what the table itself lacks. It proves the books of the table, and writes nothing.
+    It names the payments since the restored instant from the sealed journal, the settlements that would
+    resume automatically, and the table's faults. It proves the table's books, and writes nothing.
 
     Example: settle restore plan --table settlement-prod-restored --stack settlement-prod
     """

@@ -1,5 +1,3 @@
-"""The answer of `settle restore plan`."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,7 +6,6 @@ from settle.output.console import or_json, print_line
 
 @or_json
 def plan(told: Mapping[str, Any]) -> None:
-    """Print what a restored table lacks, what would run on it, and the verdict last."""
     print_line(f"table {told['table']}, as of {told['restored_to']}")
     print_line(f"sealed journal: until {told['journal_until'] or 'then, nothing since'}")
     for name in ("settings", "books", "changed"):

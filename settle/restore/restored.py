@@ -1,5 +1,3 @@
-"""The plan of a restore: what a restored table lacks, and what would run on it by itself."""
-
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -21,10 +19,10 @@ from settlement.proof import pages
 def plan(
     stack: Stack, table: str, source: str, at: datetime | None, now: datetime, counting: Counting = uncounted
 ) -> dict[str, Any]:
-    """Return what must be done before the stage may settle on a restored table. It reads, and writes nothing.
+    """Return the plan of a restore. Writes nothing.
 
-    The rows that were put since the restored instant come from the sealed journal, `source`. `at` is that
-    instant, if AWS does not say it. Raises CommandFailed without it, and for a journal that cannot be read.
+    Rows put since the restored instant come from the sealed journal `source`. `at` is that instant, if AWS
+    does not know it. Raises CommandFailed without an instant, and for an unreadable journal.
     """
     target = replace(stack, outputs=stack.outputs | {"TableName": table})
     described = restored_settings.describe(target)
@@ -51,7 +49,6 @@ def plan(
 
 
 def _since(one: Lacking, stack: Stack) -> dict[str, Any]:
-    """Return what the journal knows of one key, with its amounts as decimal strings."""
     return {
         "key": one.key,
         "claimed_since": one.is_new,
@@ -72,7 +69,7 @@ def _amount(amount: Any, currency: Any, stack: Stack) -> str | None:
 
 
 def _in_flight(target: Stack, since: dict[str, Lacking]) -> list[dict[str, Any]]:
-    """Return the settlements that recovery, or a decision, would drive on, and what they did since."""
+    """Return the settlements that recovery or a decision would resume."""
     rows: list[Row] = [
         *pages.scan(
             target.store,

@@ -1,4 +1,4 @@
-"""The rows that the sealed journal has since an instant, and a restored table lacks."""
+"""Sealed rows that a restored table lacks."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,11 +20,10 @@ from settlement.signing.signature import RowKeys
 
 @dataclass
 class Lacking:
-    """What a restored table lacks of one key: of a settlement, of an order, or an account.
+    """The missing rows of one settlement, order or account.
 
-    `steps` are entries and facts in the order of their times, with the money that each has moved. Of its
-    `rows`, so many are `proven`: what is copied of them, signed again, has the digest that was sealed. Of the
-    others the journal has a digest alone, as they have texts that no locked object may have.
+    `proven` counts the `rows` whose copy, signed again, has the sealed digest. For the others the journal has
+    only a digest: they contain texts that a locked object must not hold.
     """
 
     key: str
@@ -35,12 +34,12 @@ class Lacking:
 
     @property
     def steps(self) -> list[tuple[str, int | None, str | None]]:
-        """Each step, its amount and its currency."""
+        """Each step by time, its amount and its currency."""
         return [told[1:] for told in sorted(self.timed, key=lambda told: told[:2])]
 
 
 class Missing(NamedTuple):
-    """What is lacking, by key; rows that are there and not as they were sealed; the latest time sealed."""
+    """Missing rows by key; rows that differ from their sealed copy; the latest sealed time."""
 
     lacking: list[Lacking]
     changed: list[str]
@@ -48,9 +47,9 @@ class Missing(NamedTuple):
 
 
 def missing(target: Stack, source: str, instant: datetime, now: datetime) -> Missing:
-    """Compare a restored table with what was sealed since `instant`. Its memory grows with that alone.
+    """Compare a restored table with the rows sealed since `instant`; only these use memory.
 
-    Raises CommandFailed for an object that cannot be read, or was changed.
+    Raises CommandFailed for an object that is unreadable or was changed.
     """
     images, until, changed = dict[tuple[str, str], Any](), 0, list[str]()
     for line in _since(sealed.copy(target, source, "from"), instant):
@@ -104,9 +103,9 @@ def _key_of_entry(row: Row) -> str:
 
 
 def _is_whole(image: Any, row_keys: RowKeys) -> bool:
-    """Return whether the copy of a row, signed with a key of the stage, is the row that was sealed.
+    """Return whether a row's copy, signed with a key of the stage, has the sealed digest.
 
-    A settlement or an account never is: its digest covers what it was when it was put, not what it became.
+    A settlement or account never has: its digest covers the row when put, not its later changes.
     """
     row = image["row"]
     if not row["pk"].startswith(lines.IMMUTABLE):

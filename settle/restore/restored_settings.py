@@ -1,5 +1,3 @@
-"""What a restored table is, beside its rows: its stream, its index, its key, its protection."""
-
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +12,7 @@ _NOT_THERE = "ResourceNotFoundException"
 
 
 def describe(target: Stack) -> dict[str, Any]:
-    """Return DynamoDB's description of a stack's table. Raises CommandFailed if there is none."""
+    """Raises CommandFailed for a missing table."""
     name = target.outputs["TableName"]
     try:
         described: dict[str, Any] = target.client("dynamodb").describe_table(TableName=name)["Table"]
@@ -26,7 +24,7 @@ def describe(target: Stack) -> dict[str, Any]:
 
 
 def faults(stack: Stack, target: Stack, described: dict[str, Any]) -> list[str]:
-    """Return what the restored table lacks that the stack's own has, each with what it is."""
+    """Return the restored table's faults, compared with the stack's table."""
     client, name = target.client("dynamodb"), target.outputs["TableName"]
     found = []
     if described["TableStatus"] != "ACTIVE":
@@ -53,7 +51,10 @@ def faults(stack: Stack, target: Stack, described: dict[str, Any]) -> list[str]:
 
 
 def _key_fault(stack: Stack, described: dict[str, Any]) -> list[str]:
-    """Return that the keys differ: the roles may use the stack's key alone. A lost table tells nothing."""
+    """Return a fault if the keys differ: the roles may use only the stack's key.
+
+    Empty if the stack's table is lost.
+    """
     try:
         own = describe(stack)
     except CommandFailed:
@@ -63,7 +64,7 @@ def _key_fault(stack: Stack, described: dict[str, Any]) -> list[str]:
 
 
 def _asked(call: Callable[[], Any]) -> dict[str, Any]:
-    """Return an answer; or, as `error`, that it could not be known, which is no proof that all is well."""
+    """A failed call returns its `error`: an unknown setting is a fault."""
     try:
         answer: dict[str, Any] = call()
     except ClientError as error:

@@ -1,1 +1,0 @@
-"""Entries that have expired, from the sealed journal."""

@@ -1,5 +1,3 @@
-"""The entries of an account that have expired, by the sealed journal."""
-
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -17,9 +15,9 @@ from settlement.retention.expiry import EXPIRES
 
 
 def expired(stack: Stack, archive: str, account: str, now: datetime) -> dict[tuple[str, str], Row]:
-    """Return the entries of an account whose time is over, by their keys, as they were sealed.
+    """Return an account's expired entries by key, as sealed, from the whole journal.
 
-    It reads the whole journal. Raises CommandFailed if an object cannot be read, or was changed.
+    Raises CommandFailed for an object that is unreadable or was changed.
     """
     partitions, found = {*keys.entry_partitions(account)}, dict[tuple[str, str], Row]()
     for line in _lines(stack, archive):

@@ -1,1 +1,0 @@
-"""Settlements: their start, their state, and what is in flight."""

@@ -1,5 +1,3 @@
-"""The executions of a settlement, and whether one of them runs."""
-
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -12,9 +10,9 @@ RUNNING = "RUNNING"
 
 
 def describe(stack: Stack, state: SettlementState) -> dict[str, Any]:
-    """Return the owner, its executions, the deadline, recovery's next look, and a sentence about them.
+    """Return the owner, its executions, the deadline, recovery's next look, and a summary.
 
-    A finished settlement has an owner, but no activity, and Step Functions is not asked.
+    For a finished settlement, Step Functions is not asked.
     """
     is_finished = state.status in FINISHED
     next_look = state.recover_at if state.status is Status.LIMBO else state.listed_at
@@ -30,10 +28,10 @@ def describe(stack: Stack, state: SettlementState) -> dict[str, Any]:
 
 
 def _executions(stack: Stack, state: SettlementState) -> list[dict[str, str | None]]:
-    """Return the owner's execution and, in LIMBO, the one that waits for a person's decision.
+    """Return the owner's execution and, in LIMBO, the one that waits for a decision.
 
-    A reversal's owner is an execution of the compensating machine; any other is an execution of the
-    settlement machine, on Standard if Step Functions knows the name there.
+    A reversal's owner runs on the compensating machine; any other on the settlement machine, Standard if Step
+    Functions knows the name there.
     """
     is_reversal = state.is_expired or state.status in (Status.COMPENSATING, Status.LIMBO)
     machine = stack.outputs.get("CompensationArn" if is_reversal else "SettlementStandardArn")
@@ -46,12 +44,11 @@ def _executions(stack: Stack, state: SettlementState) -> list[dict[str, str | No
 
 
 def _status(stack: Stack, arn: str | None) -> str | None:
-    """Return the status of a Standard execution; None if Step Functions does not tell it."""
     if arn is None:
         return None
     try:
         status: str = stack.client("stepfunctions").describe_execution(executionArn=arn)["status"]
-    except ClientError:  # no such execution, as of an Express one, or no permission to ask
+    except ClientError:  # not found, as for Express, or no permission
         return None
     return status
 

@@ -1,5 +1,3 @@
-"""`settle explain`."""
-
 from typing import Annotated
 
 import typer
@@ -12,7 +10,7 @@ def explain(
     error: Annotated[str, typer.Argument(help="An error's name, as `failure` or a log line has it.")],
     as_json: AsJson = False,
 ) -> None:
-    """Say what an error means, who acts on it, how, and which page has more. It asks no stack.
+    """Explain an error: its meaning, who acts, how, and the page. It needs no stack.
 
     Example: settle explain InsufficientFunds
     """

@@ -1,5 +1,3 @@
-"""Following a settlement until its state is the wanted one."""
-
 import time
 from collections.abc import Callable
 
@@ -9,7 +7,7 @@ from settlement.core.model.state import SettlementState
 from settlement.core.model.status import FINISHED, Status
 
 FOLLOW_SECONDS_MAX = 120
-"""How long a command follows the execution that it started; reversals retry for minutes in trouble."""
+"""Reversals in trouble retry for minutes."""
 
 _POLL_SECONDS = 0.25
 
@@ -20,7 +18,7 @@ def follow(
     is_done: Callable[[SettlementState], bool],
     seconds_max: float | None = None,
 ) -> SettlementState:
-    """Read a settlement until it is done or the time is over; return its last state."""
+    """Poll a settlement until done or the time is over; return its last state."""
     seconds = FOLLOW_SECONDS_MAX if seconds_max is None else seconds_max
     give_up_at = time.monotonic() + seconds
     while True:
@@ -31,5 +29,4 @@ def follow(
 
 
 def is_at_rest(state: SettlementState) -> bool:
-    """Return whether the settlement is finished, or waits in LIMBO for a person."""
     return state.status in FINISHED or state.status is Status.LIMBO

@@ -1,7 +1,4 @@
-"""Settlements in flight, and settlements claimed since an instant.
-
-A list works on rows as they are: a malformed row is in it too, where a person looks for it.
-"""
+"""Lists of settlements, from raw rows: malformed ones are included."""
 
 import heapq
 from collections.abc import Sequence
@@ -24,22 +21,20 @@ from settlement.proof import pages
 
 _PROGRESS = ("key", "status", "steps", "amount", "currency", "owner", "owner_epoch")
 IN_FLIGHT: tuple[str, ...] = (*_PROGRESS, "since", "in_review", "recover_at", "deadline_at")
-"""What a line about a settlement in flight says."""
 
 CLAIMED: tuple[str, ...] = (*_PROGRESS, "claimed_at", "finished_at")
-"""What a line about a settlement of any status says."""
 
 
 def in_flight(stack: Stack, limit: int) -> Found:
-    """Return the first `limit` settlements in flight, by the time of recovery's next look."""
+    """Return the first `limit` settlements in flight, by recovery's next look."""
     shards = [keys.in_flight_partition(shard) for shard in range(keys.IN_FLIGHT_SHARDS)]
     return listed(stack, shards, {*FINISHED, Status.LIMBO}, limit)
 
 
 def claimed_since(stack: Stack, since: datetime, limit: int) -> Found:
-    """Return the first `limit` settlements claimed since then, the oldest first.
+    """Return the first `limit` settlements, oldest first.
 
-    No index lists these, so this reads the whole table.
+    Without an index, it reads the whole table.
     """
     found = pages.scan(
         stack.store,
@@ -54,10 +49,10 @@ def claimed_since(stack: Stack, since: datetime, limit: int) -> Found:
 
 
 def changed_since(stack: Stack, since: datetime) -> list[str]:
-    """Return the keys of the settlements that may have changed since then: a few too many, and none too few.
+    """Return the keys of all settlements that may have changed since an instant.
 
-    A settlement with a reversal in part is one of them, as its row does not say when that was. No index lists
-    these, so this reads the whole table.
+    Includes every settlement with a reversal in part: its row does not record the time. Without an index, it
+    reads the whole table.
     """
     found = pages.scan(
         stack.store,
@@ -72,13 +67,11 @@ def changed_since(stack: Stack, since: datetime) -> list[str]:
 
 
 def in_flight_lines(stack: Stack, found: Found) -> list[Line]:
-    """Return a line for each settlement in flight, and for each row that cannot be read."""
     left = [aside.line(IN_FLIGHT, row, reason, **_EMPTY) for row, reason in found.unreadable]
     return [describe_in_flight(stack, row) for row in found.rows] + left
 
 
 def claimed_lines(stack: Stack, found: Found) -> list[Line]:
-    """Return a line for each settlement of any status."""
     return [describe_claimed(stack, row) for row in found.rows]
 
 
@@ -86,9 +79,9 @@ _EMPTY: Line = {"steps": [], "in_review": False}
 
 
 def describe_in_flight(stack: Stack, row: Row) -> Line:
-    """Return a settlement in flight: its progress, its owner, and recovery's next look.
+    """Return a line about a settlement in flight.
 
-    `since` is the last time at which it was set in motion; while in review, the time of its claim.
+    `since`: when it was last set in motion; while in review, its claim.
     """
     row, unreadable = _sound(stack, row)
     in_review, claimed_at = "review" in row, row.get("claimed_at")
@@ -103,7 +96,7 @@ def describe_in_flight(stack: Stack, row: Row) -> Line:
 
 
 def _sound(stack: Stack, row: Row) -> tuple[Row, Line]:
-    """Return the row without unsound attributes, and why it cannot be read: nothing if it can."""
+    """Return the row's sound attributes, and the reason if it is unreadable."""
     try:
         SettlementState.from_row(row).settlement.exponent(stack.config)
     except MalformedRow as malformed:
@@ -113,13 +106,12 @@ def _sound(stack: Stack, row: Row) -> tuple[Row, Line]:
 
 
 def behind_seconds(lines: Sequence[dict[str, Any]], at: datetime) -> int:
-    """Return by how many seconds recovery is late with the settlement that is due first."""
+    """Return recovery's delay with the settlement due first."""
     due = min((one["recover_at"] for one in lines if one["recover_at"]), default=None)
     return max(0, int(seconds_since(due, at) or 0))
 
 
 def describe_claimed(stack: Stack, row: Row) -> Line:
-    """Return a settlement of any status: its progress, and the times of its claim and its end."""
     row, unreadable = _sound(stack, row)
     times = {name: row.get(name) for name in ("claimed_at", "finished_at")}
     return _progress(stack, row) | times | unreadable

@@ -5,8 +5,7 @@
       …       ├─ by time ──▶ is it still so? ── the rows ──▶ the first `limit`, and whether there are more
     shard 7 ──┘
 
-The index may be behind, so that it only says where to look: the rows decide. No more of either is read
-than the answer needs.
+The index may lag, so the rows decide. Both are read only as far as needed.
 """
 
 import heapq
@@ -23,17 +22,13 @@ from settlement.core.store.wire import from_wire
 from settlement.proof import batch
 
 BATCH_MAX = batch.BATCH_MAX
-"""Entries of the index that are read at a time, and rows."""
 
 NO_VALUES: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True)
 class Found:
-    """Rows of settlements, as they are, and whether there are more than were asked for.
-
-    `unreadable` has the keys of rows that are none, each with the reason.
-    """
+    """Rows of settlements, whether more exist, and the unreadable rows' keys and reasons."""
 
     rows: list[Row]
     more: bool
@@ -41,9 +36,9 @@ class Found:
 
 
 def listed(stack: Stack, partitions: Sequence[str], left: Collection[str], limit: int | None) -> Found:
-    """Return the first settlements that the index lists in `partitions`, by their sort keys.
+    """Return the first settlements that the index lists in `partitions`, by sort key.
 
-    A settlement whose row has one of the statuses `left` has left the partition. Without a limit, all.
+    `left`: statuses of settlements that have left the partition. Without a limit, all.
     """
     enough = sys.maxsize if limit is None else limit + 1
     client, found, aside = stack.client("dynamodb"), list[Row](), list[tuple[Row, str]]()
@@ -57,7 +52,7 @@ def listed(stack: Stack, partitions: Sequence[str], left: Collection[str], limit
 
 
 def between(stack: Stack, partition: str, since: str, until: str) -> Iterator[Row]:
-    """Return the keys that the index lists in a partition from one sort key to before another, in order."""
+    """Yield the keys listed from sort key `since` to before `until`."""
     times = {":since": {"S": since}, ":until": {"S": until}}
     found = _entries(
         stack, stack.client("dynamodb"), partition, " AND gsi1sk BETWEEN :since AND :until", times
@@ -68,7 +63,7 @@ def between(stack: Stack, partition: str, since: str, until: str) -> Iterator[Ro
 def _entries(
     stack: Stack, client: Any, partition: str, times: str = "", values: Mapping[str, Any] = NO_VALUES
 ) -> Iterator[Row]:
-    """Return the keys that the index lists in a partition, in order, read page by page on demand."""
+    """Yield the keys listed in a partition, page by page on demand."""
     answer = client.get_paginator("query").paginate(
         TableName=stack.outputs["TableName"],
         IndexName=ledger_keys.INDEX,
@@ -81,7 +76,7 @@ def _entries(
 
 
 def _once_each(keys: Iterator[Row]) -> Iterator[Row]:
-    """Drop repeated keys: a row that moves while the index is read is listed twice.
+    """Drop repeated keys: a row that moves during the read is listed twice.
 
     DynamoDB refuses to read a row twice in one call.
     """

@@ -1,5 +1,3 @@
-"""`settle list`."""
-
 from typing import Annotated
 
 import typer
@@ -33,7 +31,7 @@ def list_settlements(
 ) -> None:
     """List settlements: in flight, in LIMBO, or claimed since some time.
 
-    Exit code 1: a row cannot be read, and is named: mend it.
+    Exit code 1: rows cannot be read; they are named.
 
     Example: settle list --in-flight --limit 20 --stack settlement-prod
     """

@@ -1,18 +1,14 @@
-"""The settlement machines that a request can be sent to."""
-
 import json
 from enum import StrEnum
 
 
 class Machine(StrEnum):
-    """The two deployments of the settlement machine."""
-
     EXPRESS = "express"
     STANDARD = "standard"
 
 
 def explain(cause: str) -> str:
-    """Return the message in an error's cause: Lambda wraps it in JSON, a stalled settlement once more."""
+    """Unwrap an error's message: Lambda wraps it in JSON, a stalled settlement once more."""
     try:
         content = json.loads(cause)
         if "errorMessage" in content:

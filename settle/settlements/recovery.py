@@ -1,5 +1,3 @@
-"""Recovery of one settlement now, ordered through the stack's door."""
-
 from typing import Any
 
 from settle.exit_codes import Exit
@@ -11,14 +9,14 @@ from settlement.core.model.status import FINISHED, Status
 from settlement.orders.requests import RECOVER
 
 NOTHING = "none"
-"""The function's answer for a settlement that needs no action."""
+"""The action if none is needed."""
 
 
 def recover(stack: Stack, key: str) -> tuple[dict[str, Any], str | None]:
-    """Have recovery take a settlement over; return the action and the status after it, and why there is none.
+    """Order recovery; return the action and the new status, and the reason for no action.
 
-    Safe to repeat: while a reversal runs, recovery starts nothing; a payment it resumes at once, as two
-    executions do it no harm. A finished settlement is not asked about.
+    Safe to repeat: recovery starts nothing while a reversal runs, and resumes a payment at once, as two
+    executions do no harm.
     """
     state = state_of(stack, key)
     done = (
@@ -32,13 +30,12 @@ def recover(stack: Stack, key: str) -> tuple[dict[str, Any], str | None]:
 
 
 def recover_code(result: dict[str, Any]) -> Exit:
-    """Return the exit code: 0 if recovery started an execution, else by the status; LIMBO stays LIMBO."""
+    """Return 0 if recovery started an execution, else the status's code; LIMBO keeps its code."""
     by_status = Exit.of_status(result["status"])
     return by_status if result["action"] == NOTHING or by_status is Exit.LIMBO else Exit.FINE
 
 
 def _why_not(stack: Stack, state: SettlementState) -> str:
-    """Return why there was nothing to do."""
     key = state.key
     if state.status in FINISHED:
         return f"{key} is {state.status}: there is nothing to recover"

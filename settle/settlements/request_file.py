@@ -1,5 +1,3 @@
-"""Requests in a file: checked to be JSON before the first one is sent."""
-
 import json
 import sys
 from collections.abc import Mapping
@@ -16,14 +14,14 @@ INPUT_BYTES_MAX = 262_144
 
 
 def read_requests(file: str) -> list[str]:
-    """Return the raw texts of the requests: a file that is one JSON value is one request, else each line is.
+    """Return the requests' raw texts: the file if it is one JSON value, else each line.
 
-    `-` reads standard input.
+    `-` reads standard input. Raises CommandFailed.
     """
     text = _text(file)
     requests = {number: line for number, line in enumerate(text.split("\n"), 1) if line.strip()}
     with suppress(ValueError, RecursionError):
-        json.loads(text)  # not yet by the strict rules: one request may span lines, and be refused as one
+        json.loads(text)  # lenient: key_of applies the strict rules to the whole request
         requests = {1: text}
     if not requests:
         raise CommandFailed(Exit.USAGE, f"file: {file} holds no request")
@@ -47,7 +45,7 @@ def _text(file: str) -> str:
 
 
 def labelled(request: str, reference: str | None, metadata: Mapping[str, str]) -> str:
-    """Return the request with the caller's own words added. Raises CommandFailed if it has some already."""
+    """Add the caller's labels. Raises CommandFailed if the request has its own."""
     added: dict[str, Any] = {"reference": reference} if reference is not None else {}
     added |= {"metadata": metadata} if metadata else {}
     if not added:
@@ -61,9 +59,9 @@ def labelled(request: str, reference: str | None, metadata: Mapping[str, str]) -
 
 
 def key_of(request: str) -> str:
-    """Return the key of a request that can be sent; "refused" if the machine will refuse the key.
+    """Return the request's key; "refused" if the machine will refuse it.
 
-    Raises CommandFailed for a text that is no JSON or too large: StartExecution takes neither.
+    Raises CommandFailed for malformed JSON or excessive size: StartExecution takes neither.
     """
     try:
         content = strict_json.parse(request)

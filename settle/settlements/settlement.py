@@ -1,5 +1,3 @@
-"""One settlement: its state, its journal, its executions, and whether it is safe to retry."""
-
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,26 +17,25 @@ from settlement.core.policy import outcome
 from settlement.proof import Retention, journal, judgement, rows, settlement_row
 
 _NOTES = ("decision", "reason", "by", "error", "cause", "reference", "provider", "expired")
-"""Attributes of an entry that give its reason, in the order in which they are shown."""
+"""Attributes that explain an entry, in order."""
 
 _EVIDENCE = ("step", "posted_at")
 _ENTRY = (*_EVIDENCE, "debit", "credit", "amount")
-"""The attributes that a line of a journal is made of."""
 
 _DECISIVE = {"SETTLED": (Step.RELEASE, Step.FEE), "COMPENSATED": (Step.HOLD, Step.HOLD.reversal)}
-"""The entries that prove a finished settlement; of any other, and of one that the losses have covered or that
-was reversed in part, all that moved money count.
+"""Entries that prove the status. With any other status, a write-off or a reversal in part, every entry that
+moved money counts.
 """
 
 _IN_ORDER = (
     *(name for step in Step for name in ((step, REVIEW) if SAGA[step].decides else (step,))),
     *(step.reversal for step in REVERSIBLE),
 )
-"""The lines of a journal in their order, which decides within a millisecond."""
+"""The order of lines within a millisecond."""
 
 
 def state_of(stack: Stack, key: str) -> SettlementState:
-    """Return the state of a settlement. Raises CommandFailed if no request has claimed the key."""
+    """Raises CommandFailed for an unclaimed key."""
     state = stack.store.settlement(key)
     if state is None:
         raise unclaimed(stack, key)
@@ -46,16 +43,16 @@ def state_of(stack: Stack, key: str) -> SettlementState:
 
 
 def entries_of(stack: Stack, row: Row) -> list[Row]:
-    """Return the settlement's journal, oldest first: its entries, and the evidence beside them.
+    """Return the settlement's journal, oldest first: entries and evidence.
 
-    A write-off and a completion are one line: an entry, with the decision's evidence. Entries that have
-    expired are told by the settlement's row.
+    An entry and its decision's evidence are one line. Expired entries are derived from the settlement's row.
+    Raises MalformedRow.
     """
     return merged(stack, row, journal.read(stack.store, row))
 
 
 def merged(stack: Stack, row: Row, read: journal.Journal) -> list[Row]:
-    """Return the journal of a settlement that was read already, as `entries_of` does. Raises MalformedRow."""
+    """Like `entries_of`, from rows read already."""
     _ensure_sound(read)
     lines = {one["step"]: one for one in read.evidence}
     for entry in (*read.entries, *_expired(stack, row, read)):
@@ -67,7 +64,7 @@ def merged(stack: Stack, row: Row, read: journal.Journal) -> list[Row]:
 
 
 def _ensure_sound(read: journal.Journal) -> None:
-    """Refuse a row that cannot be told, with its name: it was changed by hand. Raises MalformedRow."""
+    """Raise MalformedRow for a row that was changed by hand."""
     for found, needed in ((read.evidence, _EVIDENCE), (read.entries, _ENTRY)):
         for row in found:
             spoilt = {name for name in row if not aside.is_sound(name, row[name])}
@@ -87,7 +84,7 @@ def _expired(stack: Stack, row: Row, read: journal.Journal) -> list[Row]:
 
 
 def describe(stack: Stack, key: str) -> dict[str, Any]:
-    """Return the outcome as the machines report it, and who works on it, the journal, and advice."""
+    """Return the outcome as the machines report it, the executions, the journal, and advice."""
     row = stack.store.read(keys.settlement(key))
     if row is None:
         raise unclaimed(stack, key)
@@ -105,7 +102,6 @@ def describe(stack: Stack, key: str) -> dict[str, Any]:
 
 
 def unclaimed(stack: Stack, key: str) -> CommandFailed:
-    """Return the failure of a command about a key that no request has claimed."""
     return CommandFailed(Exit.NOT_FOUND, f"key: no request has claimed {key} in {stack.name}")
 
 
@@ -116,7 +112,7 @@ def _review(state: SettlementState) -> dict[str, str | None] | None:
 
 
 def lines_of(stack: Stack, state: SettlementState, entries: list[Row]) -> list[dict[str, str]]:
-    """Return a line for each of the journal's entries: what moved, the escrow after it, and a note."""
+    """Return a line for each entry: the money moved, and the escrow afterwards."""
     exponent, key, held = state.settlement.exponent(stack.config), state.key, 0
     lines = []
     for entry in entries:
@@ -133,7 +129,7 @@ def lines_of(stack: Stack, state: SettlementState, entries: list[Row]) -> list[d
 
 
 def advice(result: dict[str, Any], lines: list[dict[str, str]]) -> dict[str, Any]:
-    """Return whether the payment may be sent again, by the outcome's `next`, and what proves it."""
+    """Return whether the payment may be sent again, and the proof."""
     status = result["status"]
     new_key_safe = result["next"]["action"] == outcome.Action.NEW_KEY
     gave_back_otherwise = "covered" in result or "reversed_in_part" in result

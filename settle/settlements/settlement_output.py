@@ -1,5 +1,3 @@
-"""What the commands print of one settlement."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +7,6 @@ from settle.output.console import note, or_json, print_line, print_record, print
 
 @or_json
 def settlement(result: Mapping[str, Any]) -> None:
-    """Print the state of a settlement, its journal, and whether it is safe to retry."""
     apart = ("executions", "activity", "entries", "retry")
     print_record({name: value for name, value in result.items() if name not in apart})
     if result["activity"]:
@@ -31,7 +28,6 @@ def settlement(result: Mapping[str, Any]) -> None:
 
 @or_json
 def started(answer: Mapping[str, Any]) -> None:
-    """Print how a settlement that was started has ended: its outcome, or an error."""
     if "error" not in answer:
         print_record(answer)
     else:

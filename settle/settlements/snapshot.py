@@ -1,5 +1,3 @@
-"""Snapshots of the stack for the live view: in flight, in LIMBO, and the KYC circuit."""
-
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -22,13 +20,13 @@ from settlement.core.model.stored import MalformedRow
 from settlement.core.model.timestamps import timestamp
 
 LOOKED_AT_MAX = 100
-"""Settlements in flight, and in LIMBO, that a snapshot looks at; if there are more, it says so."""
+"""Maximum settlements in flight, and in LIMBO, in a snapshot."""
 
 _PARTS = ("in_flight", "limbo", "circuit")
 
 
 def snapshots(stack: Stack, every_seconds: int) -> Iterator[dict[str, Any]]:
-    """Take a snapshot every so often, without end. A look that fails yields its error alone."""
+    """Yield snapshots forever. A failed look yields only its error."""
     while True:
         at = instants.now()
         try:
@@ -43,7 +41,6 @@ def snapshots(stack: Stack, every_seconds: int) -> Iterator[dict[str, Any]]:
 
 
 def look(stack: Stack, at: datetime) -> dict[str, Any]:
-    """Take one snapshot."""
     return {
         "at": timestamp(at),
         "stack": stack.name,
@@ -55,7 +52,7 @@ def look(stack: Stack, at: datetime) -> dict[str, Any]:
 
 
 def _in_flight(stack: Stack, now: datetime) -> dict[str, Any]:
-    """Summarise the settlements due first. One in review rests, and never counts as the oldest."""
+    """Summarise the settlements due first. One in review never counts as the oldest."""
     at = timestamp(now)
     found = in_flight.in_flight(stack, LOOKED_AT_MAX)
     shown = in_flight.in_flight_lines(stack, found)
@@ -94,7 +91,7 @@ def _limbo(stack: Stack) -> dict[str, Any]:
 
 
 def _is_overdue(row: Row, at: str) -> bool:
-    """Return whether the deadline has passed; a released or reversed settlement has none."""
+    """After the release or in a reversal, the deadline no longer counts."""
     released = Step.RELEASE.slot in row
     return row.get("status") == Status.PROCESSING and not released and str(row.get("deadline_at", "")) <= at
 

@@ -1,5 +1,3 @@
-"""Starting a settlement on either machine, and waiting for its end."""
-
 import json
 import secrets
 import time
@@ -23,7 +21,7 @@ _POLL_SECONDS = 0.25
 
 @dataclass(frozen=True)
 class Ended:
-    """The end of an execution: an outcome (the contract's output), or an error and its message."""
+    """The end of an execution: the contract's output, or an error."""
 
     key: str
     execution: str
@@ -33,11 +31,9 @@ class Ended:
 
     @property
     def status(self) -> str:
-        """The settlement's status, or the error and its message."""
         return str(self.outcome["status"]) if self.outcome else f"{self.error}: {self.message}"
 
     def describe(self) -> dict[str, Any]:
-        """Return the outcome, or the key, the execution and the error."""
         return self.outcome or {
             "key": self.key,
             "execution": self.execution,
@@ -47,10 +43,10 @@ class Ended:
 
 
 def start(stack: Stack, machine: Machine, request: str) -> Ended:
-    """Start one settlement and wait for its end.
+    """Start one settlement and wait for its end. Raises CommandFailed.
 
-    The execution gets a new name each time. Only the settlement's row decides whether the key was used
-    before: it remembers that for longer than Step Functions remembers a name.
+    Each execution gets a new name. The settlement's row decides whether the key was used before: it outlives
+    Step Functions' memory of names.
     """
     key = key_of(request)
     name = executions.sent(key, secrets.token_hex(4))
@@ -69,7 +65,10 @@ def start(stack: Stack, machine: Machine, request: str) -> Ended:
 
 
 def send(stack: Stack, request: str) -> str:
-    """Send a request to the start queue; return its key. Raises CommandFailed: then it may be repeated."""
+    """Send a request to the start queue; return its key.
+
+    Raises CommandFailed: the request may be repeated.
+    """
     key = key_of(request)
     try:
         stack.client("sqs").send_message(QueueUrl=stack.outputs["StartQueueUrl"], MessageBody=request)
@@ -81,7 +80,6 @@ def send(stack: Stack, request: str) -> str:
 
 
 def start_code(ended: Ended) -> Exit:
-    """Return the exit code that tells a script how its settlement ended, or that it is still in flight."""
     if ended.outcome:
         return Exit.of_status(ended.outcome["status"])
     known = {InvalidRequest.__name__: Exit.USAGE, IdempotencyConflict.__name__: Exit.CONFLICT}
@@ -89,7 +87,7 @@ def start_code(ended: Ended) -> Exit:
 
 
 def _run(stack: Stack, machine: Machine, request: str, name: str) -> Any:
-    client = stack.client("stepfunctions", attempts=1)  # a start is never sent twice by the client itself
+    client = stack.client("stepfunctions", attempts=1)  # the client must not send a start twice
     if machine is Machine.EXPRESS:
         return client.start_sync_execution(
             stateMachineArn=stack.outputs["SettlementExpressArn"], input=request, name=name
@@ -101,7 +99,7 @@ def _run(stack: Stack, machine: Machine, request: str, name: str) -> Any:
 
 
 def _await(stack: Stack, arn: str, key: str) -> Any:
-    """Wait for an execution's end, or for LIMBO, in which it waits for a person without limit."""
+    """Wait for an execution's end, or for LIMBO, where it waits without limit."""
     client, give_up_at = stack.client("stepfunctions"), time.monotonic() + STANDARD_SECONDS_MAX
     while True:
         execution = client.describe_execution(executionArn=arn)

@@ -1,5 +1,3 @@
-"""`settle start`."""
-
 from functools import partial
 from typing import Annotated
 
@@ -13,7 +11,7 @@ from settle.settlements.request_file import labelled, read_requests
 
 
 def _members(given: list[str] | None) -> list[str]:
-    """Return NAME=VALUE texts, each name once. The stack checks both. Raises CommandFailed."""
+    """Raises CommandFailed for a malformed or repeated name."""
     names = [one.partition("=")[0] for one in given or ()]
     for one, name in zip(given or (), names, strict=True):
         if "=" not in one or not name:
@@ -45,11 +43,11 @@ def start(
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Settle the requests of a file, one after the other, and wait for each.
+    """Settle a file's requests, one after the other, and wait for each.
 
     Every line is checked to be JSON before the first is sent.
-    The exit code is the gravest answer's. 7: still in flight, as with --queue; wait for it with `settle wait
-    KEY`, or hear of it with `settle events tail --key KEY`.
+    The exit code is the gravest answer's. 7: still in flight, as with --queue; wait with `settle wait KEY` or
+    `settle events tail --key KEY`.
 
     Example: settle start payments.jsonl --stack settlement-prod
     """

@@ -1,5 +1,3 @@
-"""`settle status`."""
-
 import typer
 
 from settle.commands.options import AsJson, StackName, find
@@ -8,7 +6,7 @@ from settle.orders.completion import StuckKey
 
 
 def status(key: StuckKey, stack: StackName = None, as_json: AsJson = False) -> None:
-    """Show a settlement: its state, who works on it, its journal, and whether it is safe to retry.
+    """Show a settlement: state, executions, journal, and whether a retry is safe.
 
     Example: settle status order-2026-000101 --stack settlement-prod
     """

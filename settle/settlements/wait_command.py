@@ -1,5 +1,3 @@
-"""`settle wait`."""
-
 from typing import Annotated
 
 import typer
@@ -21,8 +19,8 @@ def wait(
 ) -> None:
     """Wait until a settlement is finished or in LIMBO, then show it as `settle status` does.
 
-    The exit code is that of `settle status`: 7 if the settlement is still in flight at the time-out.
-    A key that no request has claimed is not waited for: exit code 3.
+    Exit codes are as for `settle status`; 7: still in flight after the time-out; 3, at once: no request has
+    claimed the key.
 
     Example: settle wait order-2026-000101 --timeout 60 --json
     """

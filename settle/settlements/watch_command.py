@@ -1,5 +1,3 @@
-"""`settle watch`."""
-
 from contextlib import suppress
 from typing import Annotated
 
@@ -16,7 +14,7 @@ def watch(
 ) -> None:
     """Watch settlements in flight, overdue and in LIMBO, and the KYC provider's circuit.
 
-    Ends with Ctrl-C. A look that fails is shown, and the next one is taken.
+    Ends with Ctrl-C. A failed look is shown, and does not end it.
 
     Example: settle watch --stack settlement-prod
     """

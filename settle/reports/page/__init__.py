@@ -1,1 +1,1 @@
-"""Pages for a person's browser: one file each, without a script, that asks nothing of any server."""
+"""Self-contained browser pages, without scripts or requests."""

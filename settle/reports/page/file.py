@@ -1,5 +1,3 @@
-"""A page in a file: whole or not at all."""
-
 import os
 import tempfile
 from contextlib import suppress
@@ -9,7 +7,7 @@ from settle.exit_codes import CommandFailed, Exit
 
 
 def ensure_can_write(path: Path, overwrite: bool) -> None:
-    """Refuse a path that can be no new file, before anything is read. Raises CommandFailed."""
+    """Raises CommandFailed for a path that cannot be written, before anything is read."""
     if path.name == "-":
         raise CommandFailed(Exit.USAGE, "output: a page is no text for a terminal; name a file")
     if path.is_dir():
@@ -23,10 +21,10 @@ def ensure_can_write(path: Path, overwrite: bool) -> None:
 
 
 def write(path: Path, page: str, overwrite: bool) -> None:
-    """Put a page in a file that only its owner may read. Raises CommandFailed.
+    """Write a page to a file that only its owner may read. Raises CommandFailed.
 
-    A reader finds the whole page or none, also if this process dies. Without `overwrite`, a file that
-    another process has put there meanwhile stays.
+    A reader finds the whole page or none, even if this process dies. Without `overwrite`, another process's
+    file stays.
     """
     ensure_can_write(path, overwrite)
     try:

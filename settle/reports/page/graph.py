@@ -1,5 +1,3 @@
-"""The drawing of a machine with the path that was taken."""
-
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache
@@ -10,15 +8,15 @@ from xml.etree import ElementTree
 from settle.reports.path import Mark, Walk
 
 DRAWINGS = Path(__file__).parent / "graphs"
-"""Drawn once from the definitions: see `tools/state_graphs.py`."""
+"""Drawn once from the definitions by `tools/state_graphs.py`."""
 
 _SVG = "http://www.w3.org/2000/svg"
 _STRONGEST = (Mark.HERE, Mark.COMMITTED, Mark.REFUSED, Mark.PASSED)
-"""Of several visits of a state, the mark that is shown."""
+"""A state with several visits shows the first of these marks."""
 
 
 def marked(machine: str, walks: Sequence[Walk]) -> str:
-    """Return a machine's drawing as SVG: a class for each state on the path, and for each way taken."""
+    """Return a machine's drawing as SVG, with classes for the states and transitions taken."""
     states, ways = defaultdict[str, set[Mark]](set), set[str]()
     for walk in walks:
         for visit in walk.visits:

@@ -1,5 +1,3 @@
-"""The pages' HTML, from templates that escape each value."""
-
 import base64
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,9 +29,9 @@ _MEANINGS = {
 
 @dataclass(frozen=True)
 class Frame:
-    """What a page of the console has around it, and a report in a file has not.
+    """The console's frame around a page; a report in a file has none.
 
-    `live` is how often the page will load itself again; None for a page that does not.
+    `live`: the reload interval, if any.
     """
 
     csrf: str
@@ -44,7 +42,6 @@ class Frame:
 
 
 def settlement(report: Mapping[str, Any], frame: Frame | None = None) -> str:
-    """Return the page of a report on one settlement."""
     graphs = []
     for machine in (SETTLEMENT, COMPENSATION):
         walks = [walk for walk in report["walks"] if walk.machine == machine]
@@ -55,7 +52,6 @@ def settlement(report: Mapping[str, Any], frame: Frame | None = None) -> str:
 
 
 def queue(snapshot: Mapping[str, Any], frame: Frame | None = None) -> str:
-    """Return the page of the queue of cases and of settlements in flight."""
     at = datetime.fromisoformat(snapshot["at"])
 
     def ago(instant: str | None) -> str:
@@ -65,12 +61,11 @@ def queue(snapshot: Mapping[str, Any], frame: Frame | None = None) -> str:
 
 
 def day(figures: Mapping[str, Any]) -> str:
-    """Return the page of a day."""
     return page("day.html", day=figures, kinds=KINDS, bars=list(_bars(figures["hours"])))
 
 
 def _bars(hours: Sequence[Mapping[str, int]]) -> Iterator[dict[str, Any]]:
-    """Yield the rectangles of a chart of 24 stacked bars, each up to 96 high above the line at 100."""
+    """Yield the rectangles of 24 stacked bars, each up to 96 high above the line at 100."""
     most = max(sum(hour.values()) for hour in hours)
     for number, hour in enumerate(hours):
         bottom = 100.0
@@ -82,7 +77,6 @@ def _bars(hours: Sequence[Mapping[str, int]]) -> Iterator[dict[str, Any]]:
 
 
 def page(template: str, frame: Frame | None = None, **values: Any) -> str:
-    """Return a page from a template; in a `frame`, it is one of the console."""
     form_action = "'self'" if frame else "'none'"
     return (
         _environment()
@@ -93,7 +87,7 @@ def page(template: str, frame: Frame | None = None, **values: Any) -> str:
 
 @cache
 def policy(form_action: str) -> str:
-    """Return the Content-Security-Policy: no script, no request, and the one style by its hash."""
+    """Return the Content-Security-Policy: no script, no request, and the one style with this hash."""
     digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action {form_action}"
 
@@ -105,9 +99,9 @@ def _style() -> str:
 
 @cache
 def _environment() -> Environment:
-    """Return the templates' environment: each value is escaped, and shown without control characters.
+    """Return an environment that escapes values and control characters.
 
-    Two values are HTML already, and have the filter `safe`: the style, and a drawing with classes of an enum.
+    Two values are HTML, with the filter `safe`: the style, and a drawing with classes of an enum.
     """
     return Environment(
         autoescape=True,
