@@ -1,1 +1,1 @@
-"""The saga alone: claim, hold, verify, release, fee, compensation, LIMBO and recovery. It imports no room."""
+"""The saga. It never imports a room."""

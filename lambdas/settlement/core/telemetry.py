@@ -1,7 +1,7 @@
-"""Logs and metrics: one line for each call. A line has the key, step and execution, and no payload.
+"""Logs and metrics: one line per call, with key, step and execution, and without payload.
 
-The line is that of the call's metrics, in CloudWatch's embedded metric format, with the call's context as
-metadata: see docs/decisions/2026-11-22-logs.md. A warning that an incident needs is a line of its own.
+A line has the metrics in CloudWatch's embedded format, and the context as metadata:
+docs/decisions/2026-11-22-logs.md. A warning that an incident needs has its own line.
 """
 
 import json
@@ -18,52 +18,47 @@ from settlement.core.model.errors import SettlementError
 
 logger = Logger()
 metrics = Metrics(namespace="Settlement")
-"""Both have a `service`: the stack's name, from POWERTOOLS_SERVICE_NAME."""
+"""Their `service` is the stack's name, from POWERTOOLS_SERVICE_NAME."""
 
 Handler = Callable[[Any, Any], Any]
 
 _CONTEXT = ("key", "step", "execution", "function_request_id")
-"""The logger's keys that the call's line has, too: one filter finds all lines of a settlement or a call."""
+"""Repeated on the call's line: one filter finds all lines of a settlement or a call."""
 
 _lock = Lock()
-"""Powertools' metrics are one set for all threads, and none of its methods is atomic."""
+"""Powertools shares metrics among threads, and its methods are not atomic."""
 
 _detail: dict[str, Any] = json.loads(os.environ.get("LOG_DETAIL", "{}"))
-"""Which settlements' DynamoDB calls are lines of their own: all (`full`), or those of some `keys`."""
+"""Settlements whose DynamoDB calls are logged: all (`full`), or some `keys`."""
 
 _used: dict[str, dict[str, float]] = {}
-"""The DynamoDB calls of the running invocation and their capacity units, by operation."""
+"""The running invocation's calls and capacity units, by operation."""
 
 
 def count(metric: str) -> None:
-    """Add one to a metric of the running invocation."""
     with _lock:
         metrics.add_metric(name=metric, unit=MetricUnit.Count, value=1)
 
 
 def gauge(metric: str, value: int) -> None:
-    """Publish a level that the running invocation finds: a number of things, or an age in seconds."""
+    """Publish a number, or an age if the name ends in `Seconds`."""
     unit = MetricUnit.Seconds if metric.endswith("Seconds") else MetricUnit.Count
     with _lock:
         metrics.add_metric(name=metric, unit=unit, value=value)
 
 
 def note(name: str, value: object) -> None:
-    """Add a field to the line of the running invocation: no content of a request, and no answer's text."""
+    """Never pass request content or an answer's text."""
     metrics.add_metadata(key=name, value=value)
 
 
 def about(key: object) -> None:
-    """Add a settlement's key to the lines of the running invocation, if it is one that can be shown."""
     if isinstance(key, str):
         logger.append_keys(key=_shown(key))
 
 
 def called(operation: str, consumed: Any) -> None:
-    """Count an answered DynamoDB call and the capacity units that it reports; a refused call reports none.
-
-    With full detail each call is also a line of its own.
-    """
+    """A refused call reports no capacity units."""
     tables = consumed if isinstance(consumed, list) else [consumed] if consumed else []
     units = sum(table["CapacityUnits"] for table in tables)
     with _lock:
@@ -75,10 +70,10 @@ def called(operation: str, consumed: Any) -> None:
 
 
 def observed(step: str) -> Callable[[Handler], Handler]:
-    """Wrap a handler: one line for each call, with its context, its metrics, and the name of its error.
+    """Wrap a handler: one line per call, with context, metrics and the error's name.
 
-    A refusal is counted by its name. Any other exception is a fault of this project or of a service's
-    answer, counted as FunctionFailed.
+    A refusal counts by name, any other exception as FunctionFailed: a fault of this project or of a service's
+    answer.
     """
 
     def decorate(handle: Handler) -> Handler:
@@ -109,7 +104,7 @@ def observed(step: str) -> Callable[[Handler], Handler]:
 
 
 def _note_context() -> None:
-    """Add the logger's context, at the end: by then a handler has found a key that its event lacks."""
+    """Runs last: by then a handler has found a key that its event lacks."""
     keys = logger.get_current_keys()
     for name in _CONTEXT:
         if keys.get(name) is not None:

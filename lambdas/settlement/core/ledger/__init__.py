@@ -1,1 +1,1 @@
-"""The conditional writes of the saga, pure, each with the meaning of its failed condition."""
+"""Pure builders of the saga's conditional writes."""

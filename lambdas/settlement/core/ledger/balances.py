@@ -1,4 +1,4 @@
-"""Writes to a customer's balance row. Amounts are in minor units."""
+"""Writes to a customer's balance row, in minor units."""
 
 from settlement.core.ledger import keys
 from settlement.core.ledger.conditions import (
@@ -26,8 +26,6 @@ from settlement.core.model.state import AccountState
 
 
 def debit_payer(settlement: Settlement) -> Write:
-    """Take the amount from the payer's available balance, unless the account is blocked, frozen or closed."""
-
     def meaning(state: AccountState | None) -> SettlementError:
         if refusal := account_refusal("payer", settlement.currency, state):
             return refusal
@@ -49,10 +47,7 @@ def debit_payer(settlement: Settlement) -> Write:
 
 
 def credit_payee(settlement: Settlement, highest_balance: int | None) -> Write:
-    """Give the net amount to the payee, up to the stage's highest balance.
-
-    A blocked or frozen account may receive, a closed one may not.
-    """
+    """A blocked or frozen payee may receive; a closed one may not."""
 
     def meaning(state: AccountState | None) -> SettlementError:
         return payee_refusal(settlement.currency, state) or CapExceeded.of("payee", settlement.currency)
@@ -70,7 +65,7 @@ def credit_payee(settlement: Settlement, highest_balance: int | None) -> Write:
 
 
 def credit_swept(account: str, amount: int, currency: str) -> Write:
-    """Make an amount of a merchant's releases available. No highest balance applies: it is theirs already."""
+    """No highest balance applies: the money is already the merchant's."""
 
     def meaning(state: AccountState | None) -> SettlementError:
         return account_refusal("payee", currency, state) or AccountNotFound("payee")
@@ -85,12 +80,11 @@ def credit_swept(account: str, amount: int, currency: str) -> Write:
 
 
 def debit_payee(settlement: Settlement) -> Write:
-    """Take the net amount back from the payee, who may have spent it."""
     return debit_part(settlement, settlement.net)
 
 
 def debit_part(settlement: Settlement, amount: int) -> Write:
-    """Take an amount of what was released back from the payee, who may have spent it."""
+    """Take back a part of the release, which the payee may have spent."""
 
     def meaning(state: AccountState | None) -> SettlementError:
         return account_refusal("payee", settlement.currency, state) or InsufficientFunds(
@@ -107,16 +101,11 @@ def debit_part(settlement: Settlement, amount: int) -> Write:
 
 
 def credit_payer(settlement: Settlement) -> Write:
-    """Give the amount back to the payer, whose account may be closed: the money was theirs before.
-
-    For the same reason the stage's highest balance does not apply.
-    """
+    """Neither a closed account nor the highest balance stops it: the money was the payer's."""
     return credit_part(settlement, settlement.amount)
 
 
 def credit_part(settlement: Settlement, amount: int) -> Write:
-    """Give an amount back to the payer, in the same way as the whole."""
-
     def meaning(state: AccountState | None) -> SettlementError:
         # Only the currency's condition can fail; a returned row that satisfies it counts as absent.
         return account_refusal("payer", settlement.currency, state) or AccountNotFound("payer")
@@ -131,9 +120,9 @@ def credit_part(settlement: Settlement, amount: int) -> Write:
 
 
 def block(account: str) -> Write:
-    """Count one more case that blocks a customer's account from new holds.
+    """Count one more case that blocks new holds.
 
-    The row of the case's settlement is the fence: its transaction goes into LIMBO once a case.
+    The settlement's row in the same transaction makes it happen once per case.
     """
     return update(
         keys.account(account),
@@ -145,7 +134,6 @@ def block(account: str) -> Write:
 
 
 def unblock(account: str) -> Write:
-    """Count one case less that blocks the account; the last one ends the block."""
     return update(
         keys.account(account),
         "SET limbo_cases = limbo_cases - :one",

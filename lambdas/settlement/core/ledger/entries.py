@@ -1,4 +1,4 @@
-"""Append-only rows: journal entries with one debit and one credit, and evidence, which moves nothing."""
+"""Append-only rows: journal entries, which move money, and evidence, which does not."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -14,10 +14,9 @@ from settlement.core.model.timestamps import timestamp
 
 
 def transfer(settlement: Settlement, step: str, moved: Transfer, now: datetime) -> Write:
-    """Build the entry of a transfer between the settlement's escrow and another account.
+    """Build the journal entry of a transfer between escrow and another account.
 
-    The settlement's row, in the same transaction, records that the step was taken. The entry's own condition
-    only keeps what is in the journal from being overwritten.
+    The settlement's row in the same transaction records the step; this condition only prevents overwriting.
     """
     incoming = moved.credit == accounts.escrow(settlement.key)
     account, side = (moved.debit, "debit") if incoming else (moved.credit, "credit")
@@ -37,9 +36,9 @@ def transfer(settlement: Settlement, step: str, moved: Transfer, now: datetime) 
 
 
 def evidence(settlement: Settlement, step: str, content: Mapping[str, object], now: datetime) -> Write:
-    """Build the record of a fact that moves nothing. The same step again is a replay.
+    """Build the record of a fact that moves no money. Repeating the step is a replay.
 
-    A person's order has who gave it (`by`), and the index lists it: a verdict and a case have no person.
+    Only a person's order has `by`, and only orders are listed in the index.
     """
 
     def meaning(found: Row | None) -> SettlementError | AlreadyApplied:

@@ -1,4 +1,4 @@
-"""The meaning of a failed condition, told from the state of the row that stands in the way."""
+"""The errors of failed conditions, derived from the row's state."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -22,19 +22,18 @@ from settlement.core.model.status import Status
 from settlement.core.model.timestamps import timestamp
 
 Explain = Callable[[str, SettlementState], SettlementError]
-"""Why the settlement in this state does not admit the step of this name."""
+"""Explains why a settlement in this state refuses the named step."""
 
 
 def forward_refusal(step: str, state: SettlementState) -> SettlementError:
-    """Return why the settlement's state does not admit a forward step."""
     return StepFenced.at(step, state.status, state.steps)
 
 
 def late_or_fenced(now: datetime) -> Explain:
-    """Return what tells why the settlement does not admit a forward step: its deadline, or its state.
+    """Return an `Explain` that distinguishes a missed deadline from a fence.
 
-    That it is late must be on the row: the deadline is not ahead, by the clock of the write's own condition,
-    or recovery has expired the settlement.
+    A step is late if the deadline has passed by `now`, the clock of the write's own condition, or if recovery
+    has expired the settlement.
     """
 
     def explain(step: str, state: SettlementState) -> SettlementError:
@@ -46,7 +45,7 @@ def late_or_fenced(now: datetime) -> Explain:
 
 
 def reversal_refusal(step: str, state: SettlementState) -> SettlementError:
-    """Return why the settlement does not admit a step of its compensation: another execution was faster."""
+    """Refuse a compensation step: another execution was faster."""
     return StepFenced.at(step, state.status, state.steps, state.reversed)
 
 
@@ -59,9 +58,8 @@ def fenced(
 ) -> OnFailure:
     """Return the meaning of a failed condition on the settlement's row.
 
-    The first two questions are the same for every write: is the key claimed, and with this content? If
-    `replay_if` holds for the state, an earlier call has applied the write; otherwise `explain` says why the
-    settlement does not admit the step.
+    Every write first checks the key's claim and content. If `replay_if` holds, an earlier call applied the
+    write; otherwise `explain` gives the refusal.
     """
 
     def meaning(state: SettlementState | None) -> SettlementError | AlreadyApplied:
@@ -77,14 +75,13 @@ def fenced(
 
 
 def ensure_admits(settlement: Settlement, step: Step, state: SettlementState | None, now: datetime) -> None:
-    """Raise the refusal that a step with a deadline would meet now, before the caller acts irrevocably."""
+    """Raise the refusal that a step with a deadline would meet, before an irrevocable action."""
     is_open = state is not None and _is_next(step, state) and _has_time(state, now)
     if not (state and is_open and state.same_request(settlement)):
         raise fenced(settlement, step, explain=late_or_fenced(now))(state)
 
 
 def account_refusal(party: str, currency: str, state: AccountState | None) -> SettlementError | None:
-    """Return why a party's account cannot take part in a settlement at all; None if it can."""
     if state is None:
         return AccountNotFound(party)
     if state.currency != currency:
@@ -93,7 +90,7 @@ def account_refusal(party: str, currency: str, state: AccountState | None) -> Se
 
 
 def out_of_use(party: str, state: AccountState | None) -> SettlementError | None:
-    """Return why a party's account places no holds; None if it does, or if there is no such account."""
+    """Return why an account places no holds; None if it does or is missing."""
     if state is None:
         return None
     if state.is_closed:
@@ -104,14 +101,12 @@ def out_of_use(party: str, state: AccountState | None) -> SettlementError | None
 
 
 def payee_refusal(currency: str, state: AccountState | None) -> SettlementError | None:
-    """Return why the payee's account cannot receive a release; None if it can."""
     if refusal := account_refusal("payee", currency, state):
         return refusal
     return AccountClosed("payee") if state and state.is_closed else None
 
 
 def _is_next(step: str, state: SettlementState) -> bool:
-    """Return whether `step` is the next one to commit, of those with a deadline, and is not decided."""
     if step not in _WITH_DEADLINE or state.is_decided(Step(step)):
         return False
     is_open = state.status is Status.PROCESSING and step not in state.steps

@@ -1,5 +1,3 @@
-"""Writes of the forward path to the settlement's row: claim, advance, reject."""
-
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -31,23 +29,22 @@ from settlement.core.model.timestamps import timestamp
 
 
 def claim(settlement: Settlement, owner: str, now: datetime, config: StageConfig) -> Write:
-    """Claim the key for `owner`, the name of the execution that will run the settlement."""
     return put(_claimed(settlement, owner, now, config), on_failure=AlreadyApplied)
 
 
 def claim_and_hold(settlement: Settlement, owner: str, now: datetime, config: StageConfig) -> Write:
-    """Claim the key for `owner` and commit the hold in one write: the idempotency check of the payment."""
+    """Claim the key and commit the hold in one write: the payment's idempotency check."""
     held = {Step.HOLD.slot: timestamp(now), "escrow": settlement.amount}
     return put(_claimed(settlement, owner, now, config) | held, on_failure=AlreadyApplied)
 
 
 def advance(settlement: Settlement, step: Step, *, escrow_change: int, now: datetime) -> Write:
-    """Commit `step` on the settlement's row, and move an amount into (+) or out of (-) escrow (minor units).
+    """Commit `step`, and add `escrow_change` (minor units) to the escrow.
 
-    The slot of the step is the idempotency record `<key>:<step>`; a row older than the step goes without it.
-    The last step finishes the settlement in the same write. The release pays what the escrow holds: a
-    function that may not write `escrow` cannot forge a hold, and so no payout.
-    See docs/decisions/2026-11-22-stolen-roles.md.
+    The step's slot is the idempotency record `<key>:<step>`. A row older than the step skips it. The fee, as
+    the last step, also finishes the settlement. The release requires the held amount in escrow, so a function
+    without write access to `escrow` can forge neither a hold nor a payout:
+    docs/decisions/2026-11-22-stolen-roles.md.
     """
 
     def explain(name: str, state: SettlementState) -> SettlementError:
@@ -83,10 +80,7 @@ def advance(settlement: Settlement, step: Step, *, escrow_change: int, now: date
 
 
 def in_turn(step: Step, layout: int = NEWEST) -> list[Condition]:
-    """Return the condition that the step before has committed.
-
-    In a row of a layout without that step, it is the one before.
-    """
+    """Return the condition that the previous step of the row's layout has committed."""
     previous = step.previous(layout)
     if previous is None:
         return []
@@ -99,7 +93,6 @@ def in_turn(step: Step, layout: int = NEWEST) -> list[Condition]:
 
 
 def takes(step: Step) -> list[Condition]:
-    """Return the condition that the row is of a layout that has the step."""
     since = SAGA[step].since
     return [] if since == FIRST else [Condition("layout >= :layout_of_step", {":layout_of_step": since})]
 
@@ -113,10 +106,10 @@ def reject(
     seen: int | None = None,
     on_failure: OnFailure | None = None,
 ) -> Write:
-    """Refuse a claimed settlement for good, which is possible only while nothing is held.
+    """Refuse a claimed settlement for good, while nothing is held.
 
-    If the execution `owner` asks, it must still own the settlement. A starter who cancels may name the
-    `sequence` that they have seen, and is refused in words of their own.
+    An execution passes itself as `owner`, and must still own the settlement. A starter who cancels may pass
+    the `sequence` it saw as `seen`, and words of its own as `on_failure`.
     """
     conditions = [status_is(Status.PROCESSING), same_request(settlement), not_committed(Step.HOLD)]
     if owner is not None:

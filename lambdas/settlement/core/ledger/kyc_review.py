@@ -1,4 +1,4 @@
-"""Writes of a KYC verdict to the settlement's row, and of the review that may precede it."""
+"""Writes of a KYC verdict, and of the review that may precede it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,21 +36,21 @@ from settlement.core.model.timestamps import timestamp
 from settlement.core.model.verdict import KycDecision, Verdict
 
 REVIEW = "review"
-"""The name of the evidence of a webhook's verdict: another fact than the provider's answer, `verify`."""
+"""Evidence name of a webhook's verdict. The provider's direct answer is `verify`."""
 
 
 @dataclass(frozen=True)
 class WebhookEvent:
-    """A webhook's event: the id that its sender gave it, and the digest of its body."""
+    """The sender's id of a webhook's event, and the digest of its body."""
 
     id: str
     digest: str
 
 
 def record_verdict(settlement: Settlement, verdict: Verdict, now: datetime) -> Write:
-    """Record the provider's verdict on the settlement's row. Only an approval commits the step.
+    """Record the provider's direct verdict. Only an approval commits the step.
 
-    While the payment is in review, only the end of the review decides. A verdict on record stays.
+    During a review, only its end decides. A verdict on record stays.
     """
 
     def explain(step: str, state: SettlementState) -> SettlementError:
@@ -71,10 +71,9 @@ def record_verdict(settlement: Settlement, verdict: Verdict, now: datetime) -> W
 
 
 def begin_review(settlement: Settlement, verdict: Verdict, until: datetime, now: datetime) -> Write:
-    """Begin a review, and move the settlement's deadline to its end, `until`.
+    """Begin a review, and move the deadline and recovery's next look to `until`.
 
-    Recovery does not look at it before. If a verdict is on record, or a review has begun, the row is left
-    as it is.
+    A row with a verdict or an open review is left as it is.
     """
     index = keys.in_flight_index(settlement.key, timestamp(until))
     return update_with_event(
@@ -95,12 +94,11 @@ def begin_review(settlement: Settlement, verdict: Verdict, until: datetime, now:
 def end_review(
     settlement: Settlement, verdict: Verdict, owner: str, now: datetime, config: StageConfig
 ) -> Write:
-    """Record the verdict of the provider's webhook, and make the settlement due for recovery at once.
+    """Record a webhook's verdict, and make the settlement due for recovery at once.
 
-    The settlement gets the time of a new one, as the review may have taken all of its own; a deadline that
-    the request named stays. `owner` is a name that no execution has: it fences off the earlier owner, and
-    stands until recovery has made another execution the owner. The same decision again is a replay, another
-    one a conflict.
+    The settlement gets a full time to settle, as the review may have used up the first; a deadline that the
+    request named stays. `owner` names no execution: it fences off the earlier owner until recovery appoints a
+    new one. The same decision again is a replay, another one a conflict.
     """
 
     def explain(step: str, state: SettlementState) -> SettlementError:
@@ -135,7 +133,7 @@ def end_review(
 
 
 def event_marker(event: WebhookEvent, settlement: Settlement, now: datetime) -> Write:
-    """Take the id of a webhook's event, so that it has its effect once. The same event again is a replay."""
+    """Claim a webhook event's id. The same event again is a replay."""
 
     def meaning(marker: Row | None) -> SettlementError | AlreadyApplied:
         if marker and marker["digest"] == event.digest:
@@ -163,12 +161,12 @@ def _awaits_verdict(settlement: Settlement, now: datetime) -> list[Condition]:
 
 
 def _decided_by(verdict: Verdict) -> Callable[..., Write]:
-    """Return how the row is updated: an approval makes an event. After a rejection, the reversal makes it."""
+    """After a rejection, only the reversal makes an event."""
     return update_with_event if verdict.decision is KycDecision.APPROVED else update
 
 
 def _verdict(verdict: Verdict, now: datetime) -> tuple[str, dict[str, Any]]:
-    """Return the rest of a SET expression that records the verdict, and its values."""
+    """Return the end of a SET expression, and its values."""
     values: dict[str, Any] = {":verdict": verdict.decision.value}
     if verdict.decision is KycDecision.APPROVED:
         slot = Step.VERIFY.slot

@@ -1,5 +1,3 @@
-"""Writes into LIMBO, within it, and out of it."""
-
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -27,7 +25,6 @@ from settlement.core.model.timestamps import timestamp
 
 
 def enter(settlement: Settlement, case: Case, failure: Mapping[str, str], now: datetime) -> Write:
-    """Put a settlement whose reversal is stuck into LIMBO."""
     conditions = [
         status_is(Status.COMPENSATING),
         same_request(settlement),
@@ -50,10 +47,10 @@ def enter(settlement: Settlement, case: Case, failure: Mapping[str, str], now: d
 
 
 def await_decision(settlement: Settlement, case: int, token: str, execution: str) -> Write:
-    """Record the execution that waits for the decision on a case, and the task token that wakes it.
+    """Record the execution that waits for a case's decision, and its task token.
 
-    The row is no part of the settlement's: a token has a kilobyte, which every later write would pay for. The
-    last execution to wait for a case is the one to wake.
+    A separate row, as every later write to the settlement's row would pay for the token's kilobyte. The last
+    execution to wait for a case is the one to wake.
     """
     row = {
         **keys.waiting(settlement.key),
@@ -77,10 +74,10 @@ def leave(
     now: datetime,
     config: StageConfig,
 ) -> Write:
-    """Carry out a person's decision on the settlement's row: the only write that leads out of LIMBO.
+    """Carry out a person's decision: the only write that leads out of LIMBO.
 
-    `execution` becomes the owner, in the place of an execution that may still wait for a decision. The row
-    keeps which steps were covered by the losses, in this case and in those before it.
+    `execution` replaces the owner, which may still wait for a decision. The row keeps the steps covered by
+    losses, in this and earlier cases.
     """
     conditions = [
         status_is(Status.LIMBO),

@@ -1,5 +1,3 @@
-"""Writes of a compensation to the settlement's row."""
-
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -38,10 +36,7 @@ from settlement.core.model.timestamps import timestamp
 
 
 def tombstone(settlement: Settlement, owner: str, failure: Mapping[str, str], now: datetime) -> Write:
-    """Write a REJECTED tombstone for an unclaimed key, so that a late claim is fenced off.
-
-    A claimed key is left as it is.
-    """
+    """Write a REJECTED row, which fences off a late claim. A claimed key is left as it is."""
     at = timestamp(now)
     row = {
         **keys.settlement(settlement.key),
@@ -60,11 +55,10 @@ def tombstone(settlement: Settlement, owner: str, failure: Mapping[str, str], no
 
 
 def begin(settlement: Settlement, failure: Mapping[str, str], *, owner: str | None, execution: str) -> Write:
-    """Take PROCESSING away, which fences off every forward step. Any other status is left as it is.
+    """End PROCESSING, which fences off every forward step, and make `execution` the owner.
 
-    `execution` becomes the owner. If the execution `owner` asks, the settlement is also left as it is when
-    another execution owns it, when a review is open, and when the release has committed, after which a
-    settlement only runs forward.
+    Any other status is left as it is. If the execution `owner` asks, so is a settlement with another owner,
+    an open review or a committed release: after a release it only runs forward.
     """
     conditions = [status_is(Status.PROCESSING), same_request(settlement)]
     if owner is not None:
@@ -103,9 +97,9 @@ def begin_on_order(
     config: StageConfig,
     seen: int | None = None,
 ) -> Write:
-    """Begin to reverse a settlement on a person's order, if it still has the status that they saw.
+    """Begin to reverse a settlement on a person's order, if it has the status they saw.
 
-    An order that several persons have approved names the `sequence` that they saw, too.
+    An order that several persons approved also passes the `sequence` they saw.
     """
 
     def meaning(state: SettlementState | None) -> SettlementError:
@@ -142,9 +136,9 @@ def begin_on_order(
 
 
 def reverse_step(settlement: Settlement, step: Step, *, escrow_change: int, now: datetime) -> Write:
-    """Record that `step` is reversed, and move an amount into (+) or out of (-) escrow (minor units).
+    """Mark `step` reversed, and add `escrow_change` (minor units) to the escrow.
 
-    The hold is reversed last: that empties the escrow and finishes the settlement in the same write.
+    The hold is reversed last, which empties the escrow and finishes the settlement.
     """
 
     def explain(name: str, state: SettlementState) -> SettlementError:
@@ -161,7 +155,7 @@ def reverse_step(settlement: Settlement, step: Step, *, escrow_change: int, now:
     values: dict[str, Any] = {":now": timestamp(now), ":change": escrow_change}
     assignments, removals = f"{step.reversal_slot} = :now, escrow = escrow + :change", ""
     if step is Step.HOLD:
-        # A fee of nothing leaves the escrow whole: that it is given back shows in its slot alone.
+        # A zero fee leaves the escrow whole: only its slot shows that it was given back.
         conditions += [escrow_holds(settlement.amount), is_undone(Step.FEE)]
         assignments += ", #status = :compensated, finished_at = :now"
         removals = " REMOVE gsi1pk, gsi1sk"
@@ -178,7 +172,6 @@ def reverse_step(settlement: Settlement, step: Step, *, escrow_change: int, now:
 
 
 def finish_unheld(settlement: Settlement, now: datetime) -> Write:
-    """Finish the compensation of a settlement of which nothing was ever held."""
     return update_with_event(
         keys.settlement(settlement.key),
         "SET #status = :compensated, finished_at = :now REMOVE gsi1pk, gsi1sk",
@@ -194,5 +187,5 @@ def finish_unheld(settlement: Settlement, now: datetime) -> Write:
 
 
 def _in_any_status(state: SettlementState) -> bool:
-    """Leave the row as it is: the caller continues from the state that it finds."""
+    """The caller continues from the state found."""
     return True

@@ -1,5 +1,3 @@
-"""Writes by which recovery takes a settlement over, or looks at it later."""
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -22,7 +20,7 @@ from settlement.core.model.timestamps import timestamp
 def take_over(
     state: SettlementState, owner: str, changes: Mapping[str, str], conditions: Sequence[Condition] = ()
 ) -> Write:
-    """Make `owner` the settlement's owner and increment its epoch, if nothing has moved since it was read."""
+    """Make `owner` the owner and increment the epoch, if nothing moved since the read."""
     assignments = [
         "#owner = :owner",
         "owner_epoch = owner_epoch + :one",
@@ -43,14 +41,14 @@ def take_over(
 
 
 def sort_key(state: SettlementState) -> str:
-    """Return the settlement's sort key in the index. Raises MalformedRow for a row that is not listed."""
+    """Return the settlement's sort key in the index. Raises MalformedRow for an unlisted row."""
     if state.listed_at is None:
         raise MalformedRow(f"{state.key}: is {state.status}, but has no place in the index")
     return state.listed_at
 
 
 def look_again(listed: Row, until: datetime) -> Write:
-    """Move a settlement's place in the index to `until`. `listed` is its key and its sort key there."""
+    """`listed` has the settlement's key and its sort key in the index."""
     return update(
         {"pk": listed["pk"], "sk": listed["sk"]},
         "SET gsi1sk = :again",

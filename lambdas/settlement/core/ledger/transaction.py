@@ -1,5 +1,3 @@
-"""Conditional writes, and the transaction of a step."""
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,14 +16,11 @@ _ALIASES = {
     "#case": "case",
     "#sequence": "sequence",
 }
-"""Aliases of the attributes whose names are reserved words of DynamoDB."""
+"""Aliases of attribute names that DynamoDB reserves."""
 
 
 class AlreadyApplied(Exception):
-    """The write was applied before, by this or an earlier call, or the row is to be left as it is.
-
-    `found` is the state of the row.
-    """
+    """The write was applied before, or the row is to stay as it is. `found` is its state."""
 
     def __init__(self, found: Any) -> None:
         super().__init__()
@@ -33,16 +28,13 @@ class AlreadyApplied(Exception):
 
 
 OnFailure = Callable[[Any], SettlementError | AlreadyApplied]
-"""The meaning of a failed condition, given the state of the row that stands in the way (None: no row).
-
-The state is a SettlementState, an AccountState, or for any other kind its row.
+"""The meaning of a failed condition, given the state of the row in the way (None: no row): a SettlementState,
+an AccountState, or the row itself for any other kind.
 """
 
 
 @dataclass(frozen=True)
 class Write:
-    """One conditional write, and the meaning of its failed condition."""
-
     action: Literal["Put", "Update"]
     parameters: Mapping[str, Any]
     on_failure: OnFailure
@@ -50,7 +42,7 @@ class Write:
 
 @dataclass(frozen=True, kw_only=True)
 class Transfer:
-    """A movement from one account to another, in minor units."""
+    """A movement between two accounts, in minor units."""
 
     debit: str
     credit: str
@@ -58,7 +50,7 @@ class Transfer:
 
     @classmethod
     def of(cls, settlement: Settlement, step: Step) -> "Transfer":
-        """Return the movement of a step. Raises ValueError for one that moves no money."""
+        """Raises ValueError for a step that moves no money."""
         moves = SAGA[step].moves
         if moves is None:
             raise ValueError(f"{step} moves no money")
@@ -73,21 +65,19 @@ class Transfer:
 
     @property
     def reversed(self) -> "Transfer":
-        """The movement back."""
         return Transfer(debit=self.credit, credit=self.debit, amount=self.amount)
 
     def change_of(self, account: str) -> int:
-        """Return the change of the balance of one of the two accounts."""
         return self.amount if account == self.credit else -self.amount
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepTransaction:
-    """One step's transaction: evidence, settlement, entry, customer balance and proposal, in this order.
+    """One step's transaction, in the order of `writes`.
 
-    `evidence` is None for a step that only moves money, `entry` for one that moves none, and `balance` if no
-    customer's balance changes. `proposal` is written by a decision that several persons have approved.
-    `metric` names the metric of an outcome that the transaction brings about.
+    `evidence` records a fact, `entry` moves money, and `balance` is a customer's; each is None if the step
+    has none. `proposal` is the one behind a decision that several persons approved. `metric` is counted on
+    commit.
     """
 
     evidence: Write | None = None
@@ -99,18 +89,18 @@ class StepTransaction:
 
     @property
     def gate(self) -> Write:
-        """The idempotency check: the evidence, or else the settlement's row with its slot for the step."""
+        """The idempotency check: the evidence, or else the settlement's row with the step's slot."""
         return self.evidence or self.settlement
 
     @property
     def writes(self) -> tuple[Write, ...]:
-        """The transaction's items; DynamoDB gives the reasons of a cancellation in the same order."""
+        """The transaction's items. DynamoDB lists cancellation reasons in the same order."""
         writes = (self.evidence, self.settlement, self.entry, self.balance, self.proposal)
         return tuple(write for write in writes if write is not None)
 
 
 def put(item: Row, on_failure: OnFailure, condition: Condition = ABSENT) -> Write:
-    """Build a write that puts a row, if there is none yet or another condition holds."""
+    """By default, the row must not exist."""
     return Write("Put", {"Item": item, **_condition("", condition.expression, condition.values)}, on_failure)
 
 
@@ -122,10 +112,7 @@ def update(
     values: Mapping[str, Any] | None = None,
     on_failure: OnFailure,
 ) -> Write:
-    """Build a write that updates a row if all the conditions hold.
-
-    Raises ValueError without a condition, and if a placeholder has two values.
-    """
+    """Raises ValueError for no conditions, or for a placeholder with two values."""
     if not conditions:
         raise ValueError("an update must have a condition")
     condition = " AND ".join(each.expression for each in conditions)
@@ -146,10 +133,10 @@ def update_with_event(
     values: Mapping[str, Any] | None = None,
     on_failure: OnFailure,
 ) -> Write:
-    """Build a write that updates a settlement's row, and numbers the event that it makes.
+    """Build an update of a settlement's row that also numbers its event.
 
-    The same write counts the event, so that two writers can neither skip a number nor repeat one. Any other
-    write leaves the number alone. See docs/decisions/2026-11-23-outcome-events.md.
+    The same write increments the number, so writers can neither skip nor repeat one. Any other write leaves
+    it alone. See docs/decisions/2026-11-23-outcome-events.md.
     """
     return update(
         key,
@@ -161,12 +148,11 @@ def update_with_event(
 
 
 def placeholders(attributes: Row) -> Row:
-    """Return attributes as values of placeholders of the same names: `gsi1pk` as `:gsi1pk`."""
+    """Return attributes as placeholder values: `gsi1pk` as `:gsi1pk`."""
     return {f":{name}": value for name, value in attributes.items()}
 
 
 def _condition(expression: str, condition: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a write's condition with its placeholders, and those of its update expression."""
     parameters: dict[str, Any] = {"ConditionExpression": condition}
     if values:
         parameters["ExpressionAttributeValues"] = dict(values)

@@ -1,1 +1,1 @@
-"""The nouns of the domain. They import nothing of this project but each other."""
+"""Domain types. They import only each other."""

@@ -1,5 +1,3 @@
-"""A case of LIMBO: one stuck reversal of one settlement."""
-
 from dataclasses import dataclass
 
 from settlement.core.model.status import Step
@@ -7,14 +5,13 @@ from settlement.core.model.status import Step
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A stuck reversal of `step`, which should move `amount` (minor units).
+    """A LIMBO case: a stuck reversal of `step`, which should move `amount` (minor units).
 
-    `account` is the party that blocks it: the one to pay back, or for a hold the one to receive.
+    `account` is the party to pay back, or for a hold the party to receive.
     `blocked_account` is the customer who places no holds meanwhile; None if `account` is internal or gone.
-    `number` counts the settlement's cases from 1.
-    `escrow` is the balance of the settlement's escrow meanwhile (minor units).
-    `covered` are the steps whose reversal the losses have covered in earlier cases.
-    `done` means that the step is already reversed, but its function keeps failing.
+    `number` counts from 1. `escrow` is the escrow balance (minor units).
+    `covered` are the steps that losses covered in earlier cases.
+    `done`: the step is already reversed, but its function keeps failing.
     """
 
     step: Step

@@ -1,13 +1,13 @@
-"""A command of `settle` to paste into a shell: the only place where one is put together."""
+"""The only place that composes a `settle` command."""
 
 import shlex
 
 
 def command(verb: str, *words: str, **options: object) -> str:
-    """Return a command line, quoted for a shell; `verb` is trusted text such as `limbo show`.
+    """Return a shell-quoted command; `verb` is trusted text such as `limbo show`.
 
-    A key or an account may begin with a hyphen: such words stand behind `--`, after the options. An option
-    of None is left out, and one of True has no value.
+    Words with a leading hyphen follow `--`, after the options. An option of None is omitted, True has no
+    value.
     """
     flags: list[str] = []
     for name, value in options.items():

@@ -1,5 +1,3 @@
-"""The input of the compensating machine, checked."""
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,14 +9,14 @@ from settlement.core.model.settlement import Settlement
 from settlement.core.model.stage_config import StageConfig
 
 _NAMELESS = {"reversal", "resolution"}
-"""Orders as the caller writes them: a role that may start the machine could give one in another's name."""
+"""Refused: orders in the caller's words, which a role that may start the machine could forge."""
 
 _DECIDED = re.compile(r"resolve:([1-9][0-9]{0,8})", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """A failure that stopped a settlement: `error` as Step Functions reports it (`Error`, `Cause`).
+    """A failure that stopped a settlement, in Step Functions' form (`Error`, `Cause`).
 
     `owner` is the execution that asks; None asks for every owner.
     """
@@ -29,7 +27,7 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class Decided:
-    """A person's decision on the case of this number, which is on record and is to be announced."""
+    """A person's decision on record, yet to be announced."""
 
     case: int
 
@@ -38,10 +36,8 @@ class Decided:
 class CompensationInput:
     """A settlement, and the cause of its compensation.
 
-    The cause is a failure, a decision on record, or None: then a compensation is resumed, by a new execution
-    or by one that returns to its first state. A person's order to reverse a settlement has begun the
-    compensation before an execution is started for it, and so is None as well.
-    `unannounced_case` is the case whose end a returning execution has not announced.
+    The cause is None for a resumed compensation, and for a person's reversal, which its order has already
+    begun. `unannounced_case` is the case whose end a returning execution has not announced.
     """
 
     settlement: Settlement
@@ -50,7 +46,7 @@ class CompensationInput:
 
 
 def parse_compensation(raw: object, config: StageConfig) -> CompensationInput:
-    """Check the input, or the state of an execution that returns (it has a `case`). Raises InvalidRequest."""
+    """Check the input, or a returning execution's state (it has a `case`). Raises InvalidRequest."""
     if not isinstance(raw, dict):
         raise InvalidRequest("input: must be a JSON object with a settlement")
     settlement = parse_settlement(raw.get("settlement"), config)
@@ -70,7 +66,6 @@ def parse_compensation(raw: object, config: StageConfig) -> CompensationInput:
 
 
 def _parse_order(name: object) -> Decided | None:
-    """Return the decision that an order's name stands for; None for a reversal."""
     if name == REVERSE:
         return None
     found = _DECIDED.fullmatch(name) if isinstance(name, str) else None

@@ -1,7 +1,6 @@
-"""The errors of a step.
+"""The errors of a step. Class names are contract: the state machines match them.
 
-A class's name is the error's name in the state machines (`ErrorEquals`): renaming one is a change of
-contract. The base class tells the caller what to do.
+`settle explain` prints the first paragraph of a docstring.
 """
 
 from collections.abc import Collection
@@ -10,17 +9,17 @@ from collections.abc import Collection
 class SettlementError(Exception):
     """A step did not commit.
 
-    The message goes into logs and to the caller: it names fields, parties and the key, but no account
-    and no amount, except the fee that a stage expects.
+    The message goes into logs and to the caller: it names fields, parties and the key, but no account, and no
+    amount except the stage's expected fee.
     """
 
 
 class Refusal(SettlementError):
-    """A final answer: the same call will be refused again. Never retried, always safe to report."""
+    """A final answer: never retried, always safe to report."""
 
 
 class InvalidRequest(Refusal):
-    """The request breaks the contract. The message names each field and what it should be."""
+    """The request breaks the contract. The message names each faulty field and its expected form."""
 
 
 class IdempotencyConflict(Refusal):
@@ -28,12 +27,11 @@ class IdempotencyConflict(Refusal):
 
     @classmethod
     def of_key(cls, key: str) -> "IdempotencyConflict":
-        """Return the error for a key that another request has claimed."""
         return cls(f"key: {key} was claimed by a request with other content")
 
 
 class AlreadyClaimed(Refusal):
-    """The settlement is not for this execution to run: it is finished, or another execution runs it."""
+    """The settlement is finished, or another execution runs it."""
 
     def __init__(self, key: str, status: str) -> None:
         super().__init__(f"key: {key} is {status}, and not for this execution to run")
@@ -41,14 +39,11 @@ class AlreadyClaimed(Refusal):
 
 
 class InReview(Refusal):
-    """The KYC provider has left the payment to a reviewer. No execution waits for the decision."""
+    """The KYC provider left the payment to a reviewer. No execution waits for the decision."""
 
 
 class _PartyRefusal(Refusal):
-    """A refusal by the account of one party: the payer, the payee, or the party of a stuck reversal.
-
-    The party of an order on an account is the account itself.
-    """
+    """A refusal by one party's account: payer, payee, stuck party, or an order's account."""
 
     reason = ""
 
@@ -64,62 +59,61 @@ class AccountNotFound(_PartyRefusal):
 
 
 class CurrencyMismatch(_PartyRefusal):
-    """The party's account is kept in another currency than the settlement's."""
+    """The party's account has another currency than the settlement."""
 
 
 class InsufficientFunds(_PartyRefusal):
-    """The party's available balance is below the amount to take from it."""
+    """The party's available balance is below the amount to take."""
 
     reason = "the account has too little available for this amount"
 
 
 class AccountInLimbo(_PartyRefusal):
-    """The party's account is blocked: an earlier settlement of it is in LIMBO, so it places no holds."""
+    """A settlement in LIMBO blocks the party's account, so it places no holds."""
 
     reason = "the account is in LIMBO and places no holds until that is resolved"
 
 
 class CaseNotCounted(_PartyRefusal):
-    """The account of a case counts no open case of LIMBO: its row was changed by hand."""
+    """The account of a LIMBO case counts no open case: its row was changed by hand."""
 
     reason = "the account counts no open case: set its limbo_cases as settle reconcile says"
 
 
 class AccountFrozen(_PartyRefusal):
-    """The party's account is frozen by a person's order, so it places no holds."""
+    """A person's order froze the party's account, so it places no holds."""
 
     reason = "the account is frozen and places no holds until a person unfreezes it"
 
 
 class AccountClosed(_PartyRefusal):
-    """The party's account is closed by a person's order: no hold, release or deposit touches it."""
+    """A person's order closed the party's account: no hold, release or deposit touches it."""
 
     reason = "the account is closed"
 
 
 class CapExceeded(_PartyRefusal):
-    """The credit would lift the party's balance over the stage's highest balance for the currency."""
+    """The credit would exceed the stage's highest balance for the currency."""
 
     @classmethod
     def of(cls, party: str, currency: str) -> "CapExceeded":
-        """Return the error for a credit to a party's account in this currency."""
         return cls(party, f"the account would hold more than this stage allows in {currency}")
 
 
 class AccountExists(_PartyRefusal):
-    """An order is to open an account that another order has opened."""
+    """Another order has already opened the account."""
 
     reason = "another order has opened the account"
 
 
 class AccountNotFrozen(_PartyRefusal):
-    """An order is to unfreeze an account that is not frozen."""
+    """The account to unfreeze is not frozen."""
 
     reason = "the account is not frozen"
 
 
 class AccountNotEmpty(_PartyRefusal):
-    """An order is to close an account that still has money."""
+    """The account to close still has money."""
 
     reason = "the account still has money"
 
@@ -141,14 +135,12 @@ class StepFenced(Refusal):
 
     @classmethod
     def unclaimed(cls, step: str, key: str) -> "StepFenced":
-        """Return the error for a key that no request has claimed."""
         return cls(step, f"the key {key} was never claimed")
 
     @classmethod
     def at(
         cls, step: str, status: str, committed: Collection[str], reversed_: Collection[str] | None = None
     ) -> "StepFenced":
-        """Return the error for a settlement in this status, with these steps committed and reversed."""
         reason = f"the settlement is {status} with steps [{', '.join(sorted(committed))}] committed"
         if reversed_ is not None:
             reason += f" and [{', '.join(sorted(reversed_))}] reversed"
@@ -156,19 +148,19 @@ class StepFenced(Refusal):
 
 
 class KycRejected(Refusal):
-    """The KYC provider decided against the payment. Its verdict is on record, and it is not asked again."""
+    """The KYC provider rejected the payment. The verdict is on record: the provider is not asked again."""
 
 
 class KycRequestRefused(Refusal):
-    """The KYC provider refuses the request itself (HTTP 4xx): there will be no verdict."""
+    """The KYC provider refused the request itself (HTTP 4xx), so no verdict will follow."""
 
 
 class SignatureRefused(Refusal):
-    """No secret of the stage has signed a webhook's call within the tolerance."""
+    """No secret of the stage signed the webhook's call within the tolerance."""
 
 
 class CallerUnknown(Refusal):
-    """A person's order came without an identity that AWS has proven."""
+    """A person's order came without an identity proven by AWS."""
 
 
 class SettlementNotFound(Refusal):
@@ -184,7 +176,7 @@ class NotReversible(Refusal):
 
 
 class NotCancellable(Refusal):
-    """A starter cancels a payment that is past it. Nothing was written; the message says what can be done."""
+    """It is too late to cancel the payment. Nothing was written; the message says how to proceed."""
 
     def __init__(self, advice: str, status: str) -> None:
         super().__init__(f"cancel: {advice}")
@@ -192,18 +184,18 @@ class NotCancellable(Refusal):
 
 
 class SequenceChanged(Refusal):
-    """The settlement has another sequence than its caller has seen. Nothing was written."""
+    """The settlement has another sequence than the caller saw. Nothing was written."""
 
     def __init__(self, seen: int | None, sequence: int) -> None:
         super().__init__(f"If-Match: the sequence is {sequence}, and not {seen}: read the outcome again")
 
 
 class PartRefused(Refusal):
-    """The part is not the next one, or more than is left of what was released. Nothing was written."""
+    """The part is not the next one, or exceeds the rest of the release. Nothing was written."""
 
 
 class EscrowMismatch(Refusal):
-    """The escrow does not hold what the settlement's steps say: nothing moves before a person has looked."""
+    """The escrow contradicts the settlement's steps. Nothing moves until a person has looked."""
 
     def __init__(self, step: str) -> None:
         super().__init__(f"{step}: the escrow holds something else than was held")
@@ -215,26 +207,25 @@ class ResolutionRefused(Refusal):
 
 
 class ApprovalNeeded(Refusal):
-    """The stage wants more persons for this decision than the one who orders it. Nothing was written."""
+    """The decision needs more persons than the one who orders it. Nothing was written."""
 
     def __init__(self, decision: str, persons: int) -> None:
         super().__init__(f"{decision}: needs {persons} persons: propose it")
 
 
 class ProposalRefused(Refusal):
-    """The proposal is not there, is not the one that was seen, or is not this person's to approve."""
+    """The proposal is missing, is not the one that was seen, or is not this person's to approve."""
 
 
 class StoreUnavailable(SettlementError):
-    """DynamoDB gave no definite answer: unreachable, throttled, in conflict. The outcome may be unknown."""
+    """DynamoDB gave no definite answer: unreachable, throttled or in conflict. The outcome may be unknown."""
 
 
 class RowDamaged(SettlementError):
-    """A row was changed by hand and cannot be read. Nothing is decided on it until a person has mended it."""
+    """A row was changed by hand and cannot be read. Nothing is decided on it until a person mends it."""
 
     @classmethod
     def of(cls, malformed: ValueError) -> "RowDamaged":
-        """Return the error for a row, of which the message names it and what is wrong."""
         return cls(f"{malformed}; mend the row, as the runbook of settle reconcile says")
 
 
@@ -245,20 +236,20 @@ class KycUnavailable(SettlementError):
 class KycCircuitOpen(SettlementError):
     """The circuit around the KYC provider is open, so the provider was not asked.
 
-    The machine does not retry it: an open circuit outlasts the retries. While a probe is under way the
-    circuit is half open, and the error is KycUnavailable.
+    Not retried: an open circuit outlasts the retries. A half-open circuit, with its probe under way, raises
+    KycUnavailable.
     """
 
 
 class QueueUnavailable(SettlementError):
-    """SQS gave no answer, or refused a message: what a function was called with comes again."""
+    """SQS gave no answer or refused a message. The function's event is delivered again."""
 
 
 class StartUnavailable(SettlementError):
-    """An execution, or its resumption, got no answer or was refused. The settlement is as it was.
+    """Starting or resuming an execution got no answer or was refused. The settlement is unchanged.
 
-    `is_throttled` if a quota of the account refused it: then it has had no effect, and a later one may.
-    `is_taken` if there is an execution of its name: it need not be this one.
+    `is_throttled`: an account quota refused it, so it had no effect and a later try may succeed. `is_taken`:
+    an execution has this name, but not necessarily this one.
     """
 
     def __init__(self, message: str, *, is_throttled: bool = False, is_taken: bool = False) -> None:
@@ -267,18 +258,18 @@ class StartUnavailable(SettlementError):
 
 
 class PageUnavailable(SettlementError):
-    """The event bus, or SNS, has not taken a page. An order that it announces was not carried out."""
+    """The event bus or SNS did not take a page. Any order that it announces was not carried out."""
 
 
 class EventsUnavailable(SettlementError):
-    """The outcome bus has not taken an event, or may not have. The stream delivers the batch again."""
+    """The outcome bus did not confirm an event. The stream delivers the batch again."""
 
 
 class BooksUnavailable(SettlementError):
-    """The books' PostgreSQL gave no definite answer, or refused a statement. What was told comes again.
+    """The books' PostgreSQL gave no definite answer or refused a statement. The input is delivered again.
 
-    `is_resuming` while it comes back from a pause: the call has had no effect. `is_refused` if it answered,
-    and would not run this statement: another one may be fine.
+    `is_resuming`: it is waking from a pause, and the call had no effect. `is_refused`: it answered, but
+    refused this statement; another may succeed.
     """
 
     def __init__(self, message: str, *, is_resuming: bool = False, is_refused: bool = False) -> None:

@@ -1,13 +1,12 @@
-"""Amounts of money: integer minor units inside, decimal strings on the wire, never a float.
+"""Money: integer minor units inside, decimal strings on the wire, never a float.
 
-A currency's exponent is its number of decimals: EUR 2, JPY 0, KWD 3. An asset of the stage has one of its
-own. The caller passes it in, from the stage's configuration.
+An exponent is the number of decimals (EUR 2, JPY 0, KWD 3).
 """
 
 import re
 
 DIGITS_MAX = 15
-"""Most digits of an amount, decimals included: far below DynamoDB's 38, and exact in a double."""
+"""Most digits, decimals included: far below DynamoDB's 38, and exact in a double."""
 
 _DECIMAL = re.compile(r"(0|[1-9][0-9]*)(?:\.([0-9]+))?", re.ASCII)
 
@@ -15,8 +14,8 @@ _DECIMAL = re.compile(r"(0|[1-9][0-9]*)(?:\.([0-9]+))?", re.ASCII)
 def parse(text: object, exponent: int) -> int:
     """Return `text`, such as "48.20" at exponent 2, in minor units (4820).
 
-    Missing decimals are zeros, so "48.2" is "48.20". Raises ValueError with the expected form for
-    anything else: a number, a sign, "1e3", a blank, too many decimals.
+    Missing decimals are zeros. Raises ValueError with the expected form for a number, a sign, "1e3", a blank
+    or too many decimals.
     """
     match = _DECIMAL.fullmatch(text) if isinstance(text, str) else None
     if match is None:
@@ -28,7 +27,7 @@ def parse(text: object, exponent: int) -> int:
 
 
 def render(minor: int, exponent: int) -> str:
-    """Return an amount in minor units as a decimal string, with all of the currency's decimals."""
+    """Return minor units as a decimal string, with all decimals."""
     sign = "-" if minor < 0 else ""
     digits = str(abs(minor)).rjust(exponent + 1, "0")
     if exponent == 0:

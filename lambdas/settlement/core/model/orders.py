@@ -1,5 +1,3 @@
-"""A person's orders about a settlement, and the text and the fields that every order of a person has."""
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -10,16 +8,15 @@ from settlement.core.model.request import KEY, unknown_fields
 from settlement.core.model.status import Status
 
 TEXT_LENGTH_MAX = 500
-"""Most characters of a reason, of a person's name, and of a reference."""
+"""Limits a reason, a person's name and a reference."""
 
 REVERSE = "reverse"
-"""The order to reverse a whole settlement."""
 
 REVERSAL_REQUESTED = "ReversalRequested"
-"""The error of a settlement that is reversed by a person's order."""
+"""The error of a settlement reversed on order."""
 
 CASES_MAX = 10**9
-"""The highest number of a case, or of a part, that an order may name."""
+"""Highest number of a case or part in an order."""
 
 _REVERSIBLE_ON_ORDER = (Status.SETTLED, Status.PROCESSING)
 
@@ -31,18 +28,17 @@ class Decision(StrEnum):
     """Try the stuck reversal again, after its cause was removed."""
 
     WRITE_OFF = "write-off"
-    """Cover the stuck amount from the losses and reverse the rest: the payer is whole, the payee keeps it."""
+    """Losses cover the stuck amount, the rest is reversed: the payer is whole, the payee keeps the money."""
 
     COMPLETE = "complete"
-    """Accept the release and finish: the payee keeps the net amount, the rest of the escrow is the fee."""
+    """Accept the release: the payee keeps the net amount, the rest of the escrow is the fee."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """A person's order: the reason, and who gives it.
+    """A person's order. `by` is the ARN that AWS has proven.
 
-    `by` is the ARN that AWS has proven, and `proof` has what else is known of the caller and the request.
-    Two tries of one order differ in their proofs alone.
+    `proof` describes the caller and the request. Two tries of an order differ only in it.
     """
 
     reason: str
@@ -50,25 +46,24 @@ class Order:
     proof: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def record(self) -> dict[str, str]:
-        """Return the order as the settlement's row has it."""
+        """Return the part that the settlement's row keeps."""
         return {"reason": self.reason, "by": self.by}
 
     def evidence(self) -> dict[str, str]:
-        """Return the order as attributes of its evidence."""
         return {**self.record(), **self.proof}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reversal(Order):
-    """An order to reverse a settlement, if it still has the status in which the person saw it.
+    """An order to reverse a settlement that still has the status the person saw.
 
-    `expected_status` is SETTLED, or PROCESSING for one that has stalled.
+    PROCESSING is for a stalled settlement.
     """
 
     expected_status: Status = Status.SETTLED
 
     def __post_init__(self) -> None:
-        """Refuse every other status, above all LIMBO, which only a decision leaves."""
+        """Refuse other statuses, above all LIMBO, which only a decision leaves."""
         if self.expected_status not in _REVERSIBLE_ON_ORDER:
             raise InvalidRequest(
                 f"expected_status: must be {' or '.join(_REVERSIBLE_ON_ORDER)}, or be left out"
@@ -77,27 +72,24 @@ class Reversal(Order):
 
 @dataclass(frozen=True, kw_only=True)
 class Resolution(Order):
-    """An order that closes the case of LIMBO with the number `case`."""
-
     decision: Decision
     case: int
 
     def record(self) -> dict[str, str]:
-        """Return the decision as the settlement's row has it, beside the number of closed cases."""
         return super().record() | {"decision": self.decision.value}
 
     def is_on(self, entry: Mapping[str, object]) -> bool:
-        """Return whether an entry has this decision on record, for this reason; the first person stays."""
+        """Return whether an entry has this decision and reason. The first person stays on record."""
         return (entry["decision"], entry["reason"]) == (self.decision, self.reason)
 
 
 def order_name(case: int) -> str:
-    """Return the name of the decision on a case: that of its evidence, and what wakes a machine."""
+    """Return a decision's name, for its evidence and the machine's input."""
     return f"resolve:{case}"
 
 
 def one_line(text: object, name: str) -> str:
-    """Return a person's text without blanks at its ends. Raises InvalidRequest, naming the field."""
+    """Check and trim a person's text. Raises InvalidRequest, naming the field."""
     if not (isinstance(text, str) and text.strip() and len(text) <= TEXT_LENGTH_MAX and text.isprintable()):
         raise InvalidRequest(
             f"{name}: must be one line of at most {TEXT_LENGTH_MAX} printable characters, not blank"
@@ -106,7 +98,7 @@ def one_line(text: object, name: str) -> str:
 
 
 def fields_of(raw: object, names: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Any]:
-    """Return a JSON object with these fields and no others, among them a well-formed key."""
+    """Check an order's fields and key. Raises InvalidRequest."""
     if not isinstance(raw, dict):
         raise InvalidRequest(f"order: must be a JSON object with {', '.join(names)}")
     problems = [*unknown_fields(raw.keys(), names)]
@@ -120,5 +112,4 @@ def fields_of(raw: object, names: Sequence[str], optional: Sequence[str] = ()) -
 
 
 def is_key(value: object) -> bool:
-    """Return whether a value is a well-formed key of a settlement."""
     return isinstance(value, str) and KEY.fullmatch(value) is not None

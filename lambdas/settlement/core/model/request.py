@@ -1,4 +1,4 @@
-"""A client's request, checked: the only way from JSON into the domain."""
+"""The only way from JSON into the domain."""
 
 import hashlib
 import json
@@ -15,37 +15,36 @@ from settlement.core.model.settlement import FIELDS, NAMES, Settlement
 from settlement.core.model.stage_config import StageConfig
 
 KEY = re.compile(r"[A-Za-z0-9_-]{16,64}", re.ASCII)
-"""An idempotency key, minted by the client before its first try."""
+"""Minted by the client before its first try."""
 
 ACCOUNT = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
-"""A customer's account id. It has no colon, which keeps it apart from internal accounts (`fees:EUR`)."""
+"""Without a colon, which marks internal accounts (`fees:EUR`)."""
 
 DEADLINE_SECONDS_MIN, DEADLINE_SECONDS_MAX = 30, 86_400
-"""The bounds of a request's own time to settle. Not a setting, and only ever to be widened: each step
-checks the settlements in flight again, and one out of bounds could not even be reversed.
+"""Never narrow these bounds: each step re-validates settlements in flight, which could then not even be
+reversed.
 """
 
 NAME_LENGTH_MAX = 100
-"""The longest name of a party, in characters. Two of them in ASCII keep the row of a payment that settles
-below 1 KB, one write unit, unless it is in a review with a long reference. Only ever to be widened, like the
-deadline's bounds.
+"""In characters; never narrow it. Two ASCII names keep a settling payment's row below 1 KB, one write unit,
+except in a review with a long reference.
 """
 
 REFERENCE_LENGTH_MAX = METADATA_VALUE_LENGTH_MAX = 64
 METADATA_NAME = re.compile(r"[A-Za-z0-9_.-]{1,32}", re.ASCII)
 METADATA_MEMBERS_MAX, METADATA_BYTES_MAX = 8, 512
-"""The bounds of the caller's own words, which every write of the settlement's row pays for; the bytes are
-those of canonical JSON in UTF-8. Only ever to be widened, too.
+"""Every write of the row pays for the caller's own words. Never narrow these bounds. Bytes count canonical
+JSON in UTF-8.
 """
 
 _JOINERS = dict.fromkeys((0x200C, 0x200D))
-"""Invisible joiners, which names in Persian and Indic scripts need."""
+"""Names in Persian and Indic scripts need them."""
 
 MINTED = "minted-"
-"""The prefix of a key that the stage minted because the client named none."""
+"""Prefix of a key that the stage minted."""
 
 STARTED_BY = "AWS_STEP_FUNCTIONS_STARTED_BY_EXECUTION_ID"
-"""The field with which a state machine that starts an execution links the two. It is ignored: no content."""
+"""Added by a state machine that starts an execution. Ignored, as it is not content."""
 
 _REQUIRED = ("key", "payer", "payee", "amount", "currency")
 _TEXT_LENGTHS = {**dict.fromkeys(NAMES, NAME_LENGTH_MAX), "reference": REFERENCE_LENGTH_MAX}
@@ -53,12 +52,12 @@ _COMPACT = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 _PATTERNS = {"key": KEY, "payer": ACCOUNT, "payee": ACCOUNT}
 _FIELD_LENGTH_MAX = 40
 _FIELDS_MAX = 5
-"""How many unknown fields a message names, and how much of each: a message has a bounded size."""
+"""Bounds the size of a message."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A client's request. `fee` is None if the client leaves it to the stage's schedule."""
+    """A client's request. A `fee` of None means the stage's schedule."""
 
     key: str
     payer: str
@@ -73,14 +72,14 @@ class Request:
     metadata: Mapping[str, str] | None = field(default=None, repr=False, hash=False)
 
     def settlement(self, fee: int) -> Settlement:
-        """Return the requested settlement; `fee` (minor units) applies if the request names none."""
+        """`fee` (minor units) applies if the request names none."""
         return Settlement(**vars(self) | {"fee": fee if self.fee is None else self.fee})
 
     def claim_problems(self, config: StageConfig) -> list[str]:
         """Return the faults for which the stage refuses a first claim of the key.
 
-        The stage's rules about fees and names may change, so only a first claim is held to them: a settlement
-        in flight must neither get stuck nor become another one.
+        Rules about fees and names may change, so settlements in flight are exempt: they must neither get
+        stuck nor change.
         """
         return [*self._fee_problems(config), *self._missing_names(config)]
 
@@ -103,7 +102,7 @@ class Request:
 
 
 def parse_request(raw: object, config: StageConfig) -> Request:
-    """Check a client's request. Raises InvalidRequest, naming each field at fault and what it should be."""
+    """Raises InvalidRequest, naming each faulty field and its expected form."""
     if not isinstance(raw, dict):
         raise InvalidRequest(f"request: must be a JSON object with the fields {', '.join(FIELDS)}")
     problems = [*_shape_problems(raw), *_text_problems(raw)]
@@ -137,7 +136,7 @@ def parse_request(raw: object, config: StageConfig) -> Request:
 
 
 def parse_settlement(raw: object, config: StageConfig) -> Settlement:
-    """Check a settlement on its way from one state to the next: a request that names its fee."""
+    """Check a settlement passed between states: a request with a fee."""
     request = parse_request(raw, config)
     if request.fee is None:
         raise InvalidRequest("fee: missing; a claimed settlement names its fee")
@@ -145,10 +144,10 @@ def parse_settlement(raw: object, config: StageConfig) -> Settlement:
 
 
 def with_minted_key(raw: Any, source: str, config: StageConfig) -> Any:
-    """Return the request, with a minted key if it names none and the stage still accepts that.
+    """Mint a key if the request names none and the stage still accepts that.
 
-    The key is derived from `source`, the origin of the call, so that a repeated call gets the same key. A
-    client that sends the payment again gets another key and pays twice: hence keys are to become required.
+    A repeated call has the same `source`, its origin, and so the same key. A client that sends the payment
+    again pays twice: keys are to become required.
     """
     if config.idempotency_key == "required" or not isinstance(raw, dict) or "key" in raw:
         return raw
@@ -156,7 +155,6 @@ def with_minted_key(raw: Any, source: str, config: StageConfig) -> Any:
 
 
 def unknown_fields(names: AbstractSet[str], fields: Collection[str]) -> Iterator[str]:
-    """Yield what is wrong with fields that are none of `fields`, in a bounded number of messages."""
     unknown = sorted(names - set(fields))
     for name in unknown[:_FIELDS_MAX]:
         yield f"{_shown(name)}: unknown field; the fields are {', '.join(fields)}"
@@ -165,7 +163,6 @@ def unknown_fields(names: AbstractSet[str], fields: Collection[str]) -> Iterator
 
 
 def _shown(name: str) -> str:
-    """Return the name of a field as a message has it: printable, and of a bounded length."""
     return name[:_FIELD_LENGTH_MAX].encode("unicode_escape").decode()
 
 
@@ -208,7 +205,6 @@ def _printable_problems(field_name: str, value: object, length_max: int) -> Iter
 
 
 def _metadata_problems(raw: dict[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with the metadata, in a bounded number of messages."""
     if "metadata" not in raw:
         return
     given = raw["metadata"]
@@ -231,12 +227,12 @@ def _member_problems(name: str, value: object) -> Iterator[str]:
 
 
 def _canonical_metadata(given: Mapping[str, str] | None) -> dict[str, str] | None:
-    """Return the members in canonical form; None for no members, which are the same as no metadata."""
+    """An empty object equals no metadata."""
     return {name: _canonical_name(text) for name, text in given.items()} if given else None
 
 
 def _canonical_name(text: str) -> str:
-    """Return equal texts for equal names: composed characters (NFC), plain spaces, and none at the ends."""
+    """Return the canonical text: NFC, plain spaces, trimmed."""
     composed = unicodedata.normalize("NFC", text)
     return "".join(" " if unicodedata.category(each) == "Zs" else each for each in composed).strip(" ")
 

@@ -1,7 +1,7 @@
-"""The saga as one table: the steps in the order in which they commit, and the facts of each.
+"""The saga's table: the steps in commit order, and their facts.
 
 The functions, the events and `settle` read it. The state machines and the proof (`proof/`) state their own
-rules, so that a wrong row of this table shows there. See docs/internals/add-a-step.md.
+rules, which reveal a wrong row. See docs/internals/add-a-step.md.
 """
 
 from collections.abc import Mapping
@@ -13,41 +13,39 @@ from settlement.core.model.errors import KycUnavailable, SettlementError
 from settlement.core.model.layout import FIRST, NEWEST
 
 Party = Literal["payer", "payee", "escrow", "fees"]
-"""An account of a movement; the last two are the settlement's escrow, and the fees of its currency."""
+"""`escrow` is the settlement's, `fees` the currency's."""
 
 
 class Step(StrEnum):
-    """The forward steps, in the order in which they commit."""
-
     HOLD = "hold"
     VERIFY = "verify"
     RELEASE = "release"
     FEE = "fee"
 
     def previous(self, layout: int = NEWEST) -> "Step | None":
-        """The step that must have committed before this one in a row of this layout; None for the first."""
+        """The step to commit before this one in this layout; None for the first."""
         order = list(Step)
         earlier = reversed(order[: order.index(self)])
         return next((step for step in earlier if SAGA[step].since <= layout), None)
 
     @property
     def reversal(self) -> str:
-        """The name of the journal entry that reverses this step."""
+        """The name of the reversing journal entry."""
         return f"compensate:{self.value}"
 
     @property
     def slot(self) -> str:
-        """The attribute of the settlement's row with the time at which this step committed."""
+        """The row attribute with the commit's time."""
         return f"{self.value}_at"
 
     @property
     def reversal_slot(self) -> str:
-        """The attribute of the settlement's row with the time at which this step was reversed."""
+        """The row attribute with the reversal's time."""
         return f"{self.value}_reversed_at"
 
 
 class Movement(NamedTuple):
-    """The accounts and the amount (minor units) that a step moves, and how its reversal is called.
+    """The accounts and the amount (minor units) that a step moves.
 
     `reversed_by` is a state of the compensating machine, `reversed_event` the event of its commit.
     """
@@ -61,12 +59,12 @@ class Movement(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """The facts of a step. `state` is its state of the settlement's machine, `event` that of its commit.
+    """The facts of a step. `state` is its machine state, `event` the event of its commit.
 
-    `decides` is the attribute of the row with its decision, which a refusal sets without a commit.
-    `cut_off` is the error, with its cause, of a settlement that is reversed because the step ran out of time,
-    memory or concurrency; without one, the settlement waits for recovery.
-    `since` is the row layout from which on settlements take the step: rows of earlier ones go without it.
+    `decides` is the row attribute with its decision; a refusal sets it without a commit.
+    `cut_off` is the error and cause of a reversal after the step ran out of time, memory or concurrency;
+    without it, the settlement waits for recovery.
+    `since` is the first row layout with the step: older rows skip it.
     """
 
     state: str
@@ -104,4 +102,4 @@ SAGA: Mapping[Step, Facts] = {
 }
 
 REVERSIBLE = tuple(step for step in reversed(Step) if SAGA[step].moves)
-"""The steps that move money, in the order of their reversal."""
+"""In the order of reversal."""

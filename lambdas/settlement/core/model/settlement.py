@@ -1,5 +1,3 @@
-"""A payment, in canonical form."""
-
 import hashlib
 import json
 from collections.abc import Mapping
@@ -12,25 +10,23 @@ from settlement.core.model.stage_config import StageConfig
 from settlement.core.model.stored import exponent_of
 
 NAMES = ("payer_name", "payee_name")
-"""The names of the parties: personal data, for a KYC provider that screens by name."""
+"""Personal data, for a KYC provider that screens by name."""
 
 LABELS = ("reference", "metadata")
-"""The caller's own words about a payment: the stage passes them on, in each outcome, and reads none."""
+"""The caller's own words: passed on in outcomes, never read."""
 
 OPTIONAL = ("deadline_seconds", *NAMES, *LABELS)
-"""The fields in the hash of a request that has them. Others keep the hash that they had without these."""
+"""Hashed only if present, so new fields keep the hash of older requests."""
 
 _HASHED = ("key", "payer", "payee", "amount", "currency", "fee")
-"""The fields in every hash. Fixed for ever, even if `FIELDS` grows: rows in flight carry old hashes."""
+"""Always hashed. Never change these: rows in flight carry old hashes."""
 
 FIELDS = (*_HASHED, *OPTIONAL)
-"""The fields of a request, and of a settlement on its way from one state to the next."""
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 def hash_of(content: dict[str, Any]) -> str:
-    """Return the SHA-256 of a request's content: the fields that it has, in canonical form."""
     return hashlib.sha256(_CANONICAL.encode(content).encode()).hexdigest()
 
 
@@ -38,8 +34,8 @@ def hash_of(content: dict[str, Any]) -> str:
 class Settlement:
     """One payment. `amount` and `fee` are minor units of `currency`.
 
-    `deadline_seconds` is the time to settle that the request names; None leaves it to the stage.
-    The names and the caller's own words are not in its `repr`, so that no log line or error shows them.
+    A `deadline_seconds` of None leaves it to the stage. `repr` omits names and the caller's words, so no log
+    line or error shows them.
     """
 
     key: str
@@ -56,36 +52,32 @@ class Settlement:
 
     @property
     def net(self) -> int:
-        """The amount that the payee receives, in minor units: the fee is withheld."""
+        """The payee's amount, in minor units."""
         return self.amount - self.fee
 
     @cached_property
     def request_hash(self) -> str:
-        """The SHA-256 of the canonical content: equal requests have equal hashes, however they are written.
-
-        A field that is added later must not change the hash of requests without it.
-        """
+        """The SHA-256 of the canonical content: equal requests have equal hashes."""
         content = {name: getattr(self, name) for name in _HASHED}
         content |= {name: value for name in OPTIONAL if (value := getattr(self, name)) is not None}
         return hash_of(content)
 
     @property
     def labels(self) -> dict[str, Any]:
-        """The caller's own words, as outcomes have them: those that the request has."""
         return {name: value for name in LABELS if (value := getattr(self, name)) is not None}
 
     def to_row(self) -> dict[str, Any]:
-        """Return the request's attributes of the settlement's row, except the key, which is the row's own."""
+        """Return the row's attributes of the request, without the key."""
         content = self._content() | {"request_hash": self.request_hash}
         del content["key"]
         return content
 
     def exponent(self, config: StageConfig) -> int:
-        """Return the decimals of the currency. Raises MalformedRow if the stage does not have it."""
+        """Raises MalformedRow if the stage lacks the currency."""
         return exponent_of(f"SETTLEMENT#{self.key}", self.currency, config)
 
     def to_wire(self, config: StageConfig) -> dict[str, Any]:
-        """Return the settlement as the state machines carry it: in the request's form, fee included."""
+        """Return the settlement as the state machines carry it, fee included."""
         exponent = self.exponent(config)
         return self._content() | {
             "amount": money.render(self.amount, exponent),

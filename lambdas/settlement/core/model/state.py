@@ -1,5 +1,3 @@
-"""The state of a settlement and of an account, read from their rows."""
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,26 +11,25 @@ from settlement.core.model.status import Status
 from settlement.core.model.stored import MalformedRow, exponent_of, sound, subject_of
 
 CANCELLED = "Cancelled"
-"""The error of a settlement that its starter has cancelled."""
+"""The error when the starter cancelled."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SettlementState:
-    """A settlement's row. Instants are UTC timestamps as stored; `escrow` is in minor units.
+    """A settlement's row. Times are UTC timestamps as stored; `escrow` is in minor units.
 
-    `steps` maps each committed step to the time of its commit, `reversed` each reversed one to that of its
-    reversal, or of the write-off that covers it.
-    `owner` is the execution that works on it, and `owner_epoch` counts its changes by recovery and by the
-    webhook: the names of recovery's executions have it, so that each is new. `listed_at` is its sort key
-    in the index: the time of recovery's next look, in LIMBO the start of the case, None once it is finished.
-    `verdict` and `review` are the KYC provider's decision and the reference of an open verification.
-    `expired_at` is the time at which recovery expired the settlement after its deadline, and
-    `deadline_extended_at` the latest time at which it came too late itself and extended the deadline.
-    `resolutions` counts the closed cases of LIMBO; `resolution` is the latest decision, `stuck_step` the
-    reversal that is stuck.
-    `sequence` is the number of the latest event: each write that makes one counts it.
-    `layout` is that of the row, which says the steps that the settlement takes.
-    `parts` counts the reversals in part, and `reversed_in_part` is what they have given back (minor units).
+    `steps` and `reversed` map steps to the times of their commits, and of their reversals or write-offs.
+    `owner` is the current execution. `owner_epoch` counts changes by recovery and the webhook, so the names
+    of recovery's executions are new.
+    `listed_at` is the sort key in the index: recovery's next look, in LIMBO the start of the case, None once
+    finished.
+    `verdict` is the KYC provider's decision, `review` the reference of an open verification.
+    `expired_at` is when recovery expired the settlement; `deadline_extended_at` when recovery, late itself,
+    last extended the deadline.
+    `resolutions` counts closed LIMBO cases, `resolution` is the latest decision, `stuck_step` the stuck
+    reversal.
+    `sequence` is the number of the latest event. `layout` determines the steps to take.
+    `parts` counts the reversals in part, which gave back `reversed_in_part` (minor units).
     """
 
     settlement: Settlement
@@ -65,7 +62,7 @@ class SettlementState:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "SettlementState":
-        """Read a settlement's row. Raises MalformedRow."""
+        """Raises MalformedRow."""
         row = sound(row)
         try:
             ensure_read(row)
@@ -102,79 +99,72 @@ class SettlementState:
 
     @property
     def key(self) -> str:
-        """The settlement's idempotency key."""
         return self.settlement.key
 
     @property
     def following(self) -> Step | None:
-        """The next step to commit, of those that a row of this layout takes; None after the last."""
+        """The next step to commit in this layout; None after the last."""
         return next((step for step in Step if self.takes(step) and step not in self.steps), None)
 
     def takes(self, step: Step) -> bool:
-        """Return whether the settlement takes a step: its row may be older than the step."""
         return SAGA[step].since <= self.layout
 
     def is_decided(self, step: Step) -> bool:
-        """Return whether the decision of a step is on the row. A refusal is one, but commits no step."""
+        """A refusal is a decision, too, but commits no step."""
         decides = SAGA[step].decides
         return decides is not None and getattr(self, decides) is not None
 
     @property
     def is_released(self) -> bool:
-        """Whether the payee has been paid: from then on the settlement only runs forward."""
+        """After the release, a settlement only runs forward."""
         return Step.RELEASE in self.steps
 
     @property
     def is_in_review(self) -> bool:
-        """Whether the settlement waits for the end of a KYC review."""
         return self.review is not None
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether its starter has cancelled the settlement, which is refused or reversed for it."""
+        """A cancelled settlement is refused or reversed."""
         return (self.reversed_for or self.failure or {}).get("error") == CANCELLED
 
     @property
     def is_expired(self) -> bool:
-        """Whether recovery has expired the settlement after its deadline."""
         return self.expired_at is not None
 
     @property
     def covered(self) -> frozenset[str]:
-        """The reversed steps whose money the losses have covered: the party that had it keeps it."""
+        """The reversed steps that losses covered: the party with the money keeps it."""
         return frozenset((self.resolution or {}).get("covered", "").split())
 
     @property
     def is_given_back(self) -> bool:
-        """Whether all that was released has been given back in parts."""
+        """Whether parts have given back the whole release."""
         return bool(self.parts) and self.reversed_in_part >= self.settlement.net
 
     @property
     def case_number(self) -> int:
-        """The number of the open case of LIMBO, or of the next one."""
+        """The number of the open LIMBO case, or of the next."""
         return self.resolutions + 1
 
     @property
     def next_part(self) -> int:
-        """The number of the next reversal in part."""
         return self.parts + 1
 
     @property
     def unreversed(self) -> list[Step]:
-        """The committed steps that moved money and are not reversed, in the order of their reversal."""
+        """Committed steps that moved money, in reversal order."""
         return [step for step in REVERSIBLE if step in self.steps and step not in self.reversed]
 
     def same_request(self, settlement: Settlement) -> bool:
-        """Return whether `settlement` has the very content with which the key was claimed."""
         return self.request_hash == settlement.request_hash
 
 
 @dataclass(frozen=True, kw_only=True)
 class AccountState:
-    """A customer's balance row: `available` in minor units, `limbo_cases` how many open cases block it.
+    """A customer's balance row: `available` in minor units, `limbo_cases` open cases block it.
 
-    `opened_at`, `frozen_at` and `closed_at` are the times of the orders that opened, froze and closed it;
-    None if it is not frozen, not closed.
+    Orders set the times: `frozen_at` is None if it is not frozen, `closed_at` if not closed.
     """
 
     account: str
@@ -187,7 +177,7 @@ class AccountState:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "AccountState":
-        """Read an account's row. Raises MalformedRow."""
+        """Raises MalformedRow."""
         row = sound(row)
         return cls(
             account=row["pk"].partition("#")[2],
@@ -199,25 +189,25 @@ class AccountState:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether an earlier settlement of this account is in LIMBO, so that it places no holds."""
+        """A blocked account places no holds."""
         return self.limbo_cases != 0
 
     @property
     def is_frozen(self) -> bool:
-        """Whether a person's order has stopped this account from placing holds."""
+        """A frozen account places no holds."""
         return self.frozen_at is not None
 
     @property
     def is_closed(self) -> bool:
-        """Whether the account is closed: it places no holds, and no release or deposit reaches it."""
+        """A closed account places no holds, and gets no release or deposit."""
         return self.closed_at is not None
 
     def exponent(self, config: StageConfig) -> int:
-        """Return the decimals of the currency. Raises MalformedRow if the stage does not have it."""
+        """Raises MalformedRow if the stage lacks the currency."""
         return exponent_of("ACCOUNT", self.currency, config)
 
     def to_wire(self, config: StageConfig) -> dict[str, Any]:
-        """Return the account's state as the answer to an order has it."""
+        """Return the answer to an order."""
         times = {name: value for name in _TIMES if (value := getattr(self, name)) is not None}
         return {
             "account": self.account,
@@ -229,7 +219,6 @@ class AccountState:
 
 
 _TIMES = ("opened_at", "frozen_at", "closed_at")
-"""The times of an account's orders."""
 
 _SLOTS = tuple((step.value, step.slot) for step in Step)
 _REVERSAL_SLOTS = tuple((step.value, step.reversal_slot) for step in Step)

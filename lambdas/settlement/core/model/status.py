@@ -1,5 +1,3 @@
-"""Statuses of a settlement, and the legal transitions; with its steps, of the table of the saga."""
-
 from enum import StrEnum
 
 from settlement.core.model.saga import REVERSIBLE, Step
@@ -8,8 +6,6 @@ __all__ = ["FINISHED", "REVERSIBLE", "TRANSITIONS", "Status", "Step"]
 
 
 class Status(StrEnum):
-    """The `status` attribute of a settlement's row."""
-
     PROCESSING = "PROCESSING"
     SETTLED = "SETTLED"
     REJECTED = "REJECTED"
@@ -26,7 +22,7 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
     Status.COMPENSATED: frozenset(),
     Status.LIMBO: frozenset({Status.COMPENSATING, Status.SETTLED}),
 }
-"""The legal transitions. Only a person's resolution leads out of LIMBO."""
+"""Only a person's resolution leads out of LIMBO."""
 
 FINISHED = frozenset({Status.SETTLED, Status.REJECTED, Status.COMPENSATED})
-"""The statuses in which no execution works on a settlement. A reversal may reopen a SETTLED one."""
+"""No execution works on them. A reversal may reopen a SETTLED one."""

@@ -1,5 +1,3 @@
-"""Rows of the table, and the error for one that was changed by hand."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,28 +6,27 @@ from settlement.core.model.stage_config import StageConfig
 
 
 class MalformedRow(ValueError):
-    """A row lacks an attribute, or has one of another type or value than its kind allows."""
+    """A row lacks an attribute, or has one of a wrong type or value."""
 
 
 class Stored(dict[str, Any]):
-    """A row of the table. A missing attribute raises MalformedRow, with the row's name."""
+    """A missing attribute raises MalformedRow, with the row's name."""
 
     def __missing__(self, name: str) -> Any:
-        """Raise MalformedRow."""
         raise MalformedRow(f"{subject_of(self)}: has no attribute {name!r}")
 
 
 def subject_of(row: Mapping[str, Any]) -> str:
-    """Return the row's name for a message, which may have a settlement's key, but no account."""
+    """Return a row's name for messages, without an account."""
     name = str(row.get("pk"))
     kind = name.partition("#")[0]
     return kind if kind in _OF_ACCOUNTS else name
 
 
 def sound(row: Mapping[str, Any]) -> Stored:
-    """Check the type of each known attribute, and return the row. Raises MalformedRow.
+    """Check the type of each known attribute. Raises MalformedRow.
 
-    The circuit's row has numbers for times. Its reader checks it.
+    The circuit's row has numbers for times; its reader checks it.
     """
     if row.get("pk") == "CIRCUIT":
         return Stored(row)
@@ -46,14 +43,14 @@ def sound(row: Mapping[str, Any]) -> Stored:
 
 
 def exponent_of(subject: str, currency: str, config: StageConfig) -> int:
-    """Return the decimals of a row's currency. Raises MalformedRow if the stage does not have it."""
+    """Raises MalformedRow if the stage lacks the currency."""
     if currency not in config.currencies:
         raise MalformedRow(f"{subject}: currency is {currency!r}, which the stage does not have")
     return config.currencies[currency]
 
 
 _OF_ACCOUNTS = ("ACCOUNT", "ENTRIES", "SWEPT")
-"""The kinds of rows of which the name has an account."""
+"""Kinds of rows whose name contains an account."""
 
 _MAPS = ("failure", "reversed_for", "resolution", "metadata")
 _INTEGERS = (
@@ -73,7 +70,7 @@ STATE_TYPES: dict[str, type] = {
     **dict.fromkeys(_MAPS, dict),
     **dict.fromkeys(_TEXTS, str),
 }
-"""The types of the attributes that are read of a settlement and of an account."""
+"""Attribute types of settlements and accounts."""
 
 _TYPES = STATE_TYPES | {
     **dict.fromkeys(("version", "case", "part", "needed", "approvals", "proposal_number", "expires_at"), int),
@@ -89,6 +86,6 @@ _TYPES = STATE_TYPES | {
     "folded": dict,
     "persons": set,
 }
-"""The types of the attributes of all rows. Others may come with a later release."""
+"""Attribute types of all rows. A later release may add some."""
 
 _MEMBERS: dict[str, type] = {**dict.fromkeys((*_MAPS, "persons"), str), "folded": int}

@@ -1,6 +1,6 @@
-"""JSON from outside, read by one parser's rules: what two parsers may read in two ways is refused.
+"""Strict JSON from outside: refuses text that two parsers may read in two ways.
 
-RFC 8259 leaves open what a repeated name and a byte order mark mean. A payment must not depend on it.
+RFC 8259 leaves repeated names and a byte order mark open.
 """
 
 import json
@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 DEPTH_MAX = 100
-"""Most levels of objects and lists in each other: no contract has ten, and each reader bears a hundred."""
+"""Most nested levels: no contract has ten, each reader bears a hundred."""
 
 _NAME_LENGTH_MAX = 40
 
 
 class Malformed(ValueError):
-    """A text that is no strict JSON; the message says what it should be, and begins with a verb."""
+    """The message begins with a verb: the rule that the text breaks."""
 
 
 def parse(text: str | bytes, *, parse_float: Callable[[str], Any] = float) -> Any:
-    """Return the value of a JSON text. Raises Malformed; its message repeats no more than a field's name."""
+    """Raises Malformed, whose message repeats at most a field's name."""
     try:
         content = (text.encode() if isinstance(text, str) else text).decode()
         if content.startswith("\ufeff"):

@@ -1,5 +1,3 @@
-"""A KYC provider's verdict on a payment, as it goes on record."""
-
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -7,14 +5,14 @@ from enum import StrEnum
 from typing import Any
 
 REFERENCE = re.compile(r"[A-Za-z0-9_.:-]{1,100}", re.ASCII)
-"""The provider's own name for a verification. It may be logged, so it must not be free text."""
+"""The provider's name for a verification. May be logged, so not free text."""
 
 REASON_LENGTH_MAX = 500
-"""Most characters of a provider's reason on record. It may hold personal data, and is never logged."""
+"""A reason may hold personal data, and is never logged."""
 
 
 class KycDecision(StrEnum):
-    """A provider's decision. REVIEW is no verdict yet: a reviewer decides, and a webhook reports it."""
+    """REVIEW is pending: a reviewer decides, and a webhook reports the verdict."""
 
     APPROVED = "APPROVED"
     REJECTED = "REJECTED"
@@ -23,8 +21,6 @@ class KycDecision(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """The provider's decision, its own reference, and its reason."""
-
     decision: KycDecision
     reference: str
     reason: str
@@ -32,19 +28,17 @@ class Verdict:
 
     @classmethod
     def on_record(cls, evidence: Mapping[str, Any]) -> "Verdict":
-        """Return the verdict of its evidence."""
         return cls(
             decision=KycDecision(evidence["decision"]),
             **{name: evidence[name] for name in ("reference", "reason", "provider")},
         )
 
     def evidence(self) -> dict[str, str]:
-        """Return the verdict as the attributes of a journal entry."""
         return asdict(self)
 
 
 def parse_verdict(content: Mapping[str, Any], provider: str) -> Verdict:
-    """Check `decision`, `reference` and `reason` (optional). Raises ValueError, naming the field at fault."""
+    """Raises ValueError, naming the faulty field."""
     decision, reference = content.get("decision"), content.get("reference")
     if decision not in list(KycDecision):
         raise ValueError(f"decision: must be one of {', '.join(KycDecision)}")
@@ -59,5 +53,4 @@ def parse_verdict(content: Mapping[str, Any], provider: str) -> Verdict:
 
 
 def printable(text: str) -> str:
-    """Return a provider's text without control characters, cut to the length that goes on record."""
     return "".join(char if char.isprintable() else " " for char in text[:REASON_LENGTH_MAX])

@@ -1,1 +1,0 @@
-"""The decisions of the saga, pure."""

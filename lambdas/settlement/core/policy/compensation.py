@@ -1,5 +1,3 @@
-"""The reversal of a settlement: pure decisions, one function for each kind of transaction."""
-
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -31,20 +29,17 @@ CUT_OFF = (
     *("States.Timeout", "Lambda.Unknown", "Lambda.ClientExecutionTimeoutException"),
     "Lambda.TooManyRequestsException",
 )
-"""The names of a function that ran out of time, memory or concurrency.
-
-They are Lambda's, the task's, the older one of Lambda's for either, and those of a call of Lambda. A step is
-reversed for one only if it has a `cut_off`: the questions to a provider that hangs take up all of VerifyKyc's
-concurrency.
+"""Errors of a function that ran out of time, memory or concurrency: Lambda's, the task's, older names, and
+those of the Lambda call. A step is reversed for one only if it has a `cut_off`: a hanging provider takes up
+all of VerifyKyc's concurrency.
 """
 
 
 def failure_of(state: SettlementState, error: Mapping[str, str]) -> dict[str, str]:
-    """Return the failure for which a settlement is reversed, from the error of the state that failed.
+    """Return the failure behind a reversal, at the first uncommitted step.
 
-    It stopped at the first step that has not committed. To the client, a step that ran out of time, memory
-    or concurrency has the error of its cut-off. It may have committed all the same, before the answer was
-    lost: then that of the latest step which has one counts.
+    For an error in CUT_OFF, the client sees the latest `cut_off` up to that step: a step may have committed
+    before its answer was lost.
     """
     stopped = state.following or Step.FEE
     if error["Error"] in CUT_OFF and (cut_off := _cut_off(stopped)):
@@ -53,11 +48,10 @@ def failure_of(state: SettlementState, error: Mapping[str, str]) -> dict[str, st
 
 
 def about_to_begin(state: SettlementState, error: Mapping[str, str], execution: str) -> SettlementState:
-    """Return the settlement as it will be once the compensation of `execution` has begun.
+    """Return the settlement as it will be once `execution` has begun its compensation.
 
-    It is the state itself if the compensation has begun, or will leave the settlement alone: another
-    execution owns it, a review is open, or the release has committed. An earlier compensation
-    of the same name may have been started for another error than `error`.
+    It is unchanged if that has begun, or if another owner, an open review or a release prevents it. An
+    earlier compensation of this name may have begun for another error.
     """
     continues = state.is_in_review or state.is_released or state.owner != execution
     if state.status is not Status.PROCESSING or continues:
@@ -68,10 +62,7 @@ def about_to_begin(state: SettlementState, error: Mapping[str, str], execution: 
 def reverse_on_order(
     settlement: Settlement, order: Reversal, now: datetime, config: StageConfig, seen: int | None = None
 ) -> StepTransaction:
-    """Begin to reverse a settlement on a person's order, with the person and the reason on record.
-
-    `seen` is the row's `sequence` to which the approval of several persons was held.
-    """
+    """`seen` is the row's `sequence` that several persons approved."""
     failure = {"step": "reverse", "error": REVERSAL_REQUESTED, "cause": f"{order.reason} (by {order.by})"}
     return StepTransaction(
         evidence=entries.evidence(settlement, REVERSE, order.evidence(), now),
@@ -80,7 +71,6 @@ def reverse_on_order(
 
 
 def reverse_step(settlement: Settlement, step: Step, now: datetime) -> StepTransaction:
-    """Reverse a committed step: move its money back, and record that in the step's slot."""
     transfer = Transfer.of(settlement, step).reversed
     change = transfer.change_of(accounts.escrow(settlement.key))
     return StepTransaction(
@@ -107,12 +97,12 @@ def machine_state(state: SettlementState, config: StageConfig) -> dict[str, Any]
 
 
 def is_completed_by(state: SettlementState, case: int | None) -> bool:
-    """Return whether the decision on this case has finished the settlement, so that nothing resumes it."""
+    """Return whether the decision on this case finished the settlement: nothing resumes it."""
     return state.status is Status.SETTLED and state.resolution is not None and case == state.resolutions
 
 
 def stuck_case(state: SettlementState) -> Case:
-    """Return the open case of a settlement in LIMBO. Raises MalformedRow if the row names no stuck step."""
+    """Raises MalformedRow if the row names no stuck step."""
     step = next((step for step in REVERSIBLE if step.reversal == state.stuck_step), None)
     if step is None:
         raise MalformedRow(f"SETTLEMENT#{state.key}: stuck_step is {state.stuck_step!r}")
@@ -120,7 +110,7 @@ def stuck_case(state: SettlementState) -> Case:
 
 
 def case_of(state: SettlementState, step: Step) -> Case:
-    """Return the case of a stuck reversal of `step`. It blocks no account if nothing is left to move."""
+    """The case blocks no account if nothing is left to move."""
     transfer, is_due = Transfer.of(state.settlement, step).reversed, step in state.unreversed
     account = state.settlement.payer if step is Step.HOLD else transfer.debit
     return Case(
@@ -138,7 +128,6 @@ def case_of(state: SettlementState, step: Step) -> Case:
 def enter_limbo(
     settlement: Settlement, case: Case, failure: Mapping[str, str], now: datetime
 ) -> StepTransaction:
-    """Put the settlement into LIMBO, and block the customer whose part is stuck."""
     evidence = {"account": case.account, "error": failure["error"], "cause": failure["cause"]}
     return StepTransaction(
         evidence=entries.evidence(settlement, f"limbo:{case.number}", evidence, now),
@@ -149,9 +138,9 @@ def enter_limbo(
 
 
 def ensure_can_resolve(state: SettlementState, decision: Decision, number: int | None = None) -> None:
-    """Raise ResolutionRefused if the decision does not fit the case; StepFenced if not in LIMBO.
+    """Raise ResolutionRefused for a decision that does not fit, StepFenced outside LIMBO.
 
-    `number` is that of the case that the person has seen, None for the open one.
+    `number` is the case that the person saw; None stands for the open one.
     """
     if state.status is not Status.LIMBO:
         raise StepFenced("resolve", f"the settlement is {state.status}, not in LIMBO", state.status)
@@ -172,7 +161,6 @@ def resolve(
     now: datetime,
     config: StageConfig,
 ) -> StepTransaction:
-    """Carry out a person's decision, with the person and the reason on record, in one transaction."""
     name, escrow = order_name(case.number), accounts.escrow(settlement.key)
     evidence = resolution.evidence() | {"account": case.account}
     entry = None
@@ -193,14 +181,12 @@ def resolve(
 
 
 def _cut_off(step: Step | None) -> tuple[type[SettlementError], str] | None:
-    """Return the error of a cut-off of a step, or of the latest one before it that has one."""
     if step is None:
         return None
     return SAGA[step].cut_off or _cut_off(step.previous())
 
 
 def _customers_part(settlement: Settlement, step: Step) -> Write | None:
-    """Return the write to the customer's balance in the reversal of a step; None if it touches none."""
     match step:
         case Step.HOLD:
             return balances.credit_payer(settlement)

@@ -14,26 +14,25 @@ from settlement.core.model.state import CANCELLED, SettlementState
 from settlement.core.model.status import Status, Step
 
 ERROR_LENGTH_MAX, CAUSE_LENGTH_MAX = 100, 500
-"""Most characters of an error's name and of its cause: an outcome has a bounded size."""
+"""They bound an outcome's size."""
 
 
 class Action(StrEnum):
-    """The action of a caller on an outcome, safe to take by program: none of them pays a second time."""
+    """A caller's action, safe to take by program: none pays a second time."""
 
     NOTHING = "nothing"
     SAME_KEY = "same_key"
-    """Ask again with the same key, or wait for the event: the settlement may still go through."""
+    """Ask again with the same key, or wait for the event: it may still settle."""
 
     NEW_KEY = "new_key"
-    """To pay after all, use a new key: this one never pays any more."""
+    """To pay after all, use a new key: this one never pays."""
 
 
 def next_action(state: SettlementState) -> dict[str, str]:
-    """Return the `next` of an outcome: the caller's action, and the reason in words.
+    """Return the caller's action, and the reason in words.
 
-    The one answer to whether a payment may be sent again. A payment that a person has reversed, in whole or
-    in parts, is not to be paid again by a program; nor is one whose payee keeps a release that the losses
-    have covered.
+    The only answer to whether a payment may be sent again. A program must not repeat a payment that a person
+    reversed, in whole or in parts, or whose payee keeps a release covered by losses.
     """
     action, reason = _NEXT[state.status]
     error = (state.failure or {}).get("error")
@@ -95,9 +94,9 @@ _REVERSED_BY_A_PERSON = (
 
 
 def of_state(state: SettlementState, config: StageConfig, *, replayed: bool) -> dict[str, Any]:
-    """Return the outcome of a settlement as it is. `replayed` means that this call did not run it.
+    """`replayed` means that this call did not run the settlement.
 
-    Raises MalformedRow for a currency that the stage has not.
+    Raises MalformedRow if the stage lacks the currency.
     """
     settlement, exponent = state.settlement, state.settlement.exponent(config)
     parts = {"reversed_in_part": money.render(state.reversed_in_part, exponent)} if state.parts else {}
@@ -126,7 +125,7 @@ def of_state(state: SettlementState, config: StageConfig, *, replayed: bool) -> 
 def of_settled(
     settlement: Settlement, config: StageConfig, *, claimed_at: str, finished_at: str
 ) -> dict[str, Any]:
-    """Return the outcome that the fee's transaction brings about, known without reading the row."""
+    """Return the outcome of the fee's transaction, without reading the row."""
     settled = SettlementState(
         settlement=settlement,
         request_hash=settlement.request_hash,
@@ -143,9 +142,9 @@ def of_settled(
 
 
 def failure(step: str, error: Mapping[str, str]) -> dict[str, str]:
-    """Return the failure of a settlement, from a state machine's error (`Error`, `Cause`).
+    """Return the failure for a state machine's error (`Error`, `Cause`).
 
-    A Lambda function's cause is JSON with the exception's message; any other cause is kept as it is.
+    A Lambda cause is JSON with the exception's message; any other is kept.
     """
     cause = error.get("Cause", "")
     with suppress(ValueError, TypeError, KeyError, RecursionError):
@@ -158,7 +157,7 @@ def failure(step: str, error: Mapping[str, str]) -> dict[str, str]:
 
 
 def _text(value: object) -> str:
-    """Return a value as text that can go on record; half a surrogate pair is none, nor is a deep nesting."""
+    """Replaces lone surrogates, which cannot be stored."""
     try:
         text = str(value)
     except RecursionError:

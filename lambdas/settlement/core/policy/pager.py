@@ -1,5 +1,3 @@
-"""On-call alerts about LIMBO: their content, and the time between them."""
-
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -13,12 +11,12 @@ from settlement.core.model.state import SettlementState
 from settlement.core.model.status import Step
 
 AGAIN_AFTER_SECONDS_MAX = 86_400
-"""The longest wait for the next alert. A year of daily alerts is far from a history's 25,000 events."""
+"""A year of daily alerts is far from a history's 25,000 events."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PagerConfig:
-    """The runbook's address, the name of the stack, and the wait before the second alert.
+    """`again_after_seconds` is the wait before the second alert.
 
     `stack` is None for the embedded stack, which a command finds without a name.
     """
@@ -29,18 +27,15 @@ class PagerConfig:
 
     @classmethod
     def from_json(cls, text: str) -> "PagerConfig":
-        """Return the configuration in a function's environment."""
         return cls(**json.loads(text))
 
     def wait_seconds(self, alerts: int) -> int:
-        """Return how long to wait for a decision after so many alerts: twice as long each time."""
         seconds: int = self.again_after_seconds << min(alerts - 1, 20)
         return min(seconds, AGAIN_AFTER_SECONDS_MAX)
 
     def alert(
         self, state: SettlementState, case: Case, config: StageConfig, *, number: int, execution: str
     ) -> dict[str, Any]:
-        """Return an alert about a settlement in LIMBO: the facts of the case, and the next command."""
         settlement, failure = state.settlement, state.failure or {}
         at_risk = money.render(case.amount, settlement.exponent(config))
         held = case.step is Step.HOLD and state.escrow == case.amount
@@ -66,7 +61,6 @@ class PagerConfig:
 
 
 def resolution_notice(key: str, case: int, entry: Row) -> dict[str, Any]:
-    """Return the notice that a person has decided on a case, from the entry of the decision."""
     return {
         "summary": f"{key} is out of LIMBO: {entry['decision']} by {entry['by']}",
         "key": key,

@@ -5,11 +5,9 @@
        │ first │ `<key>-r1` │ `<key>-r2`   │ `<key>-r<n>`          │ `<key>-c<n>`
        │ owner │ resumes    │ resumes      │                       │ refunds an unreleased settlement
 
-A released settlement runs on to its fee however late it is. Each takeover is one conditional update, which
-names the new owner, by a name with a nonce, and moves the time of the next look; only then is the owner
-started. If the start fails, or the owner or recovery itself dies, the settlement is found again.
-
-A deadline waits for a recovery that is behind: see `has_missed_its_look`.
+A released settlement runs on to its fee however late it is. A takeover is one conditional update, which names
+the new owner and moves the next look; only then is the owner started. If the start, the owner or recovery
+fails, a later look finds the settlement again.
 """
 
 from dataclasses import dataclass
@@ -29,28 +27,26 @@ from settlement.core.model.status import FINISHED, Status, Step
 from settlement.core.model.timestamps import timestamp
 
 BACKOFF_SECONDS_MAX = 900
-"""The longest time between two looks at a stalled settlement: also the stage's default time to settle."""
+"""Longest time between two looks: also the stage's default time to settle."""
 
 DEADLINE_PASSED = {"Error": "DeadlineExceeded", "Cause": "recover: the time to settle is over"}
 REVIEW_EXPIRED = {"Error": "DeadlineExceeded", "Cause": "recover: the review has not ended in time"}
 
 
 class Action(StrEnum):
-    """The execution that recovery starts for a stalled settlement."""
-
     SETTLE = "settle"
-    """The Standard settlement machine: it replays the committed steps and resumes after them."""
+    """The Standard settlement machine: it replays committed steps and resumes."""
 
     COMPENSATE = "compensate"
     """The compensating machine: it reverses an expired settlement, or resumes a reversal."""
 
     ALERT = "alert"
-    """The compensating machine, in LIMBO: it alerts on call again and waits for a decision."""
+    """The compensating machine in LIMBO: it alerts again and waits for a decision."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Takeover:
-    """A change of owner: the write that makes `execution` the owner, and the input to start it with."""
+    """The write that makes `execution` the owner, and its input."""
 
     action: Action
     execution: str
@@ -59,7 +55,7 @@ class Takeover:
 
 
 def is_due(state: SettlementState, now: datetime) -> bool:
-    """Return whether recovery should look at a settlement now; the index may lag behind its row."""
+    """Checks the row, which the index may lag behind."""
     if state.status in FINISHED:
         return False
     next_look = state.recover_at if state.status is Status.LIMBO else state.listed_at
@@ -67,16 +63,15 @@ def is_due(state: SettlementState, now: datetime) -> bool:
 
 
 def in_flight_since(state: SettlementState) -> str:
-    """Return when the settlement was last set in motion: its claim, its review's end, or a decision."""
+    """Return the last start: the claim, the review's end, or a decision."""
     return state.in_flight_since or state.claimed_at
 
 
 def has_missed_its_look(state: SettlementState, now: datetime, config: StageConfig) -> bool:
-    """Return whether recovery comes too late for a settlement that was due in time.
+    """Return whether recovery is late for a settlement that was due in time.
 
-    It was due while a new owner still had its time before the deadline, and that time is over: to reverse it
-    would be recovery's fault, not its own. A deadline that the request named is a promise to the caller, and
-    stays; so does the end of a review, after which there is nothing to resume.
+    A new owner then had its full time before the deadline, but no longer has. A requested deadline is a
+    promise, and stays; so does a review's end, after which nothing can resume.
     """
     is_open = not (state.is_released or state.is_in_review or state.is_expired)
     if state.status is not Status.PROCESSING or not is_open or state.settlement.deadline_seconds is not None:
@@ -88,7 +83,7 @@ def has_missed_its_look(state: SettlementState, now: datetime, config: StageConf
 def take_over(state: SettlementState, now: datetime, config: StageConfig, nonce: str) -> Takeover | None:
     """Return how a settlement resumes; None if it is finished, or in review until its deadline.
 
-    The new owner's name has the `nonce`, which no other caller knows before it is on the row.
+    The owner's name has the `nonce`: no caller knows it before it is on the row.
     """
     wire, epoch = state.settlement.to_wire(config), state.owner_epoch + 1
     again = timestamp(_next_look(state, now, config))
@@ -148,9 +143,9 @@ def take_over(state: SettlementState, now: datetime, config: StageConfig, nonce:
 
 
 def _unannounced(state: SettlementState) -> dict[str, str]:
-    """Return the name of a decision after which no execution has taken the settlement over.
+    """Return the decision that no execution has taken over.
 
-    The order's function has named an owner, and died before it woke one.
+    The order's function named an owner, and died before waking one.
     """
     if state.resolution and executions.is_ordered(state.key, state.owner):
         return {"order": order_name(state.resolutions)}
@@ -158,11 +153,10 @@ def _unannounced(state: SettlementState) -> dict[str, str]:
 
 
 def _extended_deadline(state: SettlementState, extended_at: str) -> str:
-    """Return the deadline, later by the time by which recovery is late.
+    """Return the deadline plus recovery's delay, so the new owner loses no time.
 
-    So the new owner has as long as if recovery had come when the settlement was due. That time only ever
-    shrinks, by the pause before each look: a settlement is extended a few times at most, and only while
-    recovery is behind.
+    The remaining time shrinks by the pause before each look: extensions are few, and end once recovery
+    catches up.
     """
     due = takeover.sort_key(state)
     counted_from = max(due, state.deadline_extended_at or due)  # a look that was given back has counted
@@ -171,24 +165,23 @@ def _extended_deadline(state: SettlementState, extended_at: str) -> str:
 
 
 def give_back(state: SettlementState, due: str) -> Write:
-    """Make a settlement due as it was before its takeover, as the new owner could not be started."""
+    """Make a settlement due as before its takeover: its new owner could not be started."""
     listed = {**keys.settlement(state.key), "gsi1sk": takeover.sort_key(state)}
     return takeover.look_again(listed, datetime.fromisoformat(due))
 
 
 def postpone(state: SettlementState, now: datetime, config: StageConfig) -> Write:
-    """Look at a settlement again later, as an execution is working on it."""
+    """Look later, as an execution is working on the settlement."""
     listed = {**keys.settlement(state.key), "gsi1sk": takeover.sort_key(state)}
     return takeover.look_again(listed, _next_look(state, now, config))
 
 
 def defer_unprocessable(listed: Row, now: datetime, seconds: int = BACKOFF_SECONDS_MAX) -> Write:
-    """Push back a row that cannot be processed, so that it does not block the head of the index."""
+    """Push back a row that would block the head of the index."""
     return takeover.look_again(listed, now + timedelta(seconds=seconds))
 
 
 def _next_look(state: SettlementState, now: datetime, config: StageConfig) -> datetime:
-    """Return the time of the next look after this one: twice as late with each change of owner."""
     doublings = min(state.owner_epoch + 1, 10)
     seconds = min(config.recover_after_seconds << doublings, BACKOFF_SECONDS_MAX)
     return now + timedelta(seconds=seconds)

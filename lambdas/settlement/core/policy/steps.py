@@ -1,9 +1,3 @@
-"""The forward steps of a settlement: pure decisions, one function a step.
-
-The hold moves the amount from the payer to the settlement's escrow. The release (payout) moves the net
-amount from there to the payee. The fee is the rest.
-"""
-
 from datetime import datetime
 
 from settlement.core.ledger import balances, entries, forward, kyc_review
@@ -21,15 +15,13 @@ from settlement.core.model.verdict import Verdict
 
 
 def settlement_for(request: Request, config: StageConfig) -> Settlement:
-    """Return the settlement to claim the key for, with the stage's fee if the request names none."""
     return request.settlement(config.scheduled_fee(request.amount))
 
 
 def verify_same_request(request: Request, claimed: SettlementState) -> Settlement:
-    """Return the settlement that the key stands for. Raises IdempotencyConflict for a different request.
+    """Raises IdempotencyConflict for a different request.
 
-    A request without a fee takes the fee with which the key was claimed, so that a change of the fee
-    schedule between two tries is no conflict.
+    A request without a fee takes the claimed fee, so a new schedule causes no conflict.
     """
     settlement = request.settlement(claimed.settlement.fee)
     if not claimed.same_request(settlement):
@@ -38,24 +30,23 @@ def verify_same_request(request: Request, claimed: SettlementState) -> Settlemen
 
 
 def is_replay(claimed: SettlementState, execution: str) -> bool:
-    """Return whether `execution` must not run the settlement: finished, or owned by another execution."""
+    """Return whether the settlement has left PROCESSING, or another execution owns it."""
     return not (claimed.status is Status.PROCESSING and claimed.owner == execution)
 
 
 def claim_and_hold(
     settlement: Settlement, execution: str, now: datetime, config: StageConfig
 ) -> StepTransaction:
-    """Claim the key for `execution`, and move the amount from the payer into escrow, or do neither."""
     return _hold(settlement, forward.claim_and_hold(settlement, execution, now, config), now)
 
 
 def hold(settlement: Settlement, now: datetime) -> StepTransaction:
-    """Move the amount from the payer into escrow, for a key that was claimed before. Refused if late."""
+    """For a key claimed before. Refused if late."""
     return _hold(settlement, _advance(settlement, Step.HOLD, now), now)
 
 
 def ensure_can_verify(settlement: Settlement, state: SettlementState | None, now: datetime) -> None:
-    """Fail fast before calling the KYC provider if the verdict could not be committed."""
+    """Fail before the KYC provider is called if its verdict could not commit."""
     ensure_admits(settlement, Step.VERIFY, state, now)
 
 
@@ -67,7 +58,7 @@ def record_webhook_verdict(
     now: datetime,
     config: StageConfig,
 ) -> tuple[Write, ...]:
-    """Record a verdict of the provider's webhook; `owner` stands until recovery resumes the settlement."""
+    """`owner` stands until recovery resumes the settlement."""
     return (
         kyc_review.event_marker(event, settlement, now),
         kyc_review.end_review(settlement, verdict, owner, now, config),
@@ -76,10 +67,7 @@ def record_webhook_verdict(
 
 
 def release(settlement: Settlement, config: StageConfig, now: datetime) -> StepTransaction:
-    """Move the net amount from escrow to the payee. The fee stays in escrow: no lack of funds can stop it.
-
-    A merchant's balance is left alone, so that no two of its releases meet: a sweep adds them to it.
-    """
+    """The fee stays in escrow: no lack of funds can stop it."""
     highest_balance = config.highest_balances.get(settlement.currency)
     is_swept = accounts.is_merchant(settlement.payee)
     return StepTransaction(
@@ -90,7 +78,7 @@ def release(settlement: Settlement, config: StageConfig, now: datetime) -> StepT
 
 
 def fee(settlement: Settlement, now: datetime) -> StepTransaction:
-    """Move the rest of the escrow to the fees, and finish: SETTLED commits with the last movement."""
+    """SETTLED commits with the last movement."""
     return StepTransaction(
         entry=_entry(settlement, Step.FEE, now),
         settlement=_advance(settlement, Step.FEE, now),

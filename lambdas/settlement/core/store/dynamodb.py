@@ -1,4 +1,4 @@
-"""The settlement table: sends the ledger's writes, and gives failed conditions their meaning."""
+"""Sends the ledger's writes, and translates failed conditions."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,19 +19,18 @@ from settlement.core.model.stored import MalformedRow, Stored, sound, subject_of
 from settlement.core.store.wire import from_wire, to_wire
 
 TRIES_MAX = 6
-"""Sends of one write that keeps meeting transient reasons, the first included. An account with many
-payments a second is in another transaction most of the time: docs/decisions/2026-11-22-hot-accounts.md.
+"""Most sends of a write that meets transient reasons. A busy account is in another transaction most of the
+time: docs/decisions/2026-11-22-hot-accounts.md.
 """
 
 BACKOFF_BASE_SECONDS, BACKOFF_SECONDS_MAX = 0.05, 0.4
-"""Upper bound of the wait before the second try, which doubles with each one (full jitter), and its limit."""
+"""Bound of the first wait, which doubles with each try (full jitter), and its limit."""
 
 CLIENT_CONFIG = Config(
     connect_timeout=1, read_timeout=2, retries={"mode": "standard", "total_max_attempts": 2}
 )
-"""The configuration of a function's DynamoDB clients. One send, two attempts of 3 s, ends within the
-function's timeout. If slow sends also meet conflicts, Lambda ends the function and the machine calls it
-again, which every step tolerates.
+"""One send, two attempts of 3 s, ends within the function's timeout. If slow sends also meet conflicts,
+Lambda ends the function and the machine calls it again, which every step tolerates.
 """
 
 _ROWS = ("Item", "Key", "ExpressionAttributeValues")
@@ -49,13 +48,13 @@ _TRANSIENT_ERRORS = frozenset(  # and every answer with an HTTP status from 500 
 
 
 def pause(failed_tries: int) -> None:
-    """Wait before the next try: full jitter, by the system's random source (a snapshot clones seeds)."""
+    """Wait with full jitter, from the system's random source: a snapshot clones seeds."""
     bound = min(BACKOFF_BASE_SECONDS * 2 ** (failed_tries - 1), BACKOFF_SECONDS_MAX)
     time.sleep(SystemRandom().uniform(0, bound))
 
 
 class Store:
-    """The settlement table. Every method raises StoreUnavailable if DynamoDB gives no definite answer."""
+    """The settlement table. Methods raise StoreUnavailable if DynamoDB gives no definite answer."""
 
     def __init__(
         self,
@@ -64,14 +63,14 @@ class Store:
         pause: Callable[[int], None] = pause,
         adds: Sequence[Callable[[Row], Row]] = (),
     ) -> None:
-        """Reach a table. Each of `adds` returns a row that is put with what the stage adds to it, in turn."""
+        """Each of `adds`, in turn, completes a row before it is put."""
         self.client = client
         self.table_name = table_name
         self._pause = pause
         self._adds = adds
 
     def claim(self, write: Write) -> SettlementState:
-        """Put a settlement's row if its key is unclaimed; return the row that is there then."""
+        """Put a row unless its key is claimed; return the row now there."""
         claimed = SettlementState.from_row(write.parameters["Item"])
         try:
             self._call("put_item", [write], **self._parameters(write))
@@ -81,10 +80,9 @@ class Store:
         return claimed
 
     def update(self, write: Write) -> SettlementState:
-        """Update a settlement's row; return its state then. Raises the write's refusal.
+        """Return the new state, or the state found if already applied.
 
-        If the write counts as already applied, the state is the one that was found. Raises MalformedRow if
-        the row is malformed: the update is committed all the same.
+        Raises the write's refusal, or MalformedRow for a malformed row, with the update committed.
         """
         try:
             answer = self._call("update_item", [write], **self._parameters(write), ReturnValues="ALL_NEW")
@@ -94,7 +92,7 @@ class Store:
         return SettlementState.from_row(plain(answer["Attributes"]))
 
     def apply(self, write: Write) -> int | None:
-        """Apply an update whose answer tells no row; return its write units, None if it was left alone."""
+        """Return the update's write units; None if already applied."""
         try:
             answer = self._call("update_item", [write], **self._parameters(write))
         except AlreadyApplied:
@@ -102,7 +100,7 @@ class Store:
         return int(answer["ConsumedCapacity"]["CapacityUnits"])
 
     def put(self, write: Write) -> Row:
-        """Put a row unless it is there; return the one that is there then. Raises the write's refusal."""
+        """Put a row unless it exists; return the row now there. Raises the write's refusal."""
         try:
             self._call("put_item", [write], **self._parameters(write))
         except AlreadyApplied as earlier:
@@ -112,10 +110,9 @@ class Store:
         return dict(write.parameters["Item"])
 
     def commit(self, transaction: StepTransaction) -> Any:
-        """Commit a step as a whole or not at all; return what an earlier call left if one has committed it.
+        """Return None, or the gate's state or row if an earlier call committed the step.
 
-        That is what the transaction's gate finds: the settlement's state, or the row of the evidence. It is
-        None if this call commits the step. Raises the refusal of the first write whose condition failed.
+        Raises the refusal of the first failed condition.
         """
         try:
             self.transact(transaction.writes)
@@ -127,10 +124,9 @@ class Store:
         return None
 
     def record(self, writes: Sequence[Write]) -> Row:
-        """Commit an order's row, the first of the writes, with its effect; return the row on record.
+        """Commit an order's row, the first write, with its effect; return the row on record.
 
-        That is an earlier call's if it has committed the order. Raises the refusal of the first write whose
-        condition failed.
+        An earlier call's row wins. Raises the refusal of the first failed condition.
         """
         try:
             self.transact(writes)
@@ -141,38 +137,33 @@ class Store:
         return dict(writes[0].parameters["Item"])
 
     def transact(self, writes: Sequence[Write]) -> None:
-        """Commit all the writes or none. Raises the refusal of the first whose condition failed."""
+        """Raises the refusal of the first failed condition."""
         items = [{write.action: self._parameters(write)} for write in writes]
         self._call("transact_write_items", writes, TransactItems=items)
 
     def settlement(self, key: str) -> SettlementState | None:
-        """Read a settlement consistently; None if no request has claimed the key."""
         return self.listed_settlement(keys.settlement(key))
 
     def listed_settlement(self, listed: Row) -> SettlementState | None:
-        """Read the very row that the index lists, consistently. Raises MalformedRow for any other row."""
+        """Read a listed row consistently. Raises MalformedRow if it is not a settlement."""
         row = self.read({"pk": listed["pk"], "sk": listed["sk"]})
         return SettlementState.from_row(row) if row else None
 
     def account(self, account: str, *, may_lag: bool = False) -> AccountState | None:
-        """Read a customer's account; None if there is none.
-
-        If the read `may_lag`, it takes half a unit, and may lack the account's latest changes, or all of it.
-        """
+        """A read that `may_lag` costs half, but may miss changes or the account."""
         row = self._row(keys.account(account), may_lag=True) if may_lag else self.read(keys.account(account))
         return AccountState.from_row(row) if row else None
 
     def evidence(self, key: str, step: str) -> Row | None:
-        """Read a fact on record consistently; None if there is none."""
         return self.read(keys.evidence(key, step))
 
     def waiting(self, state: SettlementState) -> Row | None:
-        """Read which execution waits for the decision on the open case; None if none does."""
+        """Return the execution that waits on the open case; None if none does."""
         row = self.read(keys.waiting(state.key))
         return row if row and row["case"] == state.case_number else None
 
     def read(self, key: Row) -> Row | None:
-        """Read one row by its key, consistently; None if there is none. Raises MalformedRow."""
+        """Read one row consistently; None if absent. Raises MalformedRow."""
         return self._row(key)
 
     def entries(
@@ -184,11 +175,10 @@ class Store:
         limit: int | None = None,
         unreadable: Callable[[Row, str], None] | None = None,
     ) -> Iterator[Row]:
-        """Yield a partition's rows between two sort keys, in their order, each page read consistently.
+        """Yield rows between two sort keys, in order, each page read consistently.
 
-        `limit` is the size of a page, for a caller who wants the first rows alone. A row with a number that
-        is no integer is left to `unreadable`, with its key and the reason; without it, the query raises
-        MalformedRow.
+        `limit` is the page size. `unreadable` gets the key of a row with a non-integer number, and the
+        reason; without it, the query raises MalformedRow.
         """
         parameters: dict[str, Any] = {
             "TableName": self.table_name,
@@ -205,7 +195,7 @@ class Store:
             parameters["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     def page(self, operation: str, **parameters: Any) -> Row:
-        """Read one page of a `scan` or `query` consistently, as DynamoDB answers it."""
+        """Read one consistent page of a `scan` or `query`, as DynamoDB answers."""
         page: Row = self._call(operation, [], TableName=self.table_name, ConsistentRead=True, **parameters)
         return page
 
@@ -218,10 +208,7 @@ class Store:
         since: str | None = None,
         after: Row | None = None,
     ) -> Iterator[Row]:
-        """Yield up to `limit` keys that the index lists in a partition, each with its index sort key.
-
-        They are those up to a time, and with `since` no earlier ones; with `after`, one of them, those behind
-        it.
+        """Yield up to `limit` index keys between two times, after the key `after`.
 
         The index lags behind the table, so every decision based on it must be a condition on the row.
         """
@@ -285,7 +272,7 @@ class Store:
 
 
 def plain(item: Mapping[str, Any]) -> Stored:
-    """Return an item as a row. Raises MalformedRow, with its name, for a number that is no integer."""
+    """Raises MalformedRow for a non-integer number."""
     try:
         return Stored(from_wire(item))
     except ValueError as wrong:
@@ -306,7 +293,7 @@ def _rows(items: Sequence[Mapping[str, Any]], unreadable: Callable[[Row, str], N
 
 
 def _transient_reason(error: ClientError) -> str | None:
-    """Return why the write had no effect and should be sent again at once; None if it should not."""
+    """Return why a write had no effect and should be sent again at once."""
     if error.response["Error"]["Code"] == "TransactionConflictException":
         return "TransactionConflict"
     position = _deciding_position(error)
@@ -315,18 +302,17 @@ def _transient_reason(error: ClientError) -> str | None:
 
 
 def _deciding_position(error: ClientError) -> int | None:
-    """Return the position of the reason that decides what a cancelled transaction means: the first one.
+    """Return the position of the first reason, which alone decides.
 
-    A later reason counts only once the earlier ones are settled. A call that races its own retry may
-    meet a conflict on the entry and, behind it, the balance that the retry has just debited: that is a
-    replay, which another try finds, not a lack of funds.
+    A call that races its own retry may meet a conflict on the entry and, behind it, the balance just debited
+    by the retry: a replay, which another try finds, not a lack of funds.
     """
     reasons = error.response.get("CancellationReasons", [])
     return next((position for position, reason in enumerate(reasons) if reason["Code"] != "None"), None)
 
 
 def _failure(error: ClientError, writes: Sequence[Write]) -> Exception | None:
-    """Return the meaning of a failed condition or an unavailable service; None for any other error."""
+    """Return the meaning of a failed condition or outage; None for other errors."""
     code = error.response["Error"]["Code"]
     if code == "ConditionalCheckFailedException":
         return writes[0].on_failure(_state(error.response.get("Item")))
@@ -343,7 +329,6 @@ def _failure(error: ClientError, writes: Sequence[Write]) -> Exception | None:
 
 
 def _state(item: Mapping[str, Any] | None) -> SettlementState | AccountState | Row | None:
-    """Return the state of the row that a failed condition returns: None if there is no row."""
     if not item:
         return None
     row = sound(plain(item))

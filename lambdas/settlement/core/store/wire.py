@@ -1,7 +1,7 @@
-"""Rows in DynamoDB's wire format, and back: fast for the types that the ledger writes.
+"""Rows to and from DynamoDB's wire format, fast for the types that the ledger writes.
 
-boto3's conversion tries a dozen types for each value, and to import it is a seventh of a cold start. It still
-converts the types that the ledger never writes, but that a row changed by hand may have.
+boto3's conversion tries a dozen types per value, and its import takes a seventh of a cold start. It remains
+for rows changed by hand.
 """
 
 from collections.abc import Mapping
@@ -9,16 +9,15 @@ from decimal import Decimal
 from typing import Any
 
 _DIGITS_MAX = 38
-"""Most digits of a number in DynamoDB. boto3 refuses more."""
 
 
 def to_wire(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row as DynamoDB takes it. Raises TypeError for a type that it does not know."""
+    """Raises TypeError for a type that DynamoDB does not know."""
     return {name: {"S": value} if isinstance(value, str) else _typed(value) for name, value in row.items()}
 
 
 def from_wire(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row as plain Python. Raises ValueError for a number that is no integer: the table has none."""
+    """Raises ValueError for a non-integer number: the table has only integers."""
     return {name: value["S"] if "S" in value else _plain(value) for name, value in item.items()}
 
 
