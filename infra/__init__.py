@@ -1,1 +1,0 @@
-"""The AWS resources of the settlement saga."""

@@ -1,5 +1,3 @@
-"""The managed policy with which `settle acceptance` runs, on a stage that moves no customer's money."""
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +15,7 @@ _OF_NO_RESOURCE = (
     *("cloudwatch:DescribeAlarms", "cloudwatch:GetMetricStatistics", "events:ListRules"),
     *("states:TestState", "states:ValidateStateMachineDefinition"),
 )
-"""What AWS lets no policy bind to one resource. None of these reads a row or changes anything."""
+"""Actions that IAM cannot scope to a resource. They read no row and change nothing."""
 
 _QUEUES = (
     "CreateQueue",
@@ -30,10 +28,10 @@ _QUEUES = (
 
 
 class Acceptance(Construct):
-    """A policy for one role that pays, pages, proposes and approves: not for a stage that reaches people.
+    """Policy for a role that pays, pages, proposes and approves.
 
-    It writes no row and changes no function: what it does to money goes through the doors. What every person
-    reads is in the policy of viewers: both in one would pass IAM's limit of 6,144 characters.
+    It writes no row and changes no function: it moves money only as a caller does. Its reads are in the
+    viewers' policy, because both together exceed IAM's limit of 6,144 characters.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, core: Core) -> None:
@@ -58,15 +56,14 @@ class Acceptance(Construct):
         )
 
     def _of_the_stack(self) -> list[dict[str, Any]]:
-        """Return what is bound by the stack's name: each of its parts, and the acceptance's own queues."""
         stack = Stack.of(self)
 
         def arn(service: str, resource: str, region: str = stack.region) -> str:
             return f"arn:{stack.partition}:{service}:{region}:{stack.account}:{resource}"
 
         name = stack.stack_name
-        logs = (f"{name}-*", f"/aws/cloudformation/{name}/*")  # by CloudFormation, and by the embedded one
-        own = [f"{name}-{use}-*" for use in ("tail", "pager")]  # so they are named in settle
+        logs = (f"{name}-*", f"/aws/cloudformation/{name}/*")  # names on AWS, and on the embedded AWS
+        own = [f"{name}-{use}-*" for use in ("tail", "pager")]  # the names that settle uses
         return [
             allow("Parts", ["cloudformation:ListStackResources"], [arn("cloudformation", f"stack/{name}/*")]),
             allow("Queues", [f"sqs:{one}" for one in _QUEUES], [arn("sqs", one) for one in own]),
@@ -98,7 +95,6 @@ def _looks(machines: Sequence[Machine]) -> list[dict[str, Any]]:
 
 
 def build(core: Core, settings: PagingSettings) -> Added:
-    """Build the policy, on a stage that does not have to reach people."""
     if settings.must_reach_people:
         return Added()
     return Added(outputs={"AcceptancePolicyArn": Acceptance(core.stack, "Acceptance", core=core).policy.ref})

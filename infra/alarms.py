@@ -1,4 +1,4 @@
-"""The alarms on settlements, executions, queues and throttles. `docs/runbooks/alarms.md` explains each."""
+"""The alarms, which `docs/runbooks/alarms.md` explains."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,18 +18,18 @@ _MINUTE = Duration.minutes(1)
 _FIVE_MINUTES = Duration.minutes(5)
 
 _RECOVERY_SECONDS_MAX = 900
-"""The longest pause between two looks of recovery at one settlement, as `core/policy/recovery.py` has it."""
+"""As `BACKOFF_SECONDS_MAX` in `core/policy/recovery.py`."""
 
 _BEHIND_SECONDS = 300
-"""The time that recovery may need for a backlog: 100,000 settlements, at its default pace."""
+"""Time to clear a backlog of 100,000 settlements at the default pace."""
 
 _LIMBO_SECONDS = 4 * 3600
-"""The time for a decision about LIMBO. The alarm after it is urgent, unlike the one that LIMBO is open."""
+"""Time for a decision. The alarm after it is urgent, unlike LimboOpen."""
 
 _COUNTED = {
     "FunctionFailed": (1, "A function failed unexpectedly: a bug, or a malformed answer.", Urgency.NOW),
     "StoreUnavailable": (5, "DynamoDB gives no definite answers.", Urgency.NOW),
-    # Nine runs a minute count one each: two minutes in a row.
+    # Each of nine runs a minute counts at most one, so ten mean two minutes in a row.
     "RecoveryCutShort": (
         10,
         "Recovery runs out of time before it reaches every settlement that is due.",
@@ -38,15 +38,14 @@ _COUNTED = {
     # Counted after the store's own retries. Concurrent payments of one account cause a few.
     "TransactionConflict": (6, "Transactions conflict on the same row.", Urgency.INFORMATION),
 }
-"""Alarms on metrics of the functions, over five minutes: the threshold, the description and the urgency."""
+"""Threshold, description and urgency, over five minutes."""
 
 
 def watch(core: Core, *, settings: CoreSettings) -> None:
-    """Add the alarms on stalled settlements and on the causes of a stall. Those of rooms are there by now.
+    """Add the core's alarms. Rooms must have added theirs before.
 
-    The functions of states have no alarm on Lambda's metric Errors: they also report a refusal to the machine
-    by an error. FunctionFailed counts the other errors, and a function that times out or cannot start makes
-    executions fail.
+    Functions of states report refusals as errors, so Lambda's metric Errors has no alarm. FunctionFailed
+    counts unexpected errors; a timeout or a failed start fails the execution.
     """
     pager = core.pager
     _ages(pager, settings)
@@ -76,7 +75,7 @@ def watch(core: Core, *, settings: CoreSettings) -> None:
 
 
 def table_metrics(ledger: SettlementTable, *names: str) -> list[cloudwatch.Metric]:
-    """Return metrics of DynamoDB, each for the table and for its index, which DynamoDB counts apart."""
+    """Return metrics of the table and its index, which DynamoDB counts separately."""
     table = {"TableName": ledger.table.table_name}
     return [
         cloudwatch.Metric(
@@ -92,10 +91,7 @@ def table_metrics(ledger: SettlementTable, *names: str) -> list[cloudwatch.Metri
 
 
 def quota_metrics() -> list[cloudwatch.Metric]:
-    """Return the refusals of Step Functions for the account's quotas that bound settlements and reversals.
-
-    Transitions wait until there is room. A refused start or look is a call that its caller repeats.
-    """
+    """Return throttles of transitions, which wait, and of calls, which callers repeat."""
     return [
         cloudwatch.Metric(
             namespace="AWS/States",
@@ -119,8 +115,8 @@ def _ages(pager: Pager, settings: CoreSettings) -> None:
         pager.metric("OldestInFlightSeconds", statistic="Maximum"),
         "A settlement is in flight for longer than recovery should need, or recovery does not run.",
         threshold=settings.deadline_seconds + _RECOVERY_SECONDS_MAX,
-        # Not every run sees a stalled settlement, so the alarm covers the time between two looks at it: the
-        # longest pause, and a minute until the next run. Several short periods report missing data sooner
+        # Not every run sees a stalled settlement, so the alarm covers the longest pause between two looks,
+        # and a minute until the next run. Several short periods report missing data sooner
         # than one long period, because CloudWatch waits for more of them.
         periods=_RECOVERY_SECONDS_MAX // 300 + 1,
         missing=cloudwatch.TreatMissingData.BREACHING,
@@ -130,7 +126,7 @@ def _ages(pager: Pager, settings: CoreSettings) -> None:
         pager.metric("RecoveryBehindSeconds", statistic="Maximum"),
         "Recovery reaches due settlements five minutes late, or does not look at LIMBO.",
         threshold=_BEHIND_SECONDS,
-        missing=cloudwatch.TreatMissingData.BREACHING,  # the run on LIMBO measures it, for all partitions
+        missing=cloudwatch.TreatMissingData.BREACHING,  # the run on LIMBO measures all partitions
     )
     pager.level(
         "LimboOpen", "LimboOpen", "Settlements are in LIMBO and wait for a decision.", urgency=Urgency.MORNING
@@ -144,9 +140,9 @@ def _ages(pager: Pager, settings: CoreSettings) -> None:
 
 
 def _executions(core: Core) -> None:
-    """Add alarms on executions. A refused request fails its execution too: a few failures are normal."""
+    """A few failures are normal: a refused request fails its execution."""
     for machine, late in ((core.express, Urgency.INFORMATION), (core.standard, Urgency.MORNING)):
-        # A refused request fails its execution, too. Those that stall are counted by Recoveries.
+        # Recoveries counts the settlements that stall.
         failed, timed_out = (
             one(period=_FIVE_MINUTES) for one in (machine.metric_failed, machine.metric_timed_out)
         )
@@ -185,13 +181,13 @@ def _throttles(core: Core) -> None:
         _total(quota_metrics()),
         "Step Functions throttles transitions, starts or looks: a quota of the account is used up.",
         threshold=5,
-        # A storm of recovery meets the quota on purpose. Payments that wait have alarms of their own.
+        # Recovery after an outage uses up the quota on purpose. Other alarms watch payments that wait.
         urgency=Urgency.MORNING,
     )
 
 
 def _groups(handlers: Mapping[str, Handler]) -> dict[str, list[str]]:
-    """Group the functions by purpose: one alarm takes ten metrics at most."""
+    """Group the functions by purpose: an alarm takes at most ten metrics."""
     forward, compensating = (
         set(re.findall(r"\$\{(\w+)\}", (STATE_MACHINES / f"{machine}.asl.json").read_text("utf-8")))
         for machine in ("settlement", "compensation")
@@ -206,7 +202,7 @@ def _groups(handlers: Mapping[str, Handler]) -> dict[str, list[str]]:
 
 
 def _total(metrics: Sequence[cloudwatch.IMetric]) -> cloudwatch.MathExpression:
-    """Return the sum. A gap counts as 0: otherwise the sum has a gap too, and keeps the alarm's state."""
+    """Return the sum. A gap counts as 0, or else the alarm would keep its state."""
     named = {f"m{position}": metric for position, metric in enumerate(metrics)}
     return cloudwatch.MathExpression(
         expression=" + ".join(f"FILL({name}, 0)" for name in named),

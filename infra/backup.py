@@ -1,5 +1,3 @@
-"""Daily backups of the table in a locked vault, with copies to another account."""
-
 import re
 from dataclasses import dataclass
 
@@ -17,7 +15,7 @@ from infra.settings import LOCK_DAYS_MAX, CoreSettings
 from infra.urgency import Urgency
 
 _COMPLIANCE_AFTER = Duration.days(3)
-"""The time in which a compliance lock may still be taken back: the least that AWS allows."""
+"""Time to remove a compliance lock: AWS's minimum."""
 
 _DAYS_MIN = 7
 _VAULT = re.compile(r"arn:aws[a-z-]*:backup:[a-z0-9-]+:\d{12}:backup-vault:[A-Za-z0-9_-]{2,50}")
@@ -26,11 +24,11 @@ _FAILED = ["FAILED", "ABORTED", "EXPIRED"]
 
 @dataclass(frozen=True, kw_only=True)
 class BackupSettings(CoreSettings):
-    """The daily backups of the table.
+    """Daily backups of the table: see docs/operating/restore.md.
 
-    With `backup_days`, the table is backed up daily into a vault that keeps each backup for so long; None
-    has no vault. `backup_lock` is "governance" or "compliance", and `backup_copy_to` the ARN of another
-    account's vault, for copies: see docs/operating/restore.md.
+    `backup_days` is how long the vault keeps each backup; None has no vault.
+    `backup_lock` is "governance" or "compliance".
+    `backup_copy_to` is the ARN of another account's vault, for copies.
     """
 
     backup_days: int | None = None
@@ -55,10 +53,10 @@ class BackupSettings(CoreSettings):
 
 
 class Backup(Construct):
-    """The vault under a key of its own, the daily plan, and the notice of a backup or copy that failed.
+    """The locked vault, the daily plan, and notices of failures.
 
-    Point-in-time recovery is for mistakes. These backups are for the loss of the account: who owns it can
-    delete the table with its recovery, and neither a locked backup nor the other account's copy.
+    The backups cover the loss of the account: its owner can delete the table with its point-in-time recovery,
+    but neither a locked backup nor the other account's copy.
     """
 
     def __init__(self, core: Core, days: int, settings: BackupSettings) -> None:
@@ -97,7 +95,7 @@ class Backup(Construct):
         return [backup.BackupPlanCopyActionProps(destination_backup_vault=other, delete_after=kept)]
 
     def _tell_of_failures(self, table_arn: str, pager: Pager) -> None:
-        """Tell people by the next working day, as point-in-time recovery is still there."""
+        """Notify by the next working day, as point-in-time recovery still works."""
         topic = pager.topics[Urgency.MORNING]
         pager.key.grant(iam.ServicePrincipal("events.amazonaws.com"), "kms:Decrypt", "kms:GenerateDataKey*")
         state = events.EventField.from_path("$.detail.state")
@@ -124,7 +122,6 @@ class Backup(Construct):
 
 
 def build(core: Core, settings: BackupSettings) -> Added:
-    """Build the room, on a stage that wants it."""
     if settings.backup_days is not None:
         Backup(core, settings.backup_days, settings)
     return Added()

@@ -1,5 +1,3 @@
-"""The books in Aurora, where a stage wants them: the cluster, its secrets, and the schedule that fills it."""
-
 import string
 from dataclasses import dataclass
 
@@ -24,39 +22,36 @@ from infra.settings import CoreSettings
 from infra.urgency import Urgency
 
 OPTIONAL = {"ProjectEntries": Handler(seconds=180, memory_mb=LONG_MEMORY_MB, reaches_table=False)}
-"""The function that a stage with the books has. A round may wait for Aurora, and begins no object in its last
-minute.
-"""
+"""A round may wait for Aurora, and begins no object in its last minute."""
 
 PROJECTOR, OWNER, DATABASE = "projector", "books_owner", "books"
 
 _VERSION = "17.7"
-"""The first release of a cluster; AWS raises the minor version. It pauses from 16.3 on."""
+"""AWS raises the minor version. Pausing needs 16.3."""
 
 _CAPACITY_MAX = 4
-"""Units of 2 GB each: a stage's projection of 1,500 entries a second needs some two of them."""
+"""In units of 2 GB. Projecting 1,500 entries a second needs about two."""
 
 _PAUSES_AFTER_SECONDS = 300
-"""The least that AWS takes."""
+"""AWS's minimum."""
 
 _BACKUP_DAYS = 35
-"""The most that AWS keeps. All but the closed months can be made anew from the journal."""
+"""AWS's maximum. The journal can rebuild all but the closed months."""
 
 _BEHIND_SECONDS = 900
-"""The time after which a round is late. The journal itself gathers for two minutes."""
+"""The journal alone gathers records for two minutes."""
 
 _PERIOD_MINUTES = 5
 _MINUTES_MAX = 60
-"""A round more rarely would leave finance without the day, and its alarm without a figure."""
+"""Rarer rounds would leave finance without the day, and the alarm without data."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BooksSettings(CoreSettings):
-    """The books in Aurora.
+    """Books in Aurora: see docs/operating/ledger.md.
 
-    With `books_every_minutes`, the stack has the books in Aurora, and takes what the sealed journal has
-    into them so often; None has no Aurora. `finance_address` (mail or HTTPS) gets what comes after its month
-    was closed: see docs/operating/ledger.md.
+    `books_every_minutes` is the interval of projecting the sealed journal; None has no Aurora.
+    `finance_address` (mail or HTTPS) is notified of entries that came after their month's close.
     """
 
     books_every_minutes: int | None = None
@@ -77,10 +72,10 @@ class BooksSettings(CoreSettings):
 
 
 class Books(Construct):
-    """A cluster that pauses when nothing is projected, reached by the RDS Data API alone.
+    """Aurora cluster that pauses when idle, reached only by the RDS Data API.
 
-    No function is in its network, and nothing else: neither a gateway nor an endpoint, and no rule admits a
-    caller. Who may call the Data API with one of the secrets is a person's own policy.
+    Its network has no function, gateway, endpoint or inbound rule. A person's own policy allows calls with a
+    secret.
     """
 
     def __init__(self, core: Core, function: lambda_.Function, every: int, settings: BooksSettings) -> None:
@@ -90,7 +85,7 @@ class Books(Construct):
         self.key = kms.Key(self, "Key", enable_key_rotation=True)
         self.owner, self.projector = self._secret("Owner", OWNER), self._secret("Projector", PROJECTOR)
         self.cluster = self._cluster(settings)
-        # The network, too: CloudFormation cannot delete what a cluster that stays is in.
+        # The network too: CloudFormation cannot delete the network of a retained cluster.
         RemovalPolicies.of(self).apply(
             settings.removal_policy, exclude_resource_types=["AWS::Scheduler::Schedule"]
         )
@@ -108,7 +103,6 @@ class Books(Construct):
 
     @property
     def outputs(self) -> dict[str, str]:
-        """What `settle ledger migrate`, a person's calls of the Data API and finance's subscriptions need."""
         return {
             "BooksClusterArn": self.cluster.attr_db_cluster_arn,
             "BooksOwnerArn": self.owner.secret_arn,
@@ -165,7 +159,7 @@ class Books(Construct):
         return cluster
 
     def _network(self) -> tuple[rds.CfnDBSubnetGroup, ec2.CfnSecurityGroup]:
-        """Return two subnets without a way out, as a cluster needs them, and a group that admits no one."""
+        """Return the two subnets that a cluster needs, and a group that admits no one."""
         vpc = ec2.CfnVPC(self, "Network", cidr_block="10.0.0.0/26")
         subnets = [
             ec2.CfnSubnet(
@@ -197,7 +191,7 @@ class Books(Construct):
         return of_cluster, group
 
     def _grant(self, function: lambda_.Function) -> None:
-        """Let the function run statements as the projector, which adds rows and changes none."""
+        """Let the function run statements as the projector, which only adds rows."""
         function.add_environment("BOOKS_CLUSTER", self.cluster.attr_db_cluster_arn)
         function.add_environment("BOOKS_SECRET", self.projector.secret_arn)
         calls = ("BeginTransaction", "CommitTransaction", "ExecuteStatement", "RollbackTransaction")
@@ -245,7 +239,6 @@ class Books(Construct):
 
 
 def build(core: Core, settings: BooksSettings) -> Added:
-    """Build the room, on a stage that wants it."""
     if settings.books_every_minutes is None:
         return Added()
     ((name, handler),) = OPTIONAL.items()

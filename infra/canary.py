@@ -1,5 +1,3 @@
-"""The canary of a deployment: a new version of a machine gets a share of the payments first."""
-
 from collections.abc import Iterable
 
 from aws_cdk import RemovalPolicy
@@ -16,18 +14,18 @@ STOPS = (
     *("SettlementStandardFailed", "SettlementStandardTimedOut"),
     *("FunctionFailed", "Recoveries"),
 )
-"""The alarms that end a deployment. A new version that is broken makes executions end badly or stall.
+"""Alarms that end a deployment: a broken version makes executions fail or stall.
 
-The levels (cases of LIMBO, ages) are not among them: they may have been there before, and for hours.
+Levels (cases of LIMBO, ages) are excluded: they may have been high before.
 """
 
 
 class Live(Construct):
-    """The newest version of a machine, and the alias that shifts the starts from the one before to it.
+    """Newest version of a machine, and the alias that shifts starts to it.
 
-    CloudFormation publishes a version of each revision of the machine. The earlier ones stay: the alias needs
-    the last one during a deployment, and a person may point it back. Those who start the alias get the ARN
-    from here, so that CloudFormation updates them after the shift, and not at all if it goes back.
+    Earlier versions stay: the alias needs the previous one during a deployment, and a person may point it
+    back. Callers get the alias's ARN from here, so CloudFormation updates them after the shift, and not on a
+    rollback.
     """
 
     def __init__(
@@ -55,10 +53,9 @@ class Live(Construct):
 
     @property
     def arn(self) -> str:
-        """The ARN of the alias."""
         return self._alias.attr_arn
 
     def stopped_by(self, alarms: Iterable[cloudwatch.Alarm]) -> None:
-        """Let the alarms in `STOPS` end a deployment. CloudFormation wants their names, not their ARNs."""
+        """Let `STOPS` end a deployment. CloudFormation needs names, not ARNs."""
         names = {alarm.node.id: alarm.alarm_name for alarm in alarms}
         self._alias.add_property_override("DeploymentPreference.Alarms", [names[one] for one in STOPS])

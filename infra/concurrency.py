@@ -1,36 +1,35 @@
-"""The concurrency of the functions: shares for those that end payments, and limits for the others."""
-
 from dataclasses import dataclass, fields
 
 IN_FLIGHT_SHARDS = 8
-"""The partitions of the index of settlements in flight, as `core/ledger/keys.py` has them."""
+"""As in `core/ledger/keys.py`."""
 
 UNRESERVED_MIN = 100
-"""What Lambda keeps of an account's concurrency for the functions without a reservation."""
+"""Kept by Lambda for functions without a reservation."""
 
 REVERSING = ("BeginCompensation", "VoidHold", "ReportOutcome")
-"""The functions that each reversal calls."""
+"""Called by every reversal."""
 
 SELDOM = ("RefundFee", "ReclaimFunds", "EnterLimbo", "PrepareAlert", "AwaitResolution", "ResolveLimbo")
-"""The functions that a reversal calls if the payee has been paid, or if a person has to decide."""
+"""Called by a reversal only if the payee was paid, or if a person must decide."""
 
 WAITING = ("ReadSettlements", "AcceptSettlements")
-"""The functions that hold an environment for as long as their caller waits for an outcome, up to 20 s."""
+"""Functions that run for up to 20 s while their caller waits."""
 
 _SHARE_OF_SELDOM = 10
 _RECOVERY_RUNS_MAX = IN_FLIGHT_SHARDS + 2
-"""The runs of recovery at once: one on each partition, one on LIMBO, and a person's call."""
+"""One per partition, one for LIMBO, and a person's call."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Concurrency:
-    """The account's concurrency, and what the stage reserves of it.
+    """Concurrency of the account, and the stage's reservations.
 
-    A reservation is a function's own share and its limit; None is neither. `reversals` is that of each
-    function that every reversal calls; those that few call have a tenth of it, and one at least. `recovery`
-    is that of RecoverStalled. `kyc`, `webhook` and `waiting` are limits: of VerifyKyc, which waits for the
-    provider, of the webhook, which strangers can call, and of each function whose caller may wait for an
-    outcome. `account` is the account's quota in its region.
+    A reservation is a function's own share and its limit; None sets neither.
+    `account` is the account's quota in its region.
+    `reversals` applies to each function in `REVERSING`; those in `SELDOM` get a tenth, and at least one.
+    `recovery` applies to RecoverStalled.
+    `kyc` limits VerifyKyc, which waits for the provider, `webhook` the webhook, which strangers can call, and
+    `waiting` each function in `WAITING`.
     """
 
     account: int = 1_000
@@ -41,7 +40,7 @@ class Concurrency:
     waiting: int | None = None
 
     def __post_init__(self) -> None:
-        """Check the figures. Raises ValueError, naming the field."""
+        """Raise ValueError that names an invalid field."""
         for name in (one.name for one in fields(self)):
             value = getattr(self, name)
             if (name == "account" or value is not None) and (type(value) is not int or value < 1):
@@ -55,12 +54,11 @@ class Concurrency:
             )
 
     def of(self, function: str) -> int | None:
-        """Return a function's reservation, which is its limit, too; None if it shares the rest."""
+        """Return a function's reservation, if any."""
         return self.by_function.get(function)
 
     @property
     def by_function(self) -> dict[str, int]:
-        """The reservation of each function that has one."""
         found = {"RecoverStalled": self.recovery, "VerifyKyc": self.kyc, "KycDecided": self.webhook}
         found |= dict.fromkeys(WAITING, self.waiting)
         if self.reversals is not None:
@@ -70,10 +68,9 @@ class Concurrency:
 
     @property
     def reserved(self) -> int:
-        """The sum of the reservations."""
         return sum(self.by_function.values())
 
     @property
     def account_min(self) -> int:
-        """The least quota of an account that bears the reservations."""
+        """The smallest quota that bears the reservations."""
         return self.reserved + UNRESERVED_MIN

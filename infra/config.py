@@ -1,4 +1,4 @@
-"""The settings of the stages: one frozen instance each, passed in, never read from the environment."""
+"""Settings of the stages, never read from the environment."""
 
 import re
 import sys
@@ -36,9 +36,9 @@ class Settings(
     BackupSettings,
     MigrationSettings,
 ):
-    """The settings of one stage: those of the core (`infra/settings.py`), and those of each room.
+    """Settings of the core (`infra/settings.py`) and of each room.
 
-    Each class checks its own, the core's first, and adds its business rules to those of the others.
+    Each class checks its own settings, the core's first, and adds its business rules.
     """
 
 
@@ -49,7 +49,7 @@ STAGES = {
             stage="local",
             currencies=("EUR", "JPY", "KWD", "USD"),
             assets={"POINTS": 0},
-            fee="client",  # the examples show payments with a fee of their own, and without one
+            fee="client",  # the examples pay with and without their own fee
             fee_ceiling_basis_points=500,
             highest_balances={"EUR": "1000000.00"},
             recover_after_seconds=10,
@@ -75,11 +75,11 @@ STAGES = {
         Settings(
             stage="prod",
             currencies=("EUR", "USD"),
-            highest_balances={"EUR": "1000000.00", "USD": "1000000.00"},  # each operator's to review
+            highest_balances={"EUR": "1000000.00", "USD": "1000000.00"},  # for each operator to review
             concurrency=Concurrency(reversals=50, recovery=20, kyc=200, webhook=20, waiting=50),
             must_reach_people=True,
             approvals={"write-off": 2, "complete": 2, "retry": 1},
-            # Recovery at its pace: 500 a second, each of 20 write units for its steps and 3 for the takeover.
+            # Recovery starts 500 a second, each with 20 write units for its steps and 3 for the takeover.
             warm_write_units=12_000,
             log_retention=RetentionDays.ONE_YEAR,
             journal_lock_days=3_653,
@@ -88,17 +88,16 @@ STAGES = {
 }
 
 _PERSONAL = re.compile(r"my-[a-z0-9]{1,12}")
-"""A prefix, so that a misspelt `prod` is no stage of its own."""
+"""The prefix keeps a misspelt `prod` from becoming a stage."""
 
 _GIVEN = ("webhook", "page_address", "notice_address", "finance_address", "runbooks", "powertools_layer")
-"""The settings that a deployment may name by CDK's context, besides the address of the KYC provider."""
+"""Settings that CDK's context may name, besides `kyc_url`."""
 
 CONTEXT = ("stage", "kyc_url", *_GIVEN)
-"""What `cdk deploy -c NAME=VALUE` may name."""
 
 
 def is_personal(stage: str | None) -> bool:
-    """Whether a stage is one person's own: `dev` without anything that outlives its stack."""
+    """Return whether a stage is personal: `dev`, without anything that outlives its stack."""
     return stage is not None and _PERSONAL.fullmatch(stage) is not None
 
 
@@ -109,13 +108,16 @@ def _personal(stage: str) -> Settings:
         keeps_data=False,
         backup_days=None,
         backup_copy_to=None,
-        journal_lock_days=1,  # a teardown lifts it, and one that is forgotten ends by itself
+        journal_lock_days=1,  # a teardown lifts the lock, and a forgotten one expires
         log_retention=RetentionDays.THREE_DAYS,
     )
 
 
 def settings_of(context: Mapping[str, str | None]) -> Settings:
-    """Return the settings of a stage with what the context names. Raises ValueError for what it lacks."""
+    """Return a stage's settings, with the context's overrides.
+
+    Raises ValueError for an unknown name, a missing setting, or a page that reaches no person.
+    """
     stage = context.get("stage")
     if stage not in STAGES and not is_personal(stage):
         raise ValueError(

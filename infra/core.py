@@ -1,4 +1,4 @@
-"""The core of a stage, and the plain data by which it meets its rooms."""
+"""The core of a stage, and the plain data that it exchanges with rooms."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,25 +25,24 @@ HANDLERS: Mapping[str, Handler] = {
         rows={"GetItem": (SETTLEMENT, WAITING), "UpdateItem": (SETTLEMENT,)},
         names=("release_at",),
         lists=True,
-        seconds=75,  # a run begins no settlement in its last 20 s: the next one has them, after a minute
+        seconds=75,  # a run begins no settlement in its last 20 s: the next run is a minute away
         memory_mb=LONG_MEMORY_MB,
     ),
 }
-"""The functions of the core: those of states, and recovery."""
 
 Graphs = Mapping[str, Mapping[str, Sequence[cloudwatch.IMetric]]]
-"""Metrics of the dashboard, by the name of their row and the title of their graph."""
+"""Metrics by row name and graph title."""
 
 QUEUES, DEAD_LETTERS = "queues", "Dead letters"
 FAILED, IN_LIMBO = "Functions failed", "In LIMBO, and reviews that end within the hour"
-"""The row and the graphs of the core that rooms add to."""
+"""A row and graphs to which rooms add."""
 
 Part = TypeVar("Part")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PassedOn:
-    """Records of the table's stream that PublishEvents sends to a queue, besides what it makes events of."""
+    """Stream records that PublishEvents also sends to a queue."""
 
     records: Mapping[str, Any]
     variable: str
@@ -52,10 +51,9 @@ class PassedOn:
 
 @dataclass(frozen=True, kw_only=True)
 class Added:
-    """What a room has added to a stage.
+    """The additions of a room to a stage.
 
-    `part` is the construct that other rooms may ask for. `reads` are the statements of the policies of all
-    people, and `tries` those of the acceptance's.
+    `part` is for later rooms. `reads` are policy statements for all people, `tries` for the acceptance.
     """
 
     part: Any = None
@@ -68,7 +66,7 @@ class Added:
 
 @dataclass(frozen=True, kw_only=True)
 class Core:
-    """The core of a stage. `added` has what each room has added so far."""
+    """The core of a stage, and the additions of the rooms built so far."""
 
     stack: Stack
     ledger: SettlementTable
@@ -82,37 +80,35 @@ class Core:
     added: list[Added] = field(default_factory=list)
 
     def part(self, kind: type[Part]) -> Part | None:
-        """Return the part of this kind that a room has added, or None."""
         return next((one.part for one in self.added if isinstance(one.part, kind)), None)
 
     def needed(self, kind: type[Part]) -> Part:
-        """Return the part of this kind. Raises ValueError if no room has added one."""
+        """Return the part of this kind. Raises ValueError without one."""
         found = self.part(kind)
         if found is None:
             raise ValueError(f"rooms: {kind.__name__} is missing, which a later room needs")
         return found
 
     def let_call(self, caller: lambda_.Function, variable: str, name: str) -> None:
-        """Let a function call another one, whose ARN its variable has."""
+        """Let a function call another, whose ARN goes into `variable`."""
         called = self.functions[name].function_arn
         caller.add_environment(variable, called)
         caller.add_to_role_policy(iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[called]))
 
     def let_ask_recovery(self, caller: lambda_.Function) -> None:
-        """Let a function ask recovery to resume what it has ended: it starts nothing by itself."""
+        """Let a function ask recovery to resume a settlement, in place of a right to start one."""
         self.let_call(caller, "RECOVER_STALLED", "RecoverStalled")
 
     def let_start(self, name: str) -> HandlerFunction:
-        """Let a function start Standard settlements, and return it."""
         self.standard.startable_by(self.functions[name], "SETTLEMENT_MACHINE")
         return self.functions[name]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Room:
-    """A capability beside the core: its functions, and what builds the rest of it.
+    """A capability beside the core.
 
-    `build` gets the core, with these functions, and the stage's settings.
+    `build` gets the core, which includes these functions, and the stage's settings.
     """
 
     build: Callable[[Core, Any], Added]
@@ -120,7 +116,6 @@ class Room:
 
 
 def build_core(stack: Stack, settings: CoreSettings, handlers: Mapping[str, Handler]) -> Core:
-    """Build the table, the pager, all functions with their grants, the machines, and recovery."""
     ledger = SettlementTable(stack, "Ledger", settings=settings)
     pager = Pager(stack, "Pager", settings=settings)
     environment = {
@@ -164,8 +159,8 @@ def build_core(stack: Stack, settings: CoreSettings, handlers: Mapping[str, Hand
         standard=standard,
         compensation=compensation,
     )
-    # Recovery's settlements overflow to Express: after an outage they are more than an account's quota of
-    # Standard starts. See docs/decisions/2026-11-22-recovery-at-scale.md.
+    # Recovery overflows to Express: after an outage, settlements exceed the account's quota of Standard
+    # starts. See docs/decisions/2026-11-22-recovery-at-scale.md.
     recovery = core.let_start("RecoverStalled")
     express.startable_by(recovery, "EXPRESS_MACHINE")
     compensation.startable_by(recovery, "COMPENSATION_MACHINE")
@@ -175,7 +170,6 @@ def build_core(stack: Stack, settings: CoreSettings, handlers: Mapping[str, Hand
 
 
 def outputs_of(core: Core, settings: CoreSettings) -> dict[str, str]:
-    """Return the outputs of the core and of its rooms."""
     found = {
         "TableName": core.ledger.table.table_name,
         "SettlementExpressArn": core.express.state_machine_arn,

@@ -1,4 +1,4 @@
-"""The exponents of a stage's currencies and assets. No update of a package revalues a balance."""
+"""Exponents of currencies and assets, pinned: a package update must not revalue a balance."""
 
 import re
 import tomllib
@@ -8,19 +8,18 @@ from pathlib import Path
 PINNED_EXPONENTS: dict[str, int] = tomllib.loads(
     (Path(__file__).parent / "currencies.toml").read_text("utf-8")
 )
-"""The exponent of each currency that a stage may use."""
 
 ASSET = re.compile(r"(?![A-Z]{3}$)[A-Z][A-Z0-9]{2,11}", re.ASCII)
-"""An asset's code. It is never three letters, so that ISO 4217 will never define a currency of its name. It
-has neither a colon nor a `#`, which separate the parts of internal accounts and of the keys of rows.
+"""Never three letters, so ISO 4217 cannot define the same code. Without `:` and `#`, which separate parts of
+internal accounts and of row keys.
 """
 
 ASSET_EXPONENT_MAX = 8
-"""The most decimals of an asset, as the contracts have it: seven digits are left before the point."""
+"""As in the contracts: seven digits are left before the point."""
 
 
 def exponents_of(currencies: Iterable[str], assets: Mapping[str, int]) -> dict[str, int]:
-    """Return the number of decimals of each currency and asset. Raises ValueError, naming the setting."""
+    """Return the decimals by code. Raises ValueError, naming the setting."""
     if unpinned := sorted(set(currencies) - PINNED_EXPONENTS.keys()):
         raise ValueError(f"currencies: not in infra/currencies.toml: {', '.join(unpinned)}")
     for code, exponent in assets.items():

@@ -1,5 +1,3 @@
-"""The stage's dashboard: settlements, recovery, and the services that they depend on."""
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from aws_cdk import Duration, Stack
@@ -11,7 +9,7 @@ from infra.alarms import quota_metrics, table_metrics
 from infra.core import FAILED, IN_LIMBO, QUEUES, Core, Graphs
 
 _WIDTH = 24
-"""The dashboard's width, in columns."""
+"""In columns."""
 
 _P99 = "p99"
 
@@ -33,7 +31,7 @@ _STORE = (
 
 
 class Dashboard(Construct):
-    """The dashboard under the stack's name. Create it last: it shows the alarms that exist by then."""
+    """Create it last: it shows the alarms that exist by then."""
 
     def __init__(self, scope: Construct, construct_id: str, core: Core) -> None:
         super().__init__(scope, construct_id)
@@ -51,7 +49,6 @@ class Dashboard(Construct):
 
 
 def _merged(graphs: Iterable[Graphs]) -> Iterable[Mapping[str, Sequence[cloudwatch.IMetric]]]:
-    """Return the rows: each room adds to what there is of a row, or of a graph."""
     rows: dict[str, dict[str, list[cloudwatch.IMetric]]] = {}
     for one in graphs:
         for row, titles in one.items():
@@ -106,7 +103,6 @@ def _of_core(core: Core) -> Graphs:
 
 
 def _graphs(row: Mapping[str, Sequence[cloudwatch.IMetric]]) -> list[cloudwatch.IWidget]:
-    """Return one graph for each title, side by side over the width of the dashboard."""
     return [
         cloudwatch.GraphWidget(title=title, left=list(metrics), width=_WIDTH // len(row), height=6)
         for title, metrics in row.items()

@@ -1,9 +1,9 @@
-"""Who may deliver a stage from GitHub: a role without a password, for the jobs of one environment.
+"""A role that delivers a stage from GitHub, for the jobs of one environment.
 
 cdk deploy --app 'python3 -m infra.delivery' -c stage=prod -c repository=OWNER@1234/NAME@5678
 
-An account has one identity provider of GitHub: with `-c provider=existing`, the stack takes the one there is.
-With `-c acceptance=ARN,ARN`, policies of a deployed stage, it has a role for `settle acceptance` as well.
+An account has one identity provider of GitHub: `-c provider=existing` reuses it.
+`-c acceptance=ARN,ARN`, policies of a deployed stage, adds a role for `settle acceptance`.
 """
 
 import re
@@ -20,20 +20,19 @@ GITHUB = "token.actions.githubusercontent.com"
 _AUDIENCE = "sts.amazonaws.com"
 _OWNER, _NAME = r"[A-Za-z0-9-]{1,39}", r"[A-Za-z0-9._-]{1,100}"
 _REPOSITORY = re.compile(rf"{_OWNER}/{_NAME}|{_OWNER}@[0-9]+/{_NAME}@[0-9]+")
-"""With the ids that GitHub's tokens name for each repository that was created after 2026-07-15: another one
-of the same name, later, is then not this one.
+"""With ids, as in tokens of repositories created after 2026-07-15, a later one of the same name does not
+match.
 """
 
 _POLICY = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:policy/([\w+=,.@-]{1,128})")
 _BOOTSTRAP = ("deploy", "file-publishing", "lookup")
-"""The roles of CDK's bootstrap through which a deployment goes."""
 
 _OF_NO_RESOURCE = ("lambda:GetAccountSettings", "logs:DescribeLogGroups")
-"""What `settle preflight` reads, and AWS lets no policy bind to a resource."""
+"""Actions of `settle preflight` that IAM cannot scope to a resource."""
 
 
 class Delivery(Stack):
-    """The deployer's role of one stage. It deploys through CDK's roles, and may change nothing by itself."""
+    """The deployer's role. It changes things only through CDK's roles."""
 
     def __init__(
         self,
@@ -44,10 +43,7 @@ class Delivery(Stack):
         provider_exists: bool = False,
         acceptance: Sequence[str] = (),
     ) -> None:
-        """Raise ValueError for a stage that is not on AWS, a malformed repository, or a foreign policy.
-
-        `acceptance` has the ARNs of the policies with which a role may run `settle acceptance`.
-        """
+        """Raise ValueError for a stage not on AWS, a bad repository, or forbidden policies."""
         if stage not in STAGES or STAGES[stage].is_embedded:
             raise ValueError(f"stage: {stage} is none that is deployed to AWS")
         if not _REPOSITORY.fullmatch(repository):
@@ -111,7 +107,7 @@ class Delivery(Stack):
         if exists:
             return f"arn:{self.partition}:iam::{self.account}:oidc-provider/{GITHUB}"
         made = iam.CfnOIDCProvider(self, "GitHub", url=f"https://{GITHUB}", client_id_list=[_AUDIENCE])
-        made.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)  # others may use it by now
+        made.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)  # other stacks may use it
         return made.attr_arn
 
     def _arn(self, service: str, resource: str, name: str, separator: str = "/") -> str:
@@ -133,7 +129,6 @@ def _check_acceptance(stage: str, policies: Sequence[str]) -> None:
 
 
 def main() -> None:
-    """Synthesise the stack of the context's stage and repository."""
     app = cdk.App()
     stage, repository, provider, acceptance = (
         app.node.try_get_context(name) or "" for name in ("stage", "repository", "provider", "acceptance")

@@ -1,4 +1,4 @@
-"""The doors by which services start settlements: a queue, and HTTP, which cancels as well."""
+"""Starts of settlements by a queue and HTTP, and cancels by HTTP."""
 
 from aws_cdk import Duration
 from aws_cdk import aws_lambda as lambda_
@@ -20,34 +20,29 @@ START = Handler(
     memory_mb=LONG_MEMORY_MB,
     failure=Urgency.MORNING,
 )
-"""The function that reads the start queue."""
 
 START_ROUTE, CANCEL_ROUTE = "POST /settlements", "POST /settlements/{key}/cancel"
-"""The routes that start a settlement, and by which a starter cancels one."""
 
 RECEIVES_MAX = 30
-"""The attempts at a message: at one per visibility timeout, about 2.5 hours of an outage."""
+"""About 2.5 hours of an outage, at one attempt per visibility timeout."""
 
 BATCH_MAX = 4
-"""Most messages of a call: so many have the time for a try each, though every one of them is slow. A message
-that is received and not begun would lose one of its attempts.
-"""
+"""Few enough for one slow try each: a message received but not begun loses an attempt."""
 
 MESSAGE_BYTES_MAX = 16_384
-"""The largest message: ten times a request. SQS refuses a larger one to its sender; one that is refused later
-fits the dead-letter queue together with its reason.
+"""Ten times a request. SQS refuses a larger one; one refused later fits the dead-letter queue with its
+reason.
 """
 
 _EMBEDDED_MARGIN_SECONDS = 50
-"""The visibility timeout beyond the function's on the embedded AWS: together five minutes, as on AWS."""
+"""Together with the function's timeout: five minutes, as on AWS."""
 
 
 def visibility_seconds(settings: CoreSettings) -> int:
-    """Return how long a received message is hidden, and so how soon a failed one is tried again.
+    """Return how long a received message stays hidden: the delay before a retry.
 
-    AWS asks for at least six times the function's timeout: it retries a throttled batch within that time.
-    The embedded AWS throttles nothing. Its timeout is already multiplied by the stage's factor, and six
-    times that would be 25 minutes.
+    AWS asks for at least six times the function's timeout, to retry throttled batches. The embedded AWS
+    throttles nothing, and six times its multiplied timeout would be 25 minutes.
     """
     timeout_seconds = function_seconds(START, settings)
     if settings.is_embedded:
@@ -56,8 +51,6 @@ def visibility_seconds(settings: CoreSettings) -> int:
 
 
 class StartQueue(Construct):
-    """The start queue, its dead-letter queue, and the event source of the function that reads it."""
-
     def __init__(self, core: Core, settings: CoreSettings) -> None:
         super().__init__(core.stack, "Start")
         function = core.let_start("StartSettlements")
@@ -84,7 +77,6 @@ class StartQueue(Construct):
 
 
 def build(core: Core, settings: CoreSettings) -> Added:
-    """Build the room."""
     part = StartQueue(core, settings)
     core.pager.alarm(
         "StartDeadLetters",

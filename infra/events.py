@@ -1,5 +1,3 @@
-"""The outcome events: a bus of their own, the stream's records that make them, and what cannot be told."""
-
 from dataclasses import dataclass
 
 from aws_cdk import Duration, Stack
@@ -18,14 +16,14 @@ from infra.stream_trigger import Batches, call_by_stream
 from infra.urgency import Urgency
 
 CHANGES = {"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "SETTLEMENT#"}]}}}}
-"""The records of settlements' rows, of which `events/changes.py` makes events."""
+"""Records that `events/changes.py` turns into events."""
 
 _AGE_HOURS_MAX = 12
-"""The age at which a record is given up. The table still has each settlement, so that a replay tells it."""
+"""A replay can still publish a given-up record from the table."""
 
 _PARALLEL = 10
-"""The calls for one stretch of the stream at once: the most that Lambda makes, each for rows of its own. A
-stretch has some two hundred events a second, and one call publishes some sixty in order to the topic.
+"""Calls per shard: Lambda's maximum. All records of a row go to one call. A shard has about 200 events a
+second, and a call publishes about 60 to the FIFO topic.
 """
 
 _RULES = ("DeleteRule", "PutRule", "PutTargets", "RemoveTargets")
@@ -34,20 +32,19 @@ _BEHIND_SECONDS, _LONG_BEHIND_SECONDS = 60, 6 * 3_600
 
 @dataclass(frozen=True, kw_only=True)
 class EventsSettings(CoreSettings):
-    """The outcome events.
+    """Outcome events: see docs/calling/events.md.
 
-    `ordered_events` adds a FIFO topic with the outcome events of each settlement in their order: see
-    docs/calling/events.md.
+    `ordered_events` adds a FIFO topic that keeps the events of each settlement in order.
     """
 
     ordered_events: bool = False
 
 
 class Outcomes(Construct):
-    """The bus, the stream's batches for PublishEvents, and the queues of what no reader hears.
+    """The bus of outcome events, the stream's batches, and the dead letters.
 
-    The bus is not that of the pages: who may put an event there could tell a caller of a payment that was
-    never made. No function but PublishEvents may put one here.
+    The pages have another bus: its writers could report a payment that was never made. Only PublishEvents
+    writes to this one.
     """
 
     def __init__(self, core: Core, settings: EventsSettings) -> None:
@@ -76,7 +73,6 @@ class Outcomes(Construct):
         self._watch(pager)
 
     def _ordered(self, function: lambda_.Function, pager: Pager, settings: EventsSettings) -> sns.Topic:
-        """Return the topic that keeps the events of each settlement in their order."""
         topic = sns.Topic(
             self,
             "Ordered",
@@ -116,7 +112,7 @@ class Outcomes(Construct):
 
 
 def build(core: Core, settings: EventsSettings) -> Added:
-    """Build the room. The acceptance hears the events by rules of its own on the bus."""
+    """Build the room. The acceptance adds its own rules to the bus."""
     part = Outcomes(core, settings)
     rules = Stack.of(part).format_arn(
         service="events",

@@ -1,5 +1,3 @@
-"""The functions: one per handler, from one asset, each with its own role."""
-
 import re
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -19,21 +17,21 @@ from infra.settings import CoreSettings
 LAMBDAS = Path(__file__).parent.parent / "lambdas"
 
 WAITED_FOR = ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee", "RejectSettlement", "ReportOutcome")
-"""The functions of the settlement machine, for whose answer a caller waits: SnapStart is for these."""
+"""A caller waits for these functions, so they get SnapStart, and versions."""
 
 SECONDS_MAX = 900
-"""The longest time that Lambda gives a function."""
+"""Lambda's maximum."""
 
 _RUNTIME = lambda_.Runtime.PYTHON_3_13
 _ARCHITECTURE = lambda_.Architecture.ARM_64
 
 
 class HandlerFunction(lambda_.Function):
-    """The function of one handler: `HoldFunds` runs `handlers/core/hold_funds.py`.
+    """The function of a handler: `HoldFunds` runs `handlers/core/hold_funds.py`.
 
-    The settlement machine calls `qualified`: a version, which an execution in flight keeps over a deployment,
-    or the function. Versions stay as long as their function. That of a failed deployment goes, as Lambda does
-    not publish the same code once more: what had started with it is left to recovery.
+    The settlement machine calls `qualified`: the function, or a version, which an execution in flight keeps
+    over a deployment. Versions stay as long as their function. A failed deployment's version goes, as Lambda
+    does not publish the same code again; recovery resumes its settlements.
     """
 
     def __init__(
@@ -68,7 +66,7 @@ class HandlerFunction(lambda_.Function):
             system_log_level_v2=lambda_.SystemLogLevel.INFO
             if settings.logs_in_full
             else lambda_.SystemLogLevel.WARN,
-            # The metrics are lines without a level, which count as INFO: a higher one would drop them.
+            # Metrics are lines without a level, which count as INFO: a higher level would drop them.
             application_log_level_v2=lambda_.ApplicationLogLevel.INFO,
             reserved_concurrent_executions=settings.concurrency.of(name),
             tracing=lambda_.Tracing.ACTIVE,
@@ -85,14 +83,13 @@ class HandlerFunction(lambda_.Function):
 
 
 def handler_of(name: str) -> str:
-    """Return what a function runs, from the one file of its name in the folders of the core and the rooms."""
+    """Return the handler, in the only file of its name under `handlers/`."""
     module = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
     (file,) = LAMBDAS.glob(f"handlers/*/{module}.py")
     return f"handlers.{file.parent.name}.{module}.handler"
 
 
 def function_seconds(handler: Handler, settings: CoreSettings) -> int:
-    """Return the timeout of a function, in seconds."""
     seconds = handler.seconds or settings.function_timeout_seconds
     return min(seconds * settings.timeout_factor, SECONDS_MAX)
 
@@ -111,7 +108,7 @@ def _platform(scope: Construct, settings: CoreSettings) -> dict[str, Any]:
 
 
 def _powertools(scope: Construct, settings: CoreSettings) -> lambda_.ILayerVersion:
-    """Return the layer of the settings, or AWS's with the version of Powertools that the tests run with."""
+    """Return the configured layer, or AWS's in the tests' Powertools version."""
     if existing := scope.node.try_find_child("Powertools"):
         return existing  # type: ignore[return-value]
     arn = settings.powertools_layer or ssm.StringParameter.value_for_string_parameter(
@@ -121,7 +118,7 @@ def _powertools(scope: Construct, settings: CoreSettings) -> lambda_.ILayerVersi
 
 
 def layer_parameter() -> str:
-    """Return the public parameter with the ARN of AWS's layer, in each region that has it."""
+    """Return the parameter with the ARN of AWS's layer, which some regions lack."""
     return "/aws/service/powertools/python/{}/{}/{}".format(
         _ARCHITECTURE.name, _RUNTIME.name, version("aws-lambda-powertools")
     )

@@ -1,5 +1,3 @@
-"""What a function is to the stack: its permissions on rows, its limits and its alarm."""
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +8,7 @@ from infra.table import EXPIRES, SettlementTable
 from infra.urgency import Urgency
 
 Rows = tuple[str, ...]
-"""Patterns of partition keys. The kinds of rows have different ones, so that IAM can tell them apart."""
+"""Patterns of partition keys, by which IAM distinguishes kinds of rows."""
 
 SETTLEMENT, ACCOUNT, ENTRIES, EVIDENCE = "SETTLEMENT#*", "ACCOUNT#*", "ENTRIES#*", "EVIDENCE#*"
 
@@ -18,36 +16,35 @@ ORDER, WAITING, PROPOSAL = "ORDER#*", "WAITING#*", "PROPOSAL#*"
 SWEPT, MERCHANT_ENTRIES, MERCHANT = "SWEPT#*", "ENTRIES#merchant.*", "ACCOUNT#merchant.*"
 
 LONG_MEMORY_MB = 1_024
-"""The least memory of a function whose work grows with a backlog, and with it the share of a CPU: recovery's
-threads look at some 700 settlements a second with it, and at half as many with 512 MB.
+"""Least memory for work that grows with a backlog. Recovery looks at 700 settlements a second with it, and at
+half as many with 512 MB.
 """
 
 WAITING_SECONDS = 29
-"""The timeout of a function whose caller may wait 20 s for a change: API Gateway gives a call 30 s."""
+"""A caller may wait 20 s for a change, and API Gateway allows 30 s."""
 
 MONEY_ATTRIBUTES = (
     *("available", "currency", "escrow", "hold_at", "verify_at", "release_at", "fee_at"),
     *("hold_reversed_at", "release_reversed_at", "fee_reversed_at"),
 )
-"""What a payout depends on: the balances, the escrow, their currency, and the slots of the steps."""
+"""A payout depends on balances, escrow, currency, and slots of steps."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Handler:
-    """The function of a handler.
+    """The grants and limits of a handler's function.
 
-    `rows` are its actions, each with its rows. IAM authorises a transaction by its items' actions, and
-    refuses the whole of it for one row that is not among them. `Put` and `Update` are the items of a
-    transaction, `PutItem` and `UpdateItem` are writes of their own: what moves money is among the former
-    alone.
-    `names` are the attributes of money that its writes name, in a change or in a condition; any other is
-    denied to it. Without `escrow` no hold can be forged, as the release and the void ask the escrow for the
-    amount. Only one that `expires` entries may put or name `expires_at`.
-    One that `lists` queries the index, one that `reads_all` scans the table, and one that does not even reach
-    the table has no right to its key.
-    `seconds` is its own timeout, where no caller waits for the stage's, and `memory_mb` its least memory.
-    `failure` is the urgency of each error of a function that answers a refusal without one, or meets none.
-    A caller `by_http` gets a throttle as a status, and repeats the call.
+    `rows` has the rows of each action. IAM authorises each item of a transaction, and refuses all of it if
+    one is not granted. `Put` and `Update` are items of a transaction, `PutItem` and `UpdateItem` single
+    writes, which move no money.
+    `names` are the money attributes that its writes may name, even in conditions; others are denied. Without
+    `escrow` it cannot forge a hold, as release and void demand the amount in escrow.
+    `expires` lets a function that puts entries name `expires_at`.
+    `lists` grants queries of the index, `reads_all` scans. Without `reaches_table` it has no right to the
+    table's key.
+    `seconds` replaces the stage's timeout. `memory_mb` is its least memory.
+    `failure` is the urgency of an alarm on any error. Omit it if refusals are errors.
+    `by_http` callers get a throttle as a status, and repeat the call.
     """
 
     rows: Mapping[str, Rows] = field(default_factory=dict)
@@ -64,13 +61,12 @@ class Handler:
 
     @property
     def untouched(self) -> list[str]:
-        """The attributes that no write may name, beside the immutable ones."""
+        """Attributes that no write may name, besides the immutable ones."""
         found = [one for one in MONEY_ATTRIBUTES if one not in self.names]
         return found if self.expires else [*found, EXPIRES]
 
     @property
     def puts(self) -> frozenset[str]:
-        """The rows that it puts."""
         return frozenset((*self.rows.get("Put", ()), *self.rows.get("PutItem", ())))
 
 
@@ -139,16 +135,14 @@ STATES: Mapping[str, Handler] = {
     "AwaitResolution": Handler(rows={"GetItem": (SETTLEMENT,), "PutItem": (WAITING,)}),
     "ResolveLimbo": Handler(rows={"GetItem": (EVIDENCE,)}),
 }
-"""The functions of states."""
 
 
 def allow(sid: str, actions: Sequence[str], resources: Sequence[str]) -> dict[str, Any]:
-    """Return a statement of a policy."""
     return {"Sid": sid, "Effect": "Allow", "Action": list(actions), "Resource": list(resources)}
 
 
 def decrypt(sid: str, key: str, service: str, region: str) -> dict[str, Any]:
-    """Let a person use a key to read, through the one service that encrypts by it."""
+    """Let a person decrypt with a key, through only one service."""
     through = {"StringEquals": {"kms:ViaService": f"{service}.{region}.amazonaws.com"}}
     return allow(sid, ["kms:Decrypt"], [key]) | {"Condition": through}
 
@@ -156,7 +150,6 @@ def decrypt(sid: str, key: str, service: str, region: str) -> dict[str, Any]:
 def grant_rows(
     table: SettlementTable, functions: Mapping[str, lambda_.Function], handlers: Mapping[str, Handler]
 ) -> None:
-    """Grant each function its actions on rows, the index, or the whole table to read."""
     for name, handler in handlers.items():
         if handler.reaches_table:
             table.grant(functions[name], handler.rows, untouched=handler.untouched)

@@ -1,5 +1,3 @@
-"""The HTTP APIs, with IAM authorisation, on which rooms open their routes."""
-
 import json
 from collections.abc import Mapping, Sequence
 
@@ -21,11 +19,11 @@ LOGGED = {
     "sourceIp": "$context.identity.sourceIp",
     "error": "$context.error.message",
 }
-"""The access log: of a request that IAM refuses there is no other trace. It has nothing of the content."""
+"""The only trace of a request that IAM refuses, without its content."""
 
 
 class HttpApi(Construct):
-    """An API, its stage, and its log: `rate` calls a second, and twice as many at once."""
+    """An API with IAM authorisation: `rate` calls a second, and bursts of twice that."""
 
     def __init__(self, core: Core, construct_id: str, *, rate: int, settings: CoreSettings) -> None:
         super().__init__(core.stack, construct_id)
@@ -49,7 +47,7 @@ class HttpApi(Construct):
         )
 
     def open(self, name: str, function: lambda_.Function, routes: Mapping[str, str], calls: str) -> None:
-        """Let routes, by their names in the stack, call a function, and no other call of the API."""
+        """Let routes, by construct name, call a function, but only by these `calls`."""
         integration = apigateway.CfnIntegration(
             self,
             f"{name}Integration",
@@ -75,11 +73,9 @@ class HttpApi(Construct):
 
     @property
     def url(self) -> str:
-        """The address of the API."""
         return self.api.attr_api_endpoint
 
     def policy(self, name: str, description: str, calls: Sequence[str]) -> iam.CfnManagedPolicy:
-        """Add the managed policy of the services that make some calls."""
         statements = [allow("Settlements", ["execute-api:Invoke"], calls)]
         return iam.CfnManagedPolicy(
             self,
@@ -89,15 +85,15 @@ class HttpApi(Construct):
         )
 
     def arn(self, call: str) -> str:
-        """Return what `execute-api:Invoke` is granted on, for a method with a path."""
+        """Return the ARN for `execute-api:Invoke` on a method with a path."""
         stack = self.api.stack
         return stack.format_arn(service="execute-api", resource=self.api.ref, resource_name=f"*/{call}")
 
 
 class SettlementsApi(HttpApi):
-    """The API of services: its rooms read, start and cancel settlements."""
+    """The API to read, start and cancel settlements."""
 
 
 def api_of(core: Core, settings: CoreSettings) -> SettlementsApi:
-    """Return the API, which the first room that needs it makes."""
+    """Return the shared API. The first room that needs it creates it."""
     return core.part(SettlementsApi) or SettlementsApi(core, "Settlements", rate=50, settings=settings)

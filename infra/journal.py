@@ -1,4 +1,4 @@
-"""The sealed journal: a bucket out of reach of the functions that move money, and the one that fills it."""
+"""Sealed journal, in a bucket out of reach of functions that move money."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +26,6 @@ _UNPAID = ["COMPENSATED", "REJECTED"]
 
 
 def _status_changed(**statuses: list[Any]) -> dict[str, Any]:
-    """Return the filter of a settlement's changes, by the statuses of both images."""
     images = {image: {"status": {"S": passing}} for image, passing in statuses.items()}
     keys = {"Keys": {"pk": {"S": [{"prefix": "SETTLEMENT#"}]}}}
     return {"eventName": ["MODIFY"], "dynamodb": keys | images}
@@ -45,32 +44,30 @@ SEALED = (
     _status_changed(OldImage=[{"anything-but": ["PROCESSING"]}], NewImage=["PROCESSING"]),
     _status_changed(NewImage=[{"exists": False}]),
 )
-"""The records that call the function, as `journal/lines.py` has their rows. The changes of settlements and
-accounts are lawful, and most of the stream: they are not among them, but for the changes by which a payment
-that was refused or is being reversed could be paid. Lambda allows five filters.
+"""Records of the rows in `journal/lines.py`. Lawful changes of settlements and accounts are most of the
+stream. They are left out, except changes by which a refused or reversing payment could be paid. Lambda allows
+five filters.
 """
 
 SEAL_SECONDS, SEAL_SECONDS_EMBEDDED = 3_600, 60
 """The time that a seal covers."""
 
 _WINDOW_SECONDS = 120
-"""The time that records are gathered: a put for each shard in two minutes, at most. What they tell is out of
-reach of the table's writers from the commit on.
+"""At most one put per shard in two minutes. Once committed, a record is out of reach of the table's writers.
 """
 
 _AGE_HOURS_MAX = 12
-"""The age at which a record is given up. The stream keeps it for twelve more hours, for a person."""
+"""Age of a given-up record. The stream keeps it for another twelve hours, for a person."""
 
 _BEHIND_SECONDS, _LONG_BEHIND_SECONDS = 600, 6 * 3_600
 
 
 @dataclass(frozen=True, kw_only=True)
 class JournalSettings(CoreSettings):
-    """The sealed journal.
+    """Sealed journal: see docs/decisions/2026-11-22-sealed-journal.md.
 
-    `journal_lock` locks each object of the sealed journal for `journal_lock_days`: "governance", which an
-    administrator may lift, or "compliance", which no one can lift: see
-    docs/decisions/2026-11-22-sealed-journal.md.
+    `journal_lock` is "governance", which an administrator may lift, or "compliance", which no one can lift.
+    `journal_lock_days` is how long each object is locked.
     """
 
     journal_lock: str = "governance"
@@ -85,11 +82,6 @@ class JournalSettings(CoreSettings):
 
 
 class Journal(Construct):
-    """The bucket, the stream's records of immutable rows, and the schedule of the seals.
-
-    A failed batch is tried again, halved, for half a day: the records behind it wait.
-    """
-
     def __init__(self, core: Core, settings: JournalSettings) -> None:
         super().__init__(core.stack, "Journal")
         function, pager = core.functions["SealJournal"], core.pager
@@ -108,11 +100,11 @@ class Journal(Construct):
             object_lock_default_retention=_retention(settings),
             removal_policy=removal_policy,
         )
-        if not settings.is_embedded:  # which knows no such condition
+        if not settings.is_embedded:  # the embedded AWS lacks this condition
             self._refuse_unconditional_puts()
         batches = Batches(
             filters=SEALED,
-            size=10_000,  # 6 MB end a batch before that
+            size=10_000,  # the limit of 6 MB comes first
             window=Duration.seconds(1 if settings.is_embedded else _WINDOW_SECONDS),
             age_max=Duration.hours(_AGE_HOURS_MAX),
         )
@@ -124,7 +116,7 @@ class Journal(Construct):
         scheduler.Schedule(
             self,
             "Seals",
-            # A quarter of a period: a run that fails is made up for by the next one.
+            # Four runs a period: the next run makes up for a failed one.
             schedule=scheduler.ScheduleExpression.rate(Duration.minutes(max(1, self.period // 240))),
             target=targets.LambdaInvoke(
                 function, input=scheduler.ScheduleTargetInput.from_object({}), retry_attempts=0
@@ -134,7 +126,6 @@ class Journal(Construct):
         self._watch(pager)
 
     def _grant(self, function: lambda_.Function, key: kms.Key) -> None:
-        """Let the function put objects and seals, list both, and read the seals alone."""
         stack = Stack.of(self)
         for actions, resources in (
             (["s3:PutObject"], ["journal/*", "seals/*"]),
@@ -156,7 +147,7 @@ class Journal(Construct):
             function.add_to_role_policy(statement)
 
     def read_by(self, function: lambda_.Function) -> None:
-        """Let a function list the objects of lines and read them, each as it was first put; not the seals."""
+        """Let a function list and read the first version of journal objects, but not of seals."""
         function.add_environment("JOURNAL_BUCKET", self.bucket.bucket_name)
         function.add_environment("SEAL_SECONDS", str(self.period))
         via_s3 = {"kms:ViaService": f"s3.{Stack.of(self).region}.amazonaws.com"}
@@ -174,9 +165,9 @@ class Journal(Construct):
             )
 
     def _refuse_unconditional_puts(self) -> None:
-        """Refuse each put that does not ask for a new name, and each deletion, also to the account's people.
+        """Refuse puts that may overwrite, and deletions, even by administrators.
 
-        Who may change the policy may do both again: the lock and the seals stand behind it.
+        A person who may change the bucket's policy can lift this. The lock and the seals stand behind it.
         """
         self.bucket.add_to_resource_policy(
             iam.PolicyStatement(
@@ -224,7 +215,7 @@ class Journal(Construct):
 
 
 def _retention(settings: JournalSettings) -> s3.ObjectLockRetention | None:
-    if settings.is_embedded:  # it has no lock
+    if settings.is_embedded:  # the embedded AWS has no lock
         return None
     days = Duration.days(settings.journal_lock_days)
     if settings.journal_lock == "compliance":
@@ -233,7 +224,6 @@ def _retention(settings: JournalSettings) -> s3.ObjectLockRetention | None:
 
 
 def build(core: Core, settings: JournalSettings) -> Added:
-    """Build the room, and let readers and people read the journal."""
     part = Journal(core, settings)
     if "ReadSettlements" in core.functions:
         part.read_by(core.functions["ReadSettlements"])

@@ -1,5 +1,3 @@
-"""The stage's side of its KYC provider: the shared secrets, the webhook, and alarms on both."""
-
 import json
 import string
 from dataclasses import dataclass, field
@@ -25,17 +23,17 @@ from infra.settings import CoreSettings
 from infra.urgency import Urgency
 
 HEALTH = {"check": "health"}
-"""The schedule's event, as `handlers/kyc/verify_kyc.py` has it."""
+"""As `handlers/kyc/verify_kyc.py` expects it."""
 
 
 _REFUSED_MANY = 100
-"""The refusals in five minutes at which a person looks: a provider repeats a call some ten times."""
+"""In five minutes. A provider repeats a call about ten times."""
 
 _LOGGED = ("requestId", "requestTime", "httpMethod", "status", "integrationStatus")
-"""What the HTTP API logs of a call: neither its content nor its caller."""
+"""Neither the content nor the caller of a webhook call."""
 
 _REVIEW_SECONDS = 3600
-"""How long before its end recovery counts a review: `REVIEW_ENDS_WITHIN` of RecoverStalled."""
+"""As `REVIEW_ENDS_WITHIN` of RecoverStalled."""
 
 _SHOWN = (
     *("KycUnavailable", "KycCircuitOpen", "KycRequestRefused", "KycRejected", "KycReview"),
@@ -43,12 +41,12 @@ _SHOWN = (
 )
 
 _CALLS_MAX = 10_000
-"""API Gateway's own limit for an account."""
+"""API Gateway's limit for an account."""
 
 _REST_SECONDS = 3
-"""The time that VerifyKyc needs besides the exchange with the provider: for its secret and for DynamoDB.
+"""Time that VerifyKyc needs for its secret and DynamoDB, besides the exchange.
 
-Of these it keeps two until after the exchange, and does not ask without them (`RESERVED_SECONDS`).
+It sends no request unless two of these seconds are left for afterwards (`RESERVED_SECONDS`).
 """
 
 
@@ -56,11 +54,10 @@ Of these it keeps two until after the exchange, and does not ask without them (`
 class KycRoomSettings(CoreSettings):
     """The KYC provider and its webhook.
 
-    The provider is `kyc`. `party_names` is "required" if a request must have the parties' names, as it
-    must for a provider that screens by name: see docs/decisions/2026-11-21-party-names.md.
-    The webhook's address is a "function-url", or an "http-api", which passes on at most
-    `webhook_calls_per_second` to the function, and `webhook_burst` at once: see
-    docs/decisions/2026-11-22-many-callers-few-slots.md.
+    `party_names` is "required" if a request must name the parties, as for a provider that screens by name:
+    see docs/decisions/2026-11-21-party-names.md.
+    `webhook` is a "function-url", or an "http-api" with a limit of `webhook_calls_per_second`, and bursts of
+    `webhook_burst`: see docs/decisions/2026-11-22-many-callers-few-slots.md.
     """
 
     kyc: KycSettings = field(default_factory=KycSettings)
@@ -91,15 +88,13 @@ class KycRoomSettings(CoreSettings):
             )
 
     def rules(self) -> dict[str, Any]:
-        """Add the business rules of this room."""
         return super().rules() | {"party_names": self.party_names}
 
 
 class Kyc(Construct):
-    """The provider's two secrets, each for the one function that needs it, and the webhook's address.
+    """The webhook and the provider's secrets, each readable by one function.
 
-    A new stage's secrets are random: until an operator stores the provider's API key, the provider refuses
-    every request.
+    A new stage's secrets are random: the provider refuses requests until an operator stores its API key.
     """
 
     def __init__(self, core: Core, settings: KycRoomSettings) -> None:
@@ -121,13 +116,13 @@ class Kyc(Construct):
         webhook.add_environment("KYC_SIGNING_SECRET", self.signing.secret_arn)
         self.webhook = Webhook(self, "Webhook", function=webhook, pager=pager, settings=settings)
         _add_alarms(pager)
-        if settings.kyc.review_seconds > _REVIEW_SECONDS:  # else each review would alert from its beginning
+        if settings.kyc.review_seconds > _REVIEW_SECONDS:  # a shorter review would alert from its start
             pager.level("ReviewsEnding", "ReviewsEnding", "A review ends within the hour, and is reversed.")
 
     def _check_health(self, verify: lambda_.Function) -> None:
-        """Let the function look each minute whether an open circuit can be closed without a payment.
+        """Check each minute whether an open circuit can close without a payment.
 
-        It is VerifyKyc, as no other function reaches the provider. A lost or failed run is not repeated.
+        Only VerifyKyc reaches the provider. A lost or failed run is not repeated.
         """
         verify.configure_async_invoke(retry_attempts=0, max_event_age=Duration.minutes(1))
         scheduler.Schedule(
@@ -148,31 +143,30 @@ class Kyc(Construct):
             generate_secret_string=secretsmanager.CfnSecret.GenerateSecretStringProperty(
                 secret_string_template=json.dumps(known),
                 generate_string_key=generated,
-                exclude_characters=string.punctuation,  # the rest is base64, as a signature's key must be
+                exclude_characters=string.punctuation,  # a signing key must be base64
                 password_length=44,
             ),
         )
         secret.apply_removal_policy(settings.removal_policy)
-        # Not by its Ref: on AWS that is the ARN, but on the embedded AWS the name.
+        # Not its Ref, which is the ARN on AWS, but the name on the embedded AWS.
         return secretsmanager.Secret.from_secret_complete_arn(self, f"{construct_id}Arn", secret.attr_id)
 
 
 def _let_read(function: lambda_.Function, secret: secretsmanager.ISecret) -> None:
-    """Let a function read a secret's value, and not describe it, as CDK's own grant would."""
+    """Let a function read a secret. CDK's own grant would also describe it."""
     function.add_to_role_policy(
         iam.PolicyStatement(actions=["secretsmanager:GetSecretValue"], resources=[secret.secret_arn])
     )
 
 
 def _add_alarms(pager: Pager) -> None:
-    """Add alarms on an open circuit, refused requests, unreadable secrets, and contradictory verdicts."""
     pager.alarm(
         "KycCircuitOpen",
         pager.metric("KycCircuit", statistic="Maximum").with_(period=Duration.minutes(1)),
         "The KYC provider is unavailable: settlements are compensated.",
         # The circuit writes its metric when it changes. Until then the alarm keeps its state.
         missing=cloudwatch.TreatMissingData.IGNORE,
-        # The payments are reversed, and the circuit closes by itself.
+        # The payments are reversed, and the circuit closes automatically.
         urgency=Urgency.INFORMATION,
     )
     pager.alarm(
@@ -203,9 +197,9 @@ def _add_alarms(pager: Pager) -> None:
 
 
 class Webhook(Construct):
-    """The address, and the alarm on the calls that it refuses.
+    """The webhook's address, and the alarm on refused calls.
 
-    Its calls carry a signature, so AWS asks for none. The handler checks it before anything else.
+    Calls carry a signature, which the handler checks first, instead of AWS credentials.
     """
 
     def __init__(
@@ -234,7 +228,7 @@ class Webhook(Construct):
         )
 
     def _http_api(self, function: lambda_.Function, settings: KycRoomSettings) -> http.HttpApi:
-        """Return an API with one route. What is beyond its throttle never reaches the function."""
+        """Return an API whose throttled calls never reach the function."""
         api = http.HttpApi(
             self, "Api", api_name=f"{Stack.of(self).stack_name}-webhook", create_default_stage=False
         )
@@ -268,7 +262,6 @@ class Webhook(Construct):
 
 
 def build(core: Core, settings: KycRoomSettings) -> Added:
-    """Build the room: what the core's VerifyKyc asks, and the webhook."""
     core.let_ask_recovery(core.functions["KycDecided"])
     part = Kyc(core, settings)
     return Added(

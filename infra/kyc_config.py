@@ -1,17 +1,15 @@
-"""The settings of a stage's KYC provider."""
-
 import json
 import re
 from dataclasses import dataclass
 
 PROVIDERS = ("opensanctions", "verifications")
-"""The names of the modules `lambdas/settlement/kyc/*.py` that speak a provider's API."""
+"""Modules `lambdas/settlement/kyc/*.py` that speak a provider's API."""
 
 SCREENS_BY_NAME = ("opensanctions",)
-"""The providers that know parties by name alone: they approve an account id, which matches no list."""
+"""They approve an account id, which matches no list."""
 
 NOT_NAMED = "https://kyc.invalid"
-"""The address of a provider that is not named yet. The domain `.invalid` never exists (RFC 2606)."""
+"""A placeholder: `.invalid` never exists (RFC 2606)."""
 
 _BOUNDS = {
     "connect_timeout_seconds": (1, 10),
@@ -25,14 +23,15 @@ _BOUNDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class KycSettings:
-    """The provider, its timeouts, and its circuit.
+    """The KYC provider, its timeouts, and its circuit.
 
-    `url` is its address, `provider` the shape of its API, `dataset` the OpenSanctions collection to screen
-    against. An exchange ends after both timeouts together: the first bounds the attempts at all addresses,
-    the second each silence. A review ends after `review_seconds`; until then the payer's money stays held.
-    The circuit opens when failing payments outnumber the reported answers by `failures`; they are forgotten
-    `failures_within_seconds` after the latest. It sends a probe `recovery_seconds` later. With a
-    `health_path` below the address, a schedule asks there each minute while the circuit is open.
+    `provider` is the shape of its API, and `dataset` the OpenSanctions collection.
+    An exchange ends after both timeouts together: the first bounds the attempts at all addresses, the second
+    each silence.
+    `review_seconds` bounds a review, during which the payer's money stays held.
+    The circuit opens when failing payments exceed reported answers by `failures`. Failures are forgotten
+    `failures_within_seconds` after the latest. A probe goes out `recovery_seconds` after the opening.
+    `health_path`, below `url`, is asked each minute while the circuit is open.
     """
 
     url: str = NOT_NAMED
@@ -47,7 +46,7 @@ class KycSettings:
     review_seconds: int = 86_400
 
     def __post_init__(self) -> None:
-        """Check the settings. Raises ValueError, naming the field."""
+        """Raise ValueError that names an invalid field."""
         if self.provider not in PROVIDERS:
             raise ValueError(f"provider: must be one of {', '.join(PROVIDERS)}")
         if not re.fullmatch(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[^\s?#]*)?", self.url):
@@ -65,16 +64,14 @@ class KycSettings:
 
     @property
     def is_secure(self) -> bool:
-        """Whether requests to the provider are encrypted in transit."""
         return self.url.startswith("https://")
 
     @property
     def exchange_seconds(self) -> int:
-        """The longest time that one exchange takes."""
         return self.connect_timeout_seconds + self.read_timeout_seconds
 
     def to_json(self, *, secret_id: str, runbook: str) -> str:
-        """Return the settings for VerifyKyc. `secret_id` names the secret with the API key."""
+        """Return the settings for VerifyKyc. `secret_id` names the API key's secret."""
         return json.dumps(
             {
                 "endpoint": {

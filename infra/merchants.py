@@ -1,5 +1,3 @@
-"""The sweep of merchants: a queue of releases calls SweepMerchants, another one keeps what it gives up."""
-
 from aws_cdk import Duration
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
@@ -19,7 +17,7 @@ RELEASES = {
         "NewImage": {"step": {"S": ["release"]}},
     },
 }
-"""The stream's records of releases to merchants, as `core/ledger/keys.py` has their rows."""
+"""Releases to merchants; `core/ledger/keys.py` has their keys."""
 
 SWEEP = Handler(
     rows={"GetItem": (SWEPT, MERCHANT), "Query": (MERCHANT_ENTRIES,), "Put": (SWEPT,), "Update": (MERCHANT,)},
@@ -30,24 +28,24 @@ SWEEP = Handler(
 )
 
 RECEIVES_MAX = 10
-"""The attempts at a message: some fifteen minutes of an outage."""
+"""About fifteen minutes of an outage."""
 
 VISIBILITY_MARGIN_SECONDS = 30
-"""The visibility timeout beyond the function's, and so how soon after it a failed message is tried again."""
+"""Beyond the function's timeout: the delay before a retry."""
 
 _BATCH_MAX = 100
-"""Most messages of a call, which has one sweep for all of a merchant's minute."""
+"""Messages per call, which sweeps a merchant's minute once for all of them."""
 
 _BEHIND_SECONDS = 150
-"""The age of a release that no sweep has reached, at which a person looks. SQS leaves out of it what was
-received three times in vain, which takes three minutes at least.
+"""Age at which a person looks. SQS ignores messages received three times in vain, which takes three minutes
+at least.
 """
 
 
 class Merchants(Construct):
-    """The queue to which PublishEvents sends releases to merchants, its function, and what that gives up.
+    """The queue of releases from PublishEvents, and its dead letters.
 
-    A message that comes again does no harm.
+    A repeated message does no harm.
     """
 
     def __init__(self, core: Core, settings: CoreSettings) -> None:
@@ -93,7 +91,6 @@ class Merchants(Construct):
 
 
 def build(core: Core, settings: CoreSettings) -> Added:
-    """Build the room."""
     part = Merchants(core, settings)
     return Added(
         outputs={"SweepsGivenUpQueueUrl": part.given_up.queue_url},

@@ -1,5 +1,3 @@
-"""The role of a migration: it may change exactly the attributes that the migration is about."""
-
 from dataclasses import dataclass
 
 from aws_cdk import Aws
@@ -16,10 +14,9 @@ _KEY = ("pk", "sk")
 
 @dataclass(frozen=True, kw_only=True)
 class MigrationSettings(CoreSettings):
-    """The role of a migration.
+    """Role of a migration: see docs/operating/migrating.md.
 
-    `migration` is the name of a migration for which the stack has a role: see
-    docs/operating/migrating.md.
+    `migration` names the migration for which the stack has a role.
     """
 
     migration: str | None = None
@@ -31,10 +28,10 @@ class MigrationSettings(CoreSettings):
 
 
 class MigrationRole(Construct):
-    """The role that `settle migrate` takes on: a stack has it as long as its settings name a migration.
+    """Role that `settle migrate` assumes. It may write only the migration's attributes.
 
-    Those may take it on to whom an administrator of the account grants `sts:AssumeRole` on it. It can neither
-    put a settlement nor change an entry, a balance, a slot or a status, and it reads no party and no amount.
+    An administrator grants `sts:AssumeRole` on it. It cannot put a settlement or change an entry, a balance,
+    a slot or a status, and it reads no party and no amount.
     """
 
     def __init__(
@@ -71,7 +68,6 @@ class MigrationRole(Construct):
 
 
 def build(core: Core, settings: MigrationSettings) -> Added:
-    """Build the role, on a stage that names a migration."""
     if settings.migration is None:
         return Added()
     part = MigrationRole(core.stack, "Migration", ledger=core.ledger, migration=settings.migration)

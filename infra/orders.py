@@ -1,5 +1,3 @@
-"""The door for people's orders: an HTTP API that proves who calls, with one route for each decision."""
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,31 +26,31 @@ DECISIONS = (
     *("open", "deposit", "withdraw", "freeze", "unfreeze", "close"),
     *("sweep", "probe", "replay"),
 )
-"""What may be ordered, and the last part of each route: IAM grants them one by one."""
+"""The last part of each route: IAM grants them one by one."""
 
 APPROVED = ("retry", "write-off", "complete", "reverse", "reverse-part")
-"""The decisions that a stage may want more than one person for: a part, as many as the whole."""
+"""Decisions that may need several persons. A partial reversal needs as many as a whole one."""
 
 MOVES = ("propose", "approve", "withdraw", "break-glass")
-"""What a person does about such a decision, each a route below that of the decision."""
+"""Each is a route below its decision."""
 
 ROUTES = (*DECISIONS, *(f"{decision}/{move}" for decision in APPROVED for move in MOVES))
-"""Each route, by what follows `POST /orders/`."""
+"""Paths after `POST /orders/`."""
 
 _BY_MANY = ("write-off", "complete", "retry", "reverse")
-"""The decisions that a stage may set a number of persons for: a part has that of the whole."""
+"""`reverse` also covers `reverse-part`."""
 
 _PERSONS_MAX = 5
-"""The most that one decision may need: their ARNs are all on its evidence."""
+"""All their ARNs are on a decision's evidence."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OrdersSettings(CoreSettings):
-    """The approvals of people's orders.
+    """Approvals of orders: see docs/decisions/2026-11-22-four-eyes.md.
 
-    `approvals` maps a decision on a settlement (write-off, complete, retry, reverse) to the number of
-    persons that it needs, one if it is left out; `reverse_over` maps a currency to the amount, as on the
-    wire, above which a reversal needs two: see docs/decisions/2026-11-22-four-eyes.md.
+    `approvals` maps a decision (write-off, complete, retry, reverse) to its number of persons, by default
+    one.
+    `reverse_over` maps a currency to the amount, as on the wire, above which a reversal needs two.
     """
 
     approvals: Mapping[str, int] = field(default_factory=dict)
@@ -71,7 +69,6 @@ class OrdersSettings(CoreSettings):
                 raise ValueError(f"approvals: {decision} must be from 1 to {_PERSONS_MAX}")
 
     def rules(self) -> dict[str, Any]:
-        """Add the business rules of this room."""
         found = {
             "approvals": dict(self.approvals),
             "reverse_over": self.in_minor_units(self.reverse_over),
@@ -80,9 +77,9 @@ class OrdersSettings(CoreSettings):
 
 
 class OrdersApi(HttpApi):
-    """The API, its routes with IAM authorisation, and the permission to call the function by it alone.
+    """An API that proves who calls, with one route per decision.
 
-    Who may invoke the function directly can name any identity: no role of a person may.
+    A direct caller of the function could name any identity, so no person's role may invoke it.
     """
 
     def __init__(self, core: Core, settings: OrdersSettings) -> None:
@@ -91,16 +88,12 @@ class OrdersApi(HttpApi):
         self.open("", core.functions["TakeOrder"], routes, "POST/orders/*")
 
     def order(self, decision: str) -> str:
-        """Return what `execute-api:Invoke` is granted on, for one decision or for all of them (`*`)."""
+        """Return the ARN for `execute-api:Invoke`; `*` is every decision."""
         return self.arn(f"POST/orders/{decision}")
 
 
 def build(core: Core, settings: OrdersSettings) -> Added:
-    """Build the room.
-
-    Its function may wake an execution in LIMBO, start one, ask recovery, ask VerifyKyc for a probe, and
-    PublishEvents for a replay.
-    """
+    """Build the room. TakeOrder asks VerifyKyc for a probe, PublishEvents for a replay."""
     function = core.functions["TakeOrder"]
     core.let_ask_recovery(function)
     for variable, asked in (("VERIFY_KYC", "VerifyKyc"), ("PUBLISH_EVENTS", "PublishEvents")):

@@ -1,5 +1,3 @@
-"""The pager: a bus for events about LIMBO, rules, alarms, and an encrypted topic for each urgency."""
-
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -23,16 +21,16 @@ from infra.urgency import Urgency
 ALARMS_RUNBOOK = Path(__file__).parent.parent / "docs" / "runbooks" / "alarms.md"
 
 _ONE_FAULT_MINUTES = 30
-"""A fault is over once no execution has failed for so long: recovery's longest pause, its next run and the
-retries of a task take some 20 minutes.
+"""A fault is over after this time without a failed execution. Recovery's longest pause, its next run and a
+task's retries take some 20 minutes.
 """
 
 _PERIODS = 30
-"""Of a minute each: the first failure pages within a minute or two."""
+"""Of one minute each: the first failure pages within two minutes."""
 
 
 class Pager(Construct):
-    """The event bus of the machines, and the topics that notify people, by urgency."""
+    """The machines' bus, alarms, and an encrypted topic per urgency."""
 
     def __init__(self, scope: Construct, construct_id: str, *, settings: CoreSettings) -> None:
         super().__init__(scope, construct_id)
@@ -48,7 +46,6 @@ class Pager(Construct):
         self.topics = {urgency: self.topic(urgency.value) for urgency in Urgency}
 
     def let_publish(self, function: lambda_.Function, topics: Sequence[sns.Topic]) -> None:
-        """Let a function publish to topics that the pager's key encrypts."""
         function.add_to_role_policy(
             iam.PolicyStatement(actions=["sns:Publish"], resources=[topic.topic_arn for topic in topics])
         )
@@ -61,10 +58,10 @@ class Pager(Construct):
         )
 
     def watch(self, machine: sfn.StateMachine) -> None:
-        """Alert once on executions of `machine` that do not succeed, for as long as they do not.
+        """Alert once per fault on executions of `machine` that do not succeed.
 
-        Recovery starts each of them again, after pauses of 15 minutes at most: an alarm that covers the
-        longest one pages once for a fault, however many executions meet it, and says when it is over.
+        Recovery restarts them after at most 15 minutes. A longer alarm pages once, however many fail, and
+        reports the end.
         """
         minutes = Duration.minutes(_ONE_FAULT_MINUTES // _PERIODS)
         for end, metric, verb, urgency in (
@@ -76,10 +73,7 @@ class Pager(Construct):
             self.alarm(f"{machine.node.id}{end}", metric, described, periods=_PERIODS, urgency=urgency)
 
     def metric(self, name: str, *, statistic: str = "Sum") -> cloudwatch.Metric:
-        """Return a metric that the stage's functions write into their logs, over five minutes.
-
-        Its dimension is the stack: several stages of an account have metrics of their own.
-        """
+        """Return a metric from the functions' logs, with the stack as its dimension."""
         return cloudwatch.Metric(
             namespace="Settlement",
             metric_name=name,
@@ -89,11 +83,9 @@ class Pager(Construct):
         )
 
     def metrics(self, *names: str) -> list[cloudwatch.Metric]:
-        """Return counts of the stage's functions."""
         return [self.metric(name) for name in names]
 
     def levels(self, *names: str) -> list[cloudwatch.Metric]:
-        """Return levels that the stage's functions measure."""
         return [self.metric(name, statistic="Maximum") for name in names]
 
     def level(
@@ -105,7 +97,7 @@ class Pager(Construct):
         threshold: int = 1,
         urgency: Urgency = Urgency.NOW,
     ) -> None:
-        """Add an alarm on a level that recovery measures. While it does not run, RecoveryBehind alerts."""
+        """Add an alarm on a level from recovery. If recovery stops, RecoveryBehind alerts."""
         self.alarm(
             construct_id,
             self.metric(metric, statistic="Maximum"),
@@ -117,14 +109,13 @@ class Pager(Construct):
 
     @property
     def failed_deliveries(self) -> list[cloudwatch.Metric]:
-        """The messages that each topic could not deliver."""
         return [
             topic.metric_number_of_notifications_failed(period=Duration.minutes(5), statistic="Sum")
             for topic in self._all_topics
         ]
 
     def watch_deliveries(self) -> None:
-        """Alert on messages that a topic could not deliver, by every topic."""
+        """Alert through every topic on messages that a topic could not deliver."""
         failed = {f"m{position}": metric for position, metric in enumerate(self.failed_deliveries)}
         total = cloudwatch.MathExpression(
             expression=" + ".join(f"FILL({name}, 0)" for name in failed),
@@ -137,7 +128,6 @@ class Pager(Construct):
             self.alarms[-1].add_alarm_action(cloudwatch_actions.SnsAction(self.topics[urgency]))
 
     def topic(self, construct_id: str, address: str | None = None) -> sns.Topic:
-        """Add a topic for this account's alarms, with a subscription of the address, if there is one."""
         encrypted = not self._settings.is_embedded  # the embedded AWS speaks plain HTTP
         topic = sns.Topic(self, construct_id, master_key=self.key, enforce_ssl=encrypted)
         topic.add_to_resource_policy(
@@ -166,11 +156,10 @@ class Pager(Construct):
         urgency: Urgency = Urgency.NOW,
         topic: sns.Topic | None = None,
     ) -> None:
-        """Add an alarm on a metric that reaches `threshold` in any, or in all, of the last `periods`.
+        """Add an alarm on `threshold`, reached in any, or all, of the last `periods`.
 
-        A message of it begins with its name and its description: what it means, the command to type first,
-        and the address of its section in the runbook. `topic`, or the one of the urgency, hears when it is
-        over, too. An alarm pages at once unless it is sorted.
+        Its message has its name, its description, the command to run first, and the runbook's address.
+        `topic`, by default the urgency's, also reports the end.
         """
         alarm = cloudwatch.Alarm(
             self,
@@ -196,7 +185,6 @@ class Pager(Construct):
 
 
 def subscribe(topic: sns.Topic, address: str) -> None:
-    """Subscribe a mail or HTTPS address."""
     by = subscriptions.UrlSubscription if "://" in address else subscriptions.EmailSubscription
     topic.add_subscription(by(address))
 
@@ -208,7 +196,7 @@ def _sections() -> dict[str, str]:
 
 
 def first_command(alarm: str, settings: CoreSettings) -> str:
-    """Return the first command under "Look" in the alarm's section of the runbook, for the stage."""
+    """Return the first command under "Look" in the alarm's runbook section."""
     look = _sections()[alarm].partition("**Look.**")[2]
     command = re.findall(r"`((?:settle|aws) [^`]+)`", look)[0]
     stack = "" if settings.is_embedded else f"--stack {settings.stack_name}"

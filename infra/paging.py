@@ -1,5 +1,3 @@
-"""The pages to people: their addresses, and the function that writes to them."""
-
 from dataclasses import dataclass
 from typing import cast
 
@@ -17,19 +15,18 @@ from infra.settings import CoreSettings
 from infra.urgency import Urgency
 
 _EVENTS = ("LimboEntered", "LimboResolved", "GlassBroken")
-"""The events on the bus that people are told of. `paging/page.py` says how, and which of them page."""
+"""Events that people are notified of. `paging/page.py` decides which of them page."""
 
 _AGE_MAX = Duration.minutes(15)
-"""A page that is tried for longer helps no one; in the queue it sets off an alarm."""
+"""A later page helps no one; its event in the queue sets off an alarm."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PagingSettings(CoreSettings):
-    """The addresses of people.
+    """Addresses of people: see docs/decisions/2026-11-22-pages.md.
 
-    `page_address` (mail or HTTPS) gets what pages a person at once, and `notice_address` the rest; a stage
-    that `must_reach_people` is not built without the first, and without runbooks at an HTTPS address: see
-    docs/decisions/2026-11-22-pages.md.
+    `page_address` (mail or HTTPS) gets urgent pages, and `notice_address` the rest.
+    `must_reach_people` demands a `page_address`, and runbooks at an HTTPS address.
     """
 
     page_address: str | None = None
@@ -41,7 +38,7 @@ class PagingSettings(CoreSettings):
         self._check_address("page_address", "notice_address")
 
     def ensure_reaches_people(self) -> None:
-        """Demand that a page reaches a person, with a runbook. Raises ValueError, naming the setting."""
+        """Raise ValueError, naming the setting, if pages reach no person or lack a runbook."""
         if not self.must_reach_people:
             return
         if self.page_address is None:
@@ -55,9 +52,9 @@ class PagingSettings(CoreSettings):
 
 
 def build(core: Core, settings: PagingSettings) -> Added:
-    """Let SendPage write the pages about the bus's events, and subscribe the addresses.
+    """Let SendPage report the bus's events, and subscribe the addresses.
 
-    An event that it cannot be called with, or that it has failed three times with, goes to the queue.
+    Events that cannot reach it, or fail three times, go to the queue.
     """
     pager, function = core.pager, core.functions["SendPage"]
     for urgency, topic in pager.topics.items():
@@ -88,7 +85,7 @@ def build(core: Core, settings: PagingSettings) -> Added:
         retry_attempts=2,
         max_event_age=_AGE_MAX,
     )
-    # Not by CDK's SqsDestination, which would also let the function look at the queue.
+    # CDK's SqsDestination would also let the function look at the queue.
     config = cast(
         "lambda_.CfnEventInvokeConfig", function.node.find_child("EventInvokeConfig").node.default_child
     )

@@ -1,5 +1,3 @@
-"""The managed policies of people: a stage's operators get one of them, and none is written by hand."""
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,23 +31,23 @@ PEOPLE: Mapping[str, tuple[str, ...]] = {
     ),
     "break-glass": _moves("break-glass"),
 }
-"""The kinds of people, each with the routes of its orders. Every kind may look at everything.
+"""Routes of each kind of people. Every kind may read everything.
 
-No kind may both propose and approve: two persons then have two roles, also where one could name two sessions.
-An operator does what moves no money or only tries again, and stops an account; to let it pay again is the
-approver's. Either may withdraw a proposal: a withdrawal stops a decision and makes none.
+No kind may both propose and approve: that takes two roles, even for a person with two sessions. An operator
+tries again, stops an account, and gives orders that move no money. Only an approver lets an account pay
+again. Either may withdraw a proposal, which only stops a decision.
 """
 
 POLICIES = {kind: kind.title().replace("-", "") for kind in PEOPLE}
-"""The name of each kind in the stack: its policy is `People<name>`, its output `<name>PolicyArn`."""
+"""The policy is `People<name>`, its output `<name>PolicyArn`."""
 
 _TABLE_READS = ("BatchGetItem", "DescribeTable", "GetItem", "Query", "Scan")
 
 
 class People(Construct):
-    """A managed policy for each kind of people. CloudFormation names it after the stack.
+    """Managed policies, named by CloudFormation.
 
-    A name of our own would be one for the whole account: a second region could not have the stack.
+    A fixed name would be unique in the account: a second region could not have the stack.
     """
 
     def __init__(
@@ -72,7 +70,6 @@ class People(Construct):
 
     @property
     def outputs(self) -> dict[str, str]:
-        """The stack's outputs with the policies' ARNs."""
         return {f"{POLICIES[kind]}PolicyArn": policy.ref for kind, policy in self.policies.items()}
 
     def _orders(self, orders: OrdersApi, routes: Sequence[str]) -> list[dict[str, Any]]:
@@ -80,9 +77,9 @@ class People(Construct):
         return [allow("Orders", ["execute-api:Invoke"], arns)] if arns else []
 
     def _of_the_stack(self) -> list[dict[str, Any]]:
-        """Let a person find the stack's parts by its outputs, and read these policies themselves.
+        """Let a person read the stack's outputs and these policies.
 
-        CloudFormation authorises a stack that is asked for by its name as `stack/NAME/*`, not by its id.
+        CloudFormation authorises a stack requested by name as `stack/NAME/*`, without its id.
         """
         stack = Stack.of(self)
         itself = stack.format_arn(
@@ -107,12 +104,11 @@ def _reads_of(ledger: SettlementTable) -> list[dict[str, Any]]:
 
 
 def by_sid(statements: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return statements in an order that does not depend on who has added them."""
+    """Sort statements, so that a policy does not depend on the order of rooms."""
     return sorted(statements, key=lambda one: str(one["Sid"]))
 
 
 def build(core: Core, _: CoreSettings) -> Added:
-    """Build the policies: what the core and the earlier rooms let people read, and their orders."""
     machines = [one.executions for one in (core.standard, core.compensation)]
     reads = [
         *_reads_of(core.ledger),

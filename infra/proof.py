@@ -1,5 +1,3 @@
-"""The scheduled proof of the books, and the alarms on what it finds, or on its absence."""
-
 from dataclasses import dataclass
 
 from aws_cdk import Duration
@@ -14,21 +12,20 @@ from infra.settings import CoreSettings
 from infra.urgency import Urgency
 
 MEMORY_MB = 1_769
-"""The memory with which Lambda gives a function a whole CPU: a proof needs no more than 100 MB of it."""
+"""Memory for a whole CPU: a proof needs at most 100 MB."""
 
 DISK_GB = 10
-"""Lambda's largest disk. A row takes 400 bytes of it: no run has the time to fill it."""
+"""Lambda's largest. At 400 bytes a row, no run has the time to fill it."""
 
 PERIODS = 2
-"""The periods without a proof after which a person looks: one run may be cut off, or meet a hot account."""
+"""Periods without a proof before a person looks: one run may be cut off, or meet a hot account."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProofSettings(CoreSettings):
-    """The scheduled proof of the books.
+    """Scheduled proof of the books: see docs/decisions/2026-11-22-scheduled-proof.md.
 
-    ReconcileBooks proves the books each `reconcile_every_hours`; None lets a person call it alone: see
-    docs/decisions/2026-11-22-scheduled-proof.md.
+    `reconcile_every_hours` is the interval of ReconcileBooks; with None only a person calls it.
     """
 
     reconcile_every_hours: int | None = 24
@@ -40,7 +37,10 @@ class ProofSettings(CoreSettings):
 
 
 class Reconciliation(Construct):
-    """The schedule of ReconcileBooks. A failed run is not repeated: each run reads the whole table."""
+    """Schedule and alarms of ReconcileBooks.
+
+    A failed run is not repeated: each run reads the whole table.
+    """
 
     def __init__(self, core: Core, settings: ProofSettings) -> None:
         super().__init__(core.stack, "Reconciliation")
@@ -84,7 +84,6 @@ class Reconciliation(Construct):
 
 
 def build(core: Core, settings: ProofSettings) -> Added:
-    """Build the room."""
     function = core.functions["ReconcileBooks"]
     Reconciliation(core, settings)
     return Added(

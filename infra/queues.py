@@ -1,5 +1,3 @@
-"""A queue of the stage, and its reader."""
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +12,7 @@ from infra.settings import CoreSettings
 
 
 def new_queue(scope: Construct, construct_id: str, settings: CoreSettings, **more: Any) -> sqs.Queue:
-    """Return a queue that is encrypted, and keeps a message for the longest time."""
+    """Return an encrypted queue with SQS's longest retention."""
     return sqs.Queue(
         scope,
         construct_id,
@@ -27,29 +25,29 @@ def new_queue(scope: Construct, construct_id: str, settings: CoreSettings, **mor
 
 
 def let(function: lambda_.Function, actions: Sequence[str], queue: sqs.Queue) -> None:
-    """Let a function do these things with a queue. CDK's own grants are wider."""
+    """Let a function take these actions. CDK's own grants are wider."""
     function.add_to_role_policy(
         iam.PolicyStatement(actions=[f"sqs:{action}" for action in actions], resources=[queue.queue_arn])
     )
 
 
 def let_send(function: lambda_.Function, variable: str, queue: sqs.Queue) -> None:
-    """Let a function send to the queue that its variable names."""
+    """Let a function send; its `variable` gets the queue's URL."""
     function.add_environment(variable, queue.queue_url)
     let(function, ["SendMessage"], queue)
 
 
 RECEIVES = ("ReceiveMessage", "DeleteMessage", "GetQueueAttributes")
-"""What Lambda does, with the function's permissions, to read a queue."""
+"""Lambda's actions to read a queue, with the function's permissions."""
 
 
 def depth(queue: sqs.IQueue) -> cloudwatch.Metric:
-    """Return the number of messages that wait, for an alarm."""
+    """Return the waiting messages, for an alarm."""
     return queue.metric_approximate_number_of_messages_visible(
         period=Duration.minutes(1), statistic="Maximum"
     )
 
 
 def waiting(queue: sqs.IQueue, label: str) -> list[cloudwatch.Metric]:
-    """Return the number of messages that wait, for the dashboard."""
+    """Return the waiting messages, for the dashboard."""
     return [queue.metric_approximate_number_of_messages_visible(label=label, statistic="Maximum")]

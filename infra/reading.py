@@ -1,4 +1,4 @@
-"""The reading of settlements by HTTP, for services and people who may not pay."""
+"""HTTP reads of settlements, for callers who may not pay."""
 
 from infra.core import Added, Core, Room
 from infra.grants import ACCOUNT, ENTRIES, SETTLEMENT, WAITING_SECONDS, Handler, allow
@@ -12,14 +12,14 @@ READS = {
     "Statement": "/accounts/{id}/entries",
     "Journal": "/journal",
 }
-"""The routes that read, each by its name in the stack."""
+"""By construct name."""
 
 _GRANTED = ("settlements", "settlements/*", "accounts/*/entries", "journal")
-"""The reads as IAM sees them: it is asked for the path of a call, with the key or the account's id."""
+"""As IAM sees them: the path of a call, with the key or the account's id."""
 
 
 def build(core: Core, settings: CoreSettings) -> Added:
-    """Build the room. Its function has no right to write, nor to start anything."""
+    """Build the room. Its function may neither write nor start anything."""
     api = api_of(core, settings)
     routes = {name: f"GET {path}" for name, path in READS.items()}
     api.open("", core.functions["ReadSettlements"], routes, "GET/*")

@@ -1,5 +1,3 @@
-"""The recovery of stalled settlements: a run on each partition each minute, and alarms on its failures."""
-
 from aws_cdk import Duration
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_scheduler as scheduler
@@ -11,11 +9,11 @@ from infra.pager import Pager
 from infra.settings import CoreSettings
 
 PARTITIONS = ("LIMBO", *(f"IN_FLIGHT#{shard}" for shard in range(IN_FLIGHT_SHARDS)))
-"""The partitions of the index. Each has a schedule, so that no run waits for, or fails with, another."""
+"""Each has a schedule, so a run neither waits for nor fails with another."""
 
 
 class Recovery(Construct):
-    """The schedules of RecoverStalled. A failed run is not retried: the next one is a minute away."""
+    """Schedules of RecoverStalled. A failed run is not retried: the next is a minute away."""
 
     def __init__(
         self,
@@ -45,7 +43,7 @@ class Recovery(Construct):
             "RecoveryFailed",
             function.metric_errors(period=Duration.minutes(5), statistic="Sum"),
             "Recovery fails: stalled settlements are not resumed.",
-            threshold=3,  # one partition's runs fail five times; a person's call may fail, too
+            threshold=3,  # a failing partition causes five; a person's call may cause one
         )
         pager.alarm(
             "NotRecovered",

@@ -1,5 +1,3 @@
-"""The retention of entries: how long a stage keeps them in its table."""
-
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -10,18 +8,18 @@ from infra.settings import LOCK_DAYS_MAX, CoreSettings
 from infra.table import EXPIRES
 
 _DAYS_MIN = 400
-"""Longer than a Standard execution may run (a year), than a redrive, and than a card's payment may be
-disputed: no entry goes that a function, a sweep or a person may still need.
+"""Longer than a Standard execution (a year), a redrive, or the time to dispute a card payment: no function,
+sweep or person needs an older entry.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class RetentionSettings(CoreSettings):
-    """The retention of entries.
+    """Retention of entries: see docs/decisions/2026-11-22-retention.md.
 
-    An entry is deleted `retention_days` after it was posted; None keeps it for ever. The shortest time
-    that the stage has ever given its entries is `shortest_retention_days`, which is `retention_days` if left
-    out. It is never raised or taken away: see docs/decisions/2026-11-22-retention.md.
+    `retention_days` is the age at which an entry is deleted; None keeps it for ever.
+    `shortest_retention_days` is the shortest that the stage ever had, by default `retention_days`. Never
+    raise or remove it.
     """
 
     retention_days: int | None = None
@@ -37,7 +35,6 @@ class RetentionSettings(CoreSettings):
             raise ValueError("shortest_retention_days: must be at most retention_days")
 
     def rules(self) -> dict[str, Any]:
-        """Add the business rules of this room."""
         found = {
             "retention_days": self.retention_days,
             "shortest_retention_days": self.shortest_retention_days or self.retention_days,
@@ -46,7 +43,6 @@ class RetentionSettings(CoreSettings):
 
 
 def build(core: Core, settings: RetentionSettings) -> Added:
-    """Let the entries of the stack's own table expire."""
     if settings.retention_days is not None:
         table = cast("dynamodb.CfnTable", core.ledger.own.node.default_child)
         table.time_to_live_specification = dynamodb.CfnTable.TimeToLiveSpecificationProperty(

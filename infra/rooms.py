@@ -1,4 +1,4 @@
-"""The rooms of a stack, each a file of its name. A later one may need an earlier one."""
+"""The rooms of a stack, in build order: a later one may need an earlier one."""
 
 from collections.abc import Mapping, Sequence
 
@@ -34,7 +34,6 @@ ROOMS: Sequence[Room] = tuple(
 
 
 def handlers_of(rooms: Sequence[Room]) -> dict[str, Handler]:
-    """Return the functions of the core and of these rooms."""
     found = dict(core.HANDLERS)
     for room in rooms:
         found |= room.handlers
@@ -42,4 +41,3 @@ def handlers_of(rooms: Sequence[Room]) -> dict[str, Handler]:
 
 
 HANDLERS: Mapping[str, Handler] = handlers_of(ROOMS)
-"""The functions of a stage with all rooms."""

@@ -1,7 +1,4 @@
-"""The settings that every room may ask for: how a stage runs, and how its core settles.
-
-A room's own settings are a class beside its construct that adds to these: `infra/config.py` composes them.
-"""
+"""Settings that every room may use. `infra/config.py` adds each room's own."""
 
 import json
 import re
@@ -18,46 +15,43 @@ from infra.currencies import exponents_of
 from infra.layouts import LAYOUTS
 
 LOCK_DAYS_MAX = 36_500
-"""What S3 and AWS Backup accept."""
+"""The maximum of S3 and AWS Backup."""
 
 _NEW_TABLE_UNITS = 4_000
-"""The write units a second of a new on-demand table. What is set cannot be lowered again."""
+"""Write units a second of a new table. A configured number cannot be lowered."""
 
 _CANARY_MINUTES_MIN = 10
-"""Two periods of the alarms: one that the failures fall into, and one in which CloudWatch has them all."""
+"""Two alarm periods: one with the failures, one until CloudWatch has them all."""
 
 _CANARY_MINUTES_MAX = 2_100
-"""What CloudFormation accepts."""
+"""CloudFormation's maximum."""
 
 _TABLE_NAME = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 _STREAM_LABEL = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}")
 _ADDRESS = re.compile(r"[^@\s/?#]+@[^@\s/?#]+\.[^@\s/?#]+|https://[^@\s/?#]+(/[^\s@?#]*)?")
 _DAY_SECONDS = 86_400
 _FULL_KEYS_MAX = 20
-"""They are in the environment of each function, which holds 4 KB."""
+"""Each function's environment, of 4 KB, has them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StageSettings:
-    """How a stage runs: its name, its functions, their logs and their versions.
+    """How a stage runs.
 
     `runbooks` is the address of `docs/runbooks/` in an alert.
-    `concurrency` is reserved for the end of payments while others use up the rest, and limits those others:
-    see docs/decisions/2026-11-22-many-callers-few-slots.md.
-    `log_detail` is "lean" for one line a call and failures alone of the services' own lines, or "full"; on a
-    lean stage the functions log the settlements in `log_full_keys` in full: see
-    docs/decisions/2026-11-22-logs.md.
-    `powertools_layer` is the ARN of the layer with Powertools; None takes AWS's, by a public parameter that a
-    new region may lack.
-    `qualified_functions` lets the settlement machines call versions of their functions, so that an execution
-    in flight keeps its code over a deployment: see docs/decisions/2026-11-23-versions.md.
-    With `canary_percent`, a deployment gives the new version of a settlement machine that share of the
-    starts for `canary_minutes`, and then the rest if no alarm goes off; None gives it all at once: see
-    docs/decisions/2026-11-23-canary.md.
-    `snap_start` lets new environments of the functions for which a caller waits start from a snapshot, where
-    the region has SnapStart: see docs/decisions/2026-11-22-start-up.md.
-    `timeout_factor` multiplies the timeouts of functions and tasks on a stage where functions start slowly.
-    `embedded_python` is the path of the Python that runs the functions of the embedded AWS; None on AWS.
+    `concurrency` reserves shares for functions that end payments, and limits others: see
+    docs/decisions/2026-11-22-many-callers-few-slots.md.
+    `log_detail` is "lean" (one line a call, and only failures in the services' own lines) or "full". A lean
+    stage logs settlements in `log_full_keys` in full: see docs/decisions/2026-11-22-logs.md.
+    `powertools_layer` is the layer's ARN; None takes AWS's public parameter, which a new region may lack.
+    `qualified_functions` lets an execution in flight keep its functions' versions over a deployment: see
+    docs/decisions/2026-11-23-versions.md.
+    `canary_percent` is the share of starts for a machine's new version during `canary_minutes`, before the
+    rest if no alarm goes off; None shifts all at once: see docs/decisions/2026-11-23-canary.md.
+    `snap_start` lets functions for which a caller waits start from a snapshot: see
+    docs/decisions/2026-11-22-start-up.md.
+    `timeout_factor` multiplies timeouts, where functions start slowly.
+    `embedded_python` is the Python of the embedded AWS; None on AWS.
     """
 
     stage: str
@@ -78,7 +72,7 @@ class StageSettings:
     embedded_python: str | None = None
 
     def __post_init__(self) -> None:
-        """Check the settings. Raises ValueError, naming the field."""
+        """Raise ValueError that names an invalid field."""
         if self.log_detail not in ("lean", "full"):
             raise ValueError("log_detail: must be lean or full")
         if not (isinstance(self.log_full_keys, tuple) and len(self.log_full_keys) <= _FULL_KEYS_MAX):
@@ -108,67 +102,65 @@ class StageSettings:
             )
 
     def _check_address(self, *names: str) -> None:
-        """Check addresses. Settings are in the repository: no place for a password or a key."""
+        """Check addresses. Settings are in the repository: no place for a password."""
         for name in names:
             if (address := getattr(self, name)) is not None and not _ADDRESS.fullmatch(address):
                 raise ValueError(f"{name}: must be a mail address, or an HTTPS address without a password")
 
     @property
     def is_embedded(self) -> bool:
-        """Whether the stage runs on the embedded AWS."""
         return self.embedded_python is not None
 
     @property
     def removal_policy(self) -> RemovalPolicy:
-        """What becomes of data when the stack goes: kept, but for what a failed creation has just made.
+        """Keep data when the stack goes, except data of a failed creation.
 
-        Kept too, that would be in the way of the next try, and no stack would own it.
+        That data would block the next try, and no stack would own it.
         """
         return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if self.keeps_data else RemovalPolicy.DESTROY
 
     @property
     def stack_name(self) -> str:
-        """The name of the stage's stack."""
         return f"settlement-{self.stage}"
 
     @property
     def tags(self) -> dict[str, str]:
-        """The tags of each resource, by which a bill is divided."""
+        """Tags to divide the bill."""
         return {"project": "settlement", "stage": self.stage}
 
     @property
     def logs_in_full(self) -> bool:
-        """Whether the machines and the functions log every call, not only those that fail."""
+        """Whether machines and functions log every call, not only failures."""
         return self.log_detail == "full"
 
     @property
     def function_log_detail(self) -> str:
-        """The detail of the functions' own lines: JSON, read by `core/telemetry`."""
+        """JSON for `core/telemetry`."""
         return json.dumps({"full": self.logs_in_full, "keys": self.log_full_keys})
 
 
 @dataclass(frozen=True, kw_only=True)
 class CoreSettings(StageSettings):
-    """How the core settles: currencies, fees, times, and the table.
+    """How the core settles.
 
-    `highest_balances` maps a currency to the most that an account may hold, written as on the wire.
-    `currencies` and `assets` only ever grow, and no exponent changes: rows stay, in minor units. Those of
-    currencies are pinned in `currencies.toml`; `assets` maps what is no currency of ISO 4217 to its own: see
+    `currencies` and `assets` only grow, and exponents never change: rows stay, in minor units.
+    `currencies.toml` pins the exponents of currencies; `assets` maps codes outside ISO 4217 to theirs: see
     docs/decisions/2026-11-22-exponents-and-assets.md.
-    `fee` is "schedule" if the stage sets each fee, by `fee_basis_points` of the amount, or "client" if a
-    request may name one from `fee_floor_basis_points` to `fee_ceiling_basis_points`: see
+    `highest_balances` maps a currency to the most that an account may hold, as on the wire.
+    `fee` is "schedule" (`fee_basis_points` of the amount) or "client" (a request may name one from
+    `fee_floor_basis_points` to `fee_ceiling_basis_points`): see
     docs/decisions/2026-11-22-who-sets-the-fee.md.
-    `deadline_seconds` is the time to settle of a request that names none. Recovery takes over from an
-    execution after `recover_after_seconds`, and starts at most `recovery_starts_per_second`: see
+    `deadline_seconds` is the default time to settle.
+    `recover_after_seconds` is the time until recovery takes over, `recovery_starts_per_second` its pace: see
     docs/decisions/2026-11-22-recovery-at-scale.md.
     `idempotency_key` is "required", or "optional" until every client mints keys: see
     docs/calling/starting.md.
-    A case of LIMBO without a decision alerts again after `alert_again_after_seconds`.
-    `row_layout` is the newest layout of a settlement's row that the functions write.
-    `warm_write_units` is the number of write units a second that the table and its index bear at once, above
-    what DynamoDB gives a new table; None takes that: see docs/operating/quotas.md.
-    `restored_table` is the name of the table that the stage settles on instead of the stack's own, after a
-    restore, and `restored_stream` the label of its stream: see docs/operating/restore.md.
+    `alert_again_after_seconds` is the delay of the second alert of a case of LIMBO.
+    `row_layout` is the newest layout of a settlement's row that functions write.
+    `warm_write_units` is the write capacity per second of the table and its index, above a new table's; None
+    keeps that: see docs/operating/quotas.md.
+    `restored_table` replaces the stack's own after a restore, and `restored_stream` is its stream's label:
+    see docs/operating/restore.md.
     """
 
     currencies: tuple[str, ...]
@@ -254,12 +246,11 @@ class CoreSettings(StageSettings):
 
     @property
     def exponents(self) -> dict[str, int]:
-        """The number of decimals of each currency and asset of the stage."""
         return exponents_of(self.currencies, self.assets)
 
     @property
     def pager(self) -> str:
-        """The configuration of on-call alerts: JSON, read by `policy/pager.PagerConfig`."""
+        """JSON for `policy/pager.PagerConfig`."""
         return json.dumps(
             {
                 "runbook": f"{self.runbooks}/limbo.md",
@@ -270,11 +261,11 @@ class CoreSettings(StageSettings):
 
     @property
     def stage_config(self) -> str:
-        """The business rules for the functions: JSON, read by `model/stage_config.StageConfig`."""
+        """JSON for `model/stage_config.StageConfig`."""
         return json.dumps(self.rules(), sort_keys=True)
 
     def rules(self) -> dict[str, Any]:
-        """Return the business rules by their names. Each room adds its own."""
+        """Return the business rules by name. Each room adds its own."""
         return {
             "currencies": self.exponents,
             "highest_balances": self.in_minor_units(self.highest_balances),
@@ -289,5 +280,4 @@ class CoreSettings(StageSettings):
         }
 
     def in_minor_units(self, amounts: Mapping[str, str]) -> dict[str, int]:
-        """Return amounts by currency, as the functions have them."""
         return {code: int(Decimal(amount).scaleb(self.exponents[code])) for code, amount in amounts.items()}

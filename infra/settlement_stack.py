@@ -1,5 +1,3 @@
-"""The stack of one stage, as a paragraph: the core, the rooms, and what watches them."""
-
 from collections.abc import Sequence
 
 from aws_cdk import CfnOutput, IStackSynthesizer, Stack, Tags
@@ -13,8 +11,6 @@ from infra.rooms import ROOMS, handlers_of
 
 
 class SettlementStack(Stack):
-    """The resources that settle payments on one stage, with the given rooms."""
-
     def __init__(
         self,
         scope: Construct,

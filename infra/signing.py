@@ -1,5 +1,3 @@
-"""The keys that sign the rows: secrets that the functions which put rows have in their environment."""
-
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,21 +14,20 @@ from infra.grants import ENTRIES, EVIDENCE, ORDER, SETTLEMENT, Handler
 from infra.settings import CoreSettings
 
 SIGNED = frozenset({SETTLEMENT, ENTRIES, EVIDENCE, ORDER})
-"""The rows that are signed, as `signing/signature.py` has them."""
+"""As in `signing/signature.py`."""
 
 _KEYS_MAX = 20
-"""They are all in the environment of ReconcileBooks, which holds 4 KB."""
+"""ReconcileBooks has all keys in its environment, of 4 KB."""
 
 PROVING = "ReconcileBooks"
-"""The function that proves the signatures. It has every key, as the rows of an earlier one stay."""
+"""It has every key, because rows signed by an earlier one stay."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SigningSettings(CoreSettings):
-    """The keys of the rows.
+    """Keys of the rows: see docs/decisions/2026-11-22-signed-rows.md.
 
-    `row_keys` is the number of keys of the rows, and `signing_key` the number of the one that signs them:
-    see docs/decisions/2026-11-22-signed-rows.md.
+    `row_keys` is how many keys there are, and `signing_key` the number of the one that signs.
     """
 
     row_keys: int = 1
@@ -45,10 +42,10 @@ class SigningSettings(CoreSettings):
 
 
 class RowKeys(Construct):
-    """The stage's keys, of which one signs, and the key that encrypts them.
+    """Keys that sign rows, and the key that encrypts them.
 
-    CloudFormation writes them into the environment: a function that would read its secret by itself makes a
-    client and a call at each cold start. Only who may use the encryption key reads either.
+    CloudFormation writes them into the environment: reading a secret would cost a client and a call at each
+    cold start. Only users of the encryption key can read a secret or the environment.
     """
 
     def __init__(self, core: Core, settings: SigningSettings) -> None:
@@ -63,7 +60,7 @@ class RowKeys(Construct):
         ]
 
     def environment(self, function: str) -> dict[str, str]:
-        """Return the variable with the keys of a function that puts or proves signed rows."""
+        """Return the variable with all keys for the proof, else with the signing key."""
         if function == PROVING:
             return {"ROW_KEYS": " ".join(self._texts)}
         return {"ROW_KEYS": self._texts[self._signing - 1]}
@@ -82,12 +79,10 @@ class RowKeys(Construct):
 
 
 def signing(handlers: Mapping[str, Handler]) -> list[str]:
-    """Return the functions that put signed rows."""
     return [name for name, handler in handlers.items() if handler.puts & SIGNED]
 
 
 def build(core: Core, settings: SigningSettings) -> Added:
-    """Build the room, and give each function that signs or proves its keys."""
     part = RowKeys(core, settings)
     for name in {*signing(core.handlers), PROVING} & core.functions.keys():
         for variable, keys in part.environment(name).items():

@@ -1,5 +1,3 @@
-"""The state machines: definitions from `statemachines/`, each deployed with its own log and role."""
-
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,18 +18,17 @@ STATE_MACHINES = Path(__file__).parent.parent / "statemachines"
 
 _START = "arn:aws:states:::states:startExecution"
 _START_AND_WAIT = "arn:aws:states:::states:startExecution.sync:2"
-"""The integration that waits for the started execution's end. Express machines do not support it."""
+"""Integration that waits for the started execution. Express machines do not support it."""
 
 _SYNC_RULE = "StepFunctionsGetEventsForStepFunctionsExecutionRule"
-"""AWS's managed rule that tells Step Functions of the end of an execution that it waits for."""
+"""AWS's rule that notifies Step Functions when an awaited execution ends."""
 
 
 def render_definition(name: str, settings: CoreSettings) -> str:
-    """Return the definition in `statemachines/<name>.asl.json` with the stage's timeouts.
+    """Return `statemachines/<name>.asl.json` with the stage's timeouts.
 
-    The embedded AWS ignores TimeoutSecondsPath and would wait for ever: there the wait is fixed.
-    Raises ValueError if a function could run on after its task has timed out: a late commit would
-    then be the rule and not the exception.
+    The embedded AWS ignores TimeoutSecondsPath and would wait for ever, so the wait is fixed.
+    Raises ValueError if a function could outlive its task: late commits would become the rule.
     """
     definition = json.loads((STATE_MACHINES / f"{name}.asl.json").read_text("utf-8"))
     for state_name, state in definition["States"].items():
@@ -46,15 +43,15 @@ def render_definition(name: str, settings: CoreSettings) -> str:
 
 
 def _log_level(definition: str, settings: CoreSettings) -> sfn.LogLevel:
-    """Return the events to log: of a compensation all, as it is rare and may become an incident."""
+    """Return the log level. Compensations log all: they may become incidents."""
     is_full = settings.logs_in_full or definition == "compensation"
     return sfn.LogLevel.ALL if is_full else sfn.LogLevel.ERROR
 
 
 class Machine(sfn.StateMachine):
-    """A deployed definition. It may invoke the functions that it names; `allow` adds to that.
+    """A deployed definition with its own log and role, which may invoke its functions.
 
-    `names` has a function or a text for each placeholder. Names that are not in the definition are ignored.
+    `names` has a function or a text for each placeholder; the rest is ignored.
     """
 
     def __init__(
@@ -72,14 +69,14 @@ class Machine(sfn.StateMachine):
             f"{construct_id}Logs",
             log_group_name=f"/aws/vendedlogs/states/{settings.stack_name}-{construct_id}",
             retention=settings.log_retention,
-            # Its name is fixed: `settle preflight` finds one that a deleted stack has kept.
+            # The name is fixed, so `settle preflight` finds the log group of a deleted stack.
             removal_policy=settings.removal_policy,
         )
         rendered = render_definition(definition, settings)
         used = {name: value for name, value in names.items() if f"${{{name}}}" in rendered}
         texts = {name: value for name, value in used.items() if isinstance(value, str)}
         called = {name: value for name, value in used.items() if not isinstance(value, str)}
-        # A reversal may wait for months, and then needs the mended code: it calls no version.
+        # A reversal may wait for months and then needs fixed code, so it calls no version.
         qualified = settings.qualified_functions and definition == "settlement"
         functions = {
             name: (value.qualified if qualified else value).function_arn for name, value in called.items()
@@ -95,18 +92,18 @@ class Machine(sfn.StateMachine):
             ),
             tracing_enabled=True,
         )
-        # Any version: an execution in flight calls that of its own definition, also after a deployment.
+        # Any version: after a deployment, an execution in flight still calls its definition's version.
         versions = ":*" if qualified else ""
         self.allow(["lambda:InvokeFunction"], [f"{one.function_arn}{versions}" for one in called.values()])
 
     def allow(self, actions: list[str], resources: list[str]) -> None:
-        """Add a permission to the role. CDK derives none from a definition that is given as text."""
+        """Add a permission. CDK derives none from a definition given as text."""
         self.add_to_role_policy(iam.PolicyStatement(actions=actions, resources=resources))
 
     def startable_by(self, function: lambda_.Function, variable: str) -> None:
-        """Let `function` start executions, and put the ARN that it starts into its environment.
+        """Let `function` start executions, and put the ARN to start into its environment.
 
-        IAM authorises a start by the machine's own ARN, also if it names an alias.
+        IAM authorises a start by the machine's own ARN, even if it names an alias.
         """
         function.add_environment(variable, self.started_by)
         function.add_to_role_policy(
@@ -114,24 +111,23 @@ class Machine(sfn.StateMachine):
         )
 
     def describable_by(self, function: lambda_.Function) -> None:
-        """Let `function` read the status of executions. Only a Standard machine's have an ARN."""
+        """Let `function` read an execution's status. Only a Standard machine's have an ARN."""
         function.add_to_role_policy(
             iam.PolicyStatement(actions=["states:DescribeExecution"], resources=[self.executions])
         )
 
     @staticmethod
     def wakeable_by(function: lambda_.Function) -> None:
-        """Let `function` end a task's wait. IAM names no resource for that, as the token is of one task."""
+        """Let `function` end a task's wait. IAM has no resource for one task's token."""
         function.add_to_role_policy(iam.PolicyStatement(actions=["states:SendTaskSuccess"], resources=["*"]))
 
     @property
     def started_by(self) -> str:
-        """The ARN that a start names."""
+        """The ARN that a start names: the machine's, or an alias's."""
         return self.state_machine_arn
 
     @property
     def executions(self) -> str:
-        """The pattern that the ARNs of the machine's executions match."""
         return Stack.of(self).format_arn(
             service="states",
             resource="execution",
@@ -141,7 +137,7 @@ class Machine(sfn.StateMachine):
 
 
 class CompensationMachine(Machine):
-    """A deployment of `compensation.asl.json`. It puts its on-call alerts on the event bus."""
+    """Puts its on-call alerts on the event bus."""
 
     def __init__(
         self,
@@ -164,7 +160,7 @@ class CompensationMachine(Machine):
 
 
 class SettlementMachine(Machine):
-    """A deployment of `settlement.asl.json`. A Standard one waits for the compensation that it starts."""
+    """A Standard machine waits for the compensation that it starts."""
 
     def __init__(
         self,
@@ -198,5 +194,4 @@ class SettlementMachine(Machine):
 
     @property
     def started_by(self) -> str:
-        """The ARN of the alias on a stage with a canary, or the machine's."""
         return self.live.arn if self.live else super().started_by

@@ -1,5 +1,3 @@
-"""The table's stream as the trigger of a function, and the queue of what the function gives up."""
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -17,23 +15,23 @@ from infra.settings import CoreSettings
 
 @dataclass(frozen=True, kw_only=True)
 class Batches:
-    """The records of the stream that call a function, and how many of them, how soon, and for how long."""
+    """Stream records that call a function, given up at `age_max`."""
 
     filters: Sequence[Mapping[str, Any]]
     size: int
     window: Duration
     age_max: Duration
     parallel: int = 1
-    """The calls for one stretch of the stream at once. More than one would race, except on each row's own."""
+    """Calls per shard. More than one race, except on records of the same row."""
 
 
 def call_by_stream(
     scope: Construct, core: Core, function: lambda_.Function, batches: Batches, settings: CoreSettings
 ) -> sqs.Queue:
-    """Let batches of the stream call a function; return the queue of those that are given up.
+    """Let batches of the stream call a function; return the queue of given-up batches.
 
-    A failed batch is tried again, halved, until it has the greatest age: the records behind it wait. Then its
-    shard and sequence numbers go to the queue, for a person.
+    A failed batch is halved and retried until `age_max`; the records behind it wait. Then its shard and
+    sequence numbers go to the queue, for a person.
     """
     given_up = new_queue(scope, "GivenUp", settings)
     reads = ["DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"]
@@ -48,7 +46,7 @@ def call_by_stream(
         "Stream",
         target=function,
         event_source_arn=core.ledger.stream_arn,
-        starting_position=lambda_.StartingPosition.TRIM_HORIZON,  # a record too many changes nothing
+        starting_position=lambda_.StartingPosition.TRIM_HORIZON,  # a repeated record changes nothing
         filters=[lambda_.FilterCriteria.filter(dict(one)) for one in batches.filters],
         batch_size=batches.size,
         max_batching_window=batches.window,
@@ -56,7 +54,7 @@ def call_by_stream(
         bisect_batch_on_error=True,
         max_record_age=batches.age_max,
     )
-    # Not by CDK's SqsDlq, which would also let the function look at the queue.
+    # CDK's SqsDlq would also let the function look at the queue.
     on_failure = {"OnFailure": {"Destination": given_up.queue_arn}}
     cfn_mapping = cast("lambda_.CfnEventSourceMapping", mapping.node.default_child)
     cfn_mapping.add_property_override("DestinationConfig", on_failure)

@@ -1,5 +1,3 @@
-"""The one table: accounts, settlements and journal entries, encrypted with its own key."""
-
 from collections.abc import Mapping, Sequence
 
 from aws_cdk import Stack
@@ -23,26 +21,26 @@ IMMUTABLE_ATTRIBUTES = (
     *("digest", "received_at"),
     EXPIRES,
 )
-"""The attributes of entries, evidence, orders and markers, and of a claimed request: IAM denies updates that
-name them. No function may update the first three at all, so that for those it is a second fence.
+"""IAM denies updates of entries, evidence, orders, markers and claimed requests that name these. It is a
+second fence for the first three kinds, which no function may update at all.
 """
 
 IN_A_TRANSACTION = {"Put": "PutItem", "Update": "UpdateItem"}
-"""The writes of a transaction, by their names in TransactWriteItems, and the action that IAM asks for."""
+"""Writes of a transaction, and their IAM actions."""
 
 READS = ("BatchGetItem", "GetItem", "Query", "Scan")
-"""Every action that reads the table's rows."""
+"""Every action that reads rows."""
 
 _ENCLOSED = {"ForAnyValue:StringEquals": {"dynamodb:EnclosingOperation": ["TransactWriteItems"]}}
-"""False for a write that is sent alone, which has no such key: ForAnyValue of nothing is false."""
+"""False for a single write, which lacks the key: ForAnyValue of nothing is false."""
 
 
 class SettlementTable(Construct):
     """The table with its index `gsi1`: backed up, protected, encrypted, and streamed.
 
-    Entries expire, if the stage has a retention. No other row has the attribute: no function may add it.
-    After a restore, `table` is the restored one. The stack's own stays in the template as it was, so that
-    neither the restore nor its end deletes or creates a table: see docs/operating/restore.md.
+    Entries expire if the stage has a retention. No function may add `expires_at` to other rows.
+    After a restore, `table` is the restored one. The stack's own stays in the template, so that neither the
+    restore nor its end creates or deletes a table: see docs/operating/restore.md.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, settings: CoreSettings) -> None:
@@ -80,7 +78,7 @@ class SettlementTable(Construct):
             self.table = self._restored(settings.restored_table, str(settings.restored_stream))
 
     def _restored(self, name: str, stream: str) -> dynamodb.ITable:
-        """Return a restored table, which CloudFormation does not own, by name and stream label."""
+        """Return a restored table, which CloudFormation does not own."""
         stream_arn = Stack.of(self).format_arn(
             service="dynamodb", resource="table", resource_name=f"{name}/stream/{stream}"
         )
@@ -95,18 +93,16 @@ class SettlementTable(Construct):
 
     @property
     def stream_arn(self) -> str:
-        """The address of the table's stream, which every stage has."""
         if self.table.table_stream_arn is None:
             raise ValueError("the table has no stream")
         return self.table.table_stream_arn
 
     def grant_listing(self, function: lambda_.Function) -> None:
-        """Let `function` query the index, which carries keys alone."""
+        """Let `function` query the index, which has only keys."""
         index = f"{self.table.table_arn}/index/{INDEX}"
         function.add_to_role_policy(iam.PolicyStatement(actions=["dynamodb:Query"], resources=[index]))
 
     def grant_reading(self, function: lambda_.Function) -> None:
-        """Let `function` read every row of the table, and write none."""
         actions = [f"dynamodb:{action}" for action in READS]
         function.add_to_role_policy(iam.PolicyStatement(actions=actions, resources=[self.table.table_arn]))
 
@@ -115,8 +111,8 @@ class SettlementTable(Construct):
     ) -> None:
         """Let `function` take exactly these actions, and never update an immutable attribute.
 
-        Each action has the patterns of the partition keys that it may use. `Put` and `Update` are those of a
-        transaction's items, and are denied outside one. No write may name an `untouched` attribute.
+        Each action has patterns of partition keys. `Put` and `Update` are granted only inside a transaction.
+        No write may name an `untouched` attribute.
         """
         statements = [
             *(

@@ -1,6 +1,6 @@
-"""The end of a personal stage: `python -m infra.teardown --stage my-olga`, or `make teardown STAGE=my-olga`.
+"""Delete a personal stage: `python -m infra.teardown --stage my-olga`, or `make teardown STAGE=my-olga`.
 
-Repeatable: each run continues where one before it has ended, and one without a stack has nothing to do.
+Repeatable: each run continues after the previous one, and does nothing without a stack.
 """
 
 import argparse
@@ -14,20 +14,20 @@ from infra.account import session
 from infra.config import is_personal
 
 _TRIES = 3
-"""The journal may get an object after it is emptied. The first try deletes the function that puts it."""
+"""The journal may get an object after it is emptied. The first try deletes its function."""
 
 _POLLS = {"Delay": 15, "MaxAttempts": 160}
-"""Forty minutes for a stack of some 300 resources."""
+"""Forty minutes, for some 300 resources."""
 
 
 class Refused(Exception):
-    """A stage that must not, or could not, be torn down."""
+    """The stage must not, or could not, be torn down."""
 
 
 def teardown(stage: str, client: Callable[[str], Any]) -> bool:
-    """Delete a personal stage's journal and stack; return whether there was one. Raises Refused.
+    """Delete a personal stage's journal and stack; return whether it existed. Raises Refused.
 
-    `client` makes the client of a service: not before the stage is known to be a personal one.
+    `client` makes a service's client, only for a personal stage.
     """
     if not is_personal(stage):
         raise Refused(f"stage: {stage} is no personal one (my-…), and keeps its data: see teardown.md")
@@ -42,7 +42,7 @@ def teardown(stage: str, client: Callable[[str], Any]) -> bool:
     for _ in range(_TRIES):
         if bucket is not None:
             _empty(s3, bucket)
-        # By its id: after the deletion a name may be that of a new stack.
+        # By id: after the deletion, a new stack may have the name.
         cloudformation.delete_stack(StackName=stack["StackId"])
         try:
             cloudformation.get_waiter("stack_delete_complete").wait(
@@ -68,7 +68,7 @@ def _is_journal(output: Any) -> bool:
 
 
 def _empty(s3: Any, bucket: str) -> None:
-    """Delete each version and each marker of a bucket. Raises Refused for those that S3 refuses."""
+    """Delete every version and marker. Raises Refused if S3 refuses any."""
     try:
         for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket):
             if objects := list(_versions(page)):
@@ -81,7 +81,7 @@ def _empty(s3: Any, bucket: str) -> None:
                     first = errors[0]
                     raise Refused(f"{bucket}: {len(errors)} objects stay, the first by {first['Code']}")
     except ClientError as error:
-        if error.response["Error"]["Code"] != "NoSuchBucket":  # a try before has deleted it
+        if error.response["Error"]["Code"] != "NoSuchBucket":  # an earlier try deleted it
             raise
 
 
@@ -91,7 +91,6 @@ def _versions(page: Any) -> Iterator[dict[str, str]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Tear a stage down, with the credentials that boto3 finds."""
     parser = argparse.ArgumentParser(prog="python -m infra.teardown", description=__doc__)
     parser.add_argument("--stage", required=True, help="a personal stage, such as my-olga")
     stage = parser.parse_args(arguments).stage

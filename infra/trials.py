@@ -1,6 +1,6 @@
-"""Requests that try the role of each function: what it may do, and what is to be refused to it.
+"""Allowed and refused requests for each function's role, by the table of grants.
 
-They follow from the table of grants, and need a simulator of policies with context keys.
+They need a policy simulator with context keys.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,13 +17,12 @@ FUNCTIONS = {name: handler.rows for name, handler in HANDLERS.items() if handler
 PARTITIONS = sorted(
     {row.replace("*", "acceptance") for one in FUNCTIONS.values() for row in chain(*one.values())}
 )
-"""A partition key of each kind of rows."""
 
 WRITES = ("PutItem", "UpdateItem", "DeleteItem")
 
 
 class Decision(StrEnum):
-    """The decisions of IAM on a request, by their names in its simulator."""
+    """Decisions under the names of IAM's simulator."""
 
     ALLOWED = "allowed"
     NOT_GRANTED = "implicitDeny"
@@ -32,7 +31,7 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True)
 class Trial:
-    """Actions on the table in one context, and IAM's decision on each of them."""
+    """Actions on the table in one context, and IAM's expected decisions."""
 
     function: str
     context: Mapping[str, tuple[str, ...]]
@@ -40,7 +39,6 @@ class Trial:
 
 
 def trials() -> Iterator[Trial]:
-    """Yield the requests for each function that reaches the table."""
     immutable = cycle(IMMUTABLE_ATTRIBUTES)
     for name in FUNCTIONS:
         for partition in PARTITIONS:
@@ -54,7 +52,6 @@ def trials() -> Iterator[Trial]:
 
 
 def _rows(name: str, partition: str, *, enclosed: bool) -> Trial:
-    """Return a trial of each action on one kind of rows, inside a transaction or outside of it."""
     wanted = {
         action: Decision.ALLOWED if _may(name, action, partition, enclosed) else Decision.NOT_GRANTED
         for action in (*READS, *WRITES)
@@ -63,7 +60,7 @@ def _rows(name: str, partition: str, *, enclosed: bool) -> Trial:
 
 
 def _attribute(name: str, attribute: str, *actions: str) -> Trial:
-    """Return a trial of writes that name an attribute: its denial wins over the grant of the row."""
+    """Return writes that name an attribute: its denial overrides the row's grant."""
     context = _context(_partition(name) or PARTITIONS[0], ("pk", "sk", attribute), True)
     return Trial(name, context, dict.fromkeys(actions, Decision.DENIED))
 
@@ -88,6 +85,5 @@ def _writes_in_a_transaction(name: str, partition: str) -> bool:
 
 
 def _partition(name: str) -> str | None:
-    """Return a partition that a function may write to, in a transaction or by itself."""
     may = (one for one in PARTITIONS if any(_may(name, action, one, True) for action in WRITES))
     return next(may, None)

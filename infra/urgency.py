@@ -1,16 +1,14 @@
-"""How soon a person must read a message: a topic for each urgency, and the alarms sorted among them."""
-
 from enum import StrEnum
 
 
 class Urgency(StrEnum):
-    """An urgency, by the construct id of its topic."""
+    """How soon a person must read a message. The value is its topic's id."""
 
     NOW = "Topic"
-    """Page the person on call: money does not move, or evidence is in danger."""
+    """Page on call: money does not move, or evidence is in danger."""
 
     MORNING = "MorningTopic"
-    """For the next working day: nothing is lost by then, but it does not repair itself."""
+    """For the next working day: nothing is lost by then, but it needs a repair."""
 
     INFORMATION = "InformationTopic"
-    """For information: it repairs itself, or a caller's own requests cause it."""
+    """For information: it recovers automatically, or a caller's own requests cause it."""

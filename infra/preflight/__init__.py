@@ -1,1 +1,1 @@
-"""A look at an account before a deployment: what the stage needs of it, with calls that change nothing."""
+"""Read-only checks of an account before a deployment."""

@@ -1,5 +1,3 @@
-"""Checks of the account and its region, which hold for any stack of the stage."""
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,11 +9,10 @@ from infra.preflight.finding import Account, Finding, Verdict, absent
 
 BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"
 BOOTSTRAP_MIN = 6
-"""The version of CDK's bootstrap stack below which CDK refuses to deploy: the template's own rule."""
+"""CDK refuses to deploy with an older bootstrap stack."""
 
 
 def bootstrap(account: Account) -> Iterator[Finding]:
-    """Look for CDK's bootstrap stack, and its version."""
     found = _parameter(account, BOOTSTRAP_PARAMETER)
     region = account.session.region_name
     if found is None:
@@ -34,7 +31,6 @@ def bootstrap(account: Account) -> Iterator[Finding]:
 
 
 def layer(account: Account) -> Iterator[Finding]:
-    """Look for the layer of Powertools in the version that the tests run with."""
     name = layer_parameter()
     if found := _parameter(account, name):
         yield Finding("layer", Verdict.FINE, found)
@@ -48,7 +44,7 @@ def layer(account: Account) -> Iterator[Finding]:
 
 
 def concurrency(account: Account) -> Iterator[Finding]:
-    """Compare the account's quota with what the stage reserves, and with what others have reserved."""
+    """Compare the quota with the reservations of the stage and of others."""
     wanted = account.settings.concurrency
     functions = account.client("lambda")
     limit = functions.get_account_settings()["AccountLimit"]
@@ -77,7 +73,7 @@ def concurrency(account: Account) -> Iterator[Finding]:
 
 
 def _reserved(account: Account, functions: Any) -> Iterator[int]:
-    """Yield what the stack itself has reserved, if it is deployed: it is not other functions'."""
+    """Yield the reservations of the stage's own stack, which count as free."""
     pages = account.client("cloudformation").get_paginator("list_stack_resources")
     try:
         listed = [

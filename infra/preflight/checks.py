@@ -1,4 +1,4 @@
-"""All checks of a stage, in the order in which a person acts on them."""
+"""All checks, in the order in which a person acts on them."""
 
 from collections.abc import Iterator, Mapping
 
@@ -19,9 +19,9 @@ CHECKS: Mapping[str, Check] = {
 
 
 def findings(of: Account) -> Iterator[Finding]:
-    """Yield what each check finds; the first says which account and region it is about.
+    """Yield the findings, the account's identity first.
 
-    Without an identity, no other check is made: each would fail for the same reason.
+    Without an identity every other check would fail, so none is made.
     """
     identity = list(look(of, "identity", _identity))
     yield from identity

@@ -1,5 +1,3 @@
-"""What a check has found, and the check of an account in which each call may be refused."""
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,8 +9,6 @@ from infra.config import Settings
 
 
 class Verdict(StrEnum):
-    """Whether the account has what the stage needs."""
-
     FINE = "fine"
     LACKING = "lacking"
     UNKNOWN = "unknown"
@@ -20,7 +16,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """The answer of one check: what is found, and what to do about it unless it is fine."""
+    """The result of a check, and the remedy unless it is fine."""
 
     check: str
     verdict: Verdict
@@ -30,13 +26,13 @@ class Finding:
 
 @dataclass(frozen=True)
 class Account:
-    """The account and region in question, by the session that speaks to it, and the stage to deploy."""
+    """The session in the account, and the stage to deploy."""
 
     session: Any
     settings: Settings
 
     def client(self, service: str) -> Any:
-        """Return a client of the account, and nothing else: no check makes a call that writes."""
+        """Return a client, for calls that change nothing."""
         return self.session.client(service)
 
 
@@ -44,7 +40,7 @@ Check = Callable[[Account], Iterator[Finding]]
 
 
 def look(account: Account, name: str, check: Check) -> Iterator[Finding]:
-    """Yield what a check finds. A call that is refused or unanswered leaves its check unknown, not fine."""
+    """Yield a check's findings. A refused or unanswered call makes it unknown, not fine."""
     try:
         yield from check(account)
     except ClientError as error:
@@ -62,5 +58,5 @@ def look(account: Account, name: str, check: Check) -> Iterator[Finding]:
 
 
 def absent(error: ClientError, *codes: str) -> bool:
-    """Return whether an error says that there is no such thing, and not that the call was refused."""
+    """Return whether an error reports a missing resource, and not a refusal."""
     return error.response["Error"].get("Code") in codes

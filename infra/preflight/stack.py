@@ -1,5 +1,3 @@
-"""Checks of the stage's stack: whether it can be created or updated, and what people have yet to do in it."""
-
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,7 +11,7 @@ _NEVER_CREATED = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED", "REVI
 
 
 def state(account: Account) -> Iterator[Finding]:
-    """Look at the stack: none, one to update, one whose creation failed, or one that is being changed."""
+    """Report whether the stack is missing, ready, failed at creation, or changing."""
     name = account.settings.stack_name
     found = _described(account)
     if found is None:
@@ -42,7 +40,7 @@ def state(account: Account) -> Iterator[Finding]:
 
 
 def names(account: Account) -> Iterator[Finding]:
-    """Look for what has a name that a new stack would take."""
+    """Look for resources that hold names of a new stack."""
     if _described(account) is not None:
         return
     stack = account.settings.stack_name
@@ -59,10 +57,10 @@ def names(account: Account) -> Iterator[Finding]:
 
 
 def exponents(account: Account) -> Iterator[Finding]:
-    """Compare the currencies with those of the deployed stack, whose rows are in minor units.
+    """Compare the currencies with the deployed stack's.
 
-    A currency or an asset that changes its exponent changes what each of its rows means, and one that goes
-    leaves rows that no function can read. No call pays for this check.
+    Rows are in minor units: a changed exponent changes their meaning, and without its currency a row is
+    unreadable. Checked only here, so calls do not pay for it.
     """
     outputs = _outputs(account)
     if outputs is None:
@@ -84,7 +82,7 @@ def exponents(account: Account) -> Iterator[Finding]:
 
 
 def changed(deployed: Mapping[str, int], planned: Mapping[str, int]) -> Iterator[str]:
-    """Yield each change of the exponents that a table with rows does not bear."""
+    """Yield each change that a table with rows forbids."""
     for code, exponent in sorted(deployed.items()):
         if code not in planned:
             yield f"{code} is deployed with the exponent {exponent}, and must stay"
@@ -93,7 +91,7 @@ def changed(deployed: Mapping[str, int], planned: Mapping[str, int]) -> Iterator
 
 
 def secrets(account: Account) -> Iterator[Finding]:
-    """Look whether the KYC provider's API key is stored: a new stack's is random."""
+    """Check that the provider's API key is stored: a new stack's is random."""
     outputs = _outputs(account)
     if outputs is None or "KycCredentialsArn" not in outputs:
         return
@@ -111,17 +109,16 @@ def secrets(account: Account) -> Iterator[Finding]:
 
 
 def pages(account: Account) -> Iterator[Finding]:
-    """Look whether a page reaches a person."""
     yield from _reached(account, "pages", "PagerTopicArn", "page_address")
 
 
 def finance(account: Account) -> Iterator[Finding]:
-    """Look whether what is late for a closed month reaches finance, in a stage with books in Aurora."""
+    """Check that entries after a month's close reach finance."""
     yield from _reached(account, "finance", "FinanceTopicArn", "finance_address")
 
 
 def _reached(account: Account, check: str, output: str, setting: str) -> Iterator[Finding]:
-    """Look whether a topic of the stack has an address that is subscribed, and has confirmed it."""
+    """Check that a topic has a subscription, and none pending."""
     outputs = _outputs(account)
     if outputs is None or output not in outputs:
         return
@@ -144,7 +141,7 @@ def _reached(account: Account, check: str, output: str, setting: str) -> Iterato
 
 
 def _described(account: Account) -> dict[str, Any] | None:
-    """Return the stack; None if there is none. Raises ClientError if that cannot be known."""
+    """Return the stack, or None. Raises ClientError if the answer is unknown."""
     try:
         answer = account.client("cloudformation").describe_stacks(StackName=account.settings.stack_name)
     except ClientError as error:
@@ -156,7 +153,7 @@ def _described(account: Account) -> dict[str, Any] | None:
 
 
 def _outputs(account: Account) -> dict[str, str] | None:
-    """Return the outputs of a stack that was created; None if there is none."""
+    """Return the outputs; None if the stack was never created."""
     found = _described(account)
     if found is None or found["StackStatus"] in _NEVER_CREATED:
         return None
