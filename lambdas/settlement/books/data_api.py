@@ -1,4 +1,4 @@
-"""The books in Aurora PostgreSQL, by the RDS Data API: HTTPS, so that a function needs no VPC."""
+"""The books in Aurora PostgreSQL over the RDS Data API: HTTPS, without a VPC."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -12,8 +12,8 @@ from settlement.books.page import Query
 from settlement.core.model.errors import BooksUnavailable
 
 CLIENT_CONFIG = Config(connect_timeout=2, read_timeout=50, retries={"total_max_attempts": 1})
-"""No statement is sent twice: the second one would find the first one's row in the inbox, and take it for
-another projection's. The Data API gives a statement 45 seconds.
+"""Never resend a statement: it would find its own row in the inbox, and take it for another projection's. The
+Data API allows a statement 45 seconds.
 """
 
 _RESUMING = "DatabaseResumingException"
@@ -21,22 +21,22 @@ _REFUSED = (
     *("BadRequestException", "DatabaseErrorException"),
     *("StatementTimeoutException", "UnsupportedResultException"),
 )
-"""The answers about one statement: https://docs.aws.amazon.com/rdsdataservice/latest/APIReference/."""
+"""Errors about one statement: https://docs.aws.amazon.com/rdsdataservice/latest/APIReference/."""
 
 _STATE = re.compile(r"; SQLState: ([0-9A-Z]{5})\Z")
-"""The SQLSTATE, at the end of the database's words. Those before it may repeat a line of the journal."""
+"""The SQLSTATE that ends the database's message. Earlier text may repeat a line of the journal."""
 
 _PASSING = ("08", "40", "53", "55", "57")
-"""The classes of SQLSTATE that are not about the statement: no connection, a deadlock, no resources, a lock
-that is not free, an operator's intervention.
+"""SQLSTATE classes unrelated to the statement: lost connection, deadlock, lack of resources, busy lock,
+operator's intervention.
 """
 
 
 class DataApi:
-    """A database of a cluster, with the secret of its user.
+    """A cluster's database, with its user's secret.
 
-    While the cluster comes back from a pause, `waits` is called before each other try: it lets time pass, or
-    returns False if there is none left.
+    While the cluster resumes, `waits` is called before each retry: it waits, or returns False if no time is
+    left.
     """
 
     def __init__(
@@ -53,10 +53,10 @@ class DataApi:
 
     @contextmanager
     def transaction(self) -> Iterator[Query]:
-        """Begin a transaction; commit it at the end, roll it back after an exception.
+        """Run a transaction: commit it at the end, roll it back after an exception.
 
-        Raises BooksUnavailable. A commit without an answer may have been one: the object comes again, and is
-        in the inbox or is not. A transaction that is left alone is rolled back after three minutes.
+        Raises BooksUnavailable. A commit without an answer may have succeeded: the object comes again, and
+        the inbox decides. An abandoned transaction is rolled back after three minutes.
         """
         begun = self._begin()
 
@@ -89,9 +89,9 @@ class DataApi:
                 return begun
 
     def _call(self, operation: str, **parameters: Any) -> Any:
-        """Make a call. Raises BooksUnavailable, without the database's words: they may name an account.
+        """Make a call. Raises BooksUnavailable without the database's message, which may name an account.
 
-        Their SQLSTATE names none, and says what is wrong: 42P01 is a schema that is not there.
+        The SQLSTATE is safe, and identifies the fault: 42P01 is a missing schema.
         """
         try:
             return getattr(self._client, operation)(**self._who, **parameters)

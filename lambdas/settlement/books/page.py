@@ -1,4 +1,4 @@
-"""The projection: objects of the sealed journal into the books in PostgreSQL. Pure: the books are a port."""
+"""Projection of the sealed journal's objects into the books. Pure: the books are a port."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,12 +10,12 @@ from settlement.journal.entries import Aside, Entry, entries
 from settlement.journal.objects import lines_of
 
 CHUNK_CHARACTERS = 2**18
-"""The most of a statement's parameter, but for one long line. The Data API takes 4 MiB of a call, in which
-each quote of it is escaped twice, and returns 1 MiB.
+"""Maximum parameter of a statement, except for one long line. The Data API takes 4 MiB per call, in which
+each quote is escaped twice, and returns 1 MiB.
 """
 
 LINE_CHARACTERS_MAX = 400_000
-"""The most of a line that is put aside: one call of the Data API has it. The object has the whole line."""
+"""Maximum part of a line put aside: one call holds it. The object has the whole line."""
 
 _ENTRIES = """
 json_to_recordset(CAST(:entries AS json)) AS i (
@@ -54,24 +54,22 @@ SELECT count(*) FROM new
 
 
 class Query(Protocol):
-    """A statement with `:name` for each parameter, in a transaction."""
-
     def __call__(self, statement: str, **parameters: str | int) -> Sequence[Sequence[Any]]:
-        """Run it, and return its rows. It is run once: a repetition would find its own work."""
+        """Return the rows. Never repeat a statement: it would find its own work."""
 
 
 class Books(Protocol):
-    """A PostgreSQL with the schema `ledger`."""
+    """A database with the schema `ledger`."""
 
     def transaction(self) -> AbstractContextManager[Query]:
-        """Begin a transaction; it is committed at the end of the context, and rolled back by an exception."""
+        """Begin a transaction. The context's end commits it; an exception rolls it back."""
 
 
 @dataclass
 class Projected:
-    """What a projection has done; `unreadable` names the objects that were changed, and left out.
+    """Result of a projection. `unreadable`: changed objects, which are left out.
 
-    `late` counts those of the entries that came after their month was closed.
+    `late`: entries that came after their month was closed.
     """
 
     objects: int = 0
@@ -82,15 +80,15 @@ class Projected:
 
 
 class _IsKnown(Exception):
-    """The object is in the inbox. What found it is rolled back, so that no inbox is ever without entries."""
+    """The inbox has the object. A rollback leaves no inbox row without entries."""
 
 
 def project(books: Books, name: str, content: bytes) -> Projected:
-    """Take the entries of one object into the books, once; nothing for an object that is in the inbox.
+    """Take the entries of one object into the books, once.
 
-    The inbox, the entries and what is put aside are one transaction. Two at once wait for each other on the
-    inbox. What is in the books is never changed: an entry with other content is put aside. Raises one of
-    UNREADABLE for an object that is not what its name says.
+    Inbox, entries and lines put aside are one transaction. Two at once wait for each other on the inbox. The
+    books never change: an entry with different content is put aside. Raises one of UNREADABLE if the object
+    does not match its name.
     """
     found = list(entries(lines_of(name, content)))
     try:
@@ -108,7 +106,7 @@ def project(books: Books, name: str, content: bytes) -> Projected:
 
 
 def _take(query: Query, found: Sequence[Entry]) -> tuple[int, int, list[Aside]]:
-    """Insert the entries; return how many were new, how many of these late, and those that are in no book."""
+    """Insert the entries. Return how many are new, how many late, and those put aside."""
     in_order = sorted(found, key=lambda one: (one.key, one.step))
     new, late, different = 0, 0, list[Aside]()
     for lines in _chunks({"number": number, **asdict(one)} for number, one in enumerate(in_order)):
@@ -125,7 +123,6 @@ def _shown(aside: Aside) -> dict[str, str]:
 
 
 def _chunks(told: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield JSON lists of some of the objects each."""
     chunk, size = list[str](), 0
     for text in map(json.dumps, told):
         if chunk and size + len(text) > CHUNK_CHARACTERS:

@@ -1,13 +1,13 @@
-"""Rounds of the projection for a function that runs by itself: each takes what the books may lack. Pure.
+"""Rounds of the projection: each takes objects that the books may lack. Pure.
 
                  the books have all of these      some of these     not there yet
     journal/ ──────────────────────────────┬───────────────────────┬────────────▶ names, by the minute
                                         `whole`                   now
 
-A process knows how far the books are whole, so that a round without new objects asks S3 alone: a database
-that pauses is not woken. A new process asks the books for their newest object and for the oldest one of those
-taken in the last days, and looks some days further back: those between were left out, or came late. A backlog
-of months passes within hours, so that the newest object alone says nothing about the time.
+A process remembers `whole`, so a round without new objects asks only S3 and does not wake a paused database.
+A new process starts some days before the books' newest object, or before the oldest one taken in the last
+days if that is earlier: objects after that were left out, or came late. The newest alone is not enough: a
+backlog of months passes within hours.
 """
 
 import json
@@ -23,21 +23,21 @@ from settlement.journal import objects, seals
 from settlement.journal.objects import UNREADABLE, Copy, Found
 
 PAGE = 1_000
-"""The names of which the inbox is asked at once: 100 KB of them, as S3 lists them."""
+"""Names per inbox query: 100 KB, and one S3 listing."""
 
 LOOKS_BACK = timedelta(days=7)
-"""How far a new process looks back: the time in which a person acts on the alarm that objects are left out. A
-listing has some 20,000 names of a week.
+"""How far a new process looks back: time to act on the alarm about objects left out. A week has some 20,000
+names.
 """
 
 ASIDE_FOR = timedelta(days=1)
-"""How long a line that was put aside is told: no table of the books says that a person has looked at it."""
+"""How long to report a line put aside: the books do not record that a person saw it."""
 
 STILL_COMING = timedelta(minutes=15)
-"""The age at which no other object comes into a minute: calls take their time, and clocks differ."""
+"""Age after which a minute gets no more objects, despite slow calls and clock skew."""
 
 _OBJECT = re.compile(r"journal/(2[0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{4})/[0-9a-f]{64}\.jsonl\.gz")
-"""The name of an object, by `seals.object_name`. Another one is forged, and may be no text for PostgreSQL."""
+"""Name by `seals.object_name`. Any other is forged, and may be invalid in PostgreSQL."""
 
 _START = """
 SELECT least(max(name COLLATE "C"),
@@ -55,10 +55,10 @@ WHERE NOT EXISTS (SELECT FROM ledger.object o WHERE o.name = i.name)
 
 @dataclass
 class Progress:
-    """What a process knows: the books have all objects up to `whole`, and `taken` behind it.
+    """A process's knowledge: the books have all objects up to `whole`, and `taken` after it.
 
-    `has_seen_all`: it has asked the books about all objects that there were. Before, a name that it does not
-    know may be in them. `put_aside`: the lines that the books put aside in the time before `counted_at`.
+    `has_seen_all`: the process has asked the books about all objects. Until then, they may have objects that
+    it does not know. `put_aside`: lines put aside within ASIDE_FOR before `counted_at`.
     """
 
     whole: str | None = None
@@ -68,17 +68,16 @@ class Progress:
     counted_at: datetime | None = None
 
     def put_aside_lately(self, now: datetime) -> int:
-        """Return the number of lines that were put aside within ASIDE_FOR, as far as the process knows."""
         return self.put_aside if self.counted_at and now - self.counted_at < ASIDE_FOR else 0
 
 
 @dataclass
 class Round:
-    """What a round has done. `left_out` has the fault of each object that holds up no other one.
+    """Result of a round. `left_out`: the faults of objects left out, which delay no others.
 
-    `waiting` has the names that are not in the books: those that were left out, and the one at which the
-    round ended. `has_asked`: it has asked the books about names, so that they are awake. `has_ended`: it has
-    come to the end of the journal; otherwise more may wait than it knows. `late` is that of `Projected`.
+    `waiting`: names that the books lack, either left out or the one at which the round ended. `has_asked`:
+    the books were queried, so they are awake. `has_ended`: the round reached the journal's end; otherwise
+    more may wait. `late`: see `Projected`.
     """
 
     objects: int = 0
@@ -91,7 +90,7 @@ class Round:
     has_ended: bool = False
 
     def behind_seconds(self, now: datetime) -> int | None:
-        """Return the age of the oldest object that is not in the books; 0 without one, None if unknown."""
+        """Return the age of the oldest waiting object; 0 without one, None if unknown."""
         found = [moment for moment in map(_put_at, self.waiting) if moment]
         if not found:
             return 0 if self.has_ended else None
@@ -101,16 +100,16 @@ class Round:
 def catch_up(
     books: Books, copy: Copy, progress: Progress, done: Round, now: datetime, has_time: Callable[[], bool]
 ) -> None:
-    """Take what waits by its names, while there is time. What is done is in `done`, also after an exception.
+    """Take waiting objects by name while there is time. `done` is up to date even after an exception.
 
-    An object that is not what its name says, or that the books refuse, is left out, and comes again with each
-    round. Raises BooksUnavailable or JournalUnavailable: then the next round goes on.
+    An object that does not match its name, or that the books refuse, is left out and retried in each round.
+    Raises BooksUnavailable or JournalUnavailable; the next round continues.
     """
     if progress.whole is None:
         progress.whole = _start(books, now)
     has_ended = _take_all(books, copy, progress, done, now, has_time)
-    # Not by what this round has put aside: the answer to a commit may be lost. Without a question before,
-    # the database may be paused, and stays so.
+    # Count in the books, not in this round: the answer to a commit may be lost. Without an earlier query,
+    # leave a paused database asleep.
     if done.has_asked or progress.counted_at is None:
         with books.transaction() as query:
             ((progress.put_aside,),) = query(_ASIDE, days=ASIDE_FOR.days)
@@ -122,7 +121,7 @@ def catch_up(
 def _take_all(
     books: Books, copy: Copy, progress: Progress, done: Round, now: datetime, has_time: Callable[[], bool]
 ) -> bool:
-    """Take what waits; return False if the time is over before."""
+    """Return False if time runs out first."""
     settled = objects.before(now - STILL_COMING)
     for number, listed in enumerate(_pages(copy.objects(seals.OBJECTS, progress.whole or ""))):
         if number and not has_time():  # a listing of years may take longer than a round
@@ -147,7 +146,7 @@ def _take_all(
 
 
 def _start(books: Books, now: datetime) -> str:
-    """Return the name behind which a new process looks. What has a name of the future counts for nothing."""
+    """Return the name after which a new process looks. Ignore future names."""
     with books.transaction() as query:
         ((found,),) = query(_START, before=objects.before(now + STILL_COMING), days=LOOKS_BACK.days)
     put_at = _put_at(found) if found else None
@@ -155,7 +154,7 @@ def _start(books: Books, now: datetime) -> str:
 
 
 def _without_forged(page: list[Found], done: Round) -> Iterator[Found]:
-    """Yield what has the name of an object, and leave out the rest: one such name fails the page's query."""
+    """Yield valid names, and leave out the rest: one would fail the page's query."""
     for found in page:
         if _put_at(found.name):
             yield found
@@ -165,9 +164,9 @@ def _without_forged(page: list[Found], done: Round) -> Iterator[Found]:
 
 
 def _unknown(books: Books, names: list[str], progress: Progress, done: Round) -> set[str]:
-    """Return those of the names that are not in the inbox.
+    """Return the names that the inbox lacks.
 
-    If it gives no answer, a process that has seen all others knows that the first one waits.
+    If the query fails, a process that has seen all earlier objects keeps the first name in `waiting`.
     """
     if not names:
         return set()
@@ -182,7 +181,7 @@ def _unknown(books: Books, names: list[str], progress: Progress, done: Round) ->
 
 
 def _take(books: Books, copy: Copy, found: Found, done: Round) -> bool:
-    """Take one object into the books; return False if it is left out."""
+    """Return False if the object is left out."""
     try:
         one = project(books, found.name, copy.read(found))
     except UNREADABLE as fault:
@@ -207,7 +206,6 @@ def _pages(found: Iterable[Found]) -> Iterator[list[Found]]:
 
 
 def _put_at(name: str) -> datetime | None:
-    """Return the minute in the name of an object; None if it is no such name."""
     found = _OBJECT.fullmatch(name)
     try:
         return datetime.strptime(found[1], "%Y-%m-%dT%H%M").replace(tzinfo=UTC) if found else None

@@ -1,1 +1,0 @@
-"""The room of the sealed journal."""

@@ -1,4 +1,4 @@
-"""A sealed journal for those who read it: the bucket with all versions of its objects, or a directory."""
+"""Readers of a sealed journal: its bucket, or a directory."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,19 +11,19 @@ from settlement.core.model.errors import JournalUnavailable
 from settlement.journal.objects import OBJECT_BYTES_MAX, Found
 
 _GONE = ("NoSuchKey", "NoSuchVersion", "MethodNotAllowed")
-"""S3's answers to a read of an object that is not there, or of the marker of its deletion."""
+"""S3's answers for a missing object or a deletion marker."""
 
 
 @dataclass
 class _Versions:
-    """The versions of an object, the newest first, and whether one of them marks a deletion."""
+    """An object's versions, newest first."""
 
     ids: list[str] = field(default_factory=list)
     is_deleted: bool = False
 
     @property
     def fault(self) -> str | None:
-        """What the versions show: an object is put once, and never deleted."""
+        """Fault of an object that was deleted or put again."""
         if self.is_deleted:
             return "was deleted" + (", and its first version is still there" if self.ids else "")
         if len(self.ids) > 1:
@@ -32,14 +32,14 @@ class _Versions:
 
 
 class Bucket:
-    """A bucket, or the part of one below a prefix. An object is read as it was first put."""
+    """A bucket, or the part below a prefix."""
 
     def __init__(self, client: Any, bucket: str, prefix: str = "") -> None:
         self._client, self._bucket = client, bucket
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
 
     def objects(self, folder: str, after: str = "") -> Iterator[Found]:
-        """Yield the objects of a folder behind a name, also those that were deleted or put again."""
+        """Yield a folder's objects after a name, including those deleted or put again."""
         waiting: dict[str, _Versions] = {}
         behind = {"KeyMarker": self._prefix + after} if after else {}
         pages_of = self._client.get_paginator("list_object_versions")
@@ -48,16 +48,16 @@ class Bucket:
                 waiting.setdefault(one["Key"], _Versions()).ids.append(one["VersionId"])
             for one in page.get("DeleteMarkers", ()):
                 waiting.setdefault(one["Key"], _Versions()).is_deleted = True
-            for name in sorted(waiting)[:-1]:  # the next page may have more of the last one
+            for name in sorted(waiting)[:-1]:  # the next page may have more versions of the last name
                 yield self._found(name, waiting.pop(name))
         for name in sorted(waiting):
             yield self._found(name, waiting[name])
 
     def read(self, found: Found) -> bytes:
-        """Return the content of an object as it was first put. Raises OSError if it is gone, or too large.
+        """Return an object's content as first put. Raises OSError if it is gone or too large.
 
-        Raises JournalUnavailable without an answer: botocore's own errors are an OSError in part, and an
-        object that is there would count as one that is not.
+        Raises JournalUnavailable without an answer: a botocore error may be an OSError, which would mean that
+        the object is gone.
         """
         key = self._prefix + found.name
         try:
@@ -80,18 +80,14 @@ class Bucket:
 
 
 class Directory:
-    """A directory with a copy of the bucket."""
-
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def objects(self, folder: str, after: str = "") -> Iterator[Found]:
-        """Yield the files of a folder behind a name, by their names."""
         files = (one for one in self._path.joinpath(folder).rglob("*") if one.is_file())
         for name in sorted(one.relative_to(self._path).as_posix() for one in files):
             if name > after:
                 yield Found(name)
 
     def read(self, found: Found) -> bytes:
-        """Return the content of a file. Raises OSError."""
         return self._path.joinpath(found.name).read_bytes()

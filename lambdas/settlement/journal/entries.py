@@ -1,5 +1,3 @@
-"""Entries out of the lines of the sealed journal: pure."""
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,18 +10,18 @@ from settlement.journal.lines import PUTS
 
 ENTRIES = "ENTRIES#"
 _STORED = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z", re.ASCII)
-"""The form of an entry's time: Python reads more of ISO 8601 than PostgreSQL does."""
+"""PostgreSQL reads less of ISO 8601 than Python does."""
 
 AMOUNT_MAX = 2**63 - 1
-"""The largest amount of PostgreSQL's bigint; one of ours has 15 digits."""
+"""Maximum of PostgreSQL's bigint. The model's amounts have at most 15 digits."""
 
 TEXT_BYTES_MAX = 600
-"""The longest text: two of them fit PostgreSQL's index, which takes 2,704 bytes. One of ours has 100."""
+"""Two texts fit PostgreSQL's index row of 2,704 bytes. Legitimate texts have at most 100."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry as the books have it; `amount` in minor units."""
+    """An entry of the books, in minor units."""
 
     key: str
     step: str
@@ -37,16 +35,16 @@ class Entry:
 
 @dataclass(frozen=True)
 class Aside:
-    """A line that is no entry of the books, and why."""
+    """A line that the books cannot take, and the reason."""
 
     line: str
     reason: str
 
 
 def entries(told: Iterable[Any]) -> Iterator[Entry | Aside]:
-    """Yield what an object's lines have of the journal's entries, and what is to be put aside.
+    """Yield the entries of an object's lines, and the lines to put aside.
 
-    Evidence, orders and the rows of settlements and accounts move nothing, and are left out.
+    Rows that move no money are left out.
     """
     for line in told:
         found = _entry(line)
@@ -55,7 +53,7 @@ def entries(told: Iterable[Any]) -> Iterator[Entry | Aside]:
 
 
 def told(entry: Entry, currencies: Mapping[str, int]) -> dict[str, str]:
-    """Return an entry for those outside, its amount in units of the currency. Raises ValueError."""
+    """Return an entry with its amount in currency units. Raises ValueError."""
     if entry.currency not in currencies:
         raise ValueError(f"currency: the stage has no {entry.currency}")
     return {**asdict(entry), "amount": money.render(entry.amount, currencies[entry.currency])}

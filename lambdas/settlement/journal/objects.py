@@ -1,5 +1,3 @@
-"""Objects of the sealed journal as they are read: their names, their lines, and what may be wrong."""
-
 import json
 import zlib
 from collections.abc import Iterator
@@ -12,27 +10,27 @@ from settlement.journal.entries import Aside, Entry, entries
 from settlement.journal.lines import PUTS
 
 OBJECT_BYTES_MAX = 64 * 2**20
-"""The most that an object may hold. A batch of the stream has 6 MB, and each row of it up to three images."""
+"""Maximum content. A stream batch has 6 MB, and each of its rows up to three images."""
 
 LINE_BYTES_MAX = 5 * 2**20
-"""The most that a line may have: two images of a row of 400 KB, of which JSON makes up to six bytes for one.
-Python takes 30 bytes for one of a forged line, and a function has 512 MB.
+"""Maximum line: two images of a 400 KB row, which JSON makes up to six times as long. A forged line takes
+Python 30 bytes per byte, and a function has 512 MB.
 """
 
 UNREADABLE = (
     *(EOFError, OSError, zlib.error),
     *(ValueError, KeyError, TypeError, AttributeError, RecursionError),
 )
-"""What a forged or damaged object may raise."""
+"""Exceptions that a forged or damaged object may cause."""
 
 _CLOCKS = timedelta(minutes=5)
-"""How far a function's clock may be behind that of the one that has posted the entry."""
+"""Maximum clock skew between the sealing function and the function that posted the entry."""
 
 _FIRST = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class Found(NamedTuple):
-    """An object that is there: `version` reads it, and `fault` is what its versions show."""
+    """An existing object. `version` reads it; `fault` describes its versions."""
 
     name: str
     version: str = ""
@@ -40,18 +38,18 @@ class Found(NamedTuple):
 
 
 class Copy(Protocol):
-    """A sealed journal: the bucket, or a directory with a copy of it."""
+    """A sealed journal: a bucket, or a directory."""
 
     def objects(self, folder: str, after: str = "") -> Iterator[Found]:
-        """Yield the objects of a folder behind a name, by their names."""
+        """Yield a folder's objects after a name, sorted by name."""
 
     def read(self, found: Found) -> bytes:
-        """Return the content of an object as it was first put. Raises OSError."""
+        """Return an object's content as first put. Raises OSError."""
 
 
 @dataclass(frozen=True)
 class Posted:
-    """The entries of one object, each with the number of its line; or the fault of the whole object."""
+    """One object's entries with their line numbers, or its fault."""
 
     name: str
     entries: list[tuple[int, Entry | Aside]]
@@ -59,18 +57,17 @@ class Posted:
 
 
 def before(since: datetime) -> str:
-    """Return a name before those of all objects with entries that were posted from an instant on."""
+    """Return a name that precedes all objects with entries posted since an instant."""
     return "" if since < _FIRST else f"{seals.OBJECTS}{seals.minute(since - _CLOCKS)}"
 
 
 def posted(copy: Copy, after: str = "") -> Iterator[Posted]:
-    """Yield the entries that were posted, an object at a time, from those behind a name on."""
     for found in copy.objects(seals.OBJECTS, after):
         yield read(copy, found)
 
 
 def read(copy: Copy, found: Found) -> Posted:
-    """Return the entries of an object that were posted. A line that is no entry is an Aside in its place."""
+    """Return an object's posted entries, with an Aside for each malformed one."""
     try:
         told = enumerate(lines_of(found.name, copy.read(found)), 1)
         puts = [(number, line) for number, line in told if line["event"] in PUTS]
@@ -80,7 +77,7 @@ def read(copy: Copy, found: Found) -> Posted:
 
 
 def lines_of(name: str, compressed: bytes) -> Iterator[Any]:
-    """Yield the lines of an object, one at a time in memory. Raises one of UNREADABLE if it was changed."""
+    """Yield an object's lines one at a time. Raises one of UNREADABLE if it was changed."""
     unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     content = unpacker.decompress(compressed, OBJECT_BYTES_MAX)
     if not unpacker.eof:

@@ -1,4 +1,4 @@
-"""The sealed journal in S3: objects of lines, and the seals over them. Nothing is ever written twice."""
+"""The sealed journal in S3. Nothing is written twice."""
 
 import gzip
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,19 +12,17 @@ from settlement.journal import lines, seals
 from settlement.journal.seals import Seal
 
 _THERE = "PreconditionFailed"
-"""S3's answer to a put under a name that is taken."""
+"""S3's answer for a taken name."""
 
 
 class SealedJournal:
-    """The bucket of a stage's sealed journal, for the function that writes it."""
-
     def __init__(self, client: Any, bucket: str) -> None:
         self._client, self._bucket = client, bucket
 
     def add(self, told: Sequence[Mapping[str, Any]], now: datetime) -> str:
-        """Put lines as one object, and return its name. Safe to repeat. Raises JournalUnavailable.
+        """Put lines as one object; return its name. Safe to repeat. Raises JournalUnavailable.
 
-        A name that is taken has this content: the name is its digest.
+        A taken name has the same content, because it has the same digest.
         """
         content = lines.content(told)
         name = seals.object_name(content, now)
@@ -32,7 +30,7 @@ class SealedJournal:
         return name
 
     def seal(self, now: datetime, *, period: timedelta, grace: timedelta) -> Seal | None:
-        """Seal each period that has ended, and return the newest seal. Raises JournalUnavailable."""
+        """Seal each ended period; return the newest seal. Raises JournalUnavailable."""
         newest = self._newest_seal(now)
         first = None if newest else next(self._names(seals.OBJECTS), None)
         for start, end in seals.periods(newest, first, now, period=period, grace=grace):
@@ -40,12 +38,12 @@ class SealedJournal:
             objects = self._objects(start.isoformat(), end.isoformat())
             made = seals.seal(start, end, now, newest, objects, before)
             if not self._put(made.name, made.content):
-                return self._read(made.name)  # another run is quicker, and goes on
+                return self._read(made.name)  # another run was quicker, and continues
             newest = made
         return newest
 
     def _newest_seal(self, now: datetime) -> Seal | None:
-        """Return the newest seal; the list of those of a month is short."""
+        """Search the last month first: its list is short."""
         month_ago = f"{seals.SEALS}{seals.minute(now - timedelta(days=30))}"
         for after in (month_ago, ""):
             *_, newest = (None, *self._names(seals.SEALS, after))
@@ -54,7 +52,6 @@ class SealedJournal:
         return None
 
     def _objects(self, start: str, end: str) -> list[str]:
-        """Return the names of the objects that were put in a period."""
         first, last = (f"{seals.OBJECTS}{seals.minute(datetime.fromisoformat(one))}" for one in (start, end))
         found = []
         for name in self._names(seals.OBJECTS, first):
@@ -64,7 +61,6 @@ class SealedJournal:
         return found
 
     def _names(self, folder: str, after: str = "") -> Iterator[str]:
-        """Yield the names of a folder's objects in their order, from `after` on."""
         more: dict[str, Any] = {"StartAfter": after} if after else {}
         while True:
             page = self._call("list_objects_v2", Prefix=folder, **more)
@@ -81,11 +77,11 @@ class SealedJournal:
             raise JournalUnavailable(f"{name}: {fault}") from None
 
     def _put(self, name: str, content: bytes) -> bool:
-        """Put an object, and return whether it is new."""
+        """Return whether the object is new."""
         return self._call("put_object", Key=name, Body=content, IfNoneMatch="*") is not None
 
     def _call(self, operation: str, **parameters: Any) -> Any:
-        """Make a call; None is the answer to a put under a name that is taken."""
+        """Return None if a name is taken."""
         try:
             return getattr(self._client, operation)(Bucket=self._bucket, **parameters)
         except ClientError as error:

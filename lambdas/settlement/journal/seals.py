@@ -1,10 +1,10 @@
-"""Seals: each lists the objects of a period, and carries the digest of the seal before it.
+"""Seals: each lists the objects of a period, and has the digest of the seal before it.
 
     seal 06:00 ◀── seal 07:00 ◀── seal 08:00 ◀── the head, whose digest anyone may keep
        │              │              │
     objects        objects        objects, each named by the digest of its content
 
-So a missing, changed or added object, a missing or changed seal, and a clock that went back can be told.
+They reveal a missing, changed or added object, a missing or changed seal, and a clock that went back.
 """
 
 import hashlib
@@ -17,20 +17,19 @@ from typing import Any
 from settlement.core.model.timestamps import timestamp
 
 OBJECTS, SEALS = "journal/", "seals/"
-"""The folders of the objects and of the seals."""
 
 AT_ONCE_MAX = 48
-"""Most seals that one run makes, after a pause. The next run makes the others."""
+"""Maximum seals of one run after a pause. The next run makes the others."""
 
 _MINUTE = "%Y-%m-%dT%H%M"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seal:
-    """The seal of the period from `start` to `end`.
+    """Seal of the period from `start` to `end`.
 
-    `objects`: the names of the period's objects. `late`: those of the period before which its seal lacks.
-    `previous`: the digest of the seal before, None of the first one.
+    `objects`: names put in the period. `late`: names of the previous period that its seal lacks. `previous`:
+    digest of the previous seal; None in the first.
     """
 
     start: str
@@ -42,41 +41,38 @@ class Seal:
 
     @property
     def name(self) -> str:
-        """The name of the seal's object. The first one's is fixed, so that there is no second chain."""
+        """The first seal's name is fixed, so that a second chain cannot begin."""
         return f"{SEALS}{minute(datetime.fromisoformat(self.start)) if self.previous else '0'}.json"
 
     @property
     def content(self) -> bytes:
-        """The content of the seal's object."""
         return json.dumps(vars(self), sort_keys=True, indent=1).encode() + b"\n"
 
 
 def digest(content: bytes) -> str:
-    """Return the SHA-256 of an object's content, before its compression."""
+    """Return the SHA-256 of content before compression."""
     return hashlib.sha256(content).hexdigest()
 
 
 def minute(moment: datetime) -> str:
-    """Return the minute of an instant as names have it: the order of names is that of time."""
+    """Format a minute for a name: names sort by time."""
     return moment.astimezone(UTC).strftime(_MINUTE)
 
 
 def object_name(content: bytes, now: datetime) -> str:
-    """Return the name of an object of lines: the minute in which it is put, and the digest of its content.
+    """Return an object's name: its minute, and the digest of its content.
 
-    The same content in the same minute has the same name, and no other content has: a second put of it is
-    refused, and need not be compared.
+    A second put of equal content in one minute is refused, and needs no comparison.
     """
     return f"{OBJECTS}{minute(now)}/{digest(content)}.jsonl.gz"
 
 
 def minute_of(name: str) -> str:
-    """Return the minute in the name of an object."""
     return name.removeprefix(OBJECTS).partition("/")[0]
 
 
 def parse(content: bytes) -> Seal:
-    """Return a seal by its content. Raises ValueError."""
+    """Raises ValueError."""
     found = json.loads(content)
     if not isinstance(found, dict):
         raise ValueError("is no seal")
@@ -93,10 +89,10 @@ def parse(content: bytes) -> Seal:
 def periods(
     newest: Seal | None, first: str | None, now: datetime, *, period: timedelta, grace: timedelta
 ) -> Iterator[tuple[datetime, datetime]]:
-    """Yield the periods to seal: those after the newest seal that ended before the grace.
+    """Yield the unsealed periods that ended before the grace.
 
-    A chain begins with the period of the `first` object, or with the latest one. The grace is for calls that
-    took their time before it ended, and still run.
+    A chain begins with the period of the `first` object, or with the latest. The grace covers calls of the
+    period that still run.
     """
     latest = _floor(now - grace, period) - period
     if newest:
@@ -120,11 +116,10 @@ def seal(
     objects: Collection[str],
     objects_before: Collection[str],
 ) -> Seal:
-    """Return the seal of a period, which follows the seal `before`."""
     return Seal(
         start=timestamp(start),
         end=timestamp(end),
-        # A run that took its time must not look like a clock that went back.
+        # A slow run must not look like a clock that went back.
         sealed_at=max(timestamp(now), before.sealed_at) if before else timestamp(now),
         previous=digest(before.content) if before else None,
         objects=tuple(sorted(objects)),

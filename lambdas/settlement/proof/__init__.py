@@ -1,8 +1,8 @@
-"""The proof that no money was lost or made, from the rows alone: the machines are not asked.
+"""Proof, from the rows alone, that no money was lost or made.
 
-Per currency, the sum over all accounts must be zero. Each entry has one debit and one credit, so that holds
-if every balance row equals the sum of its entries, and every settlement's row has the very entries for which
-its slots stand. That is what is checked, row by row.
+Per currency, all accounts must sum to zero. Each entry has one debit and one credit, so that holds if balance
+rows equal the sums of their entries, and settlements' rows have exactly the entries of their slots. The state
+machines are not asked.
 """
 
 from settlement.proof.findings import Difference, Findings, Look, describe

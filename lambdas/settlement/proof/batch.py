@@ -1,5 +1,3 @@
-"""Rows by their keys, read consistently, many in one call."""
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,20 +9,20 @@ from settlement.core.model.stored import MalformedRow
 from settlement.core.store.dynamodb import Store, pause, plain
 
 BATCH_MAX = 100
-"""Most rows that DynamoDB reads in one call."""
+"""DynamoDB's limit for one call."""
 
 TRIES_MAX = 8
-"""Calls for the rows of one batch, as long as DynamoDB leaves some of them unread."""
+"""Maximum calls for one batch while DynamoDB leaves rows unread."""
 
 
 Unreadable = Callable[[Row, str], None]
-"""Takes the key of a row that cannot be read, and the reason."""
 
 
 def read(store: Store, keys: Sequence[Row], unreadable: Unreadable | None = None) -> list[Row]:
-    """Return the rows that there are of these keys, of which no two are equal, in no order.
+    """Return the existing rows of these distinct keys, unordered.
 
-    A row with a number that is no integer is left to `unreadable`; without it, MalformedRow is raised.
+    A row with a fractional number goes to `unreadable`, or raises MalformedRow without it. Raises
+    StoreUnavailable.
     """
     found: list[Row] = []
     for start in range(0, len(keys), BATCH_MAX):
@@ -39,7 +37,6 @@ def read(store: Store, keys: Sequence[Row], unreadable: Unreadable | None = None
 
 
 def _batch(store: Store, keys: Sequence[Row]) -> list[dict[str, Any]]:
-    """Read at most 100 items; ask again for those left unread."""
     client, table = store.client, store.table_name
     wanted: Any = {
         table: {

@@ -1,4 +1,4 @@
-"""What is kept of each row: enough to hold it against the other rows, and no personal data."""
+"""Facts of each row for comparison with other rows, without personal data."""
 
 from collections.abc import Iterable
 from itertools import groupby
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class SettlementFacts(NamedTuple):
-    """A settlement's row: amounts in minor units, and the time in each slot."""
+    """Amounts in minor units, slots as times, and digests that evidence must repeat."""
 
     key: str
     status: str
@@ -28,33 +28,31 @@ class SettlementFacts(NamedTuple):
     verdict: str | None
     resolutions: int
     resolution: str | None
-    """The latest decision on a case of LIMBO."""
-
     resolved: str | None = None
-    """The digest of the latest decision, of which there is evidence."""
+    """Digest of the latest decision."""
 
     ordered: str | None = None
-    """The digest of the order to reverse the settlement, of which there is evidence."""
+    """Digest of the order to reverse the settlement."""
 
     stuck: str | None = None
-    """The digest of the open case of LIMBO, of which there is evidence."""
+    """Digest of the open case of LIMBO."""
 
     since: str | None = None
-    """The time in flight, if it is that of evidence: of the order, or else of a webhook's verdict."""
+    """`in_flight_since`, if evidence has the same time: the order's, or a webhook verdict's."""
 
     parts: int = 0
-    """The number of reversals in part, of each of which there is evidence."""
+    """Number of reversals in part."""
 
     reversed_in_part: int = 0
 
     covered: str | None = None
-    """The steps that the losses have covered, with blanks between; None on a row that does not say so."""
+    """Steps that the losses covered, separated by blanks."""
 
 
 class EntryFacts(NamedTuple):
-    """A journal entry: a settlement's between `account` and its escrow, or a deposit of `account`.
+    """An entry between `account` and a settlement's escrow, or of a deposit or withdrawal.
 
-    `key` is the one under which it was posted: the settlement's, or the deposit's own.
+    `key` is the key of the settlement, or of the order.
     """
 
     key: str
@@ -68,12 +66,15 @@ class EntryFacts(NamedTuple):
 
     @property
     def change(self) -> int:
-        """The change of the account's balance; that of the escrow is the opposite."""
+        """Change of the account's balance; the escrow's is the opposite."""
         return self.amount if self.side == "credit" else -self.amount
 
 
 class EvidenceFacts(NamedTuple):
-    """A fact on record that moves nothing. `content` is the digest of what the settlement's row repeats."""
+    """A recorded fact that moves no money.
+
+    `content` is the digest of the part that the settlement's row repeats.
+    """
 
     key: str
     step: str
@@ -83,43 +84,40 @@ class EvidenceFacts(NamedTuple):
     account: str | None = None
     content: str | None = None
     amount: int | None = None
-    """That of a reversal in part."""
+    """Amount of a reversal in part."""
 
     persons: str = ""
-    """Of a proposal or an approval: the digest of what it is for, and by whom. Of a decision that was
-    approved: those that must be on record, with blanks between."""
+    """Of a proposal or an approval: digest of its subject and its person. Of an approved decision: the
+    digests that must be on record, separated by blanks.
+    """
 
 
 class WaitingFacts(NamedTuple):
-    """The execution that waits for the decision on a case of LIMBO."""
+    """The execution that waits for the decision on case `number` of LIMBO."""
 
     key: str
     number: int
 
 
 class ProposalFacts(NamedTuple):
-    """The latest proposal about a settlement, of which `number` counts all."""
+    """The latest proposal about a settlement; `number` counts all of its proposals."""
 
     key: str
     number: int
     approvals: int
-    """Those with evidence of their own: the last one is on the decision's."""
+    """Approvals with their own evidence: the last one is in the decision's."""
 
     is_withdrawn: bool
     is_done: bool
 
 
 class EventFacts(NamedTuple):
-    """The marker of a webhook's event, which has brought a verdict."""
-
     key: str
     received_at: str
     event: str
 
 
 class OrderFacts(NamedTuple):
-    """A person's order on an account. `amount` is that of a deposit or a withdrawal."""
-
     account: str
     key: str
     kind: str
@@ -130,7 +128,7 @@ class OrderFacts(NamedTuple):
 
 
 class ExternalFacts(NamedTuple):
-    """An entry of a deposit or a withdrawal of `owner`: the facts of the entry, listed by the account."""
+    """The entry of a deposit or withdrawal, listed by `owner`."""
 
     owner: str
     key: str
@@ -144,14 +142,14 @@ class ExternalFacts(NamedTuple):
 
 
 class CaseFacts(NamedTuple):
-    """An open case of LIMBO of the settlement `key`, which blocks a customer's account."""
+    """An open case of LIMBO of settlement `key` that blocks `account`."""
 
     account: str
     key: str
 
 
 class SweepFacts(NamedTuple):
-    """What a merchant cannot spend yet: a release adds to it, and what a sweep has folded takes from it.
+    """A change of a merchant's unswept amount: releases add, sweeps subtract.
 
     `second` is a partition of the merchant's entries, and a second in it.
     """
@@ -162,9 +160,9 @@ class SweepFacts(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """What of a merchant's releases no sweep has folded, and the first second of which too much is folded.
+    """A merchant's unswept amount, and the first second in which too much is folded.
 
-    The same of the seconds whose entries may be gone is `old`, which is part of it, and `old_above`.
+    `old` and `old_above` cover only the seconds whose entries may be gone; `unswept` includes `old`.
     """
 
     unswept: int = 0
@@ -174,7 +172,7 @@ class Waiting(NamedTuple):
 
 
 class BalanceFacts(NamedTuple):
-    """A customer's balance, in minor units, and how many open cases of LIMBO it counts."""
+    """A customer's balance, in minor units."""
 
     account: str
     currency: str
@@ -184,13 +182,13 @@ class BalanceFacts(NamedTuple):
     frozen_at: str | None = None
     closed_at: str | None = None
     last_order: str = ""
-    """The key of the latest order that opened, froze, unfroze or closed it."""
+    """Key of the latest order that changed the account's state."""
 
 
 def waiting(sweeps: Iterable[SweepFacts], kept_from: str = "") -> Waiting:
-    """Return what waits for a sweep by the facts of one merchant, given second by second.
+    """Sum up one merchant's facts, given second by second.
 
-    Entries from before `kept_from`, which is a full minute, may be gone.
+    Entries from before `kept_from`, a full minute, may be gone.
     """
     unswept, above, old, old_above = 0, None, 0, None
     for second, of_second in groupby(sweeps, key=attrgetter("second")):
@@ -206,7 +204,7 @@ def waiting(sweeps: Iterable[SweepFacts], kept_from: str = "") -> Waiting:
 
 
 def is_before(second: str, kept_from: str) -> bool:
-    """Return whether a second of a partition is before a full minute; none is before an empty one."""
+    """Compare a partition's second with a full minute. No second precedes an empty one."""
     return second[second.rfind(" ") + 1 :] < kept_from[:_SECOND]
 
 

@@ -1,5 +1,3 @@
-"""The findings of a reconciliation: the sums of the rows, and their faults."""
-
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,14 +19,12 @@ from settlement.proof.retention import KEEPS_ALL, Old, Retention
 from settlement.proof.watch import CutOff
 
 MOVING = "moving"
-"""The kind, in the sums, of money that moved while it was read: what the entries of the scan have beyond the
-rows that a second look has read later. Without such rows there is none.
+"""Kind of account, in the totals, for money that moved during the scan: scanned entries minus rows read at a
+second look.
 """
 
 
 class Verdict(Enum):
-    """The result of a second look at one row and its entries."""
-
     AGREES = "agrees"
     DISAGREES = "disagrees"
     MOVING = "moving"
@@ -36,7 +32,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Look:
-    """A second look: its verdict, and the row that agrees, with what of a merchant's releases it lacks."""
+    """A second look: its verdict, the agreeing row, and a merchant's unswept amount."""
 
     verdict: Verdict
     row: SettlementFacts | BalanceFacts | None = None
@@ -44,7 +40,6 @@ class Look:
 
     @classmethod
     def of(cls, row: SettlementFacts | BalanceFacts, unswept: int = 0) -> "Look":
-        """Return a look that finds a row in agreement with what explains it."""
         return cls(Verdict.AGREES, row, unswept)
 
     AGREES: ClassVar["Look"]
@@ -59,12 +54,11 @@ Look.MOVING = Look(Verdict.MOVING)
 
 @dataclass(frozen=True)
 class Difference:
-    """A row that differs in the scan from what explains it.
+    """A row that differs in the scan from the rows that explain it.
 
-    `row` is the row as it was scanned, None if it was not there, or malformed. Of a settlement, `entries`,
-    `evidence`, `events` and `waiting` are those that the scan met. Of an account, `sums` are those of its
-    entries by currency, `cases` the settlements that block it, `orders` the orders on it, and `entries` those
-    of its deposits and withdrawals. By the `retention`, entries may be gone, and so may those of `old`.
+    `row` is None if it is missing or malformed. `entries` are a settlement's, or an account's deposits and
+    withdrawals. An account has `sums` of its entries by currency, and `cases` that block it. Entries may be
+    gone by the `retention`; `old` sums an account's.
     """
 
     key: Row
@@ -82,13 +76,12 @@ class Difference:
 
 @dataclass
 class Findings:
-    """The sums of the rows, and their faults.
+    """Sums of the rows, and their faults.
 
-    `totals`: per currency, minor units by kind of account. `faults`: contradictions. `in_flight`: rows
-    that moved while they were read, and were right at a second look. `unproven`: rows that moved during
-    every look. `unswept`: what each merchant has received and cannot spend yet, with its currency.
-    `ahead`: settlements that the index lists too far ahead, with their time. `entries` counts evidence, too.
-    `cut_off`: the reason if not all was judged, without a name or an amount.
+    `totals`: minor units per currency, by kind of account. `in_flight`: rows that agreed at a second look.
+    `unproven`: rows that moved during every look or were not judged. `unswept`: amount and currency by
+    merchant. `ahead`: settlements that the index lists too far ahead. `entries` includes evidence. `cut_off`:
+    why the judgement is incomplete, without names or amounts.
     """
 
     totals: dict[str, dict[str, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
@@ -104,19 +97,18 @@ class Findings:
     cut_off: str = ""
 
     def move(self, currency: str, amount: int) -> None:
-        """Add money that moved between the scan of a row's entries and the second look at the row."""
         if amount:
             self.totals[currency][MOVING] += amount
 
     @property
     def conserved(self) -> bool:
-        """Whether every currency sums to zero and every row is shown to agree with its entries."""
+        """Whether each currency sums to zero and each row is proven."""
         sums = (sum(kinds.values()) for kinds in self.totals.values())
         return not self.faults and not self.unproven and not any(sums)
 
     @contextmanager
     def unless_cut_off(self) -> Iterator[None]:
-        """Find the table unproven if the block is cut off: what was added up by then is no sum."""
+        """Discard the sums, and report the table as unproven, after a CutOff."""
         try:
             yield
         except CutOff as reason:
@@ -126,7 +118,7 @@ class Findings:
             self.unproven.append(f"the table: cut off after {self.rows} rows: {reason}")
 
     def add(self, other: "Findings") -> None:
-        """Add what was found while another part of the table was read."""
+        """Add the findings in another part of the table."""
         self.faults += other.faults
         self.unproven += other.unproven
         self.ahead += other.ahead
@@ -137,7 +129,7 @@ class Findings:
 
 
 def describe(findings: Findings, render: Callable[[int, str], str]) -> dict[str, Any]:
-    """Return the findings for `settle reconcile --json`; `render` writes minor units of a currency."""
+    """Return the content of `settle reconcile --json`; `render` formats minor units."""
     return {
         "conserved": findings.conserved,
         "accounts": findings.accounts,

@@ -1,5 +1,3 @@
-"""The rows of one settlement: its own, its evidence, and the entries whose keys follow from both."""
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -11,16 +9,14 @@ from settlement.proof import batch, judgement, pages, rows, settlement_row
 
 @dataclass(frozen=True)
 class Journal:
-    """Rows as they are, in no order."""
-
     entries: list[Row]
     evidence: list[Row]
 
 
 def read(store: Store, row: Row, seen: Iterable[Row] = ()) -> Journal:
-    """Read the journal of a settlement by its row, and the entries with the keys `seen` besides.
+    """Read a settlement's evidence, the entries that may exist, and those in `seen`.
 
-    A settlement has few entries: one call reads them. Raises MalformedRow if the row tells no entry.
+    One call reads its few entries. Raises MalformedRow if the row is malformed.
     """
     told = settlement_row.movements(row)
     evidence = list(pages.query(store, keys.evidence(told.key, "")["pk"]))

@@ -1,8 +1,8 @@
-"""Judgement of one settlement and of one account: the row, the entries that follow from it, and the evidence.
+"""Judgement of one settlement or account.
 
-The settlement's row is the record of its steps: each slot (`hold_at`, `fee_reversed_at`) stands for one entry
-with a known account, time and amount, and each entry is explained by one slot, or by a decision on a case of
-LIMBO. So the row and its evidence tell every entry that there must be, and no other may be there.
+Each slot of a settlement's row stands for one entry with a known account, time and amount. Other entries
+follow from a reversal in part or a decision on a case of LIMBO. So the row and its evidence determine exactly
+the entries that must exist.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -18,7 +18,7 @@ from settlement.proof.facts import BalanceFacts, EntryFacts, EvidenceFacts, Sett
 from settlement.proof.retention import Retention
 
 NAMED_MAX = 10
-"""Most cases of an account that a difference names: there may be thousands."""
+"""Maximum cases that a message names: an account may have thousands."""
 
 NO_ROW = "has entries, but no sound row in their currency"
 
@@ -29,7 +29,6 @@ _NOTHING = Waiting()
 
 
 def entries_of(row: SettlementFacts) -> list[EntryFacts]:
-    """Return the entries for which the row's slots stand."""
     key, currency, request_hash = row.key, row.currency, row.request_hash
     fees, net = accounts.fees(currency), row.amount - row.fee
     return [
@@ -52,7 +51,7 @@ def expired(
     evidence: Iterable[EvidenceFacts],
     retention: Retention,
 ) -> list[EntryFacts]:
-    """Return the entries that a settlement's row tells, and that are gone because their time was over."""
+    """Return the entries that must have existed, and have expired."""
     expected = entries_of(row)
     if not any(map(retention.may_lack, expected)):
         return []
@@ -62,7 +61,7 @@ def expired(
 
 
 def row_of(entry: EntryFacts) -> Row:
-    """Return the row of an entry of a settlement as it was put, but for its end and signature."""
+    """Return an entry's row as written, without expiry and signature."""
     escrow = accounts.escrow(entry.key)
     debit, credit = (entry.account, escrow) if entry.side == "debit" else (escrow, entry.account)
     facts = {name: getattr(entry, name) for name in ("step", "posted_at", "side", "amount", "currency")}
@@ -76,7 +75,6 @@ def row_of(entry: EntryFacts) -> Row:
 
 
 def addresses(row: SettlementFacts, evidence: Iterable[EvidenceFacts]) -> list[Row]:
-    """Return the keys of all entries that a settlement may have, by its row and its evidence."""
     internal, known = {Decision.WRITE_OFF: accounts.losses, Decision.COMPLETE: accounts.fees}, [*evidence]
     return [address(one) for one in (*entries_of(row), *_of_parts(row, known))] + [
         keys.entry(internal[Decision(one.decision)](row.currency), one.posted_at, row.key, one.step)
@@ -86,19 +84,17 @@ def addresses(row: SettlementFacts, evidence: Iterable[EvidenceFacts]) -> list[R
 
 
 def address(entry: EntryFacts) -> Row:
-    """Return the key of an entry."""
     return keys.entry(entry.account, entry.posted_at, entry.key, entry.step)
 
 
 def escrow_by(entries: Iterable[EntryFacts], currency: str) -> int:
-    """Return the balance of the escrow by its entries in a currency: it gets what an account is debited."""
+    """Return the escrow's balance: it gets each account's debit."""
     return -sum(one.change for one in entries if one.currency == currency)
 
 
 def differences(
     row: SettlementFacts, entries: Collection[EntryFacts], evidence: Collection[EvidenceFacts]
 ) -> list[str]:
-    """Return how a settlement's row differs from its entries and its evidence."""
     found = list(_sum_differs(row, entries))
     expected = entries_of(row)
     if row.parts:
@@ -117,10 +113,9 @@ def account_differences(
     waiting: Waiting = _NOTHING,
     cases: Collection[str] = (),
 ) -> list[str]:
-    """Return how a customer's balance differs from the sums of its entries, by currency, and from its cases.
+    """Compare a customer's balance with its entries' sums and its cases of LIMBO.
 
-    What of a merchant's releases waits for a sweep is not in the balance. `cases` are the settlements whose
-    open case of LIMBO blocks the account.
+    A merchant's unswept amount is not in the balance yet.
     """
     if row is None:
         return [NO_ROW]
@@ -158,7 +153,10 @@ def _decide(
     entries: Collection[EntryFacts],
     evidence: Iterable[EvidenceFacts],
 ) -> Iterator[str]:
-    """Expect the entries of decisions: a write-off's in the place of the reversal that it covers."""
+    """Add the decisions' entries to `expected`; yield each write-off that covers no reversal.
+
+    A write-off's entry replaces the covered reversal.
+    """
     for one in evidence:
         if not one.step.startswith(_RESOLVE):
             continue
@@ -170,7 +168,7 @@ def _decide(
                 and slot.posted_at == one.posted_at
                 and slot not in entries
             ]
-            # Entries that are gone leave two of them, if the other was reversed in the same millisecond.
+            # Two remain if the other step was reversed in the same millisecond and its entry has expired.
             if covered := min(uncovered, key=lambda slot: slot.account != one.account, default=None):
                 losses = accounts.losses(row.currency)
                 expected[expected.index(covered)] = covered._replace(step=one.step, account=losses)
@@ -189,7 +187,7 @@ def _decide(
 
 
 def _of_parts(row: SettlementFacts, evidence: Iterable[EvidenceFacts]) -> Iterator[EntryFacts]:
-    """Yield the entries of the reversals in part: each takes from the payee, and gives to the payer."""
+    """Yield the debit of the payee and the credit of the payer for each reversal in part."""
     for one in evidence:
         kind, _, number = one.step.partition(":")
         if kind == REVERSE_PART and one.amount is not None:
@@ -199,7 +197,6 @@ def _of_parts(row: SettlementFacts, evidence: Iterable[EvidenceFacts]) -> Iterat
 
 
 def _unexplained(entries: Iterable[EntryFacts], expected: Iterable[EntryFacts]) -> Iterator[EntryFacts]:
-    """Yield the entries that are not expected, or are there more than once."""
     left = list(expected)
     for one in entries:
         if one in left:

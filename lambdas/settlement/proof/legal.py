@@ -1,5 +1,3 @@
-"""The legal shapes of a settlement's row: which attributes each status has, and which slots."""
-
 from collections.abc import Iterator
 
 from settlement.core.ledger.keys import Row
@@ -10,7 +8,7 @@ from settlement.core.model.verdict import KycDecision
 from settlement.proof.facts import SettlementFacts
 
 COMPLETED = "SETTLED by a decision"
-"""The shape of a settlement that a person has completed out of LIMBO: it keeps the marks of its reversal."""
+"""A settlement that a person completed out of LIMBO. Its row keeps the marks of its reversal."""
 
 _LISTED = frozenset({"gsi1pk", "gsi1sk"})
 _REVERSAL = frozenset({"failure", "reversed_for", "resolutions"})
@@ -31,7 +29,7 @@ _NEEDED: dict[str, frozenset[str]] = {
     Status.COMPENSATED: _ENDED | _REVERSAL,
     Status.LIMBO: _LISTED | _REVERSAL | {"stuck_step"},
 }
-"""The attributes of each shape, besides those of every settlement."""
+"""Attributes of each shape in addition to the common ones."""
 
 _BARRED: dict[str, frozenset[str]] = {
     Status.PROCESSING: _REVERSAL | _CASES | _REVERSED | _ENDED | _PARTS | {Step.FEE.slot},
@@ -45,20 +43,15 @@ _BARRED: dict[str, frozenset[str]] = {
     Status.COMPENSATED: _LISTED | _IN_LIMBO | _PARTS,
     Status.LIMBO: _ENDED | _PARTS | {Step.HOLD.reversal_slot},
 }
-"""The attributes that no row of the shape has."""
 
 _FORWARD = tuple(step.value for step in Step)
 _REVERSIBLE = tuple(step.value for step in REVERSIBLE)
 _HOLD, _VERIFY, _RELEASE, _FEE = _FORWARD
 _TAKEN = {FIRST: _FORWARD, PARTS_COUNTED_BY_NAME: _FORWARD}
-"""The steps that a row of each layout takes.
-
-It is stated here again, apart from the table that the writers read.
-"""
+"""Steps by layout, independent of the writers' table."""
 
 
 def attribute_faults(row: Row, status: str, is_completed: bool) -> Iterator[str]:
-    """Return the attributes that a row lacks or has against its status."""
     shape = COMPLETED if is_completed and status == Status.SETTLED else status
     missing = _NEEDED[shape] - row.keys()
     if missing and (missing := missing - _without(row.get("layout", FIRST))):
@@ -68,13 +61,12 @@ def attribute_faults(row: Row, status: str, is_completed: bool) -> Iterator[str]
 
 
 def slot_faults(facts: SettlementFacts, layout: int) -> Iterator[str]:
-    """Return what is wrong with the slots and the escrow of a row of this layout for its status."""
     taken = steps_of(layout)
     forward = (facts.hold_at, facts.verify_at, facts.release_at, facts.fee_at)
     backward = (facts.fee_reversed_at, facts.release_reversed_at, facts.hold_reversed_at)
     is_usual = facts.status == Status.SETTLED and facts.escrow == 0 and None not in forward
     if is_usual and taken == _FORWARD and backward == _NONE and facts.verdict == _APPROVED:
-        return  # as most of them are
+        return
     steps = {step for step, at in zip(_FORWARD, forward, strict=True) if at is not None}
     reversed_ = {step for step, at in zip(_REVERSIBLE, backward, strict=True) if at is not None}
     if facts.escrow < 0:
@@ -95,12 +87,11 @@ def slot_faults(facts: SettlementFacts, layout: int) -> Iterator[str]:
 
 
 def steps_of(layout: int) -> tuple[str, ...]:
-    """Return the steps that a row of this layout takes, in their order."""
     return _TAKEN.get(layout, _FORWARD)
 
 
 def _without(layout: int) -> frozenset[str]:
-    """Return the slots that a row of this layout goes without, as it is older than their steps."""
+    """Return the slots that an older layout lacks."""
     return _STEPS - {f"{step}_at" for step in steps_of(layout)}
 
 
@@ -117,7 +108,7 @@ def _status_faults(
 
 
 def _held(facts: SettlementFacts, steps: set[str], reversed_: set[str]) -> int:
-    """Return the escrow by the slots: a decision to complete has emptied it."""
+    """Return the escrow that the slots imply; 0 after a decision to complete."""
     if facts.status == Status.SETTLED and facts.resolution == Decision.COMPLETE:
         return 0
     moved = {_HOLD: facts.amount, _RELEASE: facts.fee - facts.amount, _FEE: -facts.fee}

@@ -1,4 +1,4 @@
-"""The evidence of a settlement, held against its row: verdicts, orders, cases of LIMBO, and decisions."""
+"""Comparison of a settlement's evidence with its row, events and proposals."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
@@ -17,11 +17,9 @@ from settlement.proof.facts import (
 )
 
 PROPOSALS = ("propose:", "approve:", "withdraw:")
-"""The beginnings of the steps of moves."""
 
 
 def differences(row: SettlementFacts, evidence: Collection[EvidenceFacts]) -> Iterator[str]:
-    """Return how a settlement's row differs from its evidence."""
     facts = {one.step: one for one in evidence}
     yield from _verdict_differs(row, facts)
     rare = facts.keys() - {_VERIFY}
@@ -40,7 +38,7 @@ def differences(row: SettlementFacts, evidence: Collection[EvidenceFacts]) -> It
 def of_others(
     evidence: Iterable[EvidenceFacts], events: Collection[EventFacts], waiting: WaitingFacts | None
 ) -> Iterator[str]:
-    """Return how the webhook's events and the waiting execution of a settlement differ from its evidence."""
+    """Compare webhook events and the waiting execution with the evidence."""
     facts = {one.step: one for one in evidence}
     decided_at = facts[REVIEW].posted_at if REVIEW in facts else None
     at_fault = [one.event for one in events if one.received_at != decided_at]
@@ -52,9 +50,9 @@ def of_others(
 
 
 def of_proposals(evidence: Collection[EvidenceFacts], latest: ProposalFacts | None) -> Iterator[str]:
-    """Return how the moves on record differ from the proposals that they are about, and from the latest row.
+    """Compare recorded moves with their proposals and the latest proposal's row.
 
-    Each proposal has its evidence, from one transaction, and the row of the latest one stays.
+    One transaction writes a proposal's row and evidence. Only the latest row stays.
     """
     proposed = {one.step.removeprefix(_PROPOSE): one for one in evidence if one.step.startswith(_PROPOSE)}
     moves = {one.step for one in evidence if one.step.startswith(PROPOSALS)}
@@ -79,8 +77,8 @@ def of_proposals(evidence: Collection[EvidenceFacts], latest: ProposalFacts | No
 def _verdict_differs(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
     """Compare the verdict with its evidence.
 
-    Evidence of a provider's answer may stand alone: its function may have died, or been fenced off, before it
-    wrote to the row. A webhook's verdict is put together with the row's.
+    A provider's evidence may stand alone: its function died, or was fenced off, before it wrote to the row. A
+    webhook's verdict is written with its evidence.
     """
     proof = facts.get(REVIEW) or facts.get(_VERIFY)
     said = proof.decision if proof else None
@@ -94,7 +92,6 @@ def _verdict_differs(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -
 
 
 def _times_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
-    """Compare the times that a row and its evidence have from one transaction."""
     review, order = facts.get(REVIEW), facts.get(_REVERSE)
     if review and row.verify_at not in (None, review.posted_at):
         yield f"verify committed at {row.verify_at}, its evidence is of {review.posted_at}"
@@ -107,7 +104,6 @@ def _times_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> I
 
 
 def _cases_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
-    """Compare the cases of LIMBO, and the decisions on them, with what is on record."""
     closed = {step for step in facts if step.startswith(_RESOLVE)}
     if not _are_numbered(closed, _RESOLVE, row.resolutions):
         yield f"has {row.resolutions} closed cases, its evidence {sorted(closed)}"
@@ -132,7 +128,6 @@ def _cases_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> I
 
 
 def _covered_differs(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
-    """Compare what the losses have covered with the write-offs."""
     written_off = (one for one in facts.values() if one.decision == Decision.WRITE_OFF)
     covered = " ".join(sorted({_RELEASE if one.account == row.payee else _FEE for one in written_off}))
     if row.covered != (covered or None):
@@ -140,7 +135,6 @@ def _covered_differs(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -
 
 
 def _parts_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
-    """Compare the reversals in part with what is on record: the last is of the part that the row counts."""
     parts = {step: one for step, one in facts.items() if step.startswith(_PART)}
     if not _are_numbered(parts, _PART, row.parts):
         yield f"has {row.parts} reversals in part, its evidence {sorted(parts)}"
@@ -153,9 +147,9 @@ def _parts_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> I
 
 
 def _persons_differ(facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
-    """Compare the decisions that more than one person made with their proposals and approvals.
+    """Compare decisions by several persons with their proposals and approvals.
 
-    A proposal's row has no signature: who can write to the table can forge one for another person to approve.
+    A proposal's row is unsigned: a writer of the table can forge one for another person to approve.
     """
     for step, one in facts.items():
         is_decision = step == _REVERSE or step.startswith((_RESOLVE, _PART))
@@ -164,7 +158,7 @@ def _persons_differ(facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
 
 
 def _is_agreed(decision: EvidenceFacts, facts: Mapping[str, EvidenceFacts]) -> bool:
-    """Return whether one proposal, which was not withdrawn or too old, has all approvals but the last."""
+    """Return whether one proposal, neither withdrawn nor too old, has all approvals but the last."""
     proposer, *others = decision.persons.split(" ")
     for step, one in facts.items():
         number = step.removeprefix(_PROPOSE)
@@ -178,7 +172,7 @@ def _is_agreed(decision: EvidenceFacts, facts: Mapping[str, EvidenceFacts]) -> b
 
 
 def _are_numbered(steps: Collection[str], prefix: str, length: int) -> bool:
-    """Return whether the steps are those of the cases from 1 to `length`, which may be any number."""
+    """Compare the steps with 1 to `length`, which may be forged and huge."""
     return len(steps) == length and {*steps} == {f"{prefix}{number}" for number in range(1, length + 1)}
 
 

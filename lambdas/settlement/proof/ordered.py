@@ -1,6 +1,6 @@
-"""A person's orders on an account, held against its row and against the entries of its deposits.
+"""Comparison of an account's orders with its row, deposits and withdrawals.
 
-Each deposit and each withdrawal is in one transaction with its order, so each has the other.
+One transaction writes a deposit or withdrawal and its order.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -12,7 +12,6 @@ from settlement.proof.rows import MOVES
 
 
 def entry_of(order: OrderFacts) -> EntryFacts | None:
-    """Return the entry that an order has put; None if it moves no money."""
     if order.amount is None or order.currency is None:
         return None
     side = MOVES[order.kind]
@@ -21,20 +20,17 @@ def entry_of(order: OrderFacts) -> EntryFacts | None:
 
 
 def address_of(order: OrderFacts) -> Row:
-    """Return the key of the entry that an order has put."""
     return keys.entry(order.account, order.posted_at, order.key, order.kind)
 
 
 def differences(
     row: BalanceFacts, orders: Sequence[OrderFacts], entries: Iterable[EntryFacts]
 ) -> Iterator[str]:
-    """Return how an account and its deposits and withdrawals differ from the orders on it."""
     yield from money_differences(orders, entries)
     yield from state_differences(row, orders)
 
 
 def money_differences(orders: Iterable[OrderFacts], entries: Iterable[EntryFacts]) -> Iterator[str]:
-    """Return the orders that have not put their entry, and the entries that no order has put."""
     left = {entry: None for one in orders if (entry := entry_of(one))}
     for entry in entries:
         if entry in left:
@@ -46,9 +42,9 @@ def money_differences(orders: Iterable[OrderFacts], entries: Iterable[EntryFacts
 
 
 def state_differences(row: BalanceFacts, orders: Collection[OrderFacts]) -> Iterator[str]:
-    """Return how the account's times and its last order differ from the orders that have set them.
+    """Compare the account's times and its last order with its orders.
 
-    Freezes and their ends alternate, but the clocks of their functions may not say so: they are counted.
+    Freezes and unfreezes alternate, but clocks may disagree: only count them.
     """
     times: dict[str, list[str]] = {}
     for one in orders:
@@ -67,7 +63,6 @@ def state_differences(row: BalanceFacts, orders: Collection[OrderFacts]) -> Iter
 
 
 def _left_so(row: BalanceFacts, last: OrderFacts) -> bool:
-    """Return whether the account is as its last order must have left it."""
     if last.kind == "close":
         return row.closed_at == last.posted_at
     is_frozen = row.frozen_at is not None

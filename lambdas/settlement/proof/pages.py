@@ -1,7 +1,7 @@
-"""Pages of a scan or a query, read fast and as plain rows.
+"""Pages of a scan or a query, read fast as plain rows.
 
-botocore's parser and boto3's deserializer take six times as long as this for a row, which counts for a whole
-table. Signing, retries and errors stay theirs: only the body of a good answer is read here.
+botocore's parser and boto3's deserializer take six times as long per row. Only a successful response's body
+is parsed here; signing, retries and errors stay with botocore.
 """
 
 import json
@@ -22,20 +22,20 @@ from settlement.core.store.dynamodb import Store
 from settlement.journal.lines import plain_row
 
 SEGMENTS = 4
-"""Parts of the table that are read beside each other, so that the judgement does not wait for the network."""
+"""Segments read in parallel, so that judging rarely waits for the network."""
 
 PAGE_ROWS = 400
-"""Rows of a page: as many pages are in memory as segments. With 1,000 rows, a proof takes 10 MB more."""
+"""Rows of a page. Each segment has one in memory; 1,000 rows would take 10 MB more."""
 
 TRIES_MAX = 10
-"""Calls for one page while DynamoDB throttles or does not answer, over some twenty seconds."""
+"""Maximum calls for one throttled or unanswered page, over some twenty seconds."""
 
 Page = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Part:
-    """One of `of` equal parts of a table, from 0 on: each row is in one of them, by the hash of its key."""
+    """One of `of` equal parts of a table, numbered from 0."""
 
     number: int
     of: int
@@ -45,7 +45,7 @@ WHOLE = Part(0, 1)
 
 
 def scan(store: Store, part: Part = WHOLE, **parameters: Any) -> Iterator[Row]:
-    """Yield all rows of a part of the table, read consistently, in no order. Raises StoreUnavailable."""
+    """Yield a part's rows, unordered, read consistently. Raises StoreUnavailable."""
 
     def read(segment: int, start: Row | None) -> tuple[int, Page]:
         place = {"Segment": segment, "TotalSegments": SEGMENTS * part.of}
@@ -64,7 +64,6 @@ def scan(store: Store, part: Part = WHOLE, **parameters: Any) -> Iterator[Row]:
 
 
 def query(store: Store, *partitions: str) -> Iterator[Row]:
-    """Yield the rows of the partitions, one after the other, each read consistently and in its order."""
     with _plain_rows(store.client, "Query"):
         for partition in partitions:
             wanted = {
@@ -79,7 +78,6 @@ def query(store: Store, *partitions: str) -> Iterator[Row]:
 
 
 def _page(store: Store, operation: str, start: Row | None, parameters: Row) -> Page:
-    """Read a page, and try again while the table is throttled. Raises StoreUnavailable."""
     if start:
         parameters = parameters | {"ExclusiveStartKey": {name: {"S": text} for name, text in start.items()}}
     for tries in range(1, TRIES_MAX):
@@ -91,13 +89,13 @@ def _page(store: Store, operation: str, start: Row | None, parameters: Row) -> P
 
 
 def wait_for_capacity(failed_tries: int) -> None:
-    """Wait before the next try for a page, up to five seconds: no payment waits for a scan."""
+    """Wait up to five seconds before a retry: no payment waits for a scan."""
     time.sleep(SystemRandom().uniform(0, min(0.1 * 2**failed_tries, 5)))
 
 
 @contextmanager
 def _plain_rows(client: Any, operation: str) -> Iterator[None]:
-    """Let an operation of the client answer with plain rows. Each thread's calls may run at the same time."""
+    """Make a client's operation answer with plain rows, even in concurrent threads."""
     event = f"before-parse.dynamodb.{operation}"
     shared = {"unique_id": f"plain-rows-{operation}", "unique_id_uses_count": True}
     client.meta.events.register(event, _read, **shared)
@@ -108,7 +106,7 @@ def _plain_rows(client: Any, operation: str) -> Iterator[None]:
 
 
 def _read(response_dict: Any, customized_response_dict: Any, **_: Any) -> None:
-    """Read the body of a good answer in the place of botocore's parser, which gets an empty one."""
+    """Parse a successful response, and give botocore's parser an empty body."""
     if response_dict["status_code"] == 200:
         body = response_dict["body"].decode()
         decode = _exactly if _AMBIGUOUS.search(body) else _DECODER.decode
@@ -117,7 +115,7 @@ def _read(response_dict: Any, customized_response_dict: Any, **_: Any) -> None:
 
 
 def _exactly(body: str) -> Page:
-    """Read a body by each value's place, and not by its form alone: ten times slower."""
+    """Parse values by position: exact, but ten times slower."""
     page: Page = json.loads(body)
     page["Items"] = [plain_row(item, Decimal) for item in page["Items"]]
     if "LastEvaluatedKey" in page:
@@ -126,7 +124,7 @@ def _exactly(body: str) -> Page:
 
 
 def _plain(members: list[tuple[str, Any]]) -> Any:
-    """Return a value of DynamoDB's JSON as plain Python: an object with one member that names a type."""
+    """Convert DynamoDB's JSON to plain Python: an object's only member names its type."""
     if len(members) == 1:
         ((kind, value),) = members
         if kind in ("S", "M", "BOOL"):
@@ -139,7 +137,7 @@ def _plain(members: list[tuple[str, Any]]) -> Any:
 
 
 def _number(text: str) -> int | Decimal:
-    """Return a whole number as an int. The table has no other, but a row that has one must be named."""
+    """Return an int, or a Decimal so that the proof can report its row."""
     try:
         return int(text)
     except ValueError:
@@ -147,8 +145,6 @@ def _number(text: str) -> int | Decimal:
 
 
 _AMBIGUOUS = re.compile(r'"M"\s*:\s*\{\s*"(?:S|N|M|SS|BOOL)"\s*:\s*\{')
-"""A map with a member whose name is that of a type. No function puts one, and the decoder would take it for a
-value: a number in the place of a map with a member N.
-"""
+"""A map with a member named like a type, which the decoder would misread. No function writes one."""
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_plain)

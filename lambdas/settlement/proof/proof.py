@@ -1,4 +1,4 @@
-"""The proof itself: each row by itself and against its entries, and the sums of all."""
+"""The proof: each row against its rules and its entries, and the sums of all rows."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
@@ -26,14 +26,14 @@ from settlement.signing.signature import RowKeys
 
 LookAgain = Callable[[Difference], Look]
 Read = Callable[[Row, Findings, Spool], str | None]
-"""Spools what is to be judged of a row, and adds up its money; returns its currency. Raises MalformedRow."""
+"""Spools a row's facts, and returns its currency. Raises MalformedRow."""
 
 
 class Stage(NamedTuple):
-    """What is known of a stage beside its rows: its currencies, and the keys that sign the rows.
+    """Known properties of a stage. None disables a check.
 
-    The index lists no settlement at a time after `listed_until`, and none in review after `reviews_until`.
-    What is None is not judged. By its `retention`, entries may be gone: their settlements' rows tell them.
+    The index lists no settlement after `listed_until`, and none in review after `reviews_until`. Entries may
+    be gone by the `retention`.
     """
 
     currencies: Collection[str] | None = None
@@ -44,18 +44,16 @@ class Stage(NamedTuple):
 
 
 UNKNOWN = Stage()
-"""A stage of which nothing is known."""
 
 
 def reconcile(
     all_rows: Iterable[Row], look_again: LookAgain, watch: Watch = unwatched, stage: Stage = UNKNOWN
 ) -> Findings:
-    """Compare every balance and escrow with its entries, and every entry with what explains it.
+    """Compare every balance and escrow with its entries, and every entry with its cause.
 
-    The rows are read one after the other while money moves, so a row may be newer or older than the
-    entries seen for it. `look_again` looks at such a row by itself; only a difference that it finds is a
-    fault. A row of another currency than the stage's is one, and a row that no function has signed. If the
-    watch, the table or the disk cuts it off, the whole is unproven.
+    Money moves during the scan, so a row may be newer or older than its scanned entries. `look_again` reads
+    such a row once more; only a confirmed difference is a fault. If the watch, the table or the disk ends the
+    run early, the whole table is unproven.
     """
     findings = Findings()
     with Spool() as own, findings.unless_cut_off():
@@ -67,7 +65,7 @@ def reconcile(
 def collect(
     all_rows: Iterable[Row], own: Spool, findings: Findings, watch: Watch, stage: Stage = UNKNOWN
 ) -> None:
-    """Spool what is to be judged of each row. Raises CutOff."""
+    """Check each row, its currency and signature, and spool its facts. Raises CutOff."""
     currencies, row_keys, _, _, retention = stage
     readers = _READERS | {"ENTRIES": partial(_read_entry, retention=retention)}
     for row in watched(all_rows, READING, watch):
@@ -99,8 +97,7 @@ def judge(
 ) -> None:
     """Judge all settlements and accounts of the spools. Raises CutOff.
 
-    Entries that may be gone are added up here, and not when they are read: those that are there, and those
-    that are not, as their settlements' rows tell them. So it makes no difference when each of them goes.
+    Entries that may be gone are summed here, existing or expired, so expiry during the scan does not matter.
     """
     with Spool(OldChange) as old:
         for journal in watched(spool.settlements(sources), JUDGING, watch):
@@ -114,13 +111,11 @@ def judge(
 
 
 def _restore(journal: Journal, row: SettlementFacts, retention: Retention) -> None:
-    """Add the entries to a journal that are gone because their time was over."""
     if retention.days is not None:
         journal.entries += judgement.expired(row, journal.entries, journal.evidence, retention)
 
 
 def _add_up(entry: EntryFacts, own: Spool) -> None:
-    """Add an entry to the sums of its account, and to what waits for a merchant's sweep."""
     if release := rows.received(entry):
         own.add(release)
     own.post(entry.account, entry.currency, entry.change)
@@ -265,7 +260,7 @@ def _judge_account(account: Account, findings: Findings, look_again: LookAgain, 
 def _second_look(
     difference: Difference, told: Sequence[str], findings: Findings, look_again: LookAgain
 ) -> Look:
-    """Look again at a row that differs, and count it as in flight, at fault or unproven. Raises CutOff."""
+    """Look again at a row that differs, and record the verdict. Raises CutOff."""
     name = difference.key["pk"]
     try:
         look = look_again(difference)
@@ -296,4 +291,3 @@ _READERS: dict[str, Read] = {
     "MIGRATION": _read_migration,
     "ORDER": _read_order,
 }
-"""The kinds of rows, by the beginning of their partition key."""

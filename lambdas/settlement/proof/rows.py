@@ -1,6 +1,6 @@
-"""Readers of the table's rows but the settlement's: the facts of each, or the reason why it is malformed.
+"""Readers of all rows except settlements. Each raises MalformedRow.
 
-A row that lacks an attribute, or whose key is not that of its content, is malformed: it proves nothing.
+A row proves nothing if it lacks an attribute or its key contradicts its content.
 """
 
 import re
@@ -37,7 +37,6 @@ _Facts = TypeVar("_Facts")
 
 
 def entry(row: Row) -> EntryFacts:
-    """Return the facts of an entry. Raises MalformedRow."""
     step, posted_at, side, debit, credit, currency = _ENTRY(row)
     if not values.is_instant(posted_at):
         raise MalformedRow("posted_at is no timestamp")
@@ -64,7 +63,6 @@ def entry(row: Row) -> EntryFacts:
 
 
 def evidence(row: Row) -> EvidenceFacts:
-    """Return the facts of evidence. Raises MalformedRow."""
     key = keys.subject(row)[1]
     step, posted_at, request_hash = _EVIDENCE(row)
     if row["sk"] != keys.evidence(key, step)["sk"]:
@@ -107,7 +105,6 @@ def evidence(row: Row) -> EvidenceFacts:
 
 
 def _move(row: Row, step: str) -> str:
-    """Return the digest of a move: of the proposal that it is about, and of who made it."""
     decision, reason, by, digest = _MOVE(row)
     _check_proposed(decision, digest)
     if not _MOVE_STEP.fullmatch(step):
@@ -116,7 +113,7 @@ def _move(row: Row, step: str) -> str:
 
 
 def _check_listed(row: Row, ordered_at: str | None) -> None:
-    """Refuse a row that is not listed among the orders of its time, or is listed and is no order."""
+    """Check that orders, and only they, are listed at their time."""
     place = keys.orders_index(ordered_at) if ordered_at else {}
     if {name: row[name] for name in ("gsi1pk", "gsi1sk") if name in row} != place:
         raise MalformedRow(
@@ -125,7 +122,7 @@ def _check_listed(row: Row, ordered_at: str | None) -> None:
 
 
 def _persons(row: Row, decision: str, reason: str, by: str) -> str:
-    """Return what must be on record of the persons before the last one; nothing if one has decided alone.
+    """Return the digests of all persons but the last, who decides; empty if one decided alone.
 
     Raises MalformedRow if one person counts twice.
     """
@@ -139,7 +136,6 @@ def _persons(row: Row, decision: str, reason: str, by: str) -> str:
 
 
 def order(row: Row) -> OrderFacts:
-    """Return the facts of a person's order on an account. Raises MalformedRow."""
     key = keys.subject(row)[1]
     if row["sk"] != keys.order(key)["sk"]:
         raise MalformedRow(WRONG_KEY)
@@ -162,12 +158,10 @@ def order(row: Row) -> OrderFacts:
 
 
 def cause_of_order(reason: str, by: str) -> str:
-    """Return what a settlement's row says of the order to reverse it."""
     return f"{reason} (by {by})"
 
 
 def balance(row: Row) -> BalanceFacts:
-    """Return the facts of a customer's balance. Raises MalformedRow."""
     account = keys.subject(row)[1]
     if row["pk"] != keys.account(account)["pk"]:
         raise MalformedRow("has the sort key of an account")
@@ -184,7 +178,6 @@ def balance(row: Row) -> BalanceFacts:
 
 
 def waiting(row: Row) -> WaitingFacts:
-    """Return the facts of a waiting execution. Raises MalformedRow."""
     key, _, execution = _WAITING(row)
     if row["pk"] != keys.waiting(key)["pk"] or row["sk"] != keys.waiting(key)["sk"]:
         raise MalformedRow("its key is not that of its settlement")
@@ -194,7 +187,6 @@ def waiting(row: Row) -> WaitingFacts:
 
 
 def proposal(row: Row) -> ProposalFacts:
-    """Return the facts of a proposal's row, which moves nothing. Raises MalformedRow."""
     key, decision, _, digest, proposer, _, status = _PROPOSAL(row)
     if row["pk"] != keys.proposal(key)["pk"] or row["sk"] != keys.proposal(key)["sk"]:
         raise MalformedRow("its key is not that of its settlement")
@@ -227,7 +219,6 @@ def _check_proposed(decision: str, digest: str) -> None:
 
 
 def event(row: Row) -> EventFacts:
-    """Return the facts of a webhook's event. Raises MalformedRow."""
     digest, key = _EVENT(row)
     if row["sk"] != keys.event("")["sk"]:
         raise MalformedRow(WRONG_KEY)
@@ -239,7 +230,6 @@ def event(row: Row) -> EventFacts:
 
 
 def circuit(row: Row) -> None:
-    """Check the circuit's row. Raises MalformedRow."""
     if row["sk"] != "kyc":
         raise MalformedRow(WRONG_KEY)
     state = values.text(row, "state")
@@ -254,7 +244,6 @@ def circuit(row: Row) -> None:
 
 
 def migration(row: Row) -> None:
-    """Check the row of a migration, which moves nothing. Raises MalformedRow."""
     if row["sk"] != "MIGRATION":
         raise MalformedRow(WRONG_KEY)
     for name in ("version", "read", "changed", "left"):
@@ -264,7 +253,7 @@ def migration(row: Row) -> None:
 
 
 def received(entry: EntryFacts) -> SweepFacts | None:
-    """Return what an entry adds to what waits for a sweep; None if it is in a balance by its own commit."""
+    """Return a merchant's release; None for any other entry."""
     if entry.step != Step.RELEASE or not accounts.is_merchant(entry.account):
         return None
     partition = keys.entry(entry.account, entry.posted_at, entry.key, entry.step)["pk"]
@@ -272,7 +261,7 @@ def received(entry: EntryFacts) -> SweepFacts | None:
 
 
 def swept(row: Row) -> list[SweepFacts]:
-    """Return what the row of a sweep takes from what waits, by second. Raises MalformedRow."""
+    """Return a sweep's folded amounts by second, as negative changes."""
     partition, minute, folded = keys.subject(row)[1], row["sk"], values.optional(row, "folded", dict)
     account = partition.partition("#")[2].rpartition("#")[0]
     if not (accounts.is_merchant(account) and partition in keys.entry_partitions(account)):
@@ -291,7 +280,6 @@ def swept(row: Row) -> list[SweepFacts]:
 
 
 def sound(kind: Callable[[Row], _Facts], rows: Iterable[Row]) -> Iterator[_Facts]:
-    """Yield the facts of the rows that are not malformed."""
     for row in rows:
         with suppress(MalformedRow):
             yield kind(row)
@@ -299,14 +287,14 @@ def sound(kind: Callable[[Row], _Facts], rows: Iterable[Row]) -> Iterator[_Facts
 
 WRONG_KEY = "no row of its kind has such a key"
 MOVES = {"deposit": "credit", "withdraw": "debit"}
-"""The orders that move money, which are the steps of their entries, with the side of the account."""
+"""Orders that move money, and the account's side. An order is also its entry's step."""
 
 _ORDERS = frozenset({"open", "deposit", "withdraw", "freeze", "unfreeze", "close"})
 _ACCOUNT_TIMES = ("opened_at", "frozen_at", "closed_at")
 _MOVES = frozenset({Move.PROPOSE.value, Move.APPROVE.value, Move.WITHDRAW.value})
 _MOVE_STEP = re.compile(r"((propose|withdraw):|approve:[1-9]\d{0,8}:)[1-9]\d{0,8}", re.ASCII)
 _ORDERED = _MOVES | {"resolve", REVERSE, REVERSE_PART}
-"""The steps of evidence that are a person's order, without their numbers."""
+"""Steps of persons' orders, without their numbers."""
 
 _MOVE = values.texts("decision", "reason", "by", "digest")
 _PROPOSAL = values.texts("key", "decision", "reason", "seen", "proposer", "proposed_by", "status")
@@ -324,14 +312,14 @@ _CIRCUIT_COUNTS = (
     *("not_needed_after", "probe_lease_expiry"),
 )
 _CIRCUIT_TEXTS = ("failed", "probe", "half_open_owner")
-"""The last of both are of rows that an earlier release has written."""
+"""The last name in both is from an earlier release."""
 
 _CIRCUIT_NEEDS: dict[str, tuple[str, ...]] = {
     "CLOSED": ("failure_count",),
     "OPEN": ("failure_count", "opened_at"),
     "HALF_OPEN": ("failure_count", "opened_at", "probed_at"),
 }
-"""The states of the circuit, and the numbers that the row has in each."""
+"""Numbers that the row needs in each state."""
 
 _ENTRY = values.texts("step", "posted_at", "side", "debit", "credit", "currency")
 _EVIDENCE = values.texts("step", "posted_at", "request_hash")

@@ -1,7 +1,7 @@
-"""The comparison of a table with its sealed journal, for what the rows alone cannot show.
+"""Comparison of a table with its sealed journal.
 
-A settlement that is deleted whole, a deposit that is raised together with its balance, and an entry that is
-replaced by another leave rows that agree with each other. The journal has what they were.
+A deleted settlement, a deposit raised with its balance, or a replaced entry leaves rows that agree with each
+other. The journal has the originals.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -23,8 +23,8 @@ from settlement.proof.sealed_freezes import Freezes
 from settlement.proof.sealed_spool import Named, SealedSpool, Told
 
 LAG = timedelta(minutes=15)
-"""The time until a row is in the journal: the stream's window, some retries, and clocks that differ. A row
-that may still be on its way is counted, not judged.
+"""Time for a row to reach the journal: stream window, retries, clock skew. A younger row is counted, not
+judged.
 """
 
 _TELLING = (SLOT, COVERED)
@@ -34,7 +34,7 @@ _REVERSIBLE = {Status.SETTLED, Status.COMPENSATING, Status.LIMBO}
 
 
 class _Bounds(NamedTuple):
-    """The times from which, and up to which, a row must be sealed; and the latest one that can be true."""
+    """Times between which a row must be sealed, and the latest plausible time."""
 
     begin: str
     end: str
@@ -43,11 +43,10 @@ class _Bounds(NamedTuple):
 
 @dataclass
 class SealedFindings:
-    """The result of the comparison. `faults` name each row, object and seal.
+    """Result of the comparison.
 
-    `young`: rows and objects that no seal can cover yet. `before`: rows from before the journal began.
-    `restored`: rows that were changed, and are again as they were sealed. `expired`: entries that are gone
-    because their time was over; their settlements' rows tell what the journal has of them.
+    `young`: rows and objects that no seal can cover yet. `before`: rows older than the journal. `restored`:
+    rows changed, and changed back. `expired`: expired entries whose settlement's row agrees with the journal.
     """
 
     faults: list[str] = field(default_factory=list)
@@ -59,10 +58,10 @@ class SealedFindings:
     before: int = 0
     expired: int = 0
     head: str | None = None
-    """The digest of the newest seal."""
+    """Digest of the newest seal."""
 
     head_at: str | None = None
-    """The end of the newest seal's period."""
+    """End of the newest seal's period."""
 
 
 def compare(
@@ -73,12 +72,12 @@ def compare(
     lacks: Callable[[str, str], None] = lambda pk, sk: None,
     retention: Retention = KEEPS_ALL,
 ) -> SealedFindings:
-    """Compare every sealed row with the table's, and every row of the table with the journal.
+    """Compare every sealed row with the table, and every row of the table with the journal.
 
-    `kept` is the digest of a seal that was copied out earlier: it must be in the chain. `lacks` is called
-    with the key of each row that the journal should have, or that is older than it. The journal is read
-    before the rows, so each line's row is in the table by then. An entry may be gone if its time, as it was
-    sealed, is over by the `retention`: then its settlement's row must tell it as the journal does.
+    `kept` is the digest of a seal copied out earlier, which must be in the chain. `lacks` is called with the
+    key of each row, except young ones, that the journal lacks. Read the journal before the rows, so that each
+    line's row exists by then. An entry may be gone if its sealed expiry is past and its settlement's row
+    matches the journal.
     """
     findings = SealedFindings()
     with SealedSpool() as spool:
@@ -114,7 +113,6 @@ def compare(
 def _read_seals(
     copy: Copy, spool: SealedSpool, findings: SealedFindings, kept: str | None
 ) -> tuple[Seal | None, Seal | None]:
-    """Follow the chain, and return its first and its newest seal."""
     first: Seal | None = None
     before: Seal | None = None
     is_kept = kept is None
@@ -170,7 +168,6 @@ def _check_age(newest: Seal, now: datetime, findings: SealedFindings) -> None:
 def _read_objects(
     copy: Copy, spool: SealedSpool, freezes: Freezes, findings: SealedFindings, retention: Retention
 ) -> Iterator[Told]:
-    """Yield the lines of all objects, note the orders among them, and spool the objects' names."""
     for found in copy.objects(seals.OBJECTS):
         findings.objects += 1
         spool.add([Named(found.name, None, found.fault)])
@@ -197,13 +194,11 @@ def _row(row: Row) -> Told:
 
 
 def _course(row: Row) -> tuple[str | None, str]:
-    """Return a settlement's status, and when it was paid; none of other rows."""
     paid_at = max(str(row.get(step.slot, "")) for step in (Step.RELEASE, Step.FEE))
     return str(row["status"]) if "status" in row else None, paid_at
 
 
 def _judge_objects(spool: SealedSpool, newest: Seal, findings: SealedFindings) -> None:
-    """Compare the objects that are there with those that the seals list."""
     start, end = (seals.minute(datetime.fromisoformat(one)) for one in (newest.start, newest.end))
     for told in spool.named():
         name, there = told[0].name, [one for one in told if one.seal is None]
@@ -220,7 +215,7 @@ def _judge_objects(spool: SealedSpool, newest: Seal, findings: SealedFindings) -
 
 
 def _judge_row(told: list[Told], bounds: _Bounds, findings: SealedFindings) -> bool:
-    """Compare a row with its lines, and return whether it has none, though it is old enough."""
+    """Judge a row. Return whether the journal lacks it although it is old enough."""
     name = f"{told[0].pk} {told[0].sk}"
     row = next((one for one in told if one.event == "ROW"), None)
     journal = [one for one in told if one.event not in _BY_THE_TABLE]
@@ -255,7 +250,7 @@ def _judge_row(told: list[Told], bounds: _Bounds, findings: SealedFindings) -> b
 def _judge_missing(
     name: str, told: list[Told], journal: list[Told], bounds: _Bounds, findings: SealedFindings
 ) -> None:
-    """Judge an entry that is not in the table, and of which a row of the table tells."""
+    """Judge a missing entry that another row implies."""
     slot = next((one for one in told if one.event == SLOT), None)
     is_told = slot is not None and not any(one.event == COVERED for one in told)
     is_due = all(one.event in PUTS and one.content for one in journal)
@@ -276,9 +271,9 @@ def _judge_missing(
 
 
 def _is_put_back(change: Told, row: Told) -> bool:
-    """Return whether a change of a settlement was undone: it may have its status, and was not paid since.
+    """Return whether a settlement's change was undone: its status can follow, without a later payment.
 
-    The proof compares the slots with signed entries, so that `paid_at` is true.
+    `paid_at` is true: the proof compares slots with signed entries.
     """
     if change.status in (None, Status.PROCESSING):
         return True

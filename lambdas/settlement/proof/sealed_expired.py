@@ -1,6 +1,6 @@
-"""Entries that are gone because their time was over: what the journal has of them, and what the table tells.
+"""Expired entries, by the journal and by the table.
 
-A slot of a settlement's row tells each of them, which no signed entry proves any more; the journal does.
+A slot of a settlement's row implies each. No signed entry proves the slot any more; the journal does.
 """
 
 import hashlib
@@ -20,17 +20,16 @@ from settlement.retention import expiry
 from settlement.retention.expiry import EXPIRES
 
 SLOT, COVERED = "SLOT", "COVERED"
-"""What the table tells of an entry that may be gone: that there was one, or a write-off in its place."""
+"""The table's statements about an entry: it existed, or a write-off replaced it."""
 
 _CONTENT = (
     *("pk", "sk", "step", "posted_at", "request_hash"),
     *("debit", "credit", "side", "amount", "currency"),
 )
-"""What a line has of an entry as it is, but for the end of its time."""
+"""Attributes of an entry that its line repeats."""
 
 
 def told_by(row: Row, retention: Retention) -> Iterator[Told]:
-    """Yield what a row of the table tells of entries that may be gone."""
     if retention.days is None:
         return
     try:
@@ -38,12 +37,12 @@ def told_by(row: Row, retention: Retention) -> Iterator[Told]:
             yield from _slots(row, retention)
         elif keys.is_evidence(row):
             yield from _covered(row)
-    except MalformedRow:  # which the proof names
+    except MalformedRow:  # the proof reports it
         return
 
 
 def content_of_line(row: Row, retention: Retention) -> str | None:
-    """Return the digest of a sealed entry whose time is over; None for any other row."""
+    """Digest a sealed entry that has expired; None for any other row."""
     if EXPIRES not in row or not expiry.may_expire(row, retention.days):
         return None
     return _digest(row) if row[EXPIRES] <= retention.gone_until else None

@@ -1,7 +1,7 @@
-"""Debits of an account that an order had frozen or closed, by the times of the table's stream.
+"""Debits of a frozen or closed account, by the times of the table's stream.
 
-A writer of the table can take `frozen_at` away, have a payment held, and put it back: the rows then agree.
-The times in the rows are those of many clocks. The stream has the table's own.
+A writer of the table can remove `frozen_at`, have a payment held, and restore it: the rows then agree. Rows
+have many clocks, the stream has one.
 """
 
 from collections import defaultdict
@@ -14,36 +14,36 @@ from settlement.core.model.status import Step
 from settlement.proof.sealed_spool import Told
 
 APART_SECONDS = 10
-"""How far the stream's times, which are approximate, may be apart from the order of the commits."""
+"""Tolerance of the stream's approximate times."""
 
 _STOPPED_BY: Mapping[str, Collection[str]] = {
     Step.HOLD: (OrderKind.FREEZE, OrderKind.CLOSE),
     OrderKind.WITHDRAW: (OrderKind.FREEZE,),
 }
-"""The steps that debit an account, and the orders after which no function takes them."""
+"""Debiting steps, and the orders that stop each."""
 
 
 class Freezes:
-    """When each account was frozen, unfrozen and closed. Memory grows with these orders alone."""
+    """Memory grows only with the orders that freeze, unfreeze or close accounts."""
 
     def __init__(self) -> None:
         self._times: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
         self._undated: set[str] = set()
 
     def note(self, told: Iterable[Mapping[str, Any]]) -> None:
-        """Note what the lines of an object tell of orders. A forged one may lack anything."""
+        """A forged line may lack anything."""
         for line in told:
             row = line.get("new", {}).get("row", {})
             if row.get("order") not in _ORDERS:
                 continue
-            if line["event"] != "INSERT":  # a copy from the table has not the time of the commit
+            if line["event"] != "INSERT":  # a copy from the table lacks the commit's time
                 self._undated.add(str(row.get("account")))
             self._times[str(row.get("account")), row["order"]].setdefault(row["pk"], int(line["at"]))
 
     def broken_by(self, told: list[Told], until: datetime) -> str | None:
-        """Return the order that should have stopped an entry, by its lines.
+        """Return the order that should have stopped an entry.
 
-        One that was put after `until` is not judged: the end of a freeze may not be in the journal yet.
+        An entry at `until` or later is not judged: the freeze's end may be missing.
         """
         account = told[0].pk.removeprefix("ENTRIES#").partition("#")[0]
         step = told[0].sk.partition("#")[2].partition(":")[2]

@@ -1,7 +1,7 @@
-"""The spool of a comparison with the sealed journal: names and digests of all rows and lines, on disk.
+"""Spool of a comparison with the sealed journal: names and digests of rows and lines.
 
-As in `spool`, the database has no name, so that it is gone with this process. What it gives back is in the
-order of the rows' keys: the lines of the journal are in the order of time, and the table's rows in none.
+Like `spool`, it is an unnamed database. It sorts by row key: the journal is ordered by time, and the table
+not at all.
 """
 
 import sqlite3
@@ -20,13 +20,12 @@ _BATCH = 1_000
 
 
 class Told(NamedTuple):
-    """What the table (`event` is `ROW`) or a line of the journal tells of a row, and when.
+    """A statement about a row, by the table (`event` is `ROW`) or by a line of the journal.
 
-    `sha256` is the digest of the row; of a line about a change `before` is that of the row before it. Of a
-    settlement's row there are its `status` and when it was `paid_at`; of its change, the same before it.
-    An entry that may be gone is told by its line, and by its settlement's row (`SLOT`), with the digest of
-    its `content`; a write-off tells the entry that there is none of (`COVERED`). `worded` is the digest that
-    covers a settlement's words as well; lines of earlier releases have none.
+    `sha256` is the row's digest, and `before` its digest before a change. `status` and `paid_at` are a
+    settlement's; in a change, those before it. An entry that may be gone has its line and a `SLOT` of its
+    settlement's row, both with its `content` digest. A write-off marks the entry that it replaces as
+    `COVERED`. `worded` also covers a settlement's words; earlier releases lack it.
     """
 
     pk: str
@@ -47,12 +46,9 @@ class Named(NamedTuple):
     name: str
     seal: str | None
     fault: str | None = None
-    """What is wrong with the object itself, if it was found."""
 
 
 class SealedSpool:
-    """A private database on disk, for one comparison."""
-
     def __init__(self) -> None:
         self._database = sqlite3.connect("", isolation_level=None)
         for pragma in _PRAGMAS:
@@ -70,7 +66,7 @@ class SealedSpool:
         self._database.close()
 
     def add(self, rows: Iterable[Told] | Iterable[Named]) -> None:
-        """Add what is told of rows, or names of objects, of one kind."""
+        """Add rows of one kind."""
         waiting: list[Told | Named] = []
         for one in rows:
             waiting.append(one)
@@ -80,13 +76,12 @@ class SealedSpool:
             self._flush(waiting)
 
     def told(self) -> Iterator[list[Told]]:
-        """Yield all that is told of each row, by its key: the lines in the order of their time."""
+        """Yield each row's statements, sorted by key, then by time."""
         found = map(Told._make, self._database.execute("SELECT * FROM Told ORDER BY pk, sk, at"))
         for _, of_row in groupby(found, itemgetter(0, 1)):
             yield list(of_row)
 
     def named(self) -> Iterator[list[Named]]:
-        """Yield each object by its name, as found and as listed."""
         found = map(Named._make, self._database.execute("SELECT * FROM Named ORDER BY name, seal"))
         for _, of_name in groupby(found, itemgetter(0)):
             yield list(of_name)

@@ -1,9 +1,4 @@
-"""The second look of a reconciliation: one row that differs from what explains it, and the rows that do.
-
-the row ──▶ what explains it ──▶ the row again: the same? ──▶ they agree, or they do not
-                                      │
-                                      └─ it has moved: look again
-"""
+"""The second look at one row that differs in the scan, and at the rows that explain it."""
 
 import time
 from collections.abc import Collection
@@ -29,27 +24,26 @@ from settlement.proof.retention import Old
 from settlement.proof.watched_store import WatchedStore
 
 LOOKS_MAX = 10
-"""Most looks at a row that moved during each, before it counts as unproven."""
+"""Maximum looks at a moving row before it is unproven."""
 
 TAILS: tuple[int | None, ...] = (200, 2_000, None)
-"""The rows of a statement that are read again with the account's row, from one reading of it to the next. At
-50 moves a second the first is 4 seconds, longer than a function takes from its clock to its commit.
+"""Rows of a statement's tail in successive readings; None: all. At 50 moves a second, 200 rows span 4
+seconds: longer than a function takes from its clock to its commit.
 """
 
 TRIES_MAX = 100
-"""Most readings of one tail until two are equal."""
+"""Maximum readings of one tail until two are equal."""
 
 _PAUSE_SECONDS = 0.2
 
 _CLOCKS, _LONGEST = timedelta(hours=1), timedelta(days=1)
-"""The most by which the clock that dates an order is behind the one that dates the scan."""
+"""Maximum lag of an order's clock behind the scan's, and maximum duration of a scan."""
 
 
 def look_again(store: WatchedStore, difference: Difference, began: datetime) -> Look:
-    """Look at a row and what explains it until they are known at one instant, or there were enough looks.
+    """Look at a row until it and the rows that explain it are known at one instant.
 
-    `began` is the time at which the scan began that found the difference. Raises CutOff if the store's watch
-    does.
+    `began` is the start of the scan. Raises CutOff if the store's watch does.
     """
     try:
         if keys.is_settlement(difference.key):
@@ -58,14 +52,14 @@ def look_again(store: WatchedStore, difference: Difference, began: datetime) -> 
         if found is Look.AGREES:
             found = _orders(store, difference, began)
         return _account(store, difference) if found is Look.AGREES else found
-    except ValueError:  # a row that cannot be read, which the scan has named
+    except ValueError:  # an unreadable row, which the scan has reported
         return Look.DISAGREES
 
 
 def _settlement(store: Store, difference: Difference) -> Look:
-    """Look at a settlement. Its slots are written once, so an unchanged row has not moved in between.
+    """Look at a settlement. Slots are written once, so an unchanged row has not moved in between.
 
-    A proposal moves without it: it is unchanged, too.
+    Proposals move separately, so the proposal's row must be unchanged too.
     """
     key = keys.subject(difference.key)[1]
     for look in range(LOOKS_MAX):
@@ -89,10 +83,10 @@ def _settlement(store: Store, difference: Difference) -> Look:
 
 
 def _account(store: Store, difference: Difference) -> Look:
-    """Look at a balance and its statement, with a longer tail each time that they differ.
+    """Look at a balance and its statement, with a longer tail after each difference.
 
-    A difference is a fault if nothing was added behind the tail meanwhile: then all entries are known. Those
-    that may be gone by now are as the scan has added them up.
+    A difference is a fault if nothing was added before the tail: then all entries are known. Entries that may
+    be gone keep the scan's sums.
     """
     account, old = keys.subject(difference.key)[1], difference.old
     for length in TAILS:
@@ -127,12 +121,12 @@ def _differs(row: BalanceFacts, total: statement.Tally, waiting: Waiting) -> boo
 
 
 def _cases(store: WatchedStore, difference: Difference) -> Look:
-    """Look at an account's count and the open cases that block it, until both are known at one instant.
+    """Compare an account's count with the open cases that block it, at one instant.
 
-    The scan has met the cases that were open then, and the index lists those that have opened since. Their
-    rows decide: they are the same before the count is read and after it, and one that comes back into LIMBO
-    has one more case. The index may be behind, so a count above the cases is looked at again to the end; a
-    count below them is a fault at once, because a case that is not known can only add to them.
+    The scan has older cases, the index newer ones. Their rows decide, and must be equal before and after the
+    count is read. A settlement back in LIMBO has a higher case number. The index may lag, so a count above
+    the cases is a fault only after all looks. A count below them is a fault at once: an unknown case can only
+    add to them.
     """
     account, excess = keys.subject(difference.key)[1], 0
     if not difference.cases and _counted(store, difference) == 0:
@@ -158,16 +152,15 @@ def _cases(store: WatchedStore, difference: Difference) -> Look:
 
 
 def _counted(store: Store, difference: Difference) -> int | None:
-    """Return how many open cases the account's row counts; None if there is no row."""
     row = store.read(difference.key)
     return rows.balance(row).limbo_cases if row else None
 
 
 def _orders(store: WatchedStore, difference: Difference, began: datetime) -> Look:
-    """Look at an account's orders. Orders and entries never change: what the scan has met is there.
+    """Compare an account with its orders. Orders and entries never change, so the scan's remain valid.
 
-    An order is found by its own key alone, and the row has that of the last one. So an account that was given
-    more than one since the scan began is unproven if the scan did not meet them; the next scan does.
+    An order is found only by key, and the row names only the last. So several orders since the scan began may
+    leave the account unproven until the next scan.
     """
     row = store.read(difference.key)
     if row is None:
@@ -189,7 +182,6 @@ def _orders(store: WatchedStore, difference: Difference, began: datetime) -> Loo
 
 
 def _settlements(store: WatchedStore, named: Collection[str]) -> dict[str, Row]:
-    """Return the rows that there are of the settlements of these keys, read consistently."""
     found = store.rows([keys.settlement(key) for key in sorted(named)])
     return {keys.subject(row)[1]: row for row in found}
 

@@ -1,7 +1,7 @@
-"""The number of a settlement's latest event, held against what the row says that it has done.
+"""Comparison of a settlement's event number with the events on its row.
 
-The row keeps no trace of some events: a review that has ended, a claim in the millisecond of the hold, and
-whether an earlier write-off covers a step. So the number has bounds.
+The row has no trace of some events: a review that ended, a claim in the millisecond of the hold, and whether
+an earlier write-off covers a step. So the number has bounds.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,6 @@ from settlement.proof.facts import SettlementFacts
 
 
 def sequence_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
-    """Return how the number of events differs from what the row says."""
     least, most = _bounds(row, facts)
     if not least <= row["sequence"] <= most:
         expected = least if least == most else f"{least} to {most}"
@@ -21,7 +20,6 @@ def sequence_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
 
 
 def _bounds(row: Row, facts: SettlementFacts) -> tuple[int, int]:
-    """Return the least and the greatest number of events that the row allows."""
     is_tombstone = facts.status == Status.REJECTED and row["claimed_at"] == row["deadline_at"]
     certain = (
         facts.verify_at is not None,

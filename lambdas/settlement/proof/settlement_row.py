@@ -1,6 +1,6 @@
-"""The row of a settlement: its facts, and what it must say by itself.
+"""A settlement's row: its facts and its contradictions.
 
-The row is read as a whole, so a contradiction within it is a fault that no second look can dissolve.
+The row is read in one piece, so no second look can resolve a contradiction.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,21 +23,20 @@ from settlement.proof.legal import attribute_faults, slot_faults, steps_of
 from settlement.proof.sequence import sequence_faults
 
 NAMES_ERASED = "names_erased_at"
-"""The attribute that stands for erased names: without them the hash cannot be computed again.
-
-The row's signature covers all others of the request.
+"""Marks erased names, without which the request cannot be hashed. The signature covers the request's other
+attributes.
 """
 
 
 def settlement(row: Row) -> SettlementFacts:
-    """Return the facts of a settlement's row. Raises MalformedRow."""
+    """Raises MalformedRow."""
     facts = movements(row)
     values.instants(row, _INSTANTS)
     return facts if _RARE.isdisjoint(row) else _of_reversal(row, facts)
 
 
 def movements(row: Row) -> SettlementFacts:
-    """Return what a settlement's row says of its money: without its reversal. Raises MalformedRow."""
+    """Return the facts without a reversal. Raises MalformedRow."""
     key = keys.subject(row)[1]
     if row["pk"] != keys.settlement(key)["pk"]:
         raise MalformedRow("has the sort key of a settlement")
@@ -67,7 +66,6 @@ def movements(row: Row) -> SettlementFacts:
 
 
 def contradictions(row: Row, facts: SettlementFacts) -> Iterator[str]:
-    """Return what a settlement's row says against itself."""
     is_completed = facts.resolution == Decision.COMPLETE
     if not 0 <= facts.fee < facts.amount < _AMOUNT_END:
         yield "amount and fee are none of a payment"
@@ -92,7 +90,7 @@ def contradictions(row: Row, facts: SettlementFacts) -> Iterator[str]:
 
 
 def blocked_account(row: Row, facts: SettlementFacts) -> str | None:
-    """Return the customer's account that an open case of LIMBO blocks; None if there is none."""
+    """Return the customer's account that an open case of LIMBO blocks."""
     if facts.status != Status.LIMBO:
         return None
     stuck = row.get("stuck_step")
@@ -106,7 +104,7 @@ def _are_parties(payer: str, payee: str) -> bool:
 
 
 def _of_reversal(row: Row, facts: SettlementFacts) -> SettlementFacts:
-    """Add what a review or a reversal leaves on a settlement's row. Raises MalformedRow."""
+    """Raises MalformedRow."""
     failure = values.record(row, "failure", _FAILURE)
     reason = values.record(row, "reversed_for", _FAILURE)
     made = values.optional(row, "resolution", dict) or {}
@@ -146,7 +144,6 @@ def _of_reversal(row: Row, facts: SettlementFacts) -> SettlementFacts:
 
 
 def _content(row: Row, facts: SettlementFacts) -> dict[str, Any]:
-    """Return the request that the row has, as it is hashed."""
     content = {
         "key": facts.key,
         "payer": facts.payer,
@@ -161,7 +158,7 @@ def _content(row: Row, facts: SettlementFacts) -> dict[str, Any]:
 
 
 def _content_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
-    """Compare the request with its hash; only a finished settlement without names may have erased some."""
+    """Only a finished settlement may have erased names."""
     if NAMES_ERASED not in row:
         if hash_of(_content(row, facts)) != facts.request_hash:
             yield "its content is not that of its request_hash"
@@ -173,7 +170,7 @@ def _content_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
 
 
 def _time_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
-    """Compare times of one clock: of one write, or of a write and the condition that admitted it."""
+    """Compare times of one clock: of one write, or of a write and its condition."""
     deadline, finished, expired = row["deadline_at"], row.get("finished_at"), row.get("expired_at")
     if (facts.release_at or "") >= deadline or (facts.verify_at or "") >= deadline:
         yield "a step committed after the deadline"
@@ -200,9 +197,10 @@ def _time_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
 
 
 def _since_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
-    """Compare the last time that a settlement was set in motion with what did it.
+    """Compare `in_flight_since` with the event that last set the settlement in motion.
 
-    A review has its end from its beginning, unless its starter cancels the payment, with the time in words.
+    That is the latest decision, a cancellation (its cause ends with the time), or the review's end, fixed at
+    its beginning.
     """
     since = row["resolution"]["decided_at"] if facts.resolution else row["deadline_at"]
     if not facts.resolution and _is_cancelled(row):
@@ -212,9 +210,9 @@ def _since_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
 
 
 def _part_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
-    """Compare the reversals in part with what was released: each gives something back.
+    """Check that each reversal in part reverses something, and all at most the release.
 
-    No other write has a form of a later layout than the first.
+    Only such reversals use a later layout than the first.
     """
     layout = row.get("layout", FIRST)
     if layout > NEWEST or (layout == FIRST and "layout" in row):
@@ -226,27 +224,24 @@ def _part_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
 
 
 def _is_cancelled(row: Row) -> bool:
-    """Return whether a settlement is reversed because its starter has cancelled it."""
     return bool((row.get("reversed_for") or {}).get("error") == CANCELLED)
 
 
 def _cancelled_at(failure: Mapping[str, str]) -> str:
-    """Return the time in the failure of a cancelled settlement: its last word."""
+    """Return a cancellation's time: the last word of its cause."""
     return failure["cause"].rpartition(" ")[2]
 
 
 def _is_named(row: Row) -> bool:
-    """Return whether a row's deadline is the one that its request names."""
     seconds = values.amount(row, "deadline_seconds")
     try:
         claimed, deadline = (datetime.fromisoformat(row[name]) for name in ("claimed_at", "deadline_at"))
         return deadline - claimed == timedelta(seconds=seconds)
-    except (OverflowError, ValueError):  # a day that no month has, or more seconds than there are
+    except (OverflowError, ValueError):  # a date that does not exist, or too many seconds
         return False
 
 
 def _failure_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
-    """Compare why a settlement was refused or reversed with what it has done."""
     failure, reason = row.get("failure") or {}, row.get("reversed_for") or {}
     if facts.status == Status.REJECTED:
         unclaimed = ("claim",) if row["claimed_at"] == row["deadline_at"] else ()
@@ -260,14 +255,14 @@ def _failure_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
             yield f"is stuck at {row.get('stuck_step')}, but failed at {failure.get('step')}"
     elif facts.status in (Status.COMPENSATING, Status.COMPENSATED) and failure != reason:
         yield "its failure is not what it is reversed for"
-    if facts.fee_at and reason and reason["step"] != "reverse":  # the fee's write has settled it
+    if facts.fee_at and reason and reason["step"] != "reverse":  # the fee's write settles
         yield "is reversed after its fee, but not on an order"
     if _is_cancelled(row) and "review" not in row:
         yield "is cancelled after its hold, but was not in review"
     slots = (facts.hold_at, facts.verify_at, facts.release_at, facts.fee_at)
     committed = sum(at is not None for at in slots)
     tried = steps_of(row.get("layout", FIRST))[: committed + 1]
-    if reason and reason["step"] not in ("reverse", *tried):  # another may have committed meanwhile
+    if reason and reason["step"] not in ("reverse", *tried):  # a later step may have committed meanwhile
         yield f"is reversed for {reason['step']}, but tried only {', '.join(tried)}"
     if (row.get("resolutions") == 0) != (facts.resolution is None) and "resolutions" in row:
         yield f"has {row['resolutions']} closed cases, and the decision {facts.resolution}"

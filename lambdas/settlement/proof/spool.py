@@ -1,13 +1,10 @@
-"""The spool of a reconciliation: the facts of all rows, on disk, in the order in which they are judged.
+"""Spool of a reconciliation: the facts of all rows, sorted on disk.
 
-A table has no order by settlement, and may not fit into memory: an entry is far from its settlement's row.
+A table is not ordered by settlement, and may not fit into memory. Sorting brings the rows of a settlement or
+account together; the spools of several parts are merged.
 
-    rows, in the order of the scan ──▶ SQLite, unsorted ──▶ sorted ─┬─▶ one settlement, one account at a time
-    another part of the table, in its own spool ──▶ … ──▶ sorted ───┘
-
-SQLite's database without a name is a file of its own that has no directory entry: no other process can open
-it, and it is gone with this process, however that ends. It takes 170 bytes a row, and as much again while it
-is sorted, in the directory that TMPDIR names. A kind of which there is no full batch is sorted where it is,
+SQLite's unnamed database has no directory entry: no other process can open it, and it disappears with this
+one. It takes 170 bytes per row in TMPDIR, and twice that while sorting. A kind without a full batch is sorted
 in memory.
 """
 
@@ -42,24 +39,22 @@ from settlement.proof.watch import CutOff
 
 _PRAGMAS = (
     *("journal_mode = OFF", "synchronous = OFF", "locking_mode = EXCLUSIVE", "temp_store = FILE"),
-    "cache_size = -2000",  # kB, and the most that each of the sorts keeps in memory
+    "cache_size = -2000",  # kB; also the memory limit of each sort
 )
 
 _BATCH = 1000
-"""Rows that are written, and sums that are added up, at a time."""
+"""Rows written, or sums held, at a time."""
 
 
 class Change(NamedTuple):
-    """A change to the sum of an account."""
-
     account: str
     currency: str
     change: str
-    """An integer as text: the sum of an account has no bound."""
+    """An integer as text: an account's sum has no bound."""
 
 
 class OldChange(NamedTuple):
-    """The same by entries that the table need not have any more."""
+    """A change by entries that may be gone."""
 
     account: str
     currency: str
@@ -94,16 +89,14 @@ _TABLES: dict[type[Any], str] = {
     Change: "changes",
     OldChange: "old_changes",
 }
-"""The kinds of facts. The first column of each is what they are sorted by: a key, or an account."""
+"""Kinds of facts. Their first column, a key or an account, sorts them."""
 
 _ORDER = {SweepFacts: ("account", "second")}
-"""What a kind is sorted by, if that is more than its first column."""
+"""Kinds sorted by more than their first column."""
 
 
 @dataclass
 class Journal:
-    """All rows of one settlement. `row` is None if its own is missing."""
-
     key: str
     row: SettlementFacts | None = None
     entries: list[EntryFacts] = field(default_factory=list)
@@ -115,11 +108,10 @@ class Journal:
 
 @dataclass
 class Account:
-    """The balance of one account, None if it has no row, and the sums of its entries by currency.
+    """An account's balance, and its entries' sums by currency.
 
-    `waiting` is what of a merchant's releases is not in the balance yet, and `cases` are the settlements
-    whose open case of LIMBO blocks the account, `orders` the orders on it, and `external` the entries of its
-    deposits and withdrawals. `old` is the part of the sums whose entries may be gone.
+    `waiting`: a merchant's unswept amount. `cases`: settlements whose case of LIMBO blocks the account.
+    `external`: entries of deposits and withdrawals. `old`: the part of the sums whose entries may be gone.
     """
 
     name: str
@@ -133,14 +125,14 @@ class Account:
 
 
 class Spool:
-    """A private database on disk, for one reconciliation. The sums of accounts are of one kind."""
+    """A private database for one reconciliation. `changes` is the kind of its sums."""
 
     def __init__(self, changes: type[Change | OldChange] = Change) -> None:
         self._changes = changes
         self._rows: dict[type[Any], list[Sequence[object]]] = {kind: [] for kind in _TABLES}
         self._sums: dict[tuple[str, str], int] = defaultdict(int)
         self._spooled: set[type[Any]] = set()
-        """The kinds of which a batch has been full."""
+        """Kinds that have filled a batch."""
 
     @cached_property
     def _database(self) -> sqlite3.Connection:
@@ -162,17 +154,15 @@ class Spool:
             self._database.close()
 
     def add(self, facts: Facts) -> None:
-        """Add what is to be judged of a row."""
         self._add(facts)
 
     def post(self, account: str, currency: str, change: int) -> None:
-        """Add a change to the sums of an account. The scan meets the entries of a partition together."""
+        """Add a change to an account's sums. A scan meets a partition's entries together."""
         self._sums[account, currency] += change
         if len(self._sums) >= _BATCH:
             self._flush_sums()
 
     def facts(self, kind: type[Any]) -> Iterator[Any]:
-        """Yield all facts of a kind, sorted."""
         self._flush_sums()
         if kind not in self._spooled:
             yield from sorted(self._rows[kind], key=_place(kind))
@@ -203,14 +193,12 @@ class Spool:
 
 
 class Source(Protocol):
-    """A spool, here or in another process."""
-
     def facts(self, kind: type[Any]) -> Iterator[Any]:
         """Yield all facts of a kind, sorted."""
 
 
 def settlements(sources: Sequence[Source]) -> Iterator[Journal]:
-    """Yield the rows of each settlement, by its key."""
+    """Yield each settlement by key. Raises CutOff if the scan met a row twice."""
     kinds = (SettlementFacts, EntryFacts, EvidenceFacts, EventFacts, WaitingFacts, ProposalFacts)
     for key, facts in _merged(sources, *kinds):
         journal = Journal(key)
@@ -235,7 +223,10 @@ def settlements(sources: Sequence[Source]) -> Iterator[Journal]:
 
 
 def accounts(sources: Sequence[Source], kept_from: str = "") -> Iterator[Account]:
-    """Yield each account, by its name. Entries from before `kept_from` may be gone."""
+    """Yield each account by name. Raises CutOff if the scan met a row twice.
+
+    Entries from before `kept_from` may be gone.
+    """
     kinds = (BalanceFacts, Change, OldChange, CaseFacts, OrderFacts, ExternalFacts, SweepFacts)
     for name, facts in _merged(sources, *kinds):
         account = Account(name)
@@ -262,13 +253,15 @@ def accounts(sources: Sequence[Source], kept_from: str = "") -> Iterator[Account
 
 
 def _demand_once(is_new: bool, fact: Sequence[object]) -> None:
-    """Let a scan that has met a row twice prove nothing: its sums are wrong. Equal facts are of one row."""
+    """Raise CutOff if the scan met a row twice: its sums are wrong.
+
+    Equal facts come from one row.
+    """
     if not is_new:
         raise CutOff(f"the scan has met a row of {fact[0]} twice")
 
 
 def _merged(sources: Sequence[Source], *kinds: type[Any]) -> Iterator[tuple[str, Iterator[Any]]]:
-    """Yield each key or account with its facts, kind by kind, of all sources."""
     of_kinds = (heapq.merge(*(source.facts(kind) for source in sources), key=_place(kind)) for kind in kinds)
     return groupby(heapq.merge(*of_kinds, key=itemgetter(0)), itemgetter(0))
 
@@ -279,13 +272,13 @@ def _order(kind: type[Any]) -> Sequence[str]:
 
 
 def _place(kind: type[Any]) -> Callable[[Any], Any]:
-    """Return the key function of a kind's order, which is the database's: by the UTF-8 of the texts."""
+    """Return a sort key in the database's order: by the UTF-8 of the texts."""
     return itemgetter(*range(len(_order(kind))))
 
 
 @contextmanager
 def _on_disk() -> Iterator[None]:
-    """Let a full disk end the reconciliation as unproven."""
+    """Raise CutOff for a database failure, such as a full disk."""
     try:
         yield
     except sqlite3.OperationalError as failed:

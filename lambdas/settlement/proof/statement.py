@@ -1,15 +1,14 @@
-"""An account's statement while it grows: what of it stands at one instant, known exactly.
+"""An account's statement while it grows, known exactly at one instant.
 
-The whole statement is read once. What came last is read again and again, with the account's row in between:
+The whole statement is read once, then its tail repeatedly, with the account's row in between:
 
-    the statement ──▶ its tail ──▶ the row ──▶ the tail again: the same?
+    the statement ──▶ its tail ──▶ the row ──▶ the tail again: unchanged?
                           ▲                         │ no: a move came in between
                           └─────────────────────────┘
 
-Entries are never changed, so two equal tails mean that none was added between them: the entries at the row's
-version are known. An account that moves many times a second has a moment between two moves, but never one as
-long as its whole statement takes to read. An entry has the time of its function's clock, and may be added
-behind the tail by one that is late: then the row differs, and the statement is read again with a longer tail.
+Entries never change, so two equal tails mean that all entries at the row's version are known. A busy account
+pauses between two moves, but never as long as a whole reading. A function with a slow clock may add an entry
+before the tail: then the row differs, and a longer tail is read.
 """
 
 from collections import Counter, deque
@@ -26,14 +25,14 @@ from settlement.proof.facts import SweepFacts, Waiting, is_before, waiting
 from settlement.proof.retention import KEEPS_ALL, Retention
 
 _AFTER = "~"
-"""It sorts after every timestamp."""
+"""Sorts after every timestamp."""
 
 
 @dataclass
 class Tally:
-    """Entries, added up: the changes by currency, and of a merchant's releases and sweeps those by second.
+    """Sums of entries by currency, and of a merchant's releases and sweeps by second.
 
-    `moves` counts what changes the balance row: every entry but a merchant's release, and every sweep.
+    `moves` counts changes of the balance row: all entries but a merchant's releases, and all sweeps.
     """
 
     changes: Counter[str] = field(default_factory=Counter)
@@ -41,10 +40,10 @@ class Tally:
     folded: Counter[str] = field(default_factory=Counter)
     moves: int = 0
     retention: Retention = KEEPS_ALL
-    """By it, entries may be gone: they are not added up, and neither is what is folded of them."""
+    """Entries that may be gone, and amounts folded from them, are left out."""
 
     def add_entry(self, row: Row) -> None:
-        """Add an entry. A malformed one is a fault of its own."""
+        """A malformed entry is a separate fault."""
         try:
             entry = rows.entry(row)
         except MalformedRow:
@@ -58,7 +57,7 @@ class Tally:
             self.moves += 1
 
     def add_sweep(self, row: Row) -> None:
-        """Add what a sweep has folded. A malformed row is a fault of its own."""
+        """A malformed sweep is a separate fault."""
         for folded in rows.sound(rows.swept, [row]):
             for one in folded:
                 if not is_before(one.second, self.retention.kept_from):
@@ -66,7 +65,6 @@ class Tally:
             self.moves += row["version"]
 
     def plus(self, other: "Tally") -> "Tally":
-        """Return both tallies in one."""
         total = Tally(moves=self.moves + other.moves, retention=self.retention)
         for part in (self, other):
             total.changes.update(part.changes)
@@ -75,24 +73,23 @@ class Tally:
         return total
 
     def is_still(self, later: "Tally") -> bool:
-        """Return whether the balance row has not moved until a later reading: entries are only ever added."""
+        """Return whether the balance row has not moved between two readings: entries are only added."""
         return self.moves == later.moves and self.folded == later.folded
 
     def waiting(self, account: str) -> Waiting:
-        """Return what of a merchant's releases waits for a sweep."""
         changes = (*self.received.items(), *self.folded.items())
         return waiting(sorted(SweepFacts(account, second, change) for second, change in changes))
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement up to its tail, and the sort key in each of its partitions with which the tail begins."""
+    """A statement before its tail, and the tail's first sort key in each partition."""
 
     before: Tally
     tails: dict[str, str]
 
     def is_complete(self, store: Store) -> bool:
-        """Return whether nothing was added behind the tail since it was read: by a late clock, or a sweep."""
+        """Return whether no slow clock or sweep has added a row before the tail."""
         again = Tally(retention=self.before.retention)
         for partition, first in self.tails.items():
             if first:
@@ -101,7 +98,7 @@ class Statement:
         return again == self.before
 
     def tail(self, store: Store) -> Tally:
-        """Read the tail. Sweeps come first: what they have folded is among the entries then."""
+        """Read the tail. Sweeps come first, so that the entries include the folded ones."""
         found = Tally(retention=self.before.retention)
         for partition, first in self.tails.items():
             _each(store.entries(partition, first or " ", _AFTER), _adder(found, partition))
@@ -109,7 +106,7 @@ class Statement:
 
 
 def read(store: Store, account: str, tail: int | None, retention: Retention = KEEPS_ALL) -> Statement:
-    """Read an account's whole statement, but for the last `tail` rows of each partition (None: all rows)."""
+    """Read an account's statement without the last `tail` rows of each partition (None: all)."""
     before, tails = Tally(retention=retention), {}
     partitions = keys.entry_partitions(account)
     sweeps = [keys.swept(partition, "")["pk"] for partition in partitions]
@@ -119,7 +116,7 @@ def read(store: Store, account: str, tail: int | None, retention: Retention = KE
 
 
 def _all_but(store: Store, partition: str, tail: int, before: Tally) -> str:
-    """Add up a partition but its last rows; return the first of these' sort key, "" if these are all."""
+    """Add up a partition without its last rows; return their first sort key, "" if these are all."""
     add, last = _adder(before, partition), deque[Row]()
     is_longer = False
     for row in pages.query(store, partition):

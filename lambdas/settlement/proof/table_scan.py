@@ -1,5 +1,3 @@
-"""The reconciliation of a table, which may be at work."""
-
 from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -32,19 +30,17 @@ from settlement.proof.watched_store import WatchedStore
 from settlement.signing.signature import RowKeys
 
 LISTED_AHEAD_MAX = timedelta(hours=1)
-"""How far ahead the index may list a settlement that is not in review. Recovery's longest pause is a quarter
-of an hour: the rest is for clocks that differ by minutes, as they do.
-"""
+"""Maximum lead of the index outside a review: recovery pauses for at most 15 minutes, and clocks differ."""
 
 REVIEW_LISTED_AHEAD_MAX = timedelta(days=30) + LISTED_AHEAD_MAX
-"""How far ahead the index may list one in review: at its end, after the longest time that a stage may set."""
+"""Maximum lead in a review, listed at its end: a stage allows at most 30 days."""
 
 
 def until(reserved_ms: int, left_ms: Callable[[], int]) -> Watch:
-    """Return a watch that cuts a reconciliation off when no more than the reserved time is left.
+    """Return a watch that ends a reconciliation when less than the reserved time is left.
 
-    All second looks together get half of the rest, and each a quarter of what is left of that: hot accounts
-    must not take the time of all others.
+    Second looks share half of the rest, and each may take a quarter of their remaining time, so that hot
+    accounts leave time for others.
     """
     for_looks = began = latest = -1
 
@@ -75,12 +71,12 @@ def check(
 ) -> Findings:
     """Reconcile the whole table. If DynamoDB stops answering, the table is unproven.
 
-    A row in none of the `currencies` is at fault, and one that none of the `row_keys` has signed. Where they
-    are None, any is right. No entry is missing that is younger than the shortest retention. A settlement that
-    is listed an hour ahead is told apart from faults.
+    A currency outside `currencies` or a signature by none of the `row_keys` is a fault; None disables a
+    check. Only entries older than the shortest retention may be gone. A settlement listed too far ahead is
+    not a fault.
     """
     began = datetime.now(UTC)
-    with closing(rows(store)) as every_row:  # else what is cut off goes on reading for as long as it is kept
+    with closing(rows(store)) as every_row:  # otherwise a cut-off scan keeps reading
         look_at = partial(look, store, began=began, watch=watch)
         return reconcile(
             every_row, look_at, watch, stage_at(began, currencies, row_keys, shortest_retention_days)
@@ -93,7 +89,6 @@ def stage_at(
     row_keys: RowKeys | None,
     shortest_retention_days: int | None,
 ) -> Stage:
-    """Return the stage as a reconciliation that `began` then judges its rows."""
     limits = (LISTED_AHEAD_MAX, REVIEW_LISTED_AHEAD_MAX)
     listed_until, reviews_until = (timestamp(began + limit) for limit in limits)
     retention = Retention.at(began, shortest_retention_days)
@@ -101,7 +96,7 @@ def stage_at(
 
 
 def rows(store: Store, part: Part = WHOLE) -> Generator[Row, None, None]:
-    """Yield all rows of a part of the table, as they are: a signature covers its whole row. Raises CutOff."""
+    """Yield whole rows: a signature covers all attributes. Raises CutOff."""
     try:
         yield from pages.scan(store, part)
     except StoreUnavailable as failed:
@@ -109,10 +104,7 @@ def rows(store: Store, part: Part = WHOLE) -> Generator[Row, None, None]:
 
 
 def look(store: Store, difference: Difference, began: datetime, watch: Watch = unwatched) -> Look:
-    """Look again at a row that differs in the scan, which `began` then, as long as the watch lets it.
-
-    Raises CutOff.
-    """
+    """Look again at a row of a scan. Raises CutOff."""
     phase = looking_again(keys.subject(difference.key)[0])
     try:
         return look_again(WatchedStore(store, phase, watch), difference, began)
@@ -121,9 +113,9 @@ def look(store: Store, difference: Difference, began: datetime, watch: Watch = u
 
 
 def rendered(findings: Findings, currencies: Mapping[str, int], *, signatures: bool) -> dict[str, Any]:
-    """Return the findings with amounts as decimal strings, and whether the `signatures` were judged.
+    """Return the findings with amounts as decimal strings.
 
-    `currencies` maps each currency of the stage to its exponent.
+    `currencies` maps currencies to exponents. `signatures`: whether they were judged.
     """
 
     def render(amount: int, currency: str) -> str:
@@ -135,6 +127,5 @@ def rendered(findings: Findings, currencies: Mapping[str, int], *, signatures: b
 
 
 def proof(store: Store, currencies: Mapping[str, int], row_keys: RowKeys | None = None) -> dict[str, Any]:
-    """Reconcile the whole table, and return the findings with amounts as decimal strings."""
     findings = check(store, currencies=currencies, row_keys=row_keys)
     return rendered(findings, currencies, signatures=row_keys is not None)

@@ -1,18 +1,13 @@
-"""The watch over a reconciliation: how far it has come, and whether it goes on."""
-
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 _Item = TypeVar("_Item")
 
 STRIDE = 1000
-"""Items between two questions: often enough for a clock, and too seldom to count."""
+"""Items between two calls of the watch: often enough for a clock, at little cost."""
 
 Watch = Callable[[str, int], None]
-"""A function that is told a phase (`READING`, `JUDGING`, or `looking_again`) and the items done in it.
-
-May raise CutOff.
-"""
+"""Takes a phase and the number of its items done. May raise CutOff."""
 
 READING, JUDGING, LOOKING = (
     "reading rows",
@@ -22,24 +17,24 @@ READING, JUDGING, LOOKING = (
 
 
 class CutOff(Exception):
-    """The reconciliation ends before it has judged the whole table. The message is the reason."""
+    """Ends a reconciliation early. The message is the reason."""
 
 
 class TooLong(CutOff):
-    """A second look ends before it is done; the reconciliation goes on. The message is the reason."""
+    """Ends one second look; the reconciliation goes on."""
 
 
 def looking_again(kind: str) -> str:
-    """Return the phase of a second look at a row of this kind: its items are the rows that it reads."""
+    """Return a second look's phase. Its items are the rows read."""
     return f"{LOOKING} {kind}"
 
 
 def unwatched(phase: str, done: int) -> None:
-    """Let a reconciliation take the time that it needs."""
+    """Never end a reconciliation early."""
 
 
 def watched(items: Iterable[_Item], phase: str, watch: Watch) -> Iterator[_Item]:
-    """Yield the items, and tell the watch how many there were. Raises CutOff as the watch does."""
+    """Yield the items, and report their number. Raises CutOff."""
     done = 0
     watch(phase, done)
     for done, item in enumerate(items, start=1):
