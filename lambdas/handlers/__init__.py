@@ -1,13 +1,13 @@
-"""One file a function; most are a state of the machines by the same name."""
+"""One file per Lambda function."""
 
 import gc
 import sys
 
-# What a function imports stays for its life. To look for garbage in it is an eighth of a cold start:
-# `_dependencies`, which every function imports, sets it aside and enables the collector again.
+# Imported objects are never garbage, and collecting among them takes an eighth of a cold start.
+# `_dependencies`, which every function imports, freezes them and enables the collector again.
 gc.disable()
 
-# Lambda's Python reads an event of some thousand levels, and so HoldFunds refuses it by the field's name.
+# Lambda's Python parses thousands of nested levels, so HoldFunds can refuse such an event by its field.
 # The embedded AWS runs an older Python, whose JSON parser would fail at a thousand, before the function.
 if sys.version_info < (3, 12):
     sys.setrecursionlimit(5_000)

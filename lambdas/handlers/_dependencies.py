@@ -1,5 +1,3 @@
-"""The composition root: what a function gets from its deployment."""
-
 import gc
 import os
 from contextlib import suppress
@@ -20,22 +18,22 @@ store = Store(dynamodb, os.environ["TABLE_NAME"], adds=rooms.adds(config))
 
 
 def now() -> datetime:
-    """Return the current instant. Handlers read the clock and pass it down; nothing below them does."""
+    """Return the time. Only handlers read the clock; they pass it down."""
     return datetime.now(UTC)
 
 
 def nonce() -> str:
-    """Return eight hexadecimal digits for the name of an execution, which no caller can predict."""
+    """Return eight hexadecimal digits that no caller can predict."""
     return f"{random.getrandbits(32):08x}"
 
 
 def restored() -> None:
-    """Renew what SnapStart clones into each environment: the seed of botocore's jitter, and connections."""
+    """Renew state that SnapStart clones: botocore's jitter seed, and connections."""
     seed()
     dynamodb.close()
 
 
-with suppress(ImportError):  # it is part of Lambda's Python, and of the runtime client elsewhere
+with suppress(ImportError):  # part of Lambda's Python; elsewhere, of its runtime client
     from snapshot_restore_py import register_after_restore  # type: ignore[import-untyped, unused-ignore]
 
     register_after_restore(restored)

@@ -1,7 +1,6 @@
-"""The rooms of this app, and where each of them meets the core and other rooms.
+"""The rooms of this app, and where each meets the core and other rooms.
 
-A room that goes takes its line with it, and the rest runs on. What a room brings is named as `module:name`,
-and imported when it is first asked for: what a function imports is a part of its cold start.
+To remove a room, remove its line. Parts are imported on first use, as imports lengthen a cold start.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,17 +15,17 @@ from settlement.core.model.state import SettlementState
 from settlement.core.store.dynamodb import Store
 
 Take = Callable[[object, Any], dict[str, Any]]
-"""Carries out an order: from the body and the caller, the order as it is on record."""
+"""Carries out an order: from body and caller to the order on record."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Room:
-    """What a room brings. Each is a `module:name`; None if the room brings none.
+    """The parts that a room provides, each as `module:name` or None.
 
-    `adds` returns what adds to a row that is put, by the stage's configuration. `before_refund` makes
-    available what a payee has received, before it is taken back, and `before_close` what an account has.
-    `orders` maps the last part of an order's route to what takes it, and to the field of its body that
-    repeats the route, if it has one.
+    `adds` takes the stage's configuration and returns the function that adds to each row that is put.
+    `before_refund` makes a payee's releases available before they are taken back, `before_close` before a
+    close. `orders` maps the last part of a route to the order's function, and to the field of its body that
+    repeats the route, if any.
     """
 
     name: str
@@ -49,33 +48,29 @@ ROOMS: tuple[Room, ...] = (
         orders="handlers.merchants._order:ORDERS",
     ),
 )
-"""The rooms that bring something. A row that is put meets them in this order: what is signed is whole."""
+"""A row that is put passes the rooms in this order, so that the whole row is signed."""
 
 
 def adds(config: StageConfig) -> tuple[Callable[[Row], Row], ...]:
-    """Return what the stage adds to a row that is put, in turn."""
     return tuple(add(config) for add in _brought("adds"))
 
 
 def before_refund(store: Store, state: SettlementState) -> None:
-    """Make what a payee has received available. Raises StoreUnavailable and the payee's refusals."""
     for prepare in _brought("before_refund"):
         prepare(store, state)
 
 
 def credits_later() -> bool:
-    """Return whether a room makes available what releases leave out of a balance."""
+    """Return whether a room credits the releases that leave a balance alone."""
     return any(room.before_refund for room in ROOMS)
 
 
 def before_close(account: str, now: datetime) -> None:
-    """Make what an account has received available. Raises AccountNotEmpty."""
     for prepare in _brought("before_close"):
         prepare(account, now)
 
 
 def orders() -> dict[str, tuple[Take, str | None]]:
-    """Return the orders of the rooms besides `orders`."""
     return {route: taken for found in _brought("orders") for route, taken in found.items()}
 
 

@@ -1,5 +1,3 @@
-"""A person's order on an account: carry it out, once, and keep it on record."""
-
 from typing import Any
 
 from handlers import _dependencies, rooms
@@ -11,10 +9,10 @@ from settlement.http.caller import Caller
 
 
 def carry_out(body: object, caller: Caller) -> dict[str, Any]:
-    """Return the order as it is on record, by this call or an earlier one, and the account's state now.
+    """Return the order on record, new or earlier, and the account's state.
 
-    Raises InvalidRequest, IdempotencyConflict and the account's refusals, none of which leaves a trace in the
-    table, but the sweep before a merchant is closed.
+    Raises InvalidRequest, IdempotencyConflict and the account's refusals, which leave no trace in the table
+    but the sweep before a close.
     """
     store, config = _dependencies.store, _dependencies.config
     order, now = parse_account_order(body, caller, config), _dependencies.now()
@@ -32,4 +30,4 @@ def carry_out(body: object, caller: Caller) -> dict[str, Any]:
 
 
 ORDERS = dict.fromkeys(map(str, OrderKind), (carry_out, "order"))
-"""The orders of this room. Their body repeats the route as `order`."""
+"""Each body repeats the route as `order`."""

@@ -1,5 +1,3 @@
-"""The books in Aurora, where the stage has them, and the sealed journal for the function that fills them."""
-
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -21,11 +19,10 @@ _AWAY = (
     *("InternalError", "RequestTimeout", "ServiceUnavailable", "SlowDown"),
     *("KMS.ThrottlingException", "ThrottlingException", "Throttling", "RequestLimitExceeded"),
 )
-"""S3's answers that are not about one object. The last ones are of KMS, which S3 asks for each of them."""
+"""S3 errors that do not concern one object. Throttling comes from KMS, which S3 calls for each object."""
 
 
 def books(waits: Callable[[], bool]) -> DataApi:
-    """Return the books; `waits` is called while they come back from a pause."""
     return DataApi(
         _client,
         cluster=os.environ["BOOKS_CLUSTER"],
@@ -36,18 +33,16 @@ def books(waits: Callable[[], bool]) -> DataApi:
 
 
 def pause(seconds: int) -> None:
-    """Let time pass."""
     time.sleep(seconds)
 
 
 class Journal:
-    """The sealed journal, of which an object that cannot be read holds up no other one."""
+    """The sealed journal. Raises OSError for an unreadable object, else JournalUnavailable."""
 
     def __init__(self) -> None:
         self._bucket: Bucket = _journal.copy()
 
     def objects(self, folder: str, after: str = "") -> Iterator[Found]:
-        """Yield the objects of a folder behind a name. Raises JournalUnavailable."""
         try:
             yield from self._bucket.objects(folder, after)
         except ClientError as error:
@@ -56,7 +51,6 @@ class Journal:
             raise JournalUnavailable(f"list_object_versions: {type(error).__name__}") from error
 
     def read(self, found: Found) -> bytes:
-        """Return the content of an object. Raises OSError if S3 refuses this one, else JournalUnavailable."""
         try:
             return self._bucket.read(found)
         except ClientError as error:

@@ -1,4 +1,4 @@
-"""ProjectEntries: take what the sealed journal has, and the books lack, into Aurora, on a schedule."""
+"""Copy the sealed journal's new objects into Aurora, on a schedule."""
 
 from typing import Any
 
@@ -8,27 +8,24 @@ from settlement.books.rounds import Progress, Round, catch_up
 from settlement.core.telemetry import gauge, logger, note, observed
 
 RESERVED_MS = 60_000
-"""The least time left to begin an object, or to wait for the database: a statement may take 45 s. One that is
-cut off is rolled back, and comes again.
-"""
+"""Minimum time left to begin an object or wait for the database: a statement may take 45 s."""
 
 RESUMING_SECONDS = 5
-"""The pause between two calls of a database that comes back from its own pause, which takes 15 s and more."""
+"""Pause between tries while the database resumes, for 15 s or more."""
 
 LINES_MAX = 100
-"""Most objects that are named in the log. The metric counts all of them."""
+"""Maximum objects logged. The metric counts all."""
 
 _progress = Progress()
-"""What this environment knows to be in the books. Without it, a round asks them."""
+"""The known state of the books. A new environment asks the books."""
 
 
 @observed("project")
 def handler(event: Any, context: Any) -> None:
-    """Take each object of the journal that is not in the books, once, and tell how far behind they are.
+    """Take each object that the books lack, and publish how far behind they are.
 
-    Two rounds at once do no harm. A round that dies leaves all of an object in the books, or nothing. What a
-    round cannot read, or the books refuse, is left out, counted, and tried again by the next one. Raises
-    BooksUnavailable or JournalUnavailable if one of them is away: then the next round takes what waits.
+    Concurrent rounds are harmless: an object enters the books once, whole or not at all. The next round
+    retries unreadable and refused objects, and continues after BooksUnavailable or JournalUnavailable.
     """
 
     def has_time() -> bool:
@@ -47,7 +44,7 @@ def handler(event: Any, context: Any) -> None:
 
 
 def _tell(done: Round) -> None:
-    """Publish what a round has done. An unknown level is not published: 0 would end an alarm."""
+    """Publish the round's results, but no unknown level: a 0 would end an alarm."""
     now = _dependencies.now()
     behind = done.behind_seconds(now)
     if behind is not None:

@@ -1,5 +1,3 @@
-"""The claim of a key: a request claims it once, however often it is sent."""
-
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
@@ -18,10 +16,9 @@ from settlement.core.telemetry import count
 
 
 def claim(request: Request, execution: str) -> tuple[Settlement, SettlementState]:
-    """Claim the request's key for `execution`, or find the earlier claim.
+    """Claim the key for `execution`, or find the earlier claim; return its settlement and state.
 
-    Return the settlement that the key stands for, and its state. Raises IdempotencyConflict, and
-    InvalidRequest for a new key with a fee that is not the client's to set, or without required names.
+    Raises IdempotencyConflict, and InvalidRequest if a new claim breaks the stage's rules on fees and names.
     """
 
     def take(settlement: Settlement, now: datetime) -> SettlementState:
@@ -33,9 +30,8 @@ def claim(request: Request, execution: str) -> tuple[Settlement, SettlementState
 def claim_and_hold(request: Request, execution: str) -> tuple[Settlement, SettlementState]:
     """Claim the key and commit the hold in one transaction, or find the earlier claim.
 
-    Return as `claim` does. Raises the parties' refusals too, after which the key is as unclaimed as before.
-    If the table gives no answer, the key alone is claimed: a party's row may be too busy, and recovery
-    resumes what is claimed.
+    Raises the parties' refusals too, which leave the key unclaimed. If the table does not answer, claims the
+    key alone and raises StoreUnavailable: a party's row may be too busy, and recovery resumes the claim.
     """
 
     def take(settlement: Settlement, now: datetime) -> SettlementState:
@@ -77,11 +73,7 @@ def _claim(
 
 
 def _earlier_claim(request: Request, problems: list[str]) -> SettlementState:
-    """Return the claim of a request that breaks the stage's rules. Raises InvalidRequest if there is none.
-
-    Only a new claim is held to them: a settlement that was claimed under other rules must still resume, and
-    be replayed.
-    """
+    """Return the earlier claim; the stage's rules bind new claims only. Raises InvalidRequest without one."""
     claimed = _dependencies.store.settlement(request.key)
     if claimed is None:
         raise InvalidRequest("; ".join(problems))

@@ -1,5 +1,3 @@
-"""The payee's account, which is looked at before money is held for it."""
-
 import time
 
 from handlers import _dependencies, rooms
@@ -10,26 +8,24 @@ from settlement.core.model.settlement import Settlement
 from settlement.core.model.stored import MalformedRow
 
 REMEMBERED_SECONDS = 60
-"""How long an environment remembers that an account can receive, so that a busy payee costs no reads.
+"""How long an environment remembers that an account can receive: a busy payee costs no reads.
 
-An account neither goes nor changes its currency, but it may be closed. So long, and for as long as the
-environment is frozen besides, money is still held for it: then the release refuses it, and compensation gives
-the money back.
+If the account is closed meanwhile, or while the environment is frozen, money is still held for it. The
+release then refuses it, and compensation returns it.
 """
 
 REMEMBERED_MAX = 10_000
-"""The number of payees at which an environment forgets all of them: they take some two megabytes."""
+"""Payees at which all are forgotten: about 2 MB."""
 
 _remembered: dict[tuple[str, str], int] = {}
-"""Until when payees are known to receive, by account and currency, in this environment's own time."""
+"""When each (payee, currency) is forgotten, in monotonic seconds."""
 
 
 def refusal(settlement: Settlement) -> Exception | None:
-    """Return why the payee's account cannot receive the release, before anything is held; None if it can.
+    """Return why the payee cannot receive the release, before the hold; None if it can.
 
-    Most accounts were opened long ago, so the first read may lag, at half the price. A refusal is final, so
-    a consistent read confirms it: the account may have been opened a moment ago. A malformed row is no
-    refusal, but a reason as well: the caller raises it, unless the settlement holds already.
+    The first read may lag, at half the price; a consistent one confirms a refusal, as the account may be new.
+    A malformed row's error is returned too: the caller raises it unless the settlement already holds.
     """
     payee, now = (settlement.payee, settlement.currency), int(time.monotonic())
     if now < _remembered.get(payee, 0):

@@ -1,5 +1,3 @@
-"""The client's request, as the settlement machine carries it."""
-
 from typing import Any
 
 from handlers import _dependencies
@@ -8,7 +6,7 @@ from settlement.core.telemetry import logger
 
 
 def parse(event: dict[str, Any]) -> Request:
-    """Check the request, with a minted key where the stage accepts one without. Raises InvalidRequest."""
+    """Parse the input, with a minted key where the stage allows it. Raises InvalidRequest."""
     config = _dependencies.config
     raw = with_minted_key(event["settlement"], event["execution_arn"], config)
     if raw is not event["settlement"]:

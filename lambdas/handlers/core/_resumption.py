@@ -1,8 +1,4 @@
-"""A request to RecoverStalled to resume one settlement now, and not at its next look.
-
-The webhook sends it and does not wait. A request that is lost delays the settlement until the schedule finds
-it due, and one that comes twice, or late, finds another owner and does nothing.
-"""
+"""Requests to RecoverStalled. The schedule makes up for lost ones."""
 
 from typing import Any
 
@@ -13,7 +9,10 @@ _RECOVERY = "RECOVER_STALLED"
 
 
 def ask(key: str, owner: str) -> None:
-    """Ask for a settlement to be resumed, as long as `owner` is its owner. Raises StartUnavailable."""
+    """Ask to resume a settlement, without waiting. Raises StartUnavailable.
+
+    A duplicate or late request finds an owner other than `owner`, and does nothing.
+    """
     try:
         functions.send(_RECOVERY, {"key": key, "owner": owner})
     except StartUnavailable as error:
@@ -21,7 +20,7 @@ def ask(key: str, owner: str) -> None:
 
 
 def wait_for(key: str) -> dict[str, Any]:
-    """Resume a settlement whose owner does not run; return recovery's answer. Raises StartUnavailable."""
+    """Have a settlement resumed; return recovery's answer. Raises StartUnavailable."""
     try:
         return functions.call(_RECOVERY, {"key": key})
     except StartUnavailable as error:

@@ -1,5 +1,3 @@
-"""The common part of the three functions that reverse a step."""
-
 from typing import Any
 
 from handlers import _dependencies
@@ -9,6 +7,6 @@ from settlement.core.policy import compensation
 
 
 def reverse(step: Step, event: dict[str, Any]) -> None:
-    """Reverse a committed step; nothing if it is reversed already. Raises refusals."""
+    """Reverse a committed step, unless already reversed. Raises its refusals."""
     settlement = parse_settlement(event["settlement"], _dependencies.config)
     _dependencies.store.commit(compensation.reverse_step(settlement, step, _dependencies.now()))

@@ -1,4 +1,4 @@
-"""The takeover of one settlement by recovery: its next owner, on the row first, and then started."""
+"""Takeover by recovery: write the next owner to the row, then start it."""
 
 from contextlib import suppress
 
@@ -14,10 +14,10 @@ from settlement.core.policy.recovery import Action, Takeover
 from settlement.core.telemetry import count, logger
 
 STARTS_MAX = 5
-"""Sends of a start to a machine that Step Functions throttles, in a run."""
+"""Maximum attempts of one start that Step Functions throttles."""
 
 _THROTTLED_SECONDS = 0.1
-"""Upper bound of the wait after a throttled start; it doubles with each one (full jitter)."""
+"""Full jitter before retry n: at most this times 2**n."""
 
 _METRICS = {
     Action.SETTLE: "RecoveredBySettlement",
@@ -27,10 +27,10 @@ _METRICS = {
 
 
 def recover(state: SettlementState, starts_max: int = 1) -> Takeover | None:
-    """Make a new execution the settlement's owner and start it; None if the settlement needs none.
+    """Make a new execution the owner and start it; return None if the settlement needs none.
 
-    If Step Functions throttles each of `starts_max` starts, the settlement is due again at once. If its name
-    is taken, it is due at its next look, under a new name.
+    Raises StartUnavailable. If all starts are throttled, the settlement is due again at once, except in
+    LIMBO. If the name is taken, the next look uses a new one.
     """
     now, config = _dependencies.now(), _dependencies.config
     with suppress(StepFenced):  # another execution has moved it on
@@ -53,9 +53,9 @@ def recover(state: SettlementState, starts_max: int = 1) -> Takeover | None:
 
 
 def _start(found: Takeover, starts_max: int) -> None:
-    """Start the new owner. A settlement that Standard's quota has no room for starts on Express, at once.
+    """Start the new owner: on Express if Standard's quota is exhausted, as after an outage.
 
-    After an outage that is most of them. A throttled start has not begun, so that no second execution runs.
+    A throttled start has not begun, so no second execution runs.
     """
     if found.action is not Action.SETTLE:
         _start_on("COMPENSATION_MACHINE", found, starts_max)
@@ -70,7 +70,7 @@ def _start(found: Takeover, starts_max: int) -> None:
 
 
 def _start_on(variable: str, found: Takeover, starts_max: int) -> None:
-    """Start the new owner on a machine. A throttled start is sent again, which slows the run down."""
+    """Retry throttled starts, which slows the run down."""
     machine = step_functions.arn(variable)
     for refused in range(starts_max):
         if refused:
@@ -87,8 +87,8 @@ def _start_on(variable: str, found: Takeover, starts_max: int) -> None:
 def _is_running(state: SettlementState) -> bool:
     """Return whether an execution is known to run the settlement.
 
-    Executions of the forward path are not looked up: AWS describes no Express execution, and duplicates do no
-    harm. Those of a compensation are, because two of them in LIMBO would alert twice.
+    Forward executions are not looked up: Express cannot be described, and duplicates are harmless. Two
+    compensations in LIMBO would alert twice.
     """
     is_expired = state.status is Status.PROCESSING and state.is_expired
     if not is_expired and state.status not in (Status.COMPENSATING, Status.LIMBO):

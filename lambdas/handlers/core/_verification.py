@@ -1,4 +1,4 @@
-"""The verify step: ask for a verdict on the payment, once, and put it on record. A room says who is asked."""
+"""The verify step. A room provides the provider."""
 
 from datetime import datetime
 from typing import Any, Protocol
@@ -24,27 +24,22 @@ from settlement.core.telemetry import count, logger
 
 
 class Provider(Protocol):
-    """Who is asked for a verdict."""
-
     def ask(self, settlement: Settlement, context: Any) -> Verdict:
-        """Return a verdict, or REVIEW; `context` is Lambda's, of the call.
+        """Return a verdict, or REVIEW; `context` is the Lambda context.
 
-        Raises KycUnavailable, KycCircuitOpen and KycRequestRefused without one, and StoreUnavailable if too
-        little of the call's time is left.
+        Raises KycUnavailable, KycCircuitOpen and KycRequestRefused, and StoreUnavailable if too little of the
+        invocation's time is left.
         """
         ...
 
-    def review_ends(self, now: datetime) -> datetime:
-        """Return when a review that begins now ends."""
-        ...
+    def review_ends(self, now: datetime) -> datetime: ...
 
 
 def verify(event: dict[str, Any], context: Any, provider: Provider) -> None:
-    """Put the provider's approval on record. The reason stays in the evidence.
+    """Record the provider's verdict, and return if it approves. The evidence keeps the reason.
 
-    Raises InReview if a reviewer decides; KycRejected for a verdict against the payment; KycUnavailable,
-    KycCircuitOpen and KycRequestRefused if there is no verdict; StoreUnavailable, StepFenced and
-    DeadlineExceeded.
+    Raises KycRejected, InReview while a reviewer decides, the errors of `Provider.ask`, StepFenced,
+    DeadlineExceeded and IdempotencyConflict.
     """
     settlement = parse_settlement(event["settlement"], _dependencies.config)
     if _verdict(settlement, context, provider) == KycDecision.REJECTED:
@@ -54,9 +49,9 @@ def verify(event: dict[str, Any], context: Any, provider: Provider) -> None:
 
 
 def _verdict(settlement: Settlement, context: Any, provider: Provider) -> str | None:
-    """Return the decision of the verdict, old or new. Raises InReview while there is none.
+    """Return the verdict's decision. Raises InReview until one exists.
 
-    The row is read before the provider is asked: a verdict is replayed for ever, a review requested once.
+    The row is read first: a verdict is replayed for ever, a review requested once.
     """
     now, store = _dependencies.now(), _dependencies.store
     state = store.settlement(settlement.key)
@@ -77,9 +72,9 @@ def _verdict(settlement: Settlement, context: Any, provider: Provider) -> str | 
 
 
 def _ask(settlement: Settlement, context: Any, provider: Provider) -> Verdict:
-    """Ask the provider. Without a verdict, return the one on record, by a call that died before its row was.
+    """Ask the provider. Without an answer, or on REVIEW, return the verdict in the evidence, if any.
 
-    Raises KycUnavailable, KycCircuitOpen and KycRequestRefused if there is none.
+    An earlier call may have died before it wrote the row.
     """
     try:
         answer = provider.ask(settlement, context)
@@ -100,11 +95,10 @@ def _on_record(settlement: Settlement) -> Row | None:
 
 
 def _record(settlement: Settlement, verdict: Verdict) -> str | None:
-    """Record the verdict, the evidence first: the row never has a verdict without it.
+    """Record the verdict, evidence first: the row never has a verdict without evidence.
 
-    Neither write moves money, so they need no transaction. An earlier call may have died between the two: its
-    evidence is on record, and decides; unless the provider's webhook was there before it. The first verdict
-    counts, but a conflict must be seen.
+    No money moves, so no transaction is needed. If an earlier call died between the writes, its evidence
+    decides, unless the provider's webhook came first. The first verdict counts, but a conflict must be seen.
     """
     now, store = _dependencies.now(), _dependencies.store
     evidence = store.put(entries.evidence(settlement, Step.VERIFY, verdict.evidence(), now))
@@ -124,7 +118,7 @@ def _conflict(answer: Verdict, on_record: str) -> None:
 def _begin_review(
     settlement: Settlement, verdict: Verdict, state: SettlementState | None, provider: Provider
 ) -> SettlementState:
-    """Leave the payment to a review, which ends at a deadline that the request named, if it named one."""
+    """Begin a review, which ends at the request's own deadline, if any."""
     now = _dependencies.now()
     until = provider.review_ends(now)
     if state and settlement.deadline_seconds is not None:

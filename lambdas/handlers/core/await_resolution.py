@@ -1,5 +1,3 @@
-"""AwaitResolution: record which execution waits for a person's decision, and the token that wakes it."""
-
 from typing import Any
 
 from handlers import _dependencies
@@ -12,9 +10,9 @@ from settlement.core.telemetry import observed
 
 @observed("await")
 def handler(event: dict[str, Any], context: object) -> None:
-    """Put the task's token on record, for the open case. Raises StepFenced if there is none.
+    """Record the task token of the waiting execution, for the open case. Raises StepFenced without one.
 
-    If the case is closed between the two calls, the token wakes an execution that finds that out.
+    If the case is closed between read and write, the token wakes an execution that finds it closed.
     """
     settlement, store = parse_settlement(event["settlement"], _dependencies.config), _dependencies.store
     state = store.settlement(settlement.key)

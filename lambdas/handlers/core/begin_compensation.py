@@ -1,4 +1,4 @@
-"""BeginCompensation: fence off the forward steps, and find the steps to reverse."""
+"""Fence off the forward steps, and find the steps to reverse."""
 
 from contextlib import suppress
 from typing import Any
@@ -17,11 +17,10 @@ from settlement.core.telemetry import count, observed
 
 @observed("compensate")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Return the machine's state: the committed and the reversed steps, and what is left to do.
+    """Return the machine's state: the committed and reversed steps, and the work left.
 
-    For the causes of a compensation see `CompensationInput`. A decision is in the table already: an execution
-    is started with its name, and announces it. Raises InvalidRequest, IdempotencyConflict and
-    ResolutionRefused.
+    A decision is already in the table: the execution gets its name, and announces it. Raises InvalidRequest,
+    IdempotencyConflict and ResolutionRefused.
     """
     execution = event["execution"]
     if not isinstance(execution, str):
@@ -45,10 +44,7 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
 
 
 def _begin(settlement: Settlement, cause: Failure, execution: str) -> SettlementState:
-    """Take PROCESSING away; or find the settlement finished, being reversed, or under another owner.
-
-    What holds nothing is rejected: there is nothing to reverse.
-    """
+    """Take PROCESSING away, unless another owner has it. Reject a settlement that holds nothing."""
     store, now = _dependencies.store, _dependencies.now()
     unclaimed = outcome.failure("claim", cause.error)
     claimed = store.claim(reversal.tombstone(settlement, execution, unclaimed, now))
@@ -63,7 +59,6 @@ def _begin(settlement: Settlement, cause: Failure, execution: str) -> Settlement
 
 
 def _resume(settlement: Settlement, execution: str) -> SettlementState:
-    """Make this execution the owner of a compensation. A PROCESSING settlement needs a cause."""
     try:
         state = _dependencies.store.update(reversal.assign_owner(settlement, execution))
     except StepFenced as unclaimed:
@@ -74,7 +69,7 @@ def _resume(settlement: Settlement, execution: str) -> SettlementState:
 
 
 def _ensure_decided(settlement: Settlement, case: int) -> None:
-    """Refuse the name of a decision that is not on record, before anything is written."""
+    """Raise ResolutionRefused, before any write, for a decision that is not on record."""
     state = _dependencies.store.settlement(settlement.key)
     if state and state.same_request(settlement) and state.resolutions < case:
         raise ResolutionRefused(f"order: case {case} is not decided")

@@ -1,4 +1,4 @@
-"""EnterLimbo: end the tries of a stuck reversal, and block the account that it is stuck on."""
+"""Stop retrying a stuck reversal, and block the account that it is stuck on."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,11 +14,10 @@ from settlement.core.telemetry import observed
 
 @observed("limbo")
 def handler(event: dict[str, Any], context: object) -> None:
-    """Commit the case. Raises StepFenced if the settlement has moved on by itself.
+    """Open the case. Raises StepFenced if the settlement has moved on.
 
-    `stuck` maps the step whose reversal failed to its error. If that reversal has committed after all, only
-    its answer was lost, and there is no case; unless it was known to be reversed before (`reversed`): then it
-    would fail for ever.
+    `stuck` maps the step to its reversal's error. If the reversal has committed, only its answer was lost: no
+    case is opened, unless `reversed` already listed the step, as its retry would fail for ever.
     """
     settlement = parse_settlement(event["settlement"], _dependencies.config)
     ((step, error),) = event["stuck"].items()
@@ -35,7 +34,6 @@ def handler(event: dict[str, Any], context: object) -> None:
 
 
 def _is_stuck(state: SettlementState, step: str, event: dict[str, Any]) -> bool:
-    """Return whether the reversal of `step` is stuck: in this case, and not committed meanwhile."""
     if state.reversed_for is None or state.case_number != event["case"]:
         return False
     return step not in state.reversed or step in event["reversed"]

@@ -1,4 +1,4 @@
-"""HoldFunds: claim the request's key, and move the amount from the payer into the settlement's escrow."""
+"""Claim the key, and move the amount from the payer into escrow."""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ from settlement.core.telemetry import count, observed
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Return the canonical settlement with its hold committed, by this call or an earlier one.
 
-    An execution that the queue, recovery or a verdict has made the owner resumes the claimed settlement.
-    Raises AlreadyClaimed for any other claimed key; InvalidRequest, IdempotencyConflict and the parties'
-    refusals, none of which leaves a trace in the table; StepFenced and DeadlineExceeded.
+    An execution that the queue, recovery or a verdict made the owner resumes. Raises AlreadyClaimed for any
+    other claimed key; InvalidRequest, IdempotencyConflict and the parties' refusals, which leave no trace in
+    the table; StepFenced and DeadlineExceeded.
     """
     execution, config = event["execution"], _dependencies.config
     request = _request.parse(event)
@@ -33,5 +33,5 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
         "settlement": settlement.to_wire(config),
         "claimed_at": claimed.claimed_at,
         "owner_epoch": claimed.owner_epoch,
-        "nonce": _dependencies.nonce(),  # of the compensation's name, the same in each try to start it
+        "nonce": _dependencies.nonce(),  # for the compensation's name: the same in each try to start it
     }

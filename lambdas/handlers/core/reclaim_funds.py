@@ -1,4 +1,4 @@
-"""ReclaimFunds: take the net amount back from the payee."""
+"""Take the net amount back from the payee, after a sweep if a merchant."""
 
 from typing import Any
 
@@ -12,10 +12,7 @@ from settlement.core.telemetry import observed
 
 @observed(Step.RELEASE.reversal)
 def handler(event: dict[str, Any], context: object) -> None:
-    """Commit the release's reversal. What the payee's balance lacks of it yet is made available first.
-
-    Raises StepFenced and the payee's refusals, such as InsufficientFunds if they have spent the amount.
-    """
+    """Commit the release's reversal. Raises StepFenced, and refusals such as InsufficientFunds."""
     settlement = parse_settlement(event["settlement"], _dependencies.config)
     if accounts.is_merchant(settlement.payee):
         state = _dependencies.store.settlement(settlement.key)

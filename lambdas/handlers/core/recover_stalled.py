@@ -1,7 +1,6 @@
-"""RecoverStalled: each minute, find stalled settlements and start an execution that resumes each.
+"""Start executions that resume stalled settlements, each minute.
 
-A run works on one partition of the index. Each partition has a schedule of its own, so that they are
-recovered side by side, and that a failure in one does not delay the others.
+Each partition of the index has its own schedule, so a failure in one does not delay the others.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,60 +27,51 @@ from settlement.core.policy import recovery
 from settlement.core.telemetry import count, gauge, logger, observed
 
 PARTITIONS = (keys.LIMBO, *map(keys.in_flight_partition, range(keys.IN_FLIGHT_SHARDS)))
-"""The partitions of the index. Each minute a run is scheduled for each of them."""
 
 LISTED_MAX = 10_000
-"""Most settlements of a partition that a run lists: more than it has time for, at the highest pace."""
+"""Maximum settlements listed; more than one run can process."""
 
 CASES_MAX = 100
-"""Most cases of LIMBO that a run looks at. Each may take two calls of DescribeExecution, of which Step
-Functions grants an account ten a second.
-"""
+"""Maximum LIMBO cases per run. Each may take two DescribeExecution calls, and an account has ten a second."""
 
 RESERVED_MS = 20_000
-"""The least time left to begin another settlement: a slow one may take so long."""
+"""Minimum time left to begin another settlement: a slow one takes this long."""
 
 REVIEW_ENDS_WITHIN = timedelta(hours=1)
-"""How long before its end a review is counted, for the alarm."""
+"""How long before its end a review is counted."""
 
 _FIRSTS = 10
-"""How many places are read for the oldest: a forged one in front of it must not hide it."""
+"""Entries read to find the oldest: a forged first one must not hide it."""
 
 _UNANSWERED_SECONDS = 60
-"""How long a settlement is deferred whose execution could not be described or started."""
+"""Deferral if an execution could not be described or started."""
 
 
 @dataclass
 class _Run:
-    """A run on one partition: its context, when it began, and the pace of its looks."""
-
     context: Any
     began_at: datetime = field(default_factory=lambda: _dependencies.now())  # noqa: PLW0108 (of a later test)
     pace: _workers.Pace = field(default_factory=lambda: _workers.Pace(_workers.starts_per_second()))
 
     @property
     def has_time(self) -> bool:
-        """Whether the run may begin another settlement."""
         return bool(self.context.get_remaining_time_in_millis() >= RESERVED_MS)
 
 
 @dataclass
 class _Look:
-    """A look at one settlement: its age in seconds, and whether it started an execution."""
-
     age: int = 0
     is_started: bool = False
 
 
 @observed("recover")
 def handler(event: Any, context: Any) -> dict[str, str | None] | None:
-    """Start an execution for each due settlement of a `partition` of the index that has none.
+    """Start an execution for each due settlement of the event's `partition` that has none.
 
-    A settlement that cannot be taken over or started does not delay the others; a later run finds it again.
-    With the `key` of a settlement in the event, only that one is recovered, due or not; with an `owner` too,
-    only while that is its owner. The answer has the `action` ("none" if it needs none) and the name of the
-    started `execution`. Such a call raises InvalidRequest, SettlementNotFound, MalformedRow, StoreUnavailable
-    and StartUnavailable; a scheduled one only InvalidRequest.
+    An event with a `key` recovers only that settlement, due or not; with an `owner` too, only while that is
+    its owner. It returns the `action` (or "none") and the started `execution`, and raises InvalidRequest,
+    SettlementNotFound, MalformedRow, StoreUnavailable and StartUnavailable. A scheduled run raises only
+    InvalidRequest.
     """
     asked = event if isinstance(event, dict) else {}
     if "key" in asked:
@@ -110,7 +100,7 @@ def _recover_now(key: object, owner: object) -> dict[str, str | None]:
         taken = _takeover.recover(state) if owner in (None, state.owner) else None
     except MalformedRow:
         raise
-    except ValueError as wrong:  # a time that is none
+    except ValueError as wrong:  # a malformed time
         raise MalformedRow(f"SETTLEMENT#{key}: {wrong}") from None
     return {
         "key": key,
@@ -120,11 +110,10 @@ def _recover_now(key: object, owner: object) -> dict[str, str | None]:
 
 
 def _recover_due(partition: str, run: _Run) -> None:
-    """Recover the due settlements of a partition, those first that are due for longest."""
     listed, is_whole = list[Row](), False
     with _isolated(partition):
         for found in _dependencies.store.listed(partition, up_to=timestamp(run.began_at), limit=LISTED_MAX):
-            listed.append(found)  # a page that fails must not lose those before it
+            listed.append(found)  # a failed page must not lose earlier ones; the longest overdue come first
         is_whole = True
     looks = _workers.each(lambda found: _look(found, run), listed)
     if is_whole:  # else the age is unknown, and a 0 would wrongly end an alarm
@@ -133,7 +122,7 @@ def _recover_due(partition: str, run: _Run) -> None:
 
 
 def _watch(run: _Run) -> None:
-    """Publish how late recovery is, as a run that never begins cannot tell, and the reviews about to end."""
+    """For runs that may never begin, publish how late recovery is, and how many reviews end soon."""
     now = timestamp(run.began_at)
     with _isolated("the watch"):
         firsts = [_dependencies.store.listed(shard, up_to=now, limit=_FIRSTS) for shard in PARTITIONS[1:]]
@@ -142,10 +131,9 @@ def _watch(run: _Run) -> None:
 
 
 def _reviews_ending(partition: str, run: _Run) -> int:
-    """Return how many reviews of a partition end within the hour, and not before the longest pause is over.
+    """Return how many reviews end within the hour, but after the longest pause.
 
-    Of all that is listed, reviews alone lie further ahead than that pause: any other settlement is listed for
-    its next look. A review that ends sooner has been counted for three quarters of an hour.
+    Only reviews are listed beyond that pause. A review that ends sooner has been counted for 45 minutes.
     """
     pause = timedelta(seconds=max(recovery.BACKOFF_SECONDS_MAX, _dependencies.config.recover_after_seconds))
     if pause >= REVIEW_ENDS_WITHIN:
@@ -155,11 +143,11 @@ def _reviews_ending(partition: str, run: _Run) -> int:
 
 
 def _alert_again(run: _Run) -> None:
-    """Start the executions that should alert and wait for a decision in LIMBO."""
+    """Start executions that alert and wait, for LIMBO cases without one."""
     with _isolated(keys.LIMBO):
         cases = list(_dependencies.store.listed(keys.LIMBO, up_to=keys.END_OF_TIME, limit=LISTED_MAX))
         gauge("LimboOpen", len(cases))
-        # The list does not tell which of them have an execution, so each run begins at a random place.
+        # The list does not show which cases have an execution, so each run begins at a random one.
         first = _dependencies.random.randrange(max(len(cases), 1))
         chosen = [*cases[first:], *cases[:first]][:CASES_MAX]
         _publish(_workers.each(lambda found: _look_in_limbo(found, run), chosen))
@@ -167,7 +155,7 @@ def _alert_again(run: _Run) -> None:
 
 
 def _oldest(listed: Iterable[Row], run: _Run) -> int:
-    """Return the age of the first place in the index that is an instant: a foreign hand may put any text."""
+    """Return the age in seconds of the first valid entry: a forged one may be any text."""
     for found in listed:
         with suppress(ValueError):
             return seconds_since(found["gsi1sk"], run.began_at)
@@ -175,14 +163,12 @@ def _oldest(listed: Iterable[Row], run: _Run) -> int:
 
 
 def _publish(looks: Sequence[_Look | None]) -> None:
-    """Publish the number of started executions, and whether the run has left settlements to the next one."""
     gauge("Recoveries", sum(look.is_started for look in looks if look))
     if None in looks:
         count("RecoveryCutShort")
 
 
 def _look(listed: Row, run: _Run) -> _Look | None:
-    """Recover a settlement in flight if it is due; None if the run has no time left for it."""
     if not run.has_time:
         return None
     run.pace.wait()
@@ -198,7 +184,6 @@ def _look(listed: Row, run: _Run) -> _Look | None:
 
 
 def _look_in_limbo(listed: Row, run: _Run) -> _Look | None:
-    """Alert again about a case of LIMBO that has no execution; None if the run has no time left for it."""
     if not run.has_time:
         return None
     look = _Look()
@@ -213,8 +198,8 @@ def _look_in_limbo(listed: Row, run: _Run) -> _Look | None:
 def _isolated(name: str, listed: Row | None = None) -> Iterator[None]:
     """Log and count a failure of one settlement or partition, and continue.
 
-    A listed settlement that would fail again at once is deferred, unless it is the table that fails. One that
-    Step Functions has throttled stays due: it has lost nothing but time.
+    A listed settlement that would fail again at once is deferred, unless the table failed or its start was
+    throttled.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""RefundFee: give the fee back to the escrow."""
+"""Give the fee back to the escrow."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""RejectSettlement: refuse a settlement for good whose hold was refused."""
+"""Refuse a settlement for good after its hold was refused."""
 
 from typing import Any
 
@@ -16,9 +16,9 @@ from settlement.core.telemetry import count, observed
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Return the outcome of the rejected settlement.
 
-    The refused hold has claimed nothing, so the key is claimed here, as REJECTED; or else what the queue has
-    claimed for this execution is rejected. Raises StepFenced if something is held after all; AlreadyClaimed
-    if another execution has claimed the key, and IdempotencyConflict if that was with other content.
+    The refused hold claimed nothing: this claims the key as REJECTED, or rejects the queue's claim. Raises
+    StepFenced if something is held after all, AlreadyClaimed for another execution's claim, and
+    IdempotencyConflict.
     """
     request, execution = _request.parse(event), event["execution"]
     now, config = _dependencies.now(), _dependencies.config

@@ -1,4 +1,4 @@
-"""ReleaseFunds: move the net amount from the settlement's escrow to the payee."""
+"""Move the net amount from escrow to the payee."""
 
 from typing import Any
 
@@ -21,9 +21,9 @@ def handler(event: dict[str, Any], context: object) -> None:
 
 
 def _ensure_can_receive(settlement: Settlement) -> None:
-    """Raise why a merchant cannot receive the release, unless it has: its account may be closed since.
+    """Raise the refusal of a merchant whose account was closed, unless the release has committed.
 
-    An order may close it after this: then a release that is under way still reaches it, as a reversal may.
+    If the account is closed after this check, the release still reaches it.
     """
     store = _dependencies.store
     if refusal := payee_refusal(settlement.currency, store.account(settlement.payee)):

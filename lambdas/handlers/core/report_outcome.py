@@ -1,4 +1,4 @@
-"""ReportOutcome: report a settlement that this execution does not run, or runs no further."""
+"""Report a settlement that this execution does not run, or no longer runs."""
 
 from typing import Any
 
@@ -14,10 +14,8 @@ from settlement.core.telemetry import observed
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Return the outcome from the settlement's row. Raises StepFenced for an unclaimed key.
 
-    An execution with an `error` in its state has started the compensation. Until that begins, the row is
-    still PROCESSING; if the settlement does not continue without this execution, it is reported as
-    COMPENSATING, with the failure that it is about to have. One that was refused as AlreadyClaimed has run
-    nothing.
+    With an `error`, the execution has started the compensation. The settlement may still be PROCESSING, and
+    is reported as COMPENSATING unless it continues without this execution.
     """
     given, config = event["state"], _dependencies.config
     known = given.get("settlement")

@@ -1,4 +1,4 @@
-"""ResolveLimbo: read a person's decision on a case of LIMBO from the table, and compose its notice."""
+"""Read a person's decision on a LIMBO case, and compose the on-call notice."""
 
 from typing import Any
 
@@ -12,10 +12,9 @@ from settlement.core.telemetry import observed
 
 @observed("resolve")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Return the settlement, and the notice of the decision for on call.
+    """Read only the case number in `resolution`: any holder of the task token may have written the rest.
 
-    `resolution` names the case alone: what else it has is not read, as any holder of the task's token has
-    written it. Raises InvalidRequest, IdempotencyConflict, and StepFenced if the case is not decided.
+    Raises InvalidRequest, IdempotencyConflict, and StepFenced if the case is not decided.
     """
     settlement = parse_settlement(event["settlement"], _dependencies.config)
     number = _case(event["resolution"], event["case"])
@@ -32,7 +31,6 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
 
 
 def _case(resolution: object, awaited: int) -> int:
-    """Return the number of the case that an order's name stands for; without one, the awaited case's."""
     named = resolution.get("case") if isinstance(resolution, dict) else None
     number = awaited if named is None else named
     if not (type(number) is int and number > 0):

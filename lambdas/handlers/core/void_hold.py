@@ -1,4 +1,4 @@
-"""VoidHold: give the amount back to the payer, which finishes the settlement."""
+"""Give the amount back to the payer, which finishes the settlement."""
 
 from typing import Any
 
@@ -13,9 +13,9 @@ from settlement.core.telemetry import count, observed
 
 @observed(Step.HOLD.reversal)
 def handler(event: dict[str, Any], context: object) -> None:
-    """Commit the hold's reversal, or finish a settlement of which nothing was ever held.
+    """Commit the hold's reversal, or finish a settlement that never held anything.
 
-    `steps` are those of the row when it was fenced, or later. Raises the payer's refusals and StepFenced.
+    `steps` date from the fencing, or later. Raises the payer's refusals and StepFenced.
     """
     if Step.HOLD in event["steps"]:
         _reversal.reverse(Step.HOLD, event)

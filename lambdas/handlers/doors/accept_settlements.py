@@ -1,4 +1,4 @@
-"""AcceptSettlements: claim and start a settlement for a caller of HTTP; behind an HTTP API."""
+"""Claim and start a settlement; behind an HTTP API."""
 
 from contextlib import suppress
 from typing import Any
@@ -19,16 +19,15 @@ from settlement.doors.starting import parse_start
 
 
 def handler(event: dict[str, Any], context: Any) -> Response:
-    """Answer a request of an HTTP API (payload format 2.0)."""
     return _http.answered(_accept, event, context)
 
 
 @observed("accept")
 def _accept(event: dict[str, Any], context: Any) -> Response:
-    """Claim, then start: once claimed, the payment is accepted, as recovery looks after a lost start.
+    """Claim, then start: a claimed payment is accepted, because recovery covers a lost start.
 
-    A second call with the same content has the same owner, and so resumes what the first one began. One of
-    another owner, or of a settlement that is finished, is answered with the outcome as it is.
+    A repeat with the same content has the same owner, and resumes the first call's work. Another owner's
+    call, or one after the finish, gets the current outcome.
     """
     headers = event.get("headers") or {}
     asked = parse_start(headers, _http.body(event), _dependencies.config)
@@ -39,13 +38,12 @@ def _accept(event: dict[str, Any], context: Any) -> Response:
     if not is_replay:
         _start(settlement, asked.execution)
     if asked.wait and state.status not in FINISHED:
-        with suppress(StoreUnavailable):  # it is claimed, which is what the caller has to know
+        with suppress(StoreUnavailable):  # the claim is enough for an answer
             state = _long_poll.finished(key, asked.wait, context.get_remaining_time_in_millis())
     return _answer(state, is_replay=is_replay)
 
 
 def _start(settlement: Settlement, execution: str) -> None:
-    """Start the execution that has claimed the key. A start that is refused, or lost, is recovery's."""
     machine = step_functions.arn("SETTLEMENT_MACHINE")
     try:
         step_functions.start(machine, execution, settlement.to_wire(_dependencies.config))

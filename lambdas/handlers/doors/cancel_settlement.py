@@ -1,4 +1,4 @@
-"""CancelSettlement: cancel a payment before its hold, or in review, for its starter; behind an HTTP API."""
+"""Cancel a payment before its hold, or in review, for its starter; behind an HTTP API."""
 
 from typing import Any
 
@@ -17,16 +17,14 @@ from settlement.doors.cancelling import parse_cancel
 
 
 def handler(event: dict[str, Any], context: object) -> Response:
-    """Answer a request of an HTTP API (payload format 2.0)."""
     return _http.answered(_cancel, event, context)
 
 
 @observed("cancel")
 def _cancel(event: dict[str, Any], _: object) -> Response:
-    """Cancel in one write, whose conditions decide; then ask recovery to give a held amount back.
+    """Cancel in one conditional write, then ask recovery to give a held amount back.
 
-    Once it is cancelled, no request to recovery is needed for its end: the schedule finds it due as well. So
-    one that is lost changes no answer, and a repeated call sends it again, as long as it is due.
+    That request may be lost: the schedule finds the settlement due, and a repeated call asks again.
     """
     key = (event.get("pathParameters") or {}).get("key")
     asked = parse_cancel(key, event.get("headers") or {}, _http.body(event), _dependencies.config)

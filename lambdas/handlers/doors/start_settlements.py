@@ -1,4 +1,4 @@
-"""StartSettlements: claim and start a settlement for each message of the start queue."""
+"""Claim and start a settlement for each message of the start queue."""
 
 from typing import Any
 
@@ -21,16 +21,16 @@ from settlement.core.policy import steps
 from settlement.core.telemetry import count, logger, observed
 
 _RESERVED_MS = 11_000
-"""The least time left to begin a message: its claim may take 6 s and its start 4 s."""
+"""Minimum time left to begin a message: its claim may take 6 s and its start 4 s."""
 
 
 @observed("start")
 def handler(event: dict[str, Any], context: Any) -> PartialItemFailureResponse:
-    """Return the messages to receive again, because a service gave no answer.
+    """Return the messages to receive again, because a service did not answer.
 
-    A message that breaks the contract, or whose key was claimed with other content, goes to the dead-letter
-    queue with the reason. Each message is on its own. A key is required here in every stage: a message that
-    comes back from the dead-letter queue has another id, from which no key could be minted.
+    A message that breaks the contract, or conflicts with its key's claim, goes to the dead-letter queue with
+    the reason. A key is required: a message that returns from that queue has a new id, so no key could be
+    minted.
     """
 
     def start(record: SQSRecord) -> None:
@@ -39,7 +39,7 @@ def handler(event: dict[str, Any], context: Any) -> PartialItemFailureResponse:
             if context.get_remaining_time_in_millis() < _RESERVED_MS:
                 raise StartUnavailable("start: no time is left for this message")
             _start(record)
-        except Exception as failure:  # the processor reports it to the queue alone
+        except Exception as failure:  # the processor reports it only to the queue
             is_expected = isinstance(failure, SettlementError)
             count(type(failure).__name__ if is_expected else "FunctionFailed")
             logger.warning("not started", message_id=record.message_id, error=type(failure).__name__)
@@ -50,10 +50,10 @@ def handler(event: dict[str, Any], context: Any) -> PartialItemFailureResponse:
 
 
 def _start(record: SQSRecord) -> None:
-    """Claim, then start: once claimed, recovery looks after an execution that never starts or dies at once.
+    """Claim, then start: recovery covers an execution that never starts or dies at once.
 
-    A second delivery of the message has the same owner, and so resumes what the first one began. If the name
-    is taken, by the first delivery or by another caller, the message is done: recovery looks at the row.
+    A second delivery has the same owner, and resumes the first one's work. If the execution's name is taken,
+    the message is done: recovery looks at the row.
     """
     try:
         request = parse_request(_content(record.body), _dependencies.config)

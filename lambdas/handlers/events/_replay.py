@@ -1,5 +1,3 @@
-"""A person's order to tell of settlements again, as they are now."""
-
 from typing import Any
 
 from settlement.aws import functions
@@ -9,10 +7,10 @@ from settlement.http.caller import Caller
 
 
 def replay(body: object, caller: Caller) -> dict[str, Any]:
-    """Let PublishEvents tell of settlements; return which it has told, and why it has not told the others.
+    """Have PublishEvents publish settlements; return the published keys, and reasons for the others.
 
-    Nothing is recorded: no settlement changes, and a reader who knows the latest event drops the second one.
-    Raises InvalidRequest, StartUnavailable.
+    Nothing is recorded: a reader that knows the latest event drops the duplicate. Raises InvalidRequest,
+    StartUnavailable.
     """
     try:
         return functions.call("PUBLISH_EVENTS", {"replay": parse_replay(body)})
@@ -21,4 +19,3 @@ def replay(body: object, caller: Caller) -> dict[str, Any]:
 
 
 ORDERS = {REPLAY: (replay, None)}
-"""The orders of this room."""

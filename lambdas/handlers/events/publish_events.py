@@ -1,4 +1,4 @@
-"""PublishEvents: tell of each change of a settlement on the outcome bus, as the table's stream has it."""
+"""Publish settlement changes from the table's stream on the outcome bus."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,18 +15,18 @@ from settlement.events import ordered_topic, outcome_bus
 
 _SETTLEMENT = "SETTLEMENT#"
 REASON_LENGTH_MAX = 1_000
-"""Most characters of a reason, which may repeat a value of the row: SQS takes 1 MiB."""
+"""Limit of a reason, which may repeat a row's value: SQS takes 1 MiB."""
 
 Record = Mapping[str, Any]
 
 
 @observed("publish")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any] | None:
-    """Relay a batch of the stream; or, called by TakeOrder, tell of settlements as they are now.
+    """Relay a batch of the stream; or, called by TakeOrder, publish settlements as they are now.
 
-    A batch of which one service has not taken a part comes again as a whole: a reader gets events twice.
-    The stream's third reader would slow all of them, so that releases to merchants take their way here,
-    too: to the queue of SweepMerchants, and before the events, as their money waits.
+    If a service takes only part of a batch, all of it comes again, and readers get events twice. A third
+    reader would slow the stream, so releases to merchants pass through here to their sweep, before the
+    events: their money waits.
     """
     if "replay" in event:
         return _replay(event["replay"])
@@ -39,14 +39,12 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any] | None:
 
 
 def _pass_on(releases: Sequence[Record]) -> None:
-    """Send the addresses of releases to merchants to their sweep. Raises QueueUnavailable."""
     if releases:
         keys = [record["dynamodb"]["Keys"] for record in releases]
         queues.send("SWEEPS", json.dumps([[key["pk"]["S"], key["sk"]["S"]] for key in keys]))
 
 
 def _relay(records: Iterable[Record]) -> None:
-    """Publish the events of settlements' rows, and put aside what can never be told, with the reason."""
     told, untold = [], list[tuple[str, str]]()
     for record in records:
         change = record["dynamodb"]
@@ -57,7 +55,7 @@ def _relay(records: Iterable[Record]) -> None:
                 made = events.cloud_event(found, source=outcome_bus.SOURCE, time=timestamp(at))
                 json.dumps(made)
                 told.append(made)
-        except (ValueError, TypeError) as wrong:  # a MalformedRow, or values of types that no function puts
+        except (ValueError, TypeError) as wrong:  # a MalformedRow, or types that no function writes
             untold.append((_key(record), str(wrong)))
     untold += _publish(told)
     gauge("EventsPublished", len(told))
@@ -68,9 +66,9 @@ def _relay(records: Iterable[Record]) -> None:
 
 
 def _publish(told: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Publish events; return the key of each that is never taken, and why. Raises EventsUnavailable.
+    """Publish events; return (key, reason) of each that is never taken. Raises EventsUnavailable.
 
-    What the bus never takes, the topic might never take either: it would hold up those behind it.
+    Events that the bus never takes skip the topic, where they might block others.
     """
     refused = outcome_bus.publish(told)
     never_taken = [one.event for one in refused]
@@ -79,10 +77,6 @@ def _publish(told: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
 
 
 def _replay(keys: Iterable[str]) -> dict[str, Any]:
-    """Publish settlements as they are now; return the keys that were told, and why others were not.
-
-    Raises StoreUnavailable, EventsUnavailable.
-    """
     told, untold = [], dict[str, str]()
     for key in keys:
         try:
@@ -94,7 +88,6 @@ def _replay(keys: Iterable[str]) -> dict[str, Any]:
 
 
 def _snapshot(key: str) -> dict[str, Any]:
-    """Return the event of a settlement as it is. Raises ValueError for none, or for a malformed row."""
     state = _dependencies.store.settlement(key)
     if state is None:
         raise ValueError("there is no such settlement")

@@ -1,4 +1,4 @@
-"""Calls of the HTTP APIs (payload format 2.0): the body of one, and the answer."""
+"""Requests and responses of the HTTP APIs (payload format 2.0)."""
 
 import base64
 import json
@@ -18,7 +18,6 @@ Response = dict[str, Any]
 def answered(
     answer: Callable[[dict[str, Any], Any], Response], event: dict[str, Any], context: Any
 ) -> Response:
-    """Return the answer to a call, or its refusal with the status and the words that belong to it."""
     try:
         return answer(event, context)
     except SettlementError as error:
@@ -30,7 +29,6 @@ def answered(
 
 
 def body(event: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON object that a call has as its body. Raises InvalidRequest."""
     text = event.get("body") or ""
     try:
         content = base64.b64decode(text, validate=True) if event.get("isBase64Encoded") else text.encode()
@@ -47,7 +45,6 @@ def body(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def response(status: int, content: dict[str, Any], **headers: str) -> Response:
-    """Return an answer with a JSON object; an underscore in a header's name stands for a hyphen."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return {
         "statusCode": status,

@@ -1,5 +1,3 @@
-"""The sealed journal of the stage."""
-
 import os
 from datetime import timedelta
 
@@ -14,17 +12,14 @@ _client = clients.LazyClient(
 )
 
 PERIOD = timedelta(seconds=int(os.environ.get("SEAL_SECONDS", "3600")))
-"""The time that a seal covers."""
 
 GRACE = PERIOD // 6
-"""The time after a period until it is sealed: longer than a call that put its object in it may still run."""
+"""Wait from a period's end to its seal: longer than a call that adds to the period may still run."""
 
 
 def journal() -> SealedJournal:
-    """Return the sealed journal."""
     return SealedJournal(_client, os.environ["JOURNAL_BUCKET"])
 
 
 def copy() -> Bucket:
-    """Return the sealed journal for those who read it."""
     return Bucket(_client, os.environ["JOURNAL_BUCKET"])

@@ -1,4 +1,4 @@
-"""SealJournal: copy what may never change to where no function can change it, and seal the copies."""
+"""Copy immutable data to where no function can change it, and seal the copies."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ from settlement.journal import lines, seals
 
 @observed("seal")
 def handler(event: dict[str, Any], context: object) -> None:
-    """Copy a batch of the table's stream as one object; called by the schedule, seal what was copied.
+    """Copy a batch of the table's stream as one object; on the schedule, seal the copies.
 
-    A failed batch comes again, whole or in halves: what is copied twice is the same twice. The deletion of an
-    entry whose time was over is not copied: its own line says when that was.
+    A failed batch comes again, whole or in halves: repeated copies are identical. An expired entry's deletion
+    is not copied, as its own line has the expiry.
     """
     if "Records" in event:
         _copy(event["Records"])
@@ -33,12 +33,12 @@ def _copy(records: list[dict[str, Any]]) -> None:
     note("object", name)
     for one in tampered:
         (pk, sk), kind = lines.subject(one), one["event"]
-        # An entry's partition names an account, which no log line does: the object has it.
+        # An entry's partition names an account, and log lines never do: the object has it.
         logger.warning("journal tampered", kind=pk.partition("#")[0], row=sk, change=kind, object=name)
 
 
 def _seal() -> None:
-    """Seal what is due. The call's line has the head's digest, out of reach of the bucket's owner."""
+    """Seal the due periods. The log keeps the head's digest out of reach of the bucket's owner."""
     newest = _journal.journal().seal(_dependencies.now(), period=_journal.PERIOD, grace=_journal.GRACE)
     if newest:
         note("seal", newest.name)

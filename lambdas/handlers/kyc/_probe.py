@@ -1,5 +1,3 @@
-"""A person's order to look now whether the KYC provider is back."""
-
 from typing import Any
 
 from settlement.aws import functions
@@ -8,13 +6,13 @@ from settlement.http.caller import Caller
 from settlement.kyc.circuit import PROBE
 
 _EVENT = {"check": "now"}
-"""The event of VerifyKyc, as `verify_kyc.py` has it: no other function reaches the provider."""
+"""`NOW` of `verify_kyc.py`: only VerifyKyc reaches the provider."""
 
 
 def probe(body: object, caller: Caller) -> dict[str, Any]:
-    """Let the circuit have its probe now; return its state then. Raises InvalidRequest, StartUnavailable.
+    """Let the circuit probe now; return its state. Raises InvalidRequest, StartUnavailable.
 
-    Nothing is recorded: no payment is decided, and the circuit does the same within seconds.
+    Nothing is recorded: the circuit would probe within seconds anyway.
     """
     if body != {}:
         raise InvalidRequest("order: must be an empty JSON object, as a probe has no fields")
@@ -25,4 +23,3 @@ def probe(body: object, caller: Caller) -> dict[str, Any]:
 
 
 ORDERS = {PROBE: (probe, None)}
-"""The orders of this room."""

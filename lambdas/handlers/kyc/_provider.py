@@ -1,5 +1,3 @@
-"""The stage's KYC provider, wired from the deployment's configuration: client, credentials, circuit."""
-
 import json
 import os
 from collections.abc import Callable
@@ -22,10 +20,10 @@ from settlement.kyc import shared_circuit as kyc_circuit
 from settlement.kyc.circuit import State, Thresholds
 
 SECRET_CACHE_SECONDS = 60
-"""How long a replaced API key stays in use, as long as the provider still accepts it."""
+"""How long a replaced API key stays in use, while the provider still accepts it."""
 
 RESERVED_SECONDS = 2
-"""The time that a call keeps after an exchange: to count its failure, or to record its verdict."""
+"""Time kept after an exchange, to count its failure or record its verdict."""
 
 _config = json.loads(os.environ["KYC"])
 review_seconds: int = _config["review_seconds"]
@@ -38,11 +36,10 @@ _events = clients.LazyClient(
 
 
 def ask(settlement: Settlement, context: Any) -> Verdict:
-    """Ask the provider about a payment. Raises KycUnavailable, KycCircuitOpen and KycRequestRefused.
+    """Ask the provider; raises as `_verification.Provider.ask`.
 
-    `context` is Lambda's, of the call. Raises StoreUnavailable if too little of the call's time is left.
-    If the provider refuses the API key, the key is read again: keys rotate without a deployment. The next try
-    uses the new one, as one call has no time for a second exchange.
+    A refused API key is read again, as keys rotate without a deployment. The next try uses the new key: no
+    time is left for a second exchange.
     """
     _client.ensure_can_ask(settlement)  # before the circuit: a refusal must not take the lease of the probe
     api_key = _api_key()
@@ -55,15 +52,10 @@ def ask(settlement: Settlement, context: Any) -> Verdict:
 
 
 def check_health() -> None:
-    """Let an open circuit that is due for a probe ask for the provider's health, without a payment."""
     kyc_circuit.check_health(_circuit, _client.is_healthy)
 
 
 def probe_now() -> dict[str, Any]:
-    """Let an open circuit have its probe at once; return its state then, and what the probe is.
-
-    Raises StoreUnavailable.
-    """
     is_healthy = _health_check()
     try:
         state = kyc_circuit.probe_now(_circuit, is_healthy)
@@ -74,19 +66,17 @@ def probe_now() -> dict[str, Any]:
 
 
 def review_ends(now: datetime) -> datetime:
-    """Return when a review that begins now ends."""
     return now + timedelta(seconds=review_seconds)
 
 
 def _health_check() -> Callable[[], bool] | None:
-    """Return how to ask for the provider's health; None for one that does not tell it."""
     return _client.is_healthy if _client.endpoint.health_path else None
 
 
 def _ask_in_time(settlement: Settlement, api_key: str, context: Any) -> Verdict | kyc_client.Refused:
-    """Ask if the call has the time for a whole exchange: a function that Lambda ends counts no failure.
+    """Ask if time is left for a whole exchange: an invocation that Lambda ends counts no failure.
 
-    It is not the provider that has used up the time, so the circuit does not count it.
+    Raises StoreUnavailable otherwise, which the circuit does not count.
     """
     seconds_needed = _client.endpoint.exchange_seconds + RESERVED_SECONDS
     if context.get_remaining_time_in_millis() < seconds_needed * 1000:
@@ -104,7 +94,6 @@ def _api_key(*, fresh: bool = False) -> str:
 
 
 def _changed(state: State) -> None:
-    """Report a change of the circuit: a log line, a metric, and an event on the bus."""
     _measure(state)
     logger.warning("circuit", circuit=kyc_circuit.CIRCUIT, state=state.value)
     detail = {
@@ -128,7 +117,6 @@ def _changed(state: State) -> None:
 
 
 def _measure(state: State) -> None:
-    """Publish the circuit as 1 (not closed) or 0 (closed): on each change, refused call and answered call."""
     metrics.add_metric(name="KycCircuit", unit=MetricUnit.Count, value=int(state is not State.CLOSED))
 
 

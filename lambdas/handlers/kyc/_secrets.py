@@ -1,5 +1,3 @@
-"""The secrets that the functions share with the KYC provider, from Secrets Manager: cached for seconds."""
-
 import os
 from datetime import datetime
 from typing import Any
@@ -29,9 +27,9 @@ _NO_END = "secret: previous_until must be a time with its offset, as 2026-11-22T
 
 
 def signing_secrets(now: datetime) -> list[object]:
-    """Return the secrets with which the provider may sign: the current one, and for a time the previous one.
+    """Return the provider's signing secrets: the current one, and for a time the previous one.
 
-    One that cannot be used is counted, and does not stop the other. Raises KycUnavailable if none can.
+    An unusable secret does not block the other. Raises KycUnavailable if none is usable.
     """
     secret = read(os.environ["KYC_SIGNING_SECRET"], cache_seconds=SIGNING_CACHE_SECONDS)
     active, fault = list[object](), None
@@ -51,7 +49,6 @@ def signing_secrets(now: datetime) -> list[object]:
 
 
 def read(secret_id: str, *, cache_seconds: int, fresh: bool = False) -> dict[str, Any]:
-    """Return a secret's JSON object; `fresh` bypasses the cache. Raises KycUnavailable if unreadable."""
     try:
         secret = _provider.get(secret_id, max_age=cache_seconds, transform="json", force_fetch=fresh)
     except (GetParameterError, TransformParameterError) as error:

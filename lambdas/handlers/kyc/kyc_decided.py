@@ -1,4 +1,4 @@
-"""KycDecided: the webhook with which the KYC provider ends a review; behind a function URL."""
+"""The KYC provider's webhook that ends a review; behind a function URL."""
 
 import base64
 import hashlib
@@ -47,7 +47,7 @@ STATUSES = {
     StartUnavailable: 503,
     StoreUnavailable: 503,
 }
-"""The HTTP statuses of refusals. The provider repeats a call after 401 or 503, and after no other."""
+"""The provider repeats a call only after 401 or 503."""
 
 _FIELDS = ("decision", "idempotency_key", "reason", "reference")
 _EVENT = re.compile(r"[!-~]{1,200}", re.ASCII)
@@ -55,7 +55,7 @@ _SUFFIX = ":verify"
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Answer an HTTP request of a function URL or of an HTTP API (payload format 2.0 of either)."""
+    """Answer a function URL or an HTTP API (payload format 2.0)."""
     try:
         return _response(200, _decided(event, context))
     except SettlementError as error:
@@ -67,11 +67,10 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
 
 @observed("decide")
 def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
-    """Put the verdict on record and ask recovery to resume the settlement; a repeated event only asks.
+    """Record the verdict and ask recovery to resume the settlement; a repeated event only asks.
 
-    A call that is too large, unsigned or too old is refused before any call of AWS. The signature is checked
-    before the content, and the content before anything is written. This function, which strangers can call,
-    starts nothing: it names a key, and recovery reads what that key stands for.
+    A call that is too large, unsigned or too old is refused before any AWS call, and a wrong signature before
+    the content is read. Strangers can call this function, so it starts nothing: recovery reads the row.
     """
     now, body = _dependencies.now(), _body(event)
     event_id = _verified(event, body, now)
@@ -87,7 +86,6 @@ def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
 
 
 def _verified(event: dict[str, Any], body: bytes, now: datetime) -> str:
-    """Return the id of a signed event. Raises SignatureRefused and KycUnavailable."""
     headers = {name.lower(): value for name, value in event["headers"].items()}
     check_headers(headers, now)
     return verify(headers, body, _secrets.signing_secrets(now), now)
@@ -120,7 +118,6 @@ def _body(event: dict[str, Any]) -> bytes:
 
 
 def _parse(event_id: str, body: bytes) -> tuple[str, Verdict]:
-    """Return the settlement's key and the verdict. Raises InvalidRequest, naming the field at fault."""
     try:
         content = strict_json.parse(body)
     except strict_json.Malformed as fault:

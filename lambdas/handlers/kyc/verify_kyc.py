@@ -1,4 +1,4 @@
-"""VerifyKyc: ask the KYC provider about the payment, once, and put its verdict on record."""
+"""Ask the KYC provider about the payment once, and record its verdict."""
 
 from typing import Any
 
@@ -7,18 +7,14 @@ from handlers.kyc import _provider
 from settlement.core.telemetry import observed
 
 HEALTH = {"check": "health"}
-"""The event of the schedule, as `infra/kyc.py` has it."""
+"""The schedule's event, as in `infra/kyc.py`."""
 
 NOW = {"check": "now"}
-"""The event of a person's order, as `_probe.py` has it."""
+"""An order's event, as in `_probe.py`."""
 
 
 @observed("verify")
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
-    """Put the provider's approval on record: see `_verification.verify`.
-
-    The event of a schedule or of a person's order has no settlement: it probes the circuit.
-    """
     if event == HEALTH:
         _provider.check_health()
         return None

@@ -1,4 +1,4 @@
-"""A person's orders about a merchant: a sweep of what a lost record of the stream has left, and the end."""
+"""Orders on merchants: sweep releases whose stream record was lost, and sweep before a close."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,21 +17,20 @@ from settlement.merchants.order import SWEEP, parse_sweep
 from settlement.merchants.sweep import Span
 
 TIME = timedelta(seconds=3)
-"""How long a call begins further sweeps. The function has 8 s, and one sweep takes up to two of them."""
+"""How long a call begins sweeps: the function has 8 s, and one sweep takes up to 2 s."""
 
 SWEPT_BEFORE_CLOSE = timedelta(days=1)
-"""How far back a merchant is swept before it is closed. The stream's sweeper is behind by seconds; what it
-has left for longer is named by the proof.
+"""How far back a merchant is swept. The stream's sweeper lags by seconds; the proof names releases left
+longer.
 """
 
 
 def sweep(body: object, caller: Caller) -> dict[str, Any]:
-    """Make available what a merchant has received and no sweep has reached; return it by minute.
+    """Add a merchant's unswept releases to its balance; return them by minute.
 
-    The answer has `more` if time ran out, and then `from`, with which the next call goes on. It names the
-    rows that cannot be read, which hold up no other minute. Nothing is recorded: no money goes to another
-    account, and the stream's function does the same unasked.
-    Raises InvalidRequest, AccountNotFound, StoreUnavailable, and the account's refusals.
+    With `more`, time ran out, and the next call continues at `from`. Unreadable rows do not block other
+    minutes. Nothing is recorded, as no money changes accounts. Raises InvalidRequest, AccountNotFound,
+    StoreUnavailable, and the account's refusals.
     """
     merchant, since, come = parse_sweep(body)
     partitions = keys.entry_partitions(merchant)
@@ -56,7 +55,7 @@ def sweep(body: object, caller: Caller) -> dict[str, Any]:
 
 
 def before_close(account: str, now: datetime) -> None:
-    """Add a merchant's releases to its balance, which has to be zero. Raises AccountNotEmpty, if too many."""
+    """Sweep a merchant. Raises AccountNotEmpty if releases are unreadable, or too many for the time."""
     state = _dependencies.store.account(account) if is_merchant(account) else None
     if state is None or state.is_closed:
         return
@@ -70,7 +69,6 @@ def before_close(account: str, now: datetime) -> None:
 def _fold(
     merchant: AccountState, since: str, begin: Span | None
 ) -> tuple[dict[str, int], Span | None, dict[str, str]]:
-    """Fold what no sweep has reached, by minute; return also where time ran out, and what cannot be read."""
     until, aside = _dependencies.now() + TIME, dict[str, str]()
 
     def put_aside(key: Row, reason: str) -> None:
@@ -86,4 +84,3 @@ def _fold(
 
 
 ORDERS = {SWEEP: (sweep, None)}
-"""The orders of this room."""

@@ -1,4 +1,4 @@
-"""SweepMerchants: make what merchants have received available to them, as the table's stream tells of it."""
+"""Add the releases that PublishEvents reports to merchants' balances."""
 
 import json
 from collections.abc import Sequence
@@ -18,20 +18,18 @@ from settlement.merchants.sweep import Span
 from settlement.merchants.sweeps import Release
 
 RESERVED_MS = 15_000
-"""The least time left to begin a span: that of a busy merchant takes so long."""
+"""Minimum time left to begin a span: a busy merchant's takes this long."""
 
 Swept = tuple[dict[Release, str], Sequence[Span]]
-"""The releases of a merchant that no sweep can read, with the reason, and the spans to sweep again."""
 
 
 @observed("sweep")
 def handler(event: dict[str, Any], context: Any) -> dict[str, list[dict[str, str]]]:
-    """Sweep each minute of which PublishEvents has sent a release; its content is read from the table.
+    """Sweep each minute of which PublishEvents has sent a release; the table has the content.
 
-    Return the messages to receive again: a span of theirs was refused, had no answer, or no time was left for
-    it. Merchants are swept beside each other, and none keeps another one waiting. What can never be read, a
-    message, a release, an entry, or the row of a minute, is put aside with the reason; if its message comes
-    again, so does this.
+    Return the messages to receive again: one of their spans was refused, got no answer or had no time left.
+    No merchant delays another. Unreadable content is put aside with the reason, again whenever its message
+    returns.
     """
     aside: list[tuple[str, str]] = []
     news: dict[str, list[Release]] = {}
@@ -56,7 +54,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, list[dict[str, str
 
 
 def _sweep_merchant(released: set[Release], context: Any, spans: Sequence[Span]) -> Swept:
-    """Sweep the spans of one merchant, one after the other, as each of them writes its balance."""
+    """Sweep a merchant's spans in turn, as each writes its balance."""
     unreadable, left = dict[Release, str](), list[Span]()
     for place, span in enumerate(spans):
         if context.get_remaining_time_in_millis() < RESERVED_MS:
@@ -74,7 +72,6 @@ def _sweep_merchant(released: set[Release], context: Any, spans: Sequence[Span])
 
 
 def _sweep(span: Span, released: set[Release]) -> dict[Release, str]:
-    """Sweep a span; return those of the releases in it that no sweep can read, and why."""
     unread: dict[Release, str] = {}
 
     def unreadable(key: Row, reason: str) -> None:
@@ -82,6 +79,6 @@ def _sweep(span: Span, released: set[Release]) -> dict[Release, str]:
 
     try:
         sweeper.fold(_dependencies.store, span, unreadable)
-    except ValueError as wrong:  # the row of the minute or the account, without which nothing can be folded
+    except ValueError as wrong:  # the minute's or the account's row is malformed: nothing can be folded
         return {(pk, sk): str(wrong) for pk, sk in released if span.covers(pk, sk)}
     return {one: reason for one, reason in unread.items() if one in released}

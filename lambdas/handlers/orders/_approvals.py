@@ -1,6 +1,6 @@
-"""Orders that need more than one person: proposed, approved, withdrawn; or by one person, with a page.
+"""Orders that need several persons.
 
-The approval that completes the number carries the decision out, in one transaction with the proposal's row.
+The last approval carries the decision out, in one transaction with the proposal's row.
 """
 
 from datetime import datetime
@@ -35,9 +35,8 @@ _TOLD = (
 
 
 def propose(decision: str, body: object, caller: Caller) -> dict[str, Any]:
-    """Propose a decision; return the proposal as it is on record. Raises its refusal."""
     key, order = _parsed(decision, body, caller)
-    latest = _latest(key)  # before the settlement, so that one that does not fit it is void for good
+    latest = _latest(key)  # read before the settlement: a proposal that does not fit it then never will
     state, now = _orders.state_of(key), _dependencies.now()
     config = _dependencies.config
     number = _next_number(key, latest)
@@ -57,12 +56,12 @@ def propose(decision: str, body: object, caller: Caller) -> dict[str, Any]:
 
 
 def approve(decision: str, body: object, caller: Caller) -> dict[str, Any]:
-    """Approve a proposal, and carry it out if no further person is needed. Raises its refusal.
+    """Approve a proposal; the last person needed carries it out.
 
-    Repeated, it is answered as it is on record, and the execution is woken if none was.
+    A repeated approval gets the answer on record, and wakes the execution if none was woken.
     """
     key, named = parse_shown(body, decision)
-    latest = _latest(key)  # before the settlement, so that one that does not fit it is void for good
+    latest = _latest(key)  # read before the settlement: a proposal that does not fit it then never will
     state, now = _orders.state_of(key), _dependencies.now()
     proposal = approval.ensure_named(latest, named)
     order = approval.order_of(state, proposal, caller)
@@ -81,7 +80,7 @@ def approve(decision: str, body: object, caller: Caller) -> dict[str, Any]:
 
 
 def withdraw(decision: str, body: object, caller: Caller) -> dict[str, Any]:
-    """Withdraw a proposal: the proposer's, or that of another person. Raises its refusal."""
+    """Withdraw one's own or another person's proposal."""
     key, named = parse_named(body, decision)
     latest = _latest(key)
     state, now = _orders.state_of(key), _dependencies.now()
@@ -95,9 +94,10 @@ def withdraw(decision: str, body: object, caller: Caller) -> dict[str, Any]:
 
 
 def break_glass(decision: str, body: object, caller: Caller) -> dict[str, Any]:
-    """Decide alone what needs more persons, after everybody was paged. Raises PageUnavailable, too.
+    """Carry out alone an order that needs several persons.
 
-    The page comes first: no order is carried out in silence, also if this function ends in between.
+    Everybody is paged first, so no order is carried out in silence. Raises PageUnavailable and the order's
+    refusals.
     """
     key, order = _parsed(decision, body, caller, break_glass="yes")
     state = _orders.state_of(key)
@@ -123,9 +123,9 @@ def _latest(key: str) -> Proposal | None:
 
 
 def _is_older(latest: Proposal) -> bool:
-    """Return whether the row of an open proposal lacks a move on record, as one that was restored may.
+    """Return whether an open proposal's row lacks a move on record, as it may after a restore.
 
-    A move that commits meanwhile is in the row when that is read again.
+    The second read excludes a move that commits meanwhile.
     """
     number = latest.proposal_number
     later = (
@@ -138,7 +138,7 @@ def _is_older(latest: Proposal) -> bool:
 
 
 def _next_number(key: str, latest: Proposal | None) -> int:
-    """Return the first number of a proposal that is free: its row may be lost, the evidence is not."""
+    """Return the first free proposal number: a row may be lost, but the evidence is not."""
     numbers = count((latest.proposal_number if latest else 0) + 1)
     return next(n for n in numbers if not _dependencies.store.evidence(key, f"{Move.PROPOSE}:{n}"))
 
@@ -154,7 +154,6 @@ def _carry_out(
 
 
 def _moved(write: Write, evidence: Write, state: SettlementState) -> dict[str, Any]:
-    """Commit a move that carries nothing out, and return the proposal then."""
     try:
         _dependencies.store.transact((write, evidence))
     except AlreadyApplied as earlier:

@@ -1,7 +1,7 @@
-"""A person's orders about a settlement: each is recorded with its effect, and then an execution is woken.
+"""Orders about a settlement: recorded with their effect, before an execution is woken.
 
-If this dies in between, the settlement is listed for recovery, which starts an execution with the order's
-name. The same order again wakes it, too.
+If the function dies in between, recovery starts an execution with the order's name. Repeating the order wakes
+it too.
 """
 
 from contextlib import suppress
@@ -47,10 +47,10 @@ _ON_RECORD = (
 
 
 def resolve(body: object, caller: Caller) -> dict[str, Any]:
-    """Decide a case of LIMBO; return the decision as it is on record.
+    """Decide a LIMBO case; return the decision on record.
 
-    Raises InvalidRequest, SettlementNotFound, ResolutionRefused, StepFenced if the case has another
-    decision, or if the settlement is not in LIMBO, and ApprovalNeeded.
+    Raises InvalidRequest, SettlementNotFound, ResolutionRefused, ApprovalNeeded, and StepFenced if the case
+    has another decision or is not open.
     """
     key, order = parse_resolution(body, caller)
     state = state_of(key)
@@ -61,7 +61,7 @@ def resolve(body: object, caller: Caller) -> dict[str, Any]:
 def carry_out_resolution(
     state: SettlementState, order: Resolution, now: datetime, completing: Write | None = None
 ) -> dict[str, Any]:
-    """Carry out a decision that has its persons; `completing` is the last approval's part of it."""
+    """Carry out a decision that has its persons; `completing` is the last approval's write."""
     key = state.key
     owner = executions.ordered(key, "resolve", _dependencies.nonce())
     if state.resolutions >= order.case:
@@ -81,7 +81,7 @@ def carry_out_resolution(
 
 
 def reverse(body: object, caller: Caller) -> dict[str, Any]:
-    """Begin to reverse a settlement; return the order as it is on record, which may be an earlier one.
+    """Begin to reverse a settlement; return the order on record, new or earlier.
 
     Raises InvalidRequest, SettlementNotFound, NotReversible, and ApprovalNeeded.
     """
@@ -94,7 +94,6 @@ def reverse(body: object, caller: Caller) -> dict[str, Any]:
 def carry_out_reversal(
     state: SettlementState, order: Reversal, now: datetime, completing: Write | None = None
 ) -> dict[str, Any]:
-    """Carry out a reversal that has its persons; `completing` is the last approval's part of it."""
     key = state.key
     seen = state.sequence if completing else None
     transaction = compensation.reverse_on_order(state.settlement, order, now, _dependencies.config, seen)
@@ -112,7 +111,7 @@ def carry_out_reversal(
 
 
 def reverse_part(body: object, caller: Caller) -> dict[str, Any]:
-    """Give the payer a part of what was released; return the part as it is on record.
+    """Give the payer part of a released amount; return the part on record.
 
     Raises InvalidRequest, SettlementNotFound, NotReversible, PartRefused, ApprovalNeeded, and the payee's
     refusals.
@@ -123,7 +122,6 @@ def reverse_part(body: object, caller: Caller) -> dict[str, Any]:
 
 
 def part_of(body: object, caller: Caller, **more: str) -> tuple[SettlementState, PartialReversal]:
-    """Return the settlement and the order to reverse a part of it, whose amount is in its currency."""
     state = state_of(key_of_part(body))
     exponent = state.settlement.exponent(_dependencies.config)
     return state, parse_part(body, caller, exponent, **more)[1]
@@ -132,13 +130,12 @@ def part_of(body: object, caller: Caller, **more: str) -> tuple[SettlementState,
 def carry_out_part(
     state: SettlementState, order: PartialReversal, now: datetime, completing: Write | None = None
 ) -> dict[str, Any]:
-    """Carry out a part that has its persons; `completing` is the last approval's part of it.
+    """Carry out a part, as `carry_out_resolution`.
 
-    Nothing is left to be resumed: the money moves in one transaction. A merchant's release is swept first,
-    so that its money is there to take.
+    One transaction moves the money, so nothing is left to resume. A merchant's release is swept first.
     """
     store, settlement = _dependencies.store, state.settlement
-    if refusal := parts.refusal_of(state):  # a release after this look has not been swept
+    if refusal := parts.refusal_of(state):  # a release after this read is not swept
         raise refusal
     rooms.before_refund(store, state)
     writes = partial_reversal.reverse_part(settlement, order, now, _dependencies.config.row_layout)
@@ -149,7 +146,6 @@ def carry_out_part(
 
 
 def is_on_record(state: SettlementState, order: approval.AnyOrder) -> bool:
-    """Return whether the case is decided, or the settlement was reversed on order, so that nothing is new."""
     if isinstance(order, PartialReversal):
         return _dependencies.store.evidence(state.key, part_name(order.part)) is not None
     if isinstance(order, Resolution):
@@ -169,16 +165,12 @@ def recover(body: object, caller: Caller) -> dict[str, Any]:
 
 
 def _resume(key: str) -> None:
-    """Have recovery resume a settlement whose order is repeated: it starts nothing while its owner runs.
-
-    Without an answer the schedule does so. The order is on record all the same.
-    """
+    """Have recovery resume a settlement, unless its owner runs. Without an answer, the schedule does."""
     with suppress(StartUnavailable):
         _resumption.wait_for(key)
 
 
 def _ensure_one_is_enough(state: SettlementState, order: approval.AnyOrder) -> None:
-    """Raise ApprovalNeeded if the stage wants more persons for a decision that is not on record yet."""
     decision = approval.decision_of(order)
     persons = approval.needed(state, decision, _dependencies.config)
     if persons > 1 and not is_on_record(state, order):
@@ -189,7 +181,7 @@ def _ensure_one_is_enough(state: SettlementState, order: approval.AnyOrder) -> N
 def _decide(
     state: SettlementState, order: Resolution, owner: str, now: datetime, completing: Write | None
 ) -> tuple[Row, bool]:
-    """Return the decision on record, and whether it is this one."""
+    """Return the decision on record, and whether it is new."""
     compensation.ensure_can_resolve(state, order.decision, order.case)
     case, config = compensation.stuck_case(state), _dependencies.config
     transaction = compensation.resolve(state.settlement, case, order, owner, now, config)
@@ -203,7 +195,7 @@ def _decide(
 
 
 def state_of(key: str) -> SettlementState:
-    """Read a settlement. Raises SettlementNotFound, and MalformedRow for one that no decision may rest on."""
+    """Read a settlement. Raises SettlementNotFound, and MalformedRow if no decision may rest on it."""
     state = _dependencies.store.settlement(key)
     if state is None:
         raise SettlementNotFound("key: no request has claimed it")
@@ -214,7 +206,6 @@ def state_of(key: str) -> SettlementState:
 
 
 def _waiting(key: str, case: int) -> Row | None:
-    """Return the execution that waits for the decision on a case; None if none does."""
     row = _dependencies.store.read(keys.waiting(key))
     return row if row and row["case"] == case else None
 
@@ -230,5 +221,5 @@ def _on_record(entry: Row) -> dict[str, Any]:
 
 
 def _told(entry: Row | None) -> str:
-    """Return what is on record instead. A reason is a person's text: `settle status` shows it."""
+    """Omit the reason: it is a person's text, which `settle status` shows."""
     return f": {entry['decision']} at {entry['posted_at']}" if entry else ""

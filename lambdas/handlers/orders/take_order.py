@@ -1,4 +1,4 @@
-"""TakeOrder: carry out a person's order; behind an HTTP API that proves who gives it."""
+"""Carry out a person's order; behind an HTTP API that proves who gives it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,10 +20,9 @@ ROUTES: dict[str, tuple[rooms.Take, str | None]] = {
     RECOVER: (_orders.recover, None),
     **rooms.orders(),
 }
-"""The orders, by the last part of their route: `POST /orders/write-off`.
+"""Orders by the last part of their route (`POST /orders/write-off`), with the field that repeats the route.
 
-Beside each is the field of its body that repeats the route, if it has one. IAM has allowed the route alone;
-the order is signed as a whole.
+IAM allows the route alone, but the whole order is signed.
 """
 
 MOVES: dict[str, Callable[[str, object, Caller], dict[str, Any]]] = {
@@ -32,11 +31,10 @@ MOVES: dict[str, Callable[[str, object, Caller], dict[str, Any]]] = {
     Move.WITHDRAW: _approvals.withdraw,
     Move.BREAK_GLASS: _approvals.break_glass,
 }
-"""What a person does about a decision that needs more than one: `POST /orders/write-off/propose`."""
+"""Moves on a decision that needs several persons: `POST /orders/write-off/propose`."""
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Answer a request of an HTTP API (payload format 2.0)."""
     return _http.answered(_ordered, event, context)
 
 
@@ -46,7 +44,6 @@ def _ordered(event: dict[str, Any], context: object) -> dict[str, Any]:
 
 @observed("order")
 def _take(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Carry out the order of the route, once, and return it as it is on record."""
     route, _, move = event["routeKey"].partition("/orders/")[2].partition("/")
     caller = caller_of(event["requestContext"])
     body = _http.body(event)

@@ -1,8 +1,8 @@
-"""SendPage: tell people of an event on the stage's bus, in words, with the command to type next."""
+"""Page people about an event on the stage's bus, with the next command."""
 
 from typing import Any
 
-from handlers import _dependencies  # noqa: F401 (it sets aside what is imported)
+from handlers import _dependencies  # noqa: F401 (freezes imported objects for the collector)
 from settlement.core.telemetry import about, observed
 from settlement.paging import topics
 from settlement.paging.page import page_of
@@ -10,9 +10,9 @@ from settlement.paging.page import page_of
 
 @observed("page")
 def handler(event: dict[str, Any], context: object) -> None:
-    """Publish the page about an event. Raises PageUnavailable: then Lambda calls again, twice.
+    """Publish the page. Raises PageUnavailable: Lambda then calls again, twice.
 
-    An event that comes twice is published twice: a page too many is better than none.
+    A duplicate event is published twice: an extra page is better than none.
     """
     detail = event.get("detail")
     about(detail.get("key") if isinstance(detail, dict) else None)

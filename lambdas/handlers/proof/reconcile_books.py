@@ -1,4 +1,4 @@
-"""ReconcileBooks: prove on a schedule, from the rows alone, that no money was lost or made."""
+"""Prove on a schedule, from the rows alone, that no money was lost or made."""
 
 from typing import Any
 
@@ -9,21 +9,21 @@ from settlement.proof import table_scan
 from settlement.signing.stage import row_keys
 
 RESERVED_MS = 60_000
-"""The least time left to go on: pages under way may take twenty seconds, and so may one of a second look."""
+"""Minimum time left to continue: pages under way, or a page of a second look, may take 20 s."""
 
 LINES_MAX = 100
-"""Most faults, and most unproven rows, that a run logs and returns. The metrics count all of them."""
+"""Maximum findings of each kind, logged and returned. The metrics count all."""
 
 _KIND_MAX = 40
 
 
 @observed("reconcile")
 def handler(event: Any, context: Any) -> dict[str, Any]:
-    """Read the whole table, judge each row, and publish what was found. Writes nothing.
+    """Read the whole table, judge each row, and publish the findings. Writes nothing.
 
-    A run without enough time, or without an answer of DynamoDB, is unproven, and never conserved; the faults
-    found by then count. Two runs at once do not disturb each other. The answer has the first faults,
-    unproven rows, and settlements that a wrong clock has listed too far ahead, where no recovery sees them.
+    A run without enough time or DynamoDB's answer is unproven, never conserved; the faults found by then
+    count. Concurrent runs are harmless. `ahead` has settlements that a wrong clock has listed where no
+    recovery sees them.
     """
     in_time = table_scan.until(RESERVED_MS, context.get_remaining_time_in_millis)
     findings = table_scan.check(
@@ -62,7 +62,7 @@ def handler(event: Any, context: Any) -> dict[str, Any]:
 
 
 def _subject(told: str) -> tuple[str, str | None]:
-    """Return the kind of a row, and a settlement's key. Other names have accounts, which no log line has."""
+    """Return a row's kind, and a settlement's key. Other names contain accounts, which logs never have."""
     kind, _, name = told.partition(": ")[0].partition("#")
     is_settlement = kind == "SETTLEMENT" and KEY.fullmatch(name)
     return kind[:_KIND_MAX], name if is_settlement else None

@@ -1,8 +1,7 @@
-"""A page of the whole journal for a reader, out of the sealed objects: the table is not read.
+"""A page of the whole journal, from the sealed objects: the table is not read.
 
-An object's name begins with the minute in which it is put, and goes on with a digest. So a cursor passes
-over a minute only when no object can come into it any more: the newest minutes, of the seals' grace, are
-held back.
+An object's name begins with the minute of its put. A cursor passes a minute only when no object can be added
+to it: the newest minutes, of the seals' grace, are held back.
 """
 
 import json
@@ -21,18 +20,15 @@ from settlement.journal.objects import Posted
 from settlement.reading.queries import BEGINNING, JournalQuery
 
 OBJECTS_MAX = 20
-"""Most objects that a page reads: one may have no entry of the time, and each is a call of S3."""
+"""Maximum objects read: each is a call of S3, and may have no entry in range."""
 
 PAGE_BYTES_MAX = 2**20
-"""The size at which a page ends: Lambda answers with 6 MB at most, and a line comes from a row of 400 KB."""
+"""Size at which a page ends: Lambda answers with 6 MB at most, and a line may have a 400 KB row."""
 
 RESERVED_MS = 12_000
-"""The time within which a page must not begin another object."""
 
 
 class _Page:
-    """Entries, the lines that are none, and the place behind the last of them."""
-
     def __init__(self, query: JournalQuery) -> None:
         self._query = query
         self._bytes = 0
@@ -47,7 +43,7 @@ class _Page:
         return count >= self._query.limit or self._bytes >= PAGE_BYTES_MAX
 
     def add(self, found: Posted) -> bool:
-        """Add what an object has behind the reader's place; return whether that was all of it."""
+        """Add an object's lines after the reader's position; return whether all fit."""
         name, line = self._query.position or ("", 0)
         if line and not self.objects and found.name != name:
             self._skip(name, None, "is gone")
@@ -83,9 +79,9 @@ class _Page:
 
 
 def page(query: JournalQuery, context: Any) -> dict[str, Any]:
-    """Return a page of the journal, in the order in which it was sealed. Raises JournalUnavailable.
+    """Return a page, in sealed order. Raises JournalUnavailable.
 
-    What cannot be read is named, and passed over: another call would meet it again.
+    Unreadable objects and lines are named and skipped: another call would meet them again.
     """
     until = _dependencies.now() - _journal.GRACE
     made = _Page(query)
@@ -103,7 +99,6 @@ def page(query: JournalQuery, context: Any) -> dict[str, Any]:
 
 
 def _fill(made: _Page, query: JournalQuery, held_back: str, context: Any) -> bool:
-    """Add one object after the other; return whether there is more than the page has."""
     copy = _journal.copy()
     for found in copy.objects(seals.OBJECTS, _after(query)):
         if seals.minute_of(found.name) >= held_back:
@@ -117,7 +112,10 @@ def _fill(made: _Page, query: JournalQuery, held_back: str, context: Any) -> boo
 
 
 def _after(query: JournalQuery) -> str:
-    """Return the name behind which the reader's next object is; no name comes between one and its begin."""
+    """Return the name that precedes the reader's next object.
+
+    To read an object again, its last character is cut off: other names do not sort in between.
+    """
     if query.position:
         name, line = query.position
         return name[:-1] if line else name

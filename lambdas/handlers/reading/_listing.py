@@ -1,5 +1,3 @@
-"""Pages for a reader: an account's statement, and settlements by account or by status."""
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import merge
@@ -20,17 +18,13 @@ from settlement.reading.statement_line import Line
 from settlement.retention import expiry
 
 Aside = dict[str, str]
-"""A row that cannot be read, by its name, and the reason."""
 
 _FORWARD = {step.value for step in Step}
-"""A settlement has one entry of these on an account: the reversals have names of their own."""
+"""A settlement has one entry of these on an account: reversals have other names."""
 
 
 def statement(query: EntriesQuery) -> dict[str, Any]:
-    """Return a page of an account's statement, oldest entry first. Raises AccountNotFound.
-
-    The entries of a merchant or an internal account lie in many partitions, each of which is asked.
-    """
+    """Return a page of an account's statement, oldest entry first. Raises AccountNotFound."""
     config = _dependencies.config
     currency, available = _balance(query.account)
     found = _page(query, currency)
@@ -57,7 +51,6 @@ def statement(query: EntriesQuery) -> dict[str, Any]:
 
 
 def by_account(query: EntriesQuery) -> dict[str, Any]:
-    """Return the settlements of a page of an account's entries, each once. Raises AccountNotFound."""
     found = _page(query, _balance(query.account)[0])
     told = _told([line.key for line in found.lines if line.step in _FORWARD], found.cursor)
     told["unreadable"] = found.unreadable + told["unreadable"]
@@ -65,9 +58,9 @@ def by_account(query: EntriesQuery) -> dict[str, Any]:
 
 
 def by_status(query: StatusQuery) -> dict[str, Any]:
-    """Return the settlements of a page of the index that still have the status.
+    """Return the settlements in a page of the index that still have the status.
 
-    The index lags, and lists those that are being reversed beside those that run: each row is read.
+    Each row is read: the index lags, and mixes running settlements with reversals.
     """
     places = list(islice(_places(query), query.limit))
     cursor = query.cursor(places[-1]) if len(places) == query.limit else None
@@ -75,7 +68,6 @@ def by_status(query: StatusQuery) -> dict[str, Any]:
 
 
 def _told(names: list[str], cursor: str | None, status: str | None = None) -> dict[str, Any]:
-    """Return the outcomes of settlements, and the rows that cannot be read, each by its name."""
     outcomes, unreadable = list[dict[str, Any]](), list[Aside]()
     for key in names:
         try:
@@ -89,15 +81,12 @@ def _told(names: list[str], cursor: str | None, status: str | None = None) -> di
 
 @dataclass(frozen=True)
 class _Entries:
-    """A page of entries, those among them that cannot be read, and the cursor behind it if there are more."""
-
     lines: list[Line]
     unreadable: list[Aside]
     cursor: str | None
 
 
 def _page(query: EntriesQuery, currency: str) -> _Entries:
-    """Return a page of entries by their times."""
     first, spoilt = query.position or query.since, dict[str, str]()
 
     def put_aside(key: Row, reason: str) -> None:
@@ -125,7 +114,7 @@ def _page(query: EntriesQuery, currency: str) -> _Entries:
 
 
 def _places(query: StatusQuery) -> Iterator[tuple[int, str, str]]:
-    """Yield places in the index: the partition's number, the sort key, and the settlement's key."""
+    """Yield index positions: partition number, sort key, settlement's key."""
     shards = range(keys.IN_FLIGHT_SHARDS if query.status in IN_FLIGHT else 1)
     number, listed_at, key = query.position or (0, "", "")
     for shard in shards[number:]:

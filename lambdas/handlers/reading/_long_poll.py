@@ -1,5 +1,3 @@
-"""A settlement's row for a caller who waits: as it is, or as soon as it is what the caller waits for."""
-
 import time
 from collections.abc import Callable
 
@@ -10,17 +8,17 @@ from settlement.core.model.status import FINISHED
 from settlement.reading.queries import OutcomeQuery
 
 PAUSE_SECONDS = 1
-"""The pause between two looks at the row. Each look is one read unit."""
+"""Pause between two reads, of one read unit each."""
 
 _RESERVED_SECONDS = 6
-"""What a last look may take, at worst: DynamoDB's client tries twice, for three seconds each."""
+"""Longest last read: DynamoDB's client tries twice, for 3 s each."""
 
 
 def read(query: OutcomeQuery, left_ms: int) -> SettlementState:
-    """Return the settlement, with a sequence above `after` if it has one in time. Raises SettlementNotFound.
+    """Return the settlement, once its sequence exceeds `after` or time is out. Raises SettlementNotFound.
 
-    A key that is not claimed yet counts as 0: a caller of the start queue may wait for the claim. Every
-    read is consistent, so that no answer has a lower sequence than an earlier one.
+    An unclaimed key counts as 0: a caller of the start queue may wait for the claim. Reads are consistent, so
+    no answer has a lower sequence than an earlier one.
     """
 
     def is_news(state: SettlementState | None) -> bool:
@@ -30,8 +28,6 @@ def read(query: OutcomeQuery, left_ms: int) -> SettlementState:
 
 
 def finished(key: str, wait: int, left_ms: int) -> SettlementState:
-    """Return the settlement, finished if it is in time. Raises SettlementNotFound."""
-
     def is_finished(state: SettlementState | None) -> bool:
         return state is not None and state.status in FINISHED
 

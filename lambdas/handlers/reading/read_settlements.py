@@ -1,4 +1,4 @@
-"""ReadSettlements: outcomes, statements, lists and the journal for those who may not pay; by HTTP."""
+"""Serve outcomes, statements, lists and the journal to readers who may not pay."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,6 @@ from settlement.reading.queries import (
 
 
 def handler(event: dict[str, Any], context: Any) -> Response:
-    """Answer a request of an HTTP API (payload format 2.0)."""
     return _http.answered(_read, event, context)
 
 
@@ -29,7 +28,6 @@ def _read(event: dict[str, Any], context: Any) -> Response:
 
 
 def _outcome(event: dict[str, Any], context: Any) -> Response:
-    """Answer with a settlement's outcome, or that the reader has it already."""
     key = _path(event, "key")
     about(key)
     query = parse_outcome_query(key, _query(event))
@@ -62,7 +60,6 @@ ROUTES: dict[str, Callable[[dict[str, Any], Any], Response]] = {
     "GET /accounts/{id}/entries": _statement,
     "GET /journal": _journal,
 }
-"""What may be read, by its route."""
 
 
 def _path(event: dict[str, Any], name: str) -> object:
@@ -70,11 +67,11 @@ def _path(event: dict[str, Any], name: str) -> object:
 
 
 def _query(event: dict[str, Any]) -> dict[str, str]:
-    """Return the query's parameters. API Gateway joins those given twice by a comma, which none may have."""
+    """Return the parameters. API Gateway joins repeated ones with a comma, which none may have."""
     return event.get("queryStringParameters") or {}
 
 
 def _has(event: dict[str, Any], etag: str) -> bool:
-    """Return whether the reader has this version. A header that is no list of versions has none."""
+    """Return whether the reader has this version. A malformed header matches nothing."""
     given = (event.get("headers") or {}).get("if-none-match", "")
     return any(one.strip().removeprefix("W/") in (etag, "*") for one in given.split(","))
