@@ -9,8 +9,6 @@ PIP := .venv/bin/python -m pip install --disable-pip-version-check --no-compile 
 NPM := .venv/bin/npm --no-progress --loglevel=http
 
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
-# The end-to-end tests wait for most of their time. They come first, and other tests fill the processors.
-LONG_JOBS ?= $(shell expr $(JOBS) + 2)
 # A shim of pyenv is found on the path, and may not run.
 DEPLOYED_PYTHON ?= $(lastword python3.13 $(wildcard $(HOME)/.local/share/uv/python/cpython-3.13.*/bin/python3.13) $(wildcard $(HOME)/.pyenv/versions/3.13.*/bin/python3.13))
 PYTEST := .venv/bin/pytest -p tests.world.progress -n $(JOBS) --dist loadfile
@@ -22,7 +20,7 @@ SEEDS ?= 1000
 RUNS ?= 100000
 SEED_SECONDS ?= 60
 
-.PHONY: setup demo test test-all test-deployed-python check lint format synth lock clean
+.PHONY: setup demo test test-all test-end-to-end test-exhaustive test-deployed-python check lint format synth lock clean
 .PHONY: deliver teardown templates reference screenshots simulate exhaust planted needed fuzz mutants bench worst-day
 .PHONY: deployed-python help
 .DEFAULT_GOAL := help
@@ -78,10 +76,17 @@ test: setup  ## the suite of each change
 	$(PYTEST) -m "not long"
 
 test-all: setup .venv-localemu/.ready  ## what make test leaves out: slow, exhaustive, end to end
-	$(PYTEST) -m long -n $(LONG_JOBS) --no-loadscope-reorder
+	@$(MAKE) --no-print-directory --jobs=2 test-end-to-end test-exhaustive
 	$(PYTEST) tests/store -m "not long" --server dynamodb-local -k server
 	$(PYTEST) tests/kyc -m "not long" --server dynamodb-local
 	.venv/bin/python -m tests.simulation.seeded --jobs $(JOBS) --seconds $(SEED_SECONDS)
+
+# End-to-end tests wait for half of their time. The others fill the processors meanwhile, and yield to them.
+test-end-to-end: setup
+	$(PYTEST) -m long tests/e2e
+
+test-exhaustive: setup .venv-localemu/.ready
+	nice -n 5 $(PYTEST) -m long --ignore=tests/e2e
 
 test-deployed-python: setup  ## quick lanes on 3.13, which Lambda runs, if at hand
 	@if $(DEPLOYED_PYTHON) --version >/dev/null 2>&1; then \
