@@ -1,6 +1,6 @@
 """Functions die at random, and each settlement ends: an embedded AWS of its own, with its schedule.
 
-`STORM_KILLS=1000 pytest tests/e2e/test_storm.py` goes on until so many functions are killed (50 unless it is
+`STORM_KILLS=1000 pytest tests/e2e/test_storm.py` goes on until so many functions are killed (25 unless it is
 named); new settlements keep coming until then.
 """
 
@@ -27,7 +27,7 @@ from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, embedded_aws, new_
 
 pytestmark = pytest.mark.long
 
-KILLS = int(os.environ.get("STORM_KILLS", "50"))
+KILLS = int(os.environ.get("STORM_KILLS", "25"))
 BURST, PORTION = 20, 10
 """The number of settlements at first, and the number that follows whenever most of the last have ended."""
 
