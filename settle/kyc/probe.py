@@ -19,5 +19,5 @@ def _next(answer: dict[str, Any]) -> str:
     if answer["state"] == State.HALF_OPEN:
         return "a probe is under way: look again with `settle kyc status`"
     if answer["probe"] == "payment":
-        return "the provider tells no health: the next payment that has not failed lately is the probe"
+        return "the provider reports no health: the next payment that has not failed lately is the probe"
     return "the provider is not healthy yet"

@@ -88,7 +88,7 @@ def _session(stack: Stack, migration: Migration) -> boto3.Session:
         answer = stack.client("sts").assume_role(RoleArn=role, RoleSessionName=f"settle-{migration.name}")
     except ClientError as error:
         code = error.response["Error"]["Code"]
-        raise CommandFailed(Exit.FAILED, f"{role}: may not be taken on by you: {code}") from error
+        raise CommandFailed(Exit.FAILED, f"{role}: you may not assume this role: {code}") from error
     credentials = answer["Credentials"]
     return boto3.Session(
         aws_access_key_id=credentials["AccessKeyId"],

@@ -133,7 +133,7 @@ def describe(stack: Stack, selection: Selection) -> dict[str, Any]:
 def _unfit(stack: Stack, wanted: Wanted, state: SettlementState, found: Proposal | None) -> str | None:
     decision, verb = wanted.decision, wanted.verb
     if verb.is_on_proposals:
-        return None if found and found.decision == decision else f"no proposal to {decision} it is open"
+        return None if found and found.decision == decision else f"it has no open proposal to {decision}"
     try:
         compensation.ensure_can_resolve(state, decision)
     except Refusal as refusal:

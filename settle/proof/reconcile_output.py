@@ -20,7 +20,7 @@ def findings(proof: Mapping[str, Any], stack: str | None = None) -> None:
     for row in proof["listed_ahead"]:
         print_line(f"LISTED AHEAD {row}")
     if not proof["signatures"]:
-        print_line("NOT JUDGED: the signatures of the rows, which tell who put them")
+        print_line("NOT JUDGED: the signatures of the rows, which show who put them")
     verdict = "conserved" if proof["conserved"] else "NOT CONSERVED" if proof["faults"] else "NOT PROVEN"
     counts = ", ".join(f"{proof[name]} {name}" for name in ("accounts", "settlements", "entries"))
     print_line(f"{verdict}: {counts}, {proof['in_flight']} in flight")

@@ -121,7 +121,7 @@ def last_proof(stack: Stack, at: datetime) -> dict[str, Any]:
         client = stack.client("cloudwatch")
         points = {name: _latest(client, stack, name, at) for name in _PROOF}
     except (BotoCoreError, ClientError) as failed:
-        return nothing | {"unknown": f"CloudWatch does not tell it: {type(failed).__name__}: {failed}"}
+        return nothing | {"unknown": f"CloudWatch gives no answer: {type(failed).__name__}: {failed}"}
     rows = points["ReconciledRows"]
     if rows is None:
         return nothing | {"unknown": f"no scheduled proof within {PROOF_SINCE.days} days"}

@@ -64,4 +64,4 @@ def _activity(state: SettlementState, found: list[dict[str, Any]], next_look: st
     if len(ended) == len(found):
         return f"no execution runs ({', '.join(ended)}); {looks}"
     unknown = [one["name"] for one in found if not one["status"]]
-    return f"execution {unknown[-1]} may run: Step Functions tells nothing of an Express execution; {looks}"
+    return f"execution {unknown[-1]} may run: Step Functions does not report Express executions; {looks}"

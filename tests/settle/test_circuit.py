@@ -136,7 +136,7 @@ def test_the_command_tells_what_the_calls_have_made_of_the_circuit_and_leaves_it
         (
             "OPEN",
             "payment",
-            "the provider tells no health: the next payment that has not failed lately is the probe",
+            "the provider reports no health: the next payment that has not failed lately is the probe",
         ),
         ("HALF_OPEN", "health", "a probe is under way: look again with `settle kyc status`"),
     ],

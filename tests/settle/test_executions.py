@@ -91,7 +91,7 @@ def test_the_owner_is_looked_for_on_the_machine_that_runs_it_and_may_run_on_expr
     assert desk.machines.described == [arn("the-owner", machine)]
     assert found["executions"] == [{"name": "the-owner", "status": None}]
     assert found["activity"] == (
-        "execution the-owner may run: Step Functions tells nothing of an Express execution;"
+        "execution the-owner may run: Step Functions does not report Express executions;"
         f" recovery looks at {at(30)}"
     )
 

@@ -420,7 +420,7 @@ def test_only_proposals_of_the_decision_are_approved(together: Desk, command: Co
     proposing = shown(command, "limbo", "propose", "write-off", *OF_BOB, "--reason", REASON)
 
     assert [case["key"] for case in found["cases"]] == [TWO]
-    assert {case["why"] for case in found["left_out"]} == {"no proposal to write-off it is open"}
+    assert {case["why"] for case in found["left_out"]} == {"it has no open proposal to write-off"}
     assert [case["key"] for case in proposing["cases"]] == [TWO, THREE]
     assert proposing["left_out"][0]["why"].startswith("proposal: complete is open")
 

@@ -95,7 +95,7 @@ def test_the_last_line_is_the_verdict(
     waits = [
         f"UNSWEPT {name}: {sum_}; if it stays: settle account sweep {name}" for name, sum_ in unswept.items()
     ]
-    left = [] if signatures else ["NOT JUDGED: the signatures of the rows, which tell who put them"]
+    left = [] if signatures else ["NOT JUDGED: the signatures of the rows, which show who put them"]
     unproven = [*(f"UNPROVEN {row}" for row in unproven), "LISTED AHEAD d: e"]
     assert others == [f"FAULT {fault}" for fault in faults] + waits + unproven + left
     assert last == f"{verdict}: 2 accounts, 1 settlements, 5 entries, 0 in flight"

@@ -198,7 +198,7 @@ def test_without_cloudwatch_the_rest_of_the_queue_is_told(
 
     shown = texts(render.queue(queue.describe(desk.stack, AT)))
 
-    assert "CloudWatch does not tell it: " in shown
+    assert "CloudWatch gives no answer: " in shown
     assert KEY in shown
 
 

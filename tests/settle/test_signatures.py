@@ -12,7 +12,7 @@ from settlement.signing.signature import RowKeys
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 
-LAST = "NOT JUDGED: the signatures of the rows, which tell who put them"
+LAST = "NOT JUDGED: the signatures of the rows, which show who put them"
 
 
 class Refusing:

@@ -19,8 +19,7 @@ from settlement.core.model.settlement import Settlement
 from settlement.core.model.stage_config import StageConfig
 from settlement.core.model.verdict import Verdict
 from settlement.core.telemetry import note
-from settlement.kyc import opensanctions as kyc_opensanctions
-from settlement.kyc import verifications as kyc_verifications
+from settlement.kyc import opensanctions, verifications
 from settlement.kyc.connection import Addresses, Cutoff
 
 logging.getLogger("urllib3").setLevel(logging.ERROR)  # its warnings quote the provider's answer
@@ -59,7 +58,7 @@ class Provider(Protocol):
     def read(self, content: object, settlement: Settlement) -> Verdict: ...
 
 
-_MODULES: tuple[Provider, ...] = (kyc_verifications, kyc_opensanctions)
+_MODULES: tuple[Provider, ...] = (verifications, opensanctions)
 PROVIDERS: Mapping[str, Provider] = {module.NAME: module for module in _MODULES}
 
 
