@@ -20,12 +20,13 @@ def fill(stack: Stack) -> dict[str, Any]:
     now = datetime.now(UTC)
     journal = SealedJournal(stack.client("s3"), sealed.bucket(stack))
     missing: list[Row] = []
-    sealed_copy.compare(
-        stack.store,
-        sealed.copy(stack, sealed.OF_THE_STACK),
-        now,
-        lacks=lambda pk, sk: missing.append({"pk": pk, "sk": sk}),
-    )
+    with sealed.whole():
+        sealed_copy.compare(
+            stack.store,
+            sealed.copy(stack, sealed.OF_THE_STACK),
+            now,
+            lacks=lambda pk, sk: missing.append({"pk": pk, "sk": sk}),
+        )
     objects = []
     for start in range(0, len(missing), ROWS_MAX):
         rows = batch.read(stack.store, missing[start : start + ROWS_MAX])

@@ -1,3 +1,5 @@
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -6,7 +8,7 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.stack import Stack
 from settlement.journal.copy import Bucket, Directory
 from settlement.journal.objects import Copy
-from settlement.proof import sealed_copy
+from settlement.proof import CutOff, sealed_copy
 
 OF_THE_STACK = "stack"
 """Command-line name of the stack's own bucket."""
@@ -15,16 +17,26 @@ OF_THE_STACK = "stack"
 def compare(stack: Stack, against: str, kept: str | None) -> dict[str, Any]:
     """Compare the table with a sealed journal: `stack`, `s3://BUCKET/PREFIX` or a directory.
 
-    `kept` is the digest of a seal that was copied out earlier.
+    `kept` is the digest of a seal that was copied out earlier. Raises CommandFailed if the disk is full.
     """
-    found = sealed_copy.compare(
-        stack.store,
-        copy(stack, against),
-        datetime.now(UTC),
-        kept,
-        shortest_retention_days=stack.config.shortest_retention_days,
-    )
+    with whole():
+        found = sealed_copy.compare(
+            stack.store,
+            copy(stack, against),
+            datetime.now(UTC),
+            kept,
+            shortest_retention_days=stack.config.shortest_retention_days,
+        )
     return {"agrees": not found.faults, "against": against, **vars(found)}
+
+
+@contextmanager
+def whole() -> Iterator[None]:
+    """Raise CommandFailed for a comparison that is cut off: it has proven nothing."""
+    try:
+        yield
+    except CutOff as reason:
+        raise CommandFailed(Exit.FAILED, f"the sealed journal is not compared: {reason}") from None
 
 
 def copy(stack: Stack, against: str, option: str = "against") -> Copy:

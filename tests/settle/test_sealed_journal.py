@@ -18,6 +18,7 @@ from settlement.core.ledger.keys import Row
 from settlement.core.model.timestamps import timestamp
 from settlement.journal import lines
 from settlement.journal.sealed_journal import SealedJournal
+from settlement.proof.sealed_spool import SealedSpool
 from tests.settle.conftest import Command
 from tests.world.ledger import Ledger
 from tests.world.memory_s3 import MemoryS3
@@ -124,6 +125,23 @@ def test_a_stack_without_a_journal_is_refused(found: Any) -> None:
 
     with pytest.raises(CommandFailed, match="has no sealed journal yet"):
         sealed.compare(found, "stack", None)
+
+
+@pytest.mark.parametrize("act", [fill, lambda found: sealed.compare(found, "stack", None)])
+def test_a_full_disk_ends_a_comparison_with_one_line(
+    found: Any, act: Any, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Small(SealedSpool):
+        def __init__(self) -> None:
+            super().__init__()
+            self._database.execute("PRAGMA max_page_count = 1")
+
+    monkeypatch.setattr("settlement.proof.sealed.SealedSpool", Small)
+    for number in range(200):
+        ledger.put(entry(f"lost-{number:03}-{'x' * 200}"))
+
+    with pytest.raises(CommandFailed, match="not compared: the spool in TMPDIR: database or disk is full"):
+        act(found)
 
 
 @pytest.fixture

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
 from types import TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from settlement.proof.spool import on_disk
 
 _PRAGMAS = (
     *("journal_mode = OFF", "synchronous = OFF", "locking_mode = EXCLUSIVE", "temp_store = FILE"),
@@ -66,7 +68,7 @@ class SealedSpool:
         self._database.close()
 
     def add(self, rows: Iterable[Told] | Iterable[Named]) -> None:
-        """Add rows of one kind."""
+        """Add rows of one kind. Raises CutOff if the disk is full."""
         waiting: list[Told | Named] = []
         for one in rows:
             waiting.append(one)
@@ -77,17 +79,21 @@ class SealedSpool:
 
     def told(self) -> Iterator[list[Told]]:
         """Yield each row's statements, sorted by key, then by time."""
-        found = map(Told._make, self._database.execute("SELECT * FROM Told ORDER BY pk, sk, at"))
-        for _, of_row in groupby(found, itemgetter(0, 1)):
+        for _, of_row in groupby(self._sorted(Told, "pk, sk, at"), itemgetter(0, 1)):
             yield list(of_row)
 
     def named(self) -> Iterator[list[Named]]:
-        found = map(Named._make, self._database.execute("SELECT * FROM Named ORDER BY name, seal"))
-        for _, of_name in groupby(found, itemgetter(0)):
+        for _, of_name in groupby(self._sorted(Named, "name, seal"), itemgetter(0)):
             yield list(of_name)
+
+    def _sorted(self, kind: type[Any], order: str) -> Iterator[Any]:
+        with on_disk():
+            select = f"SELECT * FROM {kind.__name__} ORDER BY {order}"  # noqa: S608
+            yield from map(kind._make, self._database.execute(select))
 
     def _flush(self, waiting: list[Told | Named]) -> None:
         kind = type(waiting[0])
         values = ", ".join("?" * len(kind._fields))
-        self._database.executemany(f"INSERT INTO {kind.__name__} VALUES ({values})", waiting)  # noqa: S608
+        with on_disk():
+            self._database.executemany(f"INSERT INTO {kind.__name__} VALUES ({values})", waiting)  # noqa: S608
         waiting.clear()

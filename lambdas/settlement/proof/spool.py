@@ -169,7 +169,7 @@ class Spool:
             return
         self._flush(kind)
         select = f"SELECT * FROM {_TABLES[kind]} ORDER BY {', '.join(_order(kind))}"  # noqa: S608
-        with _on_disk():
+        with on_disk():
             yield from map(kind._make, self._database.execute(select))
 
     def _add(self, facts: Sequence[object]) -> None:
@@ -187,7 +187,7 @@ class Spool:
         self._spooled.add(kind)
         values = ", ".join("?" * len(kind._fields))
         insert = f"INSERT INTO {_TABLES[kind]} VALUES ({values})"  # noqa: S608
-        with _on_disk():
+        with on_disk():
             self._database.executemany(insert, self._rows[kind])
         self._rows[kind].clear()
 
@@ -277,7 +277,7 @@ def _place(kind: type[Any]) -> Callable[[Any], Any]:
 
 
 @contextmanager
-def _on_disk() -> Iterator[None]:
+def on_disk() -> Iterator[None]:
     """Raise CutOff for a database failure, such as a full disk."""
     try:
         yield
