@@ -13,6 +13,9 @@ JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 DEPLOYED_PYTHON ?= $(lastword python3.13 $(wildcard $(HOME)/.local/share/uv/python/cpython-3.13.*/bin/python3.13) $(wildcard $(HOME)/.pyenv/versions/3.13.*/bin/python3.13))
 PYTEST := .venv/bin/pytest -p tests.world.progress -n $(JOBS) --dist loadfile
 
+# Without the theme's advertisement of its successor: docs/decisions/2026-11-26-documentation-site.md.
+MKDOCS := NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs
+
 MACHINES := $(wildcard statemachines/*.asl.json examples/consumers/*.asl.json)
 
 FROM ?= 0
@@ -21,7 +24,8 @@ RUNS ?= 100000
 SEED_SECONDS ?= 60
 
 .PHONY: setup demo test test-all test-end-to-end test-exhaustive test-deployed-python check lint format synth lock clean
-.PHONY: deliver teardown templates reference screenshots simulate exhaust planted needed fuzz mutants bench worst-day
+.PHONY: deliver teardown templates docs docs-serve reference screenshots simulate exhaust planted needed fuzz mutants bench
+.PHONY: worst-day
 .PHONY: deployed-python help
 .DEFAULT_GOAL := help
 
@@ -57,6 +61,12 @@ setup: .venv/.ready  ## install everything that the other targets need, into .ve
 .venv-templates/.ready: requirements-templates.txt
 	@$(INSTALL) "Environment of the templates' checks" $(PYTHON) -m venv .venv-templates
 	@$(INSTALL) "Python packages of the templates' checks" $(PIP:.venv/%=.venv-templates/%) --require-hashes -r requirements-templates.txt
+	@touch $@
+
+# In an environment of its own: the site is no part of what is tested or deployed.
+.venv-docs/.ready: requirements-docs.txt
+	@$(INSTALL) "Environment of the site" $(PYTHON) -m venv .venv-docs
+	@$(INSTALL) "Python packages of the site" $(PIP:.venv/%=.venv-docs/%) --require-hashes -r requirements-docs.txt
 	@touch $@
 
 # Another engine for the state machines: it pins other versions, and wants a newer Python than the tests.
@@ -151,6 +161,12 @@ teardown: setup  ## delete a personal stage and its data; STAGE=my-olga
 templates: synth .venv-templates/.ready  ## cfn-lint and checkov on the templates of the stages on AWS
 	.venv/bin/python tools/check_templates.py .venv-templates/bin cdk.out/settlement-dev.template.json cdk.out/settlement-prod.template.json
 
+docs: setup .venv-docs/.ready  ## the documentation site, into site/; strict, and without the network
+	$(MKDOCS) build --strict --config-file docs/site/mkdocs.yml
+
+docs-serve: setup .venv-docs/.ready  ## the site on this machine, built again at each change of a page
+	$(MKDOCS) serve --config-file docs/site/mkdocs.yml
+
 screenshots: setup  ## the pictures of docs/images, from the tests of the pages in Chromium
 	SCREENSHOTS=docs/images .venv/bin/pytest tests/browser -m "browser and not long"
 
@@ -158,10 +174,10 @@ reference: setup  ## render the tables of docs/reference from the code
 	.venv/bin/python -m docs.reference.generate
 
 lock: setup  ## pin what requirements*.in and package.json ask for, and all that those need
-	for part in requirements requirements-test requirements-long requirements-bench requirements-templates; do .venv/bin/uv pip compile --quiet --universal --python-version=3.11 --generate-hashes --output-file=$$part.txt $$part.in || exit 1; done
+	for part in requirements requirements-test requirements-long requirements-bench requirements-templates requirements-docs; do .venv/bin/uv pip compile --quiet --universal --python-version=3.11 --generate-hashes --output-file=$$part.txt $$part.in || exit 1; done
 	.venv/bin/uv pip compile --quiet --python-version=3.13 --generate-hashes --output-file=requirements-localemu.txt requirements-localemu.in  # not all of it is there for 3.14
 	.venv/bin/npm install --package-lock-only
 
 clean:  ## stop the embedded AWS and remove what was built
 	-@test ! -x .venv/bin/settle || .venv/bin/settle local down
-	rm -rf .venv .venv-3.13 .venv-templates .venv-localemu node_modules cdk.out .settle mutants src
+	rm -rf .venv .venv-3.13 .venv-templates .venv-docs .venv-localemu node_modules cdk.out site .settle mutants src
