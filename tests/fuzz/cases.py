@@ -1,4 +1,4 @@
-"""One input of a function: drawn by a fuzzer's choices, in a form that can be kept."""
+"""A function's input, drawn by a fuzzer and stored as text."""
 
 import json
 from collections.abc import Callable
@@ -25,12 +25,12 @@ AT_HOME: dict[str, str | tuple[str, ...]] = {
     "take_order": ("LIMBO", "settled", "released"),
     "kyc_decided": "in review",
 }
-"""Prefixes of the states in which a function gets furthest: half of its cases begin there."""
+"""Prefixes of states where a function gets furthest; half its cases begin there."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """The input of a function (`text`), with the key in a `state`, at one of TIMES, by one of ANSWERS."""
+    """The input `text`, the key's `state`, and indices into TIMES and ANSWERS."""
 
     function: str
     state: str
@@ -41,7 +41,7 @@ class Case:
 
 
 def draw(function: str, choices: Choices, anyhow: bool = False) -> Case:
-    """Return a case for a function; `anyhow` with a payload that no definition would send."""
+    """Draw a case; with `anyhow`, its payload fits no definition."""
     home = [name for name in STATES if name.startswith(AT_HOME.get(function, ""))]
     names = home if choices.below(2) else list(STATES)
     state = names[choices.below(len(names))]
@@ -55,7 +55,7 @@ def draw(function: str, choices: Choices, anyhow: bool = False) -> Case:
 
 
 def run(stage: Stage, case: Case) -> str:
-    """Pass a case to its function; return how it ended. Raises the error that breaks a claim."""
+    """Run a case; return its end. Raises an error for a broken claim."""
     stage.set(rows_of(case.state), TIMES[case.at], ANSWERS[case.answer])
     if case.function in _WIRES:
         return str(_CHECKS[case.function](stage, json.loads(case.text)))
@@ -79,4 +79,3 @@ _CHECKS: dict[str, Callable[[Stage, Any], Any]] = {
     "cancel_settlement": claims.check_cancel,
     "read_settlements": claims.check_reading,
 }
-"""The functions that parse JSON themselves, and get texts."""

@@ -1,4 +1,4 @@
-"""The claims that hold for a function on any input; a broken claim is an AssertionError."""
+"""Claims for any input; AssertionError if broken."""
 
 import json
 import re
@@ -34,26 +34,26 @@ REFUSALS = {
     "resolve_limbo": "StepFenced",
     "recover_stalled": "SettlementNotFound",
 }
-"""The refusals that a function may raise, besides InvalidRequest and IdempotencyConflict: those in its
-state's Catch, or in its docstring if States.ALL catches them. There are no others: all services answer.
+"""Allowed refusals besides InvalidRequest and IdempotencyConflict, since services answer.
+
+They are in the state's Catch, or in the function's docstring if States.ALL catches them.
 """
 
 OUTCOMES = ("collect_fee", "reject_settlement", "report_outcome")
-"""The functions whose answer is an outcome."""
 
 CAUSE_LENGTH_MAX = 8_192
-"""Most characters of a refusal as Lambda passes it to Step Functions, which takes 32,768."""
+"""Maximum characters of a refusal; Step Functions accepts 32,768."""
 
 ANSWER_BYTES_MAX = 16_384
 HTTP_STATUSES = {200, *STATUSES.values()} - {503}
-"""The webhook's statuses while every service behind it answers."""
+"""The webhook's statuses while all services answer."""
 
 _DEEPEST = re.compile(re.escape(json.dumps(DEEPEST)) + r"(?!\s*:)")
 _INTERNAL = re.compile(r"Traceback|botocore|boto3|Error\(|\.py\b|/var/task|dynamodb|arn:aws|0x[0-9a-f]{6}")
 
 
 def read(text: str) -> Any:
-    """Return a payload as Lambda reads it, with the deepest lists that can be read here for `DEEPEST`."""
+    """Parse a payload; `DEEPEST` becomes the deepest readable lists."""
     if not _DEEPEST.search(text):
         return json.loads(text)
     for depth in range(levels_left() + 64, 0, -1):
@@ -65,7 +65,7 @@ def read(text: str) -> Any:
 
 
 def check(stage: Stage, name: str, event: Any) -> str:
-    """Pass an event to a function of the machines, or to recovery; return the name of its end."""
+    """Pass an event to a machine's function or recovery; return the end's name."""
     before = stage.table.rows.copy()
     try:
         answer = HANDLERS[name](event, Context())
@@ -85,7 +85,7 @@ def check(stage: Stage, name: str, event: Any) -> str:
 
 
 def check_not_written_by_a_fault(stage: Stage, name: str, event: Any) -> str:
-    """Pass an event that no definition sends: it may fail by any error, but then nothing is written."""
+    """Pass an event that no definition sends: it may fail with any error, but then writes nothing."""
     before = stage.table.rows.copy()
     try:
         HANDLERS[name](event, Context())
@@ -97,7 +97,6 @@ def check_not_written_by_a_fault(stage: Stage, name: str, event: Any) -> str:
 
 
 def check_webhook(stage: Stage, event: Any) -> int:
-    """Pass an HTTP request to the webhook; return the status of its answer."""
     before = stage.table.rows.copy()
     answer = HANDLERS["kyc_decided"](event, Context())
     assert answer["statusCode"] in HTTP_STATUSES
@@ -114,12 +113,11 @@ def check_webhook(stage: Stage, event: Any) -> int:
 
 
 def check_order(stage: Stage, event: Any) -> int:
-    """Pass a request to the door; return the status of its answer."""
     before = stage.table.rows.copy()
     answer = HANDLERS["take_order"](event, Context())
     content = json.loads(answer["body"])
     if answer["statusCode"] == 200:
-        check_answer({**answer, "body": ""})  # it repeats the order, as it is on record
+        check_answer({**answer, "body": ""})  # it repeats the recorded order
     else:
         assert answer["statusCode"] in (400, 403, 404, 409, 422)
         assert content.keys() == {"error", "message"}
@@ -132,7 +130,7 @@ def check_order(stage: Stage, event: Any) -> int:
 
 
 def check_reading(stage: Stage, event: Any) -> int:
-    """Pass a call to the readers' API; return the status of its answer. It never changes the table."""
+    """Pass a call to the readers' API; the table must not change."""
     before = stage.table.rows.copy()
     answer = HANDLERS["read_settlements"](event, Context())
     content = json.loads(answer.get("body", "null"))
@@ -147,7 +145,6 @@ def check_reading(stage: Stage, event: Any) -> int:
 
 
 def check_post(stage: Stage, event: Any) -> int:
-    """Pass a call to `POST /settlements`; return the status of its answer."""
     before = stage.table.rows.copy()
     answer = HANDLERS["accept_settlements"](event, Context())
     content = json.loads(answer["body"])
@@ -164,7 +161,6 @@ def check_post(stage: Stage, event: Any) -> int:
 
 
 def check_cancel(stage: Stage, event: Any) -> int:
-    """Pass a call to `POST /settlements/{key}/cancel`; return the status of its answer."""
     before = stage.table.rows.copy()
     answer = HANDLERS["cancel_settlement"](event, Context())
     content = json.loads(answer["body"])
@@ -182,7 +178,7 @@ def check_cancel(stage: Stage, event: Any) -> int:
 
 
 def check_batch(stage: Stage, bodies: list[str]) -> str:
-    """Pass messages to the start queue's function: each is started, or is a dead letter with its reason."""
+    """Pass messages to StartSettlements: each starts, or is a dead letter with a reason."""
     before = stage.table.rows.copy()
     records = [
         {"messageId": f"m-{n}", "body": body, "eventSource": "aws:sqs"} for n, body in enumerate(bodies)
@@ -199,8 +195,7 @@ def check_batch(stage: Stage, bodies: list[str]) -> str:
 
 
 def check_nothing_done(stage: Stage, refusal: Exception | None = None) -> None:
-    """Check that a refusal leaves the table as it was, and starts nothing."""
-    if not isinstance(refusal, KycRejected | InReview):  # that verdict, or that review, is on record
+    if not isinstance(refusal, KycRejected | InReview):  # that verdict or review is recorded
         assert stage.table.committed == 0, "a refusal has written"
     if isinstance(refusal, InvalidRequest) and not str(refusal).startswith(
         "input: "
@@ -211,7 +206,7 @@ def check_nothing_done(stage: Stage, refusal: Exception | None = None) -> None:
 
 
 def check_message(message: str) -> None:
-    """Check that a refusal's message is short, printable, and names nothing internal and no hostile value."""
+    """Check that a message is short, printable, and without internals and hostile values."""
     assert len(json.dumps({"errorMessage": message, "errorType": ""})) <= CAUSE_LENGTH_MAX
     assert message.isprintable()
     assert not _INTERNAL.search(message)
@@ -219,14 +214,14 @@ def check_message(message: str) -> None:
 
 
 def check_answer(answer: Any) -> None:
-    """Check that an answer is JSON of a bounded size, in which every number is an integer."""
+    """Check that an answer is bounded JSON without fractions."""
     text = json.dumps(answer, ensure_ascii=False, allow_nan=False)
     assert len(text.encode()) <= ANSWER_BYTES_MAX
     json.loads(text, parse_float=_no_float)
 
 
 def check_no_float(event: Any) -> None:
-    """Check that an answered request has its amounts as strings."""
+    """Check that an accepted request has amounts as strings."""
     payload = event.get("state", event) if isinstance(event, dict) else {}
     settlement = payload.get("settlement") if isinstance(payload, dict) else None
     for name in ("amount", "fee"):
@@ -234,7 +229,7 @@ def check_no_float(event: Any) -> None:
 
 
 def check_conserved(before: Rows, after: Rows) -> None:
-    """Check that the writes keep the sum of money, and leave no negative balance and no excessive fee."""
+    """Check that money is conserved, without negative balances or excessive fees."""
     keys = [key for key in {**before, **after} if before.get(key) is not after.get(key)]
     if keys:
         was, is_now = ({key: rows[key] for key in keys if key in rows} for rows in (before, after))

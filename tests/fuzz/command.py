@@ -1,4 +1,4 @@
-"""The whole command on a stack in memory, with hostile command lines, files and standard input."""
+"""The command over a stack in memory, with hostile arguments, files and input."""
 
 import io
 import json
@@ -96,7 +96,7 @@ _LINES: tuple[tuple[str, ...], ...] = (
 
 @dataclass(frozen=True)
 class Line:
-    """A command line, the content of its file or standard input, and the state of the key."""
+    """A command line, its input, and the key's state."""
 
     arguments: tuple[str, ...]
     content: bytes
@@ -104,7 +104,7 @@ class Line:
 
 
 def draw(choices: Choices, states: list[str]) -> Line:
-    """Return a valid command with up to three words changed, added or left out."""
+    """Draw a valid command with up to three words changed, added or removed."""
     state = states[choices.below(len(states))]
     words = [_filled(word, choices) for word in _LINES[choices.below(len(_LINES))]]
     for _ in range((0, 0, 0, 1, 1, 1, 2, 3)[choices.below(8)]):
@@ -125,7 +125,7 @@ def _filled(word: str, choices: Choices) -> str:
 
 
 def _word(choices: Choices) -> str:
-    """Return a word that a shell can pass: without NUL, and with surrogates for bytes that are no UTF-8."""
+    """Draw a shell word: no NUL, surrogates for invalid UTF-8."""
     pool = _WORDS if choices.below(2) else TEXTS
     raw = pool[choices.below(len(pool))][:4_096].encode(
         "utf-8", "surrogateescape" if pool is _WORDS else "replace"
@@ -141,7 +141,7 @@ def _content(choices: Choices) -> bytes:
 
 
 class Door(Orders):
-    """The door, whose function starts its executions on the machines of the command."""
+    """The orders API; its executions start on the command's machines."""
 
     def __init__(self, stage: Stage, machines: "Machines") -> None:
         super().__init__()
@@ -159,9 +159,9 @@ def _recovered(event: Any) -> Any:
 
 
 class Machines:
-    """Step Functions, whose Express machine ends after the hold; compensations are started and never run.
+    """Step Functions: Express ends after the hold; compensations never run.
 
-    It does not read an input, as the shared fake does: an input may be as deep as a parser reads at all.
+    It reads no input, since an input may be as deep as a parser can read.
     """
 
     def __init__(self) -> None:
@@ -172,7 +172,7 @@ class Machines:
         self._accept(name, input)
         try:
             request = json.loads(input)
-        except RecursionError:  # this is deeper in the stack than where the command has read it
+        except RecursionError:  # the stack is deeper here than where the command parsed it
             return {"status": "FAILED", "error": "InvalidRequest", "cause": "nested too deep"}
         try:
             outcome = _held({"settlement": request, "execution": name, "execution_arn": name})
@@ -205,7 +205,7 @@ class Machines:
 
 
 def _held(event: dict[str, Any]) -> Any:
-    """Return the outcome of a machine that ends after the hold, or with the hold's refusal."""
+    """Return the outcome of a machine that ends after the hold, or at its refusal."""
     report = {**event, "state": event["settlement"]}
     try:
         HANDLERS["hold_funds"](event, Context())
@@ -229,9 +229,9 @@ _UNITS = {"CapacityUnits": 1.0}
 
 
 class Reader:
-    """The table's client, with the operations that only the command uses.
+    """The table's client, with the command's operations.
 
-    Its scans and queries of the table answer with plain rows, as the command has them read.
+    Scans and queries return plain rows, as the command reads them.
     """
 
     meta = mock.Mock()
@@ -254,7 +254,7 @@ class Reader:
         return {"Items": list(rows), "ConsumedCapacity": _UNITS}
 
     def query(self, *, ExpressionAttributeValues: Any, **parameters: Any) -> Any:  # noqa: N803
-        if "IndexName" in parameters:  # recovery's
+        if "IndexName" in parameters:  # recovery's query
             values = {"ExpressionAttributeValues": ExpressionAttributeValues}
             return self._table.query(**parameters, **values)
         wanted = ExpressionAttributeValues[":pk"]
@@ -283,8 +283,6 @@ class Reader:
 
 @dataclass(frozen=True)
 class Ended:
-    """The end of a command."""
-
     code: Any
     out: str
     err: str
@@ -294,7 +292,7 @@ class Ended:
 
 @contextmanager
 def commanded() -> Iterator[Stage]:
-    """Put the command on a stage, without the parts that start, stop or watch a stack."""
+    """Set up the command without its parts that manage or watch a stack."""
     with (
         staged() as stage,
         mock.patch.object(embedded_aws, "up", side_effect=OSError("not here")),
@@ -310,7 +308,7 @@ def commanded() -> Iterator[Stage]:
 
 
 def run(stage: Stage, line: Line, file: str) -> Ended:
-    """Run a command line. Any error but its exit is a traceback on the person's screen, and is raised."""
+    """Run a command line. Raises errors that a person would see as a traceback."""
     stage.set(rows_of(line.state), NOW, APPROVED)
     machines, out, err = Machines(), io.BytesIO(), io.BytesIO()
     outputs = {

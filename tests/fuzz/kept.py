@@ -1,4 +1,4 @@
-"""Inputs that once broke a claim: every one that a long run prints is copied here, and tried for ever."""
+"""Inputs that once broke a claim. Add each input that a long run prints."""
 
 from tests.fuzz.cases import Case
 from tests.fuzz.mutation import DEEPEST
@@ -62,4 +62,3 @@ KEPT = {
         anyhow=True,
     ),
 }
-"""The inputs, by their fault."""

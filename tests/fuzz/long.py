@@ -1,8 +1,7 @@
-"""The same claims, guided by coverage, for as long as there is time: `python -m tests.fuzz.long`.
+"""The same claims, fuzzed by coverage: `python -m tests.fuzz.long`.
 
-Each function has a process of its own, one after the other; with `--handler` only that one runs. An input
-that breaks a claim ends the run, and is printed as it goes into `tests/fuzz/kept.py`. Inputs that reach new
-code are kept in the folder of `--corpus`, where the next run begins.
+Each function has its own process, one after another; `--handler` runs only one. A broken claim ends the run
+and prints an input for `tests/fuzz/kept.py`. `--corpus` keeps inputs that reach new code for the next run.
 """
 
 import argparse
@@ -16,7 +15,7 @@ from pathlib import Path
 import atheris  # type: ignore[import-untyped]
 
 with atheris.instrument_imports(include=["settlement", "handlers"], enable_loader_override=False):
-    from tests.fuzz.stage import staged  # first: it makes the functions' environment
+    from tests.fuzz.stage import staged  # first: it sets the functions' environment
 
     from tests.fuzz.cases import FUNCTIONS, draw, run  # isort: skip
 
@@ -25,8 +24,6 @@ REPORTED_EACH = 50_000
 
 
 class Provided:
-    """Choices that libFuzzer makes."""
-
     def __init__(self, data: bytes) -> None:
         self._data = atheris.FuzzedDataProvider(data)
 
@@ -66,7 +63,7 @@ def main() -> None:
             flush=True,
         )
 
-    gc.freeze()  # imported modules stay for ever
+    gc.freeze()  # imported modules stay loaded
     with staged() as stage:
 
         def attack(data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Hostile JSON, made of a valid payload by the choices of any fuzzer."""
+"""Hostile JSON, made from a valid payload by a fuzzer's choices."""
 
 import json
 import marshal
@@ -8,10 +8,13 @@ from functools import cache
 from typing import Any, Protocol
 
 DEEPEST = "<<the deepest nesting that a JSON parser still reads>>"
-"""Stands for lists in lists, as deep as a payload may be that reaches a function (`claims.read`)."""
+"""Stands for the deepest lists that can reach a function (`claims.read`)."""
 
 CANARY = "canary-8c1f"
-"""In many a hostile value; no answer may quote one. Unknown fields are named: no name has it whole."""
+"""A marker that no answer may quote.
+
+Answers name unknown fields, so no field name contains all of it.
+"""
 
 NAMES = (
     *("settlement", "execution", "execution_arn", "state", "steps", "reversed", "error", "Error", "Cause"),
@@ -22,7 +25,6 @@ NAMES = (
     *("idempotency_key", "reference", "headers", "body", "Records", "pk", "status", "__class__", ""),
     *("\ud800", "\x00", "k" * 9_000, "🦊" * 60, "ключ", f"<script>{CANARY[:6]}"),
 )
-"""Names of the fields that are added."""
 
 TEXTS = (
     *("", " ", "\x00", "\ud800", "\udfff x", "\u202e"),
@@ -55,20 +57,16 @@ _HOSTILE = (TEXTS, NUMBERS, OTHERS)
 _CHANGES_MAX = 4
 _DEPTH_MAX = 4
 _ODD = 14
-"""The number of texts at the front that are tried more often than the others."""
+"""The number of leading texts, tried more often."""
 
 
 class Choices(Protocol):
-    """The decisions of a fuzzer."""
-
     def below(self, bound: int) -> int:
-        """Return a number from 0 up to, and without, `bound`; 0 if the fuzzer has no data left."""
+        """Return a number in [0, bound); 0 without data."""
         ...
 
 
 class Bytes:
-    """Choices made by bytes, in their order."""
-
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
 
@@ -80,12 +78,12 @@ class Bytes:
 
 
 def copied(value: Any) -> Any:
-    """Return a copy of the JSON, in a tenth of the time of `copy.deepcopy`."""
+    """Copy JSON ten times faster than `copy.deepcopy`."""
     return marshal.loads(marshal.dumps(value))
 
 
 def levels_left() -> int:
-    """Return about how deep lists may be that a JSON parser still reads, called from the caller."""
+    """Return about a JSON parser's maximum depth in the caller's frame."""
     if sys.version_info >= (3, 12):
         return _levels_of_c()
     frame, frames = sys._getframe(1), 0
@@ -96,7 +94,7 @@ def levels_left() -> int:
 
 @cache
 def _levels_of_c() -> int:
-    """Return C's limit of recursion, which from Python 3.12 on does not depend on Python's stack."""
+    """Return C's recursion limit, independent of Python's stack since 3.12."""
 
     def is_too_deep(depth: int) -> bool:
         try:
@@ -109,7 +107,7 @@ def _levels_of_c() -> int:
 
 
 def mutated(valid: Any, choices: Choices) -> Any:
-    """Return the payload with up to four changes anywhere in it, or any other JSON; or return it as it is."""
+    """Return the payload with up to four changes, or other JSON."""
     if choices.below(16) == 15:
         return anything(choices)
     root = [copied(valid)]
@@ -119,7 +117,6 @@ def mutated(valid: Any, choices: Choices) -> Any:
 
 
 def anything(choices: Choices, depth: int = 0) -> Any:
-    """Return any JSON."""
     kind = choices.below(8 if depth < _DEPTH_MAX else 6)
     if kind == 6:
         return [anything(choices, depth + 1) for _ in range(choices.below(4))]
@@ -148,14 +145,13 @@ def _change(root: list[Any], choices: Choices) -> None:
         case 7:
             pool: tuple[Any, ...] = TEXTS if isinstance(holder[place], str) else NUMBERS
             holder[place] = pool[choices.below(_ODD if choices.below(2) else len(pool))]
-        case 8:  # the same in two places that are compared
+        case 8:  # equal values in two places that are compared
             twice = anything(choices)
             for neighbour in [place, *holder][:3] if isinstance(holder, dict) else [place]:
                 holder[neighbour] = copied(twice)
 
 
 def _somewhere(root: list[Any], choices: Choices) -> tuple[Any, Any]:
-    """Return a container within the payload, and a place in it."""
     holder: Any = root
     place: Any = 0
     while (inner := holder[place]) and isinstance(inner, dict | list) and choices.below(6):
@@ -172,7 +168,7 @@ def _add(container: Any, choices: Choices) -> None:
 
 
 def _bent(value: Any, choices: Choices) -> Any:
-    """Return a value close to this one, of another type or form."""
+    """Return a similar value of another type or form."""
     if isinstance(value, str):
         odd = TEXTS[choices.below(_ODD)]
         at = choices.below(len(value) + 1)
@@ -205,6 +201,5 @@ def _name(choices: Choices) -> str:
 
 
 def text(valid: str, choices: Choices) -> str:
-    """Return a text to replace another."""
     bent = _bent(valid, choices) if choices.below(3) == 0 else TEXTS[choices.below(len(TEXTS))]
     return bent if isinstance(bent, str) else valid

@@ -1,4 +1,4 @@
-"""Valid payloads of every function, which the fuzzers change."""
+"""Valid payloads of every function, for fuzzing."""
 
 import json
 from typing import Any
@@ -23,7 +23,7 @@ from tests.world.services import VERDICT, released
 _SETTLEMENT = {"settlement": WIRE, "execution": "execution-1"}
 _WITH_REQUEST = {"execution": "execution-1", "execution_arn": EXECUTION_ARN}
 _QUEUED = {**_WITH_REQUEST, "execution": executions.queued(KEY, json.dumps(WIRE))}
-"""The context of the execution that owns what the queue has claimed."""
+"""The context of the execution that owns the queue's claim."""
 
 _ALL, _NONE = ["fee", "hold", "release", "verify"], list[str]()
 _FOUND = {
@@ -58,7 +58,6 @@ _ROW = json.loads(json.dumps(to_wire(states.row())))
 
 
 def _changed(old: Any, new: Any) -> dict[str, Any]:
-    """Return the stream's record of a settlement's change."""
     images = {name: image for name, image in (("OldImage", old), ("NewImage", new)) if image}
     keys = {name: _ROW[name] for name in ("pk", "sk")}
     return {"dynamodb": {"ApproximateCreationDateTime": 1_795_300_000, "Keys": keys, **images}}
@@ -186,8 +185,9 @@ PAYLOADS: dict[str, list[Any]] = {
         {},
     ],
 }
-"""By function, the payloads that its machine, its caller or its queue sends. For the webhook, the start
-queue and orders these are the bodies of their messages.
+"""Payloads of a function's machine, caller or queue.
+
+For the webhook, the start queue and orders these are message bodies.
 """
 
 _ANY, _TEXT = "any", "text"
@@ -211,17 +211,18 @@ FROM_OUTSIDE: dict[str, dict[tuple[str, ...], str]] = {
         ((name,) for name in ("pathParameters", "queryStringParameters", "headers")), _ANY
     ),
     "send_page": {("detail",): _ANY},
-    # A writer of the table decides what an image holds.
+    # A writer of the table decides the content of an image.
     "seal_journal": {},
     "publish_events": {},
 }
-"""The parts of a payload that come from outside, and whether as any JSON or as the text of an error. The rest
-comes from AWS (names, ARNs, tokens) or was returned by another function of this project.
+"""Payload parts from outside: any JSON, or an error's text.
+
+The rest comes from AWS or from another function.
 """
 
 
 def hostile(name: str, choices: Choices) -> Any:
-    """Return a payload of a function with changes in the parts that come from outside."""
+    """Return a payload with changes in the parts from outside."""
     payloads = PAYLOADS[name]
     paths = FROM_OUTSIDE[name]
     root = {"": copied(payloads[choices.below(len(payloads))])}
@@ -240,6 +241,6 @@ def hostile(name: str, choices: Choices) -> Any:
 
 
 def anyhow(name: str, choices: Choices) -> Any:
-    """Return a payload of a function with changes anywhere, as no definition would send it."""
+    """Return a payload with changes anywhere."""
     payloads = PAYLOADS[name]
     return mutated(payloads[choices.below(len(payloads))], choices)

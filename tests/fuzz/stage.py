@@ -1,4 +1,4 @@
-"""The real handlers on a table in memory, with one settlement's key in any of its states."""
+"""The real handlers over a table in memory, with the key in any state."""
 
 import io
 from collections.abc import Callable, Iterator
@@ -35,7 +35,6 @@ from tests.world.services import Bus, Died, Functions, PageBus, Queues, Secrets,
 from tests.world.step_functions import StepFunctions
 
 HANDLERS = dict(zip((file.stem for file in functions.FILES), functions.HANDLERS.values(), strict=True))
-"""Every function, by the name of its file."""
 
 TIMES = (NOW, NOW + timedelta(seconds=40), NOW + timedelta(hours=2), NOW + timedelta(days=2))
 ANSWERS = (APPROVED, REJECTED, IN_REVIEW)
@@ -43,8 +42,6 @@ ANSWERS = (APPROVED, REJECTED, IN_REVIEW)
 
 @dataclass
 class Stage:
-    """The world of the handlers. `at` is the time, `provider` the KYC provider, `table` the one table."""
-
     table: Table = field(default_factory=Table)
     provider: Provider = field(default_factory=Provider)
     step_functions: StepFunctions = field(default_factory=StepFunctions)
@@ -54,7 +51,7 @@ class Stage:
     at: datetime = NOW
 
     def set(self, rows: Rows, at: datetime, answer: Any) -> None:
-        """Start again with these rows, at this time, and with this answer of the provider."""
+        """Reset to these rows, time and provider's answer."""
         self.table = Table(rows)
         _dependencies.store = self.table.store()
         self.at, self.provider.answer = at, answer
@@ -68,12 +65,11 @@ class Stage:
         return self.at
 
     def calls(self) -> Calls:
-        """Return the handlers by the names of their states, as their tests call them."""
         return Calls(Ledger(self.table, "table", _dependencies.store))
 
 
 class _NoTime:
-    """A clock that is always late, so that no reader waits."""
+    """A late clock, so no reader waits."""
 
     def __init__(self) -> None:
         self._now = 0.0
@@ -85,7 +81,7 @@ class _NoTime:
 
 @contextmanager
 def staged() -> Iterator[Stage]:
-    """Put the handlers on a stage: no AWS, no log, no metrics."""
+    """Put the handlers on a stage without AWS, logs or metrics."""
     stage = Stage()
     level = telemetry.logger.log_level
     environment = {"START_DEAD_LETTERS": stage.queues.url, "JOURNAL_BUCKET": "journal"}
@@ -118,7 +114,6 @@ Step = Callable[[Calls, Stage], object]
 
 
 def _to(method: str, *positional: Any, **named: Any) -> Step:
-    """Return a step that calls a method of the handlers' callers."""
     return lambda calls, stage: getattr(calls, method)(*positional, **named)
 
 
@@ -136,14 +131,14 @@ def _verified(answer: Verdict) -> Step:
 
 
 def _die_after_the_evidence(calls: Calls, stage: Stage) -> None:
-    """Have VerifyKyc put its evidence on record, and end before the row has the verdict."""
+    """Stop VerifyKyc between its evidence and the verdict on the row."""
     stage.provider.answer = APPROVED
     with mock.patch.object(_dependencies.store, "update", side_effect=Died), suppress(Died):
         calls("VerifyKyc")
 
 
 def _answered_beside_a_review(calls: Calls, stage: Stage) -> None:
-    """Have one call of VerifyKyc be told of a review, and another, at the same time, of a verdict."""
+    """Race two calls of VerifyKyc: one gets a review, the other a verdict."""
 
     def review() -> None:
         stage.provider.meanwhile = lambda: None
@@ -209,12 +204,11 @@ STATES: dict[str, tuple[Step, ...]] = {
     "written off": (_to("fall"), _to("resolve", "write-off")),
     "completed": (_to("fall"), _to("resolve", "complete")),
 }
-"""The steps that bring the key into each of its states."""
 
 
 @cache
 def rows_of(state: str) -> Rows:
-    """Return the table's rows with the key in a state. They are shared: no table may change one in place."""
+    """Return the rows with the key in a state; shared, so never change one in place."""
     with staged() as stage:
         calls = stage.calls()
         for step in STATES[state]:

@@ -1,4 +1,4 @@
-"""A table in memory that counts its commits, and has the limits of DynamoDB."""
+"""A table in memory that counts commits and enforces DynamoDB's limits."""
 
 import json
 import re
@@ -19,7 +19,7 @@ Rows = dict[Key, Item]
 
 
 class Table:
-    """The client of a table: `sent` counts the writes that reach it, `committed` those that had an effect."""
+    """A client; `sent` counts writes that arrive, `committed` those with an effect."""
 
     def __init__(self, rows: Rows | None = None) -> None:
         self.sent = self.committed = 0
@@ -47,7 +47,7 @@ class Table:
 
 
 def _check(operation: str, parameters: Mapping[str, Any]) -> None:
-    """Refuse text that is no UTF-8, a row or key that is too large, and a number that is no integer."""
+    """Refuse invalid UTF-8, oversized rows or keys, and fractions."""
     text = json.dumps(parameters, default=sorted, ensure_ascii=False)
     try:
         size = len(text.encode())

@@ -1,4 +1,4 @@
-"""On any arguments and any file the command ends with an exit code of its own, and says why."""
+"""For any input, the command exits with a documented code and a reason."""
 
 import sys
 from collections import Counter
@@ -29,7 +29,7 @@ def check(line: Line, ended: Ended) -> None:
     assert ended.code in list(Exit)
     assert "Traceback" not in ended.err
     assert ended.out or ended.err, "it printed nothing"
-    # Of several requests, the gravest answer gives the code, and others may have settled.
+    # With several requests, the gravest answer sets the code; others may have settled.
     one_answer = line.arguments[:1] != ("start",) or (ended.err.count("\n") <= 1 and ended.started <= 1)
     if ended.code in (Exit.USAGE, Exit.NOT_FOUND) and one_answer:
         assert ended.committed == 0

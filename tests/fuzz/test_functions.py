@@ -1,4 +1,4 @@
-"""A function answers any input, or refuses it by a name of its contract and writes nothing."""
+"""A function answers any input, or refuses it by contract and writes nothing."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from tests.fuzz.payloads import FROM_OUTSIDE
 from tests.fuzz.stage import HANDLERS, Stage, staged
 
 INPUTS = 1_200
-"""Inputs for each function; a tenth as many are of the kind that no definition sends."""
+"""Inputs per function; a tenth as many payloads fit no definition."""
 
 DRAWN_BYTES = 48
 deterministic = settings(
@@ -33,7 +33,7 @@ def stage() -> Iterator[Stage]:
 
 
 def tried(stage: Stage, function: str, anyhow: bool, inputs: int) -> Counter[str]:
-    """Count the ends of so many hostile inputs. An input that breaks a claim is printed as a case to keep."""
+    """Count the ends of hostile inputs. A failure prints a case to keep."""
     ends: Counter[str] = Counter()
 
     @settings(deterministic, max_examples=inputs)
@@ -53,12 +53,13 @@ WIRED = (
     *("kyc_decided", "start_settlements", "take_order"),
     *("accept_settlements", "cancel_settlement", "read_settlements"),
 )
-"""The functions that read texts, and get no payload of a definition."""
+"""The functions that read text and receive no payload of a definition."""
 
 
 def test_every_function_is_fuzzed() -> None:
-    """ReconcileBooks and ProjectEntries read nothing of their event: test_reconcile_books.py gives hostile
-    rows, and tests/books/test_project_entries.py hostile objects.
+    """ReconcileBooks and ProjectEntries read nothing of their event.
+
+    Their hostile rows and objects are in test_reconcile_books.py and tests/books/test_project_entries.py.
     """
     assert set(FUNCTIONS) | {"reconcile_books", "project_entries"} == set(HANDLERS)
     assert len(FUNCTIONS) * INPUTS >= 20_000
@@ -71,7 +72,7 @@ def test_hostile_input_is_answered_or_refused_by_name_and_a_refusal_writes_nothi
     ends = tried(stage, function, False, INPUTS)
 
     assert ends.total() >= INPUTS
-    if function != "send_page":  # of any event it makes a page
+    if function != "send_page":  # it turns any event into a page
         assert len(ends) > 1, f"every input ended alike: {ends}"
 
 

@@ -1,5 +1,3 @@
-"""Messages for the webhook and the start queue: text that is not parsed before it arrives."""
-
 import json
 from contextlib import suppress
 from datetime import timedelta
@@ -15,7 +13,7 @@ from tests.world.services import PREVIOUS, SECRET, THIRD, Caller
 
 _IDS = ("evt_1", "evt_2", "e" * 200, "e" * 201, "evt 1", "é", "evt.1")
 _DEPTH_MAX = dict.fromkeys(("kyc_decided", "take_order", "accept_settlements", "cancel_settlement"), 8_000)
-"""A body of a call by HTTP cannot be nested deeper, as it would exceed 16 KiB."""
+"""Maximum nesting of an HTTP body; a deeper one would exceed 16 KiB."""
 
 _FLAT = (
     *("", " ", "null", "[", "{}", '{"key": NaN}', "{'key': 1}", "\ufeff{}"),
@@ -24,7 +22,7 @@ _FLAT = (
 
 
 def message(name: str, choices: Choices) -> str:
-    """Return the text of a body: hostile JSON, about as deep as a parser reads, or no JSON at all."""
+    """Draw a body: hostile JSON, nearly too deep JSON, or no JSON."""
     if choices.below(12) == 11:
         return _utf8(
             _FLAT[choices.below(len(_FLAT))] if choices.below(2) else TEXTS[choices.below(len(TEXTS))]
@@ -36,12 +34,11 @@ def message(name: str, choices: Choices) -> str:
 
 
 def batch(choices: Choices) -> list[str]:
-    """Return one to three messages of the start queue."""
     return [message("start_settlements", choices) for _ in range(1 + choices.below(3))]
 
 
 def request(choices: Choices) -> dict[str, Any]:
-    """Return a request to the webhook: most are signed correctly, or their bodies would never be read."""
+    """Draw a webhook request, mostly signed correctly, or its body would never be read."""
     body = message("kyc_decided", choices)
     event = Caller(
         secret={14: PREVIOUS, 15: THIRD}.get(choices.below(16), SECRET),
@@ -61,7 +58,6 @@ def request(choices: Choices) -> dict[str, Any]:
 
 
 def order(choices: Choices) -> dict[str, Any]:
-    """Return a request to the door: most bodies are for the route that they come by."""
     body = message("take_order", choices)
     with suppress(ValueError, RecursionError):
         content = json.loads(body)
@@ -81,7 +77,7 @@ def order(choices: Choices) -> dict[str, Any]:
 
 
 def post(choices: Choices) -> dict[str, Any]:
-    """Return a call of `POST /settlements`: most headers are those of a caller who keeps the contract."""
+    """Draw a post; most headers keep the contract."""
     event = posting.asked(message("accept_settlements", choices))
     match choices.below(8):
         case 4:
@@ -96,7 +92,7 @@ def post(choices: Choices) -> dict[str, Any]:
 
 
 def cancel(choices: Choices) -> dict[str, Any]:
-    """Return a call of `POST /settlements/{key}/cancel`: half of them about a settlement that is there."""
+    """Draw a cancellation; half address an existing settlement."""
     event = posting.cancel(message("cancel_settlement", choices))
     match choices.below(8):
         case 3:
@@ -113,7 +109,7 @@ def cancel(choices: Choices) -> dict[str, Any]:
 
 
 def reading(choices: Choices) -> dict[str, Any]:
-    """Return a call of the readers' API, whose parameters are any texts: API Gateway passes no others."""
+    """Draw a readers' call; API Gateway passes only text parameters."""
     event: dict[str, Any] = hostile("read_settlements", choices)
     for name in ("pathParameters", "queryStringParameters", "headers"):
         held = event.get(name)

@@ -1,4 +1,4 @@
-"""A town whose entries have expired: its rows as they are in the table, and as they were sealed."""
+"""A town with expired entries: its remaining rows, and its rows as sealed."""
 
 from datetime import datetime, timedelta
 from functools import cache
@@ -22,31 +22,27 @@ from tests.world.sealed import Sealed
 DAYS = 400
 ROW_KEYS = RowKeys.from_text("1:of-the-stage")
 LATER = NOW + timedelta(days=DAYS + 3)
-"""When the time of each entry of a town is over."""
+"""A time after every entry has expired."""
 
 
 @cache
 def rows_of(shape: str, days: int | None = DAYS) -> Rows:
-    """Return the rows of a shape's town, each entry with the end of its time, if it has one."""
+    """Return a shape's rows; with `days`, entries have an expiry."""
     table = shapes.town(shape, ROW_KEYS, days).table
     return {key: dict(item) for key, item in table.items.items()}
 
 
 @cache
 def aged(shape: str) -> Rows:
-    """Return what is left of a shape's town when each entry has expired."""
     return expire(rows_of(shape), LATER)
 
 
 def expire(rows: Rows, now: datetime) -> Rows:
-    """Return the rows that DynamoDB's time to live leaves."""
     ends = {key: int(item[EXPIRES]["N"]) for key, item in rows.items() if EXPIRES in item}
     return {key: item for key, item in rows.items() if ends.get(key, now.timestamp()) >= now.timestamp()}
 
 
 def reconciled(rows: Rows, now: datetime = LATER, days: int | None = DAYS) -> Findings:
-    """Return the proof of the rows at a time."""
-
     class Clock:
         now = staticmethod(lambda _: now)
 
@@ -61,7 +57,6 @@ def reconciled(rows: Rows, now: datetime = LATER, days: int | None = DAYS) -> Fi
 
 
 def sealed(rows: Rows) -> Sealed:
-    """Return a journal of the rows, with the seals of an hour, and of one a year later."""
     journal = Sealed()
     journal.copy(from_wire(item) for item in rows.values() if lines.is_sealed(from_wire(item)))
     journal.seal()
@@ -69,13 +64,13 @@ def sealed(rows: Rows) -> Sealed:
 
 
 def compared(journal: Sealed, rows: Rows, now: datetime = LATER, days: int | None = DAYS) -> SealedFindings:
-    """Return the comparison of the rows with the journal; that sealing has stopped since is no fault here."""
+    """Compare the rows with the journal; sealing may have stopped since."""
     found = journal.compare(map(from_wire, rows.values()), now=now, retention=Retention.at(now, days))
     found.faults = [fault for fault in found.faults if "sealing has stopped" not in fault]
     return found
 
 
 def put(rows: Rows, row: Row, row_keys: RowKeys | None = None) -> Rows:
-    """Return the rows with another one put, signed by the stage's key if one is given."""
+    """Return the rows with one more, signed by the key if any."""
     item = to_wire(row_keys.signed(row) if row_keys else row)
     return {**rows, (item["pk"]["S"], item["sk"]["S"]): item}

@@ -1,6 +1,6 @@
-"""The model of DynamoDB, read as the reconciliation reads it: scans, whole partitions, and batches.
+"""The DynamoDB model with reconciliation's reads: scans, partitions, batches.
 
-The answers pass through the hooks that the reader registers with the client, in DynamoDB's own format.
+Answers pass in DynamoDB's format through the reader's client hooks.
 """
 
 import json
@@ -19,8 +19,6 @@ _UNITS = {"TableName": "in-memory", "CapacityUnits": 1.0}
 
 
 class Readable:
-    """A client over a table in memory. `before` is called before each read."""
-
     def __init__(self, table: MemoryDynamoDb, before: Callable[[], object] = lambda: None) -> None:
         self._table, self._before, self._hooks = table, before, dict[str, Hook]()
         self.meta = SimpleNamespace(
@@ -35,7 +33,6 @@ class Readable:
         return self._table.get_item(**parameters)
 
     def scan(self, **parameters: Any) -> Any:
-        """Return the rows of a segment, each of which is one page."""
         self._before()
         names = parameters.get("ExpressionAttributeNames", {}).values()
         segment, segments = parameters.get("Segment", 0), parameters.get("TotalSegments", 1)
@@ -44,7 +41,7 @@ class Readable:
         return self._read("Scan", kept)
 
     def query(self, **parameters: Any) -> Any:
-        """Return a page of a whole partition, or what the model can query."""
+        """Return a page of a whole partition, or delegate to the model."""
         self._before()
         if parameters["KeyConditionExpression"] != "pk = :pk":
             return self._table.query(**parameters)
@@ -78,7 +75,7 @@ class Readable:
 
 
 def _wanted(parameters: Mapping[str, Any]) -> Callable[[Item], bool]:
-    """Return the filter of a scan, of which the code has one form: the partition begins with one of some."""
+    """Return a scan's filter; the code uses only ORs of partition prefixes."""
     wanted = tuple(value["S"] for value in parameters.get("ExpressionAttributeValues", {}).values())
     asked = " OR ".join(
         f"begins_with(pk, {name})" for name in parameters.get("ExpressionAttributeValues", {})
@@ -93,7 +90,6 @@ def readable(
     row_keys: RowKeys | None = None,
     retention_days: int | None = None,
 ) -> Store:
-    """Return a store over a table in memory that `settle reconcile` can read."""
     return Store(
         Readable(table, before),
         "in-memory",

@@ -1,5 +1,3 @@
-"""An account whose statement is never still."""
-
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from itertools import count
@@ -15,7 +13,7 @@ from tests.world.environment import NOW
 
 
 def moving(store: Store, account: str) -> Callable[..., Iterator[Row]]:
-    """Return `store.entries`, before each call of which the account receives a cent."""
+    """Return `store.entries`, crediting a cent before each call."""
     read, numbers, later = store.entries, count(), timestamp(NOW + timedelta(seconds=1))
 
     def entries(*bounds: str, **more: Any) -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""Mutations of raw rows: generated from the rows themselves, in DynamoDB's own format."""
+"""Mutations of raw rows, in DynamoDB's format."""
 
 import copy
 import re
@@ -18,16 +18,14 @@ Rows = dict[Key, Item]
 
 
 class Mutation(NamedTuple):
-    """A change of what a table says: the kind of the row, the attribute, and the rows that change."""
+    """A table's change: kind of row, attribute, kind of change, and rows (None if deleted)."""
 
     row: str
     attribute: str
     change: str
     rows: dict[Key, Item | None]
-    """The rows as they are afterwards, None for one that is gone."""
 
     def of(self, table: Rows) -> Rows:
-        """Return the table after the change."""
         left = {key: item for key, item in table.items() if key not in self.rows}
         return left | {key: item for key, item in self.rows.items() if item is not None}
 
@@ -50,7 +48,7 @@ _PARTIES = ("payer", "payee", "account", "debit", "credit")
 
 
 def kind_of(item: Item) -> str:
-    """Return the name of a row's kind, and of its state if the kind has several."""
+    """Return a row's kind, with its state or step if the kind has several."""
     kind = item["pk"]["S"].partition("#")[0]
     if kind == "SETTLEMENT":
         return f"settlement {item['status']['S']}"
@@ -63,7 +61,7 @@ def kind_of(item: Item) -> str:
 
 
 def singles(rows: Rows) -> Iterator[Mutation]:
-    """Yield every mutation of one row: of an attribute, and of the row as a whole."""
+    """Yield every mutation of one attribute or one row."""
     for key, item in rows.items():
         kind, twin = kind_of(item), _twin(rows, item)
         for name in sorted(item.keys() - {"pk", "sk"}):
@@ -96,24 +94,23 @@ def singles(rows: Rows) -> Iterator[Mutation]:
 
 
 def _with(item: Item, name: str, value: Any) -> Item:
-    """Return a row with another value of an attribute; without the attribute for None."""
+    """Return a row with an attribute replaced, or removed for None."""
     left = {other: item[other] for other in item if other != name}
     return left | ({name: value} if value is not None else {})
 
 
 def _listed(item: Item) -> Item:
-    """Return an order's row where the index lists it by its time; any other row as it is."""
+    """Return a row whose orders index follows its `posted_at`."""
     place = keys.orders_index(item["posted_at"]["S"])
     return {name: {"S": place[name]} if name in place else value for name, value in item.items()}
 
 
 def _said(name: str, value: Any) -> Any:
-    """Return what an attribute says: an account that counts no case says the same as one without a count."""
+    """Return an attribute's meaning: no `limbo_cases` equals 0."""
     return {"N": "0"} if value is None and name == "limbo_cases" else value
 
 
 def _twin(rows: Rows, item: Item) -> Key | None:
-    """Return another row of the same kind and name: of the other settlement, or of another account."""
     kind, name = kind_of(item), _name(item)
     others = (
         key for key, row in rows.items() if row is not item and (kind_of(row), _name(row)) == (kind, name)
@@ -126,7 +123,7 @@ def _name(item: Item) -> str:
 
 
 def _changes(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the removed attribute, and every value that looks like one of it."""
+    """Yield an attribute's removal, and each plausible value."""
     yield "removed", None
     ((kind, content),) = value.items()
     yield "other type", {"N": "1"} if kind != "N" else {"S": content}
@@ -169,7 +166,7 @@ def _texts(name: str, content: str) -> tuple[str, ...]:
 
 
 def _copies(rows: Rows, item: Item) -> Iterator[Item]:
-    """Yield the row under other legal keys, with the attributes that the key repeats changed alike."""
+    """Yield the row under other legal keys, with the attributes that repeat the key changed alike."""
     pk, sk = item["pk"]["S"], item["sk"]["S"]
     kind, _, name = pk.partition("#")
     other_keys = [row[0].partition("#")[2] for row in rows if row[1] == "SETTLEMENT"] + [
@@ -211,7 +208,7 @@ def _copies_of_others(item: Item, other_keys: list[str]) -> Iterator[Item]:
 
 
 def _entries_like(item: Item, other_keys: list[str]) -> Iterator[Item]:
-    """Yield an entry at another time, of another settlement, of another step, and of another account."""
+    """Yield the entry at another time, or for another settlement, step or account."""
     step, side, at = item["step"]["S"], item["side"]["S"], item["posted_at"]["S"]
     account = item[side]["S"]
     key = item["sk"]["S"][len(at) + 1 : -len(step) - 1]

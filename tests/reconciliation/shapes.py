@@ -1,4 +1,4 @@
-"""Every legal shape of a settlement, each as a town of its own with two settlements that have it."""
+"""Every legal shape of a settlement, each as a town with two of them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,8 +24,6 @@ def plays(*names: str) -> Play:
 
 
 def compensated(*names: str, until: int = 3, by: str = "begin") -> Play:
-    """Reverse what has committed, or the first `until` reversals of it."""
-
     def play(payment: Payment) -> None:
         payment.forward(*names, by)
         payment.reverse(*payment.state().unreversed[:until])
@@ -34,7 +32,7 @@ def compensated(*names: str, until: int = 3, by: str = "begin") -> Play:
 
 
 def rejected(*names: str) -> Play:
-    """Let the provider, or its webhook, decide against a held payment, and give it back."""
+    """Reject a held payment by answer or webhook, and void the hold."""
 
     def play(payment: Payment) -> None:
         payment.forward(*names)
@@ -46,7 +44,7 @@ def rejected(*names: str) -> Play:
 
 
 def limbo(*names: str, stuck: Step, decisions: tuple[Decision, ...] = (), then: str = "") -> Play:
-    """Let a reversal be stuck, once more for each decision; then reverse the rest."""
+    """Get a reversal stuck, again per further decision; then reverse the rest."""
 
     def play(payment: Payment) -> None:
         payment.forward(*names, "order" if "fee" in names else "begin")
@@ -67,7 +65,6 @@ def limbo(*names: str, stuck: Step, decisions: tuple[Decision, ...] = (), then: 
 
 
 def together(payment: Payment) -> None:
-    """Propose a decision, withdraw it, and decide the case by two persons."""
     limbo(*SETTLED, stuck=Step.RELEASE)(payment)
     payment.propose(RETRY)
     payment.withdraw()
@@ -93,14 +90,12 @@ def expired(*names: str, then: str = "") -> Play:
 
 
 def extended(payment: Payment) -> None:
-    """Let recovery come after the deadline's last half minute, for the first time."""
+    """Let recovery first come in the deadline's last half minute."""
     payment.forward(*HELD)
     payment.take_over(890)
 
 
 def in_parts(*names: str, amounts: tuple[int, ...], layout: int = 1) -> Play:
-    """Give the payer some parts of what was released, in a layout of the row."""
-
     def play(payment: Payment) -> None:
         payment.forward(*names)
         for amount in amounts:
@@ -110,8 +105,6 @@ def in_parts(*names: str, amounts: tuple[int, ...], layout: int = 1) -> Play:
 
 
 def erased(*names: str) -> Play:
-    """Let a person erase the names of a finished payment that has names."""
-
     def play(payment: Payment) -> None:
         payment.forward(*names)
         if payment.settlement.payer_name:
@@ -198,7 +191,7 @@ SHAPES: dict[str, Play] = {
 
 
 def town(name: str, row_keys: RowKeys | None = None, retention_days: int | None = None) -> Town:
-    """Return the town of a shape: two settlements, with other parties, amounts, times and content."""
+    """Return a shape's town; its two settlements differ in all content."""
     town = Town(row_keys=row_keys, retention_days=retention_days)
     is_merchant = "merchant" in name or "swept" in name
     parties = (
@@ -228,7 +221,6 @@ _NAMED = (
     *("held", "settled", "claimed", "refused", "refused unclaimed", "voided", "reversed on order"),
     *("settled, names erased", "cancelled before its hold"),
 )
-"""The shapes of which one settlement has names, and the other its own deadline."""
+"""One settlement has names, the other its own deadline."""
 
 _LABELLED = ("settled", "settled, names erased", "refused", "voided")
-"""The shapes with a reference and metadata."""

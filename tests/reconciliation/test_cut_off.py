@@ -1,4 +1,4 @@
-"""A proof that DynamoDB or the clock cuts off: the table is unproven, and what was found by then is kept."""
+"""A proof cut off by DynamoDB or time: unproven, but earlier findings stay."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -31,7 +31,7 @@ FAILURES: dict[str, Exception] = {
 
 @pytest.fixture
 def town(monkeypatch: pytest.MonkeyPatch) -> Town:
-    """A table with a settlement, and with a malformed row of an account."""
+    """A table with a settlement, and with an account's malformed row."""
     monkeypatch.setattr(second_look, "_PAUSE_SECONDS", 0)
     town = Town()
     for account, deposit in (("alice", 1_000), ("bob", 0), ("erin", 0)):
@@ -81,7 +81,7 @@ def test_a_second_look_whose_batch_fails_leaves_the_table_unproven(
 
 
 def test_a_proof_that_is_cut_off_stops_reading_at_once(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not when the exception is forgotten: its traceback keeps the reader, and the reader its threads."""
+    """Even a live exception must not delay the close: its traceback keeps reader and threads."""
     every_row, events, kept = pages.scan, list[str](), list[CutOff]()
     monkeypatch.setattr(watch, "STRIDE", 2)
 

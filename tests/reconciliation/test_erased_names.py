@@ -1,4 +1,4 @@
-"""Erased names switch off the comparison with the request hash, so they are allowed of few rows."""
+"""Erased names disable the check of the request hash, so few rows may have them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -21,7 +21,7 @@ from tests.world.memory_dynamodb import Key, MemoryDynamoDb
 
 AT = "2026-12-24T12:00:00.000Z"
 KEY = "order-{:08}-0001"
-"""The first settlement of each town of a shape: of those below, one with names."""
+"""A town's first settlement; in the shapes below, it has names."""
 
 FINISHED = ("settled", "refused", "refused unclaimed", "voided", "reversed on order")
 UNFINISHED = ("claimed", "held")
@@ -35,7 +35,7 @@ def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 def erase(
     shape: str, removed: tuple[str, ...] = NAMES, row_keys: RowKeys | None = None, **changes: object
 ) -> tuple[Town, str]:
-    """Return the town of a shape, one of its settlements without names, and the name of its row."""
+    """Return a shape's town with one settlement's names removed, and its row's name."""
     made = town(shape, row_keys)
     made.row_keys = None
     key = keys.settlement(KEY.format(list(SHAPES).index(shape)))
@@ -52,7 +52,7 @@ def reconciled(made: Town, row_keys: RowKeys | None = None) -> Findings:
 
 
 def erased_and_changed(rows: Rows, key: Key) -> Iterator[tuple[Mutation, Rows]]:
-    """Yield each change of a settlement's row that the proof should find, with the names erased as well."""
+    """Yield each detectable change of a settlement's row, with names erased too."""
     for one in singles(rows):
         item = one.rows.get(key)
         if item is None or one.attribute in (*NAMES, NAMES_ERASED) or is_explained(one):
@@ -135,7 +135,7 @@ def test_a_row_with_names_that_are_said_to_be_erased_is_found(shape: str, kept: 
 
 @pytest.mark.parametrize("shape", UNFINISHED)
 def test_a_changed_request_of_an_unfinished_settlement_is_found_all_the_same(shape: str) -> None:
-    """With the attribute, a settlement would pay another payee: nothing else of a held one says whom."""
+    """Otherwise a held settlement could pay another payee, whom only its row names."""
     made, name = erase(shape, payee="mallory", names_erased_at=AT)
 
     assert name in {fault.partition(": ")[0] for fault in reconciled(made).faults}

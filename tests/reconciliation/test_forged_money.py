@@ -1,4 +1,4 @@
-"""Money from nothing, by plain puts of rows that are sound by themselves: each forgery is found and named."""
+"""Forged money in individually valid rows: each forgery is found and named."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ FORGED = Settlement(
 
 @pytest.fixture
 def town() -> Town:
-    """A table with a rich customer, and with Mallory, who has next to nothing."""
+    """A table with a rich customer, and with Mallory, who has one cent."""
     town = Town()
     town.open("alice", 2 * AMOUNT)
     town.open("mallory", 1)
@@ -31,7 +31,7 @@ def town() -> Town:
 
 
 def sound_rows(settlement: Settlement = FORGED) -> dict[str, Row]:
-    """Return the rows that a settlement would have left: its own, and its entries and evidence by step."""
+    """Return a real settlement's rows: its own, and entries and evidence by step."""
     elsewhere = Town()
     elsewhere.open(settlement.payer, 2 * AMOUNT)
     elsewhere.open(settlement.payee, 1)
@@ -47,7 +47,7 @@ def raised(town: Town, account: str, amount: int) -> Row:
 
 
 def put_settlement_release_and_balance(town: Town) -> None:
-    """Three puts: the payer's balance stays as it is, so that the amount is new money."""
+    """The payer's balance is unchanged, so the amount is new money."""
     rows = sound_rows()
     town.put(rows["SETTLEMENT"])
     town.put(rows["release"])
@@ -69,7 +69,7 @@ def put_all_but_the_payers_balance(town: Town) -> None:
 
 
 def put_a_void_of_nothing(town: Town) -> None:
-    """The payer is given back what was never held."""
+    """Give the payer back money that was never held."""
     rows = sound_rows()
     at = rows["hold"]["posted_at"]
     settlement = {name: rows["SETTLEMENT"][name] for name in rows["SETTLEMENT"] if name[-3:] != "_at"}
@@ -91,7 +91,7 @@ def put_a_void_of_nothing(town: Town) -> None:
 
 
 def put_a_release_to_a_merchant(town: Town) -> None:
-    """No balance is needed: a sweep would add the forged release to it."""
+    """No balance is needed: a sweep would add the release."""
     settlement = Settlement(
         key=FORGED.key, payer="alice", payee="merchant.mallory", amount=AMOUNT, currency="EUR", fee=FEE
     )
@@ -127,7 +127,7 @@ def test_money_from_nothing_is_found_and_its_row_named(
 
 
 def test_no_plain_put_of_the_forgery_is_malformed(town: Town) -> None:
-    """It is found by what it claims, not by its form: with all rows it would be a settlement."""
+    """Its claims reveal it, not its form: with all rows it would be a settlement."""
     for row in sound_rows().values():
         if row["sk"] != "BALANCE" and row.get("step") != "deposit" and row["pk"] != "CIRCUIT":
             town.put(row)

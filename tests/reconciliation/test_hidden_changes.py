@@ -1,4 +1,4 @@
-"""Changes that a reviewer has hidden from the proof: each is named, and none ends it in a traceback."""
+"""Changes hidden by a reviewer: each is named, without a traceback."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def settlement_in(rows: Rows) -> tuple[str, str]:
 
 @pytest.mark.parametrize("shape", ["settled", "swept", "completed"])
 def test_a_value_in_a_map_that_has_the_name_of_a_type_is_not_the_value(shape: str) -> None:
-    """A function cannot read such a row: its account could neither pay nor be paid."""
+    """No function can read such a row: its account could not pay or be paid."""
     rows = rows_of(shape)
     unseen = [
         (key, name)
@@ -59,7 +59,7 @@ def test_a_value_in_a_map_that_has_the_name_of_a_type_is_not_the_value(shape: st
 
 @pytest.mark.parametrize("step", ["fee", "release", "verify"])
 def test_a_settled_payment_that_is_reversed_without_an_order_is_named(step: str) -> None:
-    """Its reversal would be the functions' own, and well signed."""
+    """The functions would run this reversal, with valid signatures."""
     rows = rows_of("settled")
     key = settlement_in(rows)
     row = {name: value for name, value in rows[key].items() if name != "finished_at"}

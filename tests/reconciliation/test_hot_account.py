@@ -1,4 +1,4 @@
-"""An account that moves many times a second is proven all the same, and a wrong balance of one is found."""
+"""A busy account is proven during its moves, and its wrong balance found."""
 
 import random
 import threading
@@ -17,15 +17,13 @@ from tests.world.environment import NOW
 from tests.world.memory_dynamodb import MemoryDynamoDb
 
 PRICE = 999
-"""All moves have one price, so that two accidents look alike."""
+"""One price, so two accidents look alike."""
 
 HOT = [(5, 0.1), (50, 0.01)]
-"""Moves a second, and what each call of the reader takes: from afar, and from within the region."""
+"""Moves per second, and seconds per read: remote, and within the region."""
 
 
 class Traffic:
-    """Money that comes in and goes out between a reader's calls, at random times."""
-
     def __init__(
         self, town: Town, per_second: float, call_seconds: float = 0, late_seconds: float = 0
     ) -> None:
@@ -36,7 +34,7 @@ class Traffic:
         self._left, self._lock = 0.0, threading.Lock()
 
     def __call__(self) -> None:
-        """Let the time of one call pass. The scan calls from several threads."""
+        """Let one call's time pass. The scan calls from several threads."""
         with self._lock:
             self._left -= self._call_seconds
             while self._left < 0:
@@ -45,7 +43,7 @@ class Traffic:
             self._town.tick(self._call_seconds)
 
     def move(self) -> None:
-        """Commit one move. In one of ten its function's clock is behind."""
+        """Commit one move; in one of ten the clock is late."""
         self.moves += 1
         at = self._town.now - (self._late if self.moves % 10 == 0 else timedelta())
         self._town.deposit(f"move-of-alice-{self.moves:06}", "alice", PRICE, at=timestamp(at))
@@ -53,7 +51,6 @@ class Traffic:
 
 @pytest.fixture(scope="module")
 def busy_town() -> Town:
-    """A town with a statement of several pages."""
     town = Town()
     town.open("alice", 1_000)
     traffic = Traffic(town, 5)
@@ -69,7 +66,6 @@ def town(busy_town: Town) -> Town:
 
 
 def reconciled(town: Town, traffic: Traffic, monkeypatch: pytest.MonkeyPatch) -> Findings:
-    """Reconcile while the account moves, as it has done for a while."""
     monkeypatch.setattr(second_look, "_PAUSE_SECONDS", 0)
     before = traffic.moves
     findings = table_scan.check(readable(town.table, traffic))
@@ -82,9 +78,9 @@ def reconciled(town: Town, traffic: Traffic, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_hot_account_is_proven(
     town: Town, per_second: float, call_seconds: float, late_seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also if some of its entries come in behind others, as the clocks of functions differ."""
+    """Clocks differ, so some entries arrive behind others."""
     traffic = Traffic(town, per_second, call_seconds, late_seconds)
-    traffic()  # the account's row is newer than what the scan meets of its statement, or older
+    traffic()  # the account's row is newer or older than the scanned statement
 
     findings = reconciled(town, traffic, monkeypatch)
 
@@ -111,7 +107,7 @@ def test_a_wrong_balance_of_a_hot_account_is_found(
 def test_a_late_clock_leaves_the_same_gap_at_each_look_and_is_no_fault(
     town: Town, wrong: int, verdict: Verdict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each time that the statement was read, one more entry of the price is added behind its tail."""
+    """After each read, an entry of equal price is added behind the tail."""
     row = town.table.items["ACCOUNT#alice", "BALANCE"]
     available = {"N": str(int(row["available"]["N"]) + wrong)}
     town.table.items["ACCOUNT#alice", "BALANCE"] = {**row, "available": available}

@@ -1,4 +1,4 @@
-"""A scan that takes hours: orders that are given meanwhile are no faults, also if it misses some of them."""
+"""A scan of hours: orders given meanwhile raise no fault, even if the scan misses some."""
 
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ FREEZE, UNFREEZE = "freeze-of-alice-0001", "unfreeze-of-alice-001"
 
 @pytest.fixture
 def town(monkeypatch: pytest.MonkeyPatch) -> Town:
-    """A table with an account that is hours old, and the reader's clock."""
+    """A table with an account three hours old, and the reader's clock."""
     town = Town()
     town.open("alice", 1_000)
     town.tick(3 * 3600)
@@ -26,10 +26,9 @@ def town(monkeypatch: pytest.MonkeyPatch) -> Town:
 
 
 def reconciled(town: Town, missed: set[str], first: str, monkeypatch: pytest.MonkeyPatch) -> Findings:
-    """Reconcile while a person freezes an account and ends the freeze, more than an hour before the end.
+    """Reconcile during a freeze and unfreeze, over an hour before the end.
 
-    The scan meets the rows of the kind `first` before that, and the others after it, but for the `missed`
-    orders.
+    Rows of kind `first` are scanned before the freeze, others after it, without `missed` orders.
     """
     every_row = pages.scan
 
@@ -55,7 +54,7 @@ def reconciled(town: Town, missed: set[str], first: str, monkeypatch: pytest.Mon
 def test_an_account_whose_orders_the_scan_has_missed_is_unproven(
     town: Town, missed: set[str], first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The account's row names its last order alone, so that the freeze before it cannot be read."""
+    """The row names only its last order, so the freeze before it cannot be read."""
     findings = reconciled(town, missed, first, monkeypatch)
 
     assert findings.faults == []

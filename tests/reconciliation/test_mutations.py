@@ -1,4 +1,4 @@
-"""Every mutation of a raw row is found by `settle reconcile`, or the table says why it cannot be known."""
+"""Every mutation of a raw row is found, or listed as unknowable."""
 
 import random
 from collections import Counter
@@ -15,10 +15,9 @@ from tests.reconciliation.unknowable import PAGE, explains, explanations, is_exp
 from tests.world.memory_dynamodb import MemoryDynamoDb
 
 ONE_OF, ONE_OF_IN_THE_LONG_SUITE = 30, 2
-"""Each suite tries one of this many mutations of each shape, beginning with another one for each."""
+"""Each suite tries one mutation in this many per shape, at different offsets."""
 
 PAIRS = 15
-"""Pairs of mutations that are tried of each shape."""
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +37,6 @@ def singles_of(shape: str) -> tuple[Mutation, ...]:
 
 
 def is_found(shape: str, *mutations: Mutation) -> bool:
-    """Return whether the proof of a shape's table finds these changes of it."""
     rows = rows_of(shape)
     for mutation in mutations:
         rows = mutation.of(rows)
@@ -50,7 +48,6 @@ def reconciled(rows: Rows) -> Findings:
 
 
 def unexplained(shape: str, mutations: Iterable[Mutation]) -> Counter[tuple[str, str, str]]:
-    """Return the mutations that are neither found nor explained."""
     return Counter(one[:3] for one in mutations if not is_found(shape, one) and not is_explained(one))
 
 
@@ -82,7 +79,7 @@ def sampled(shape: str, one_of: int) -> Sequence[Mutation]:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_pair_of_mutations_is_found_unless_both_are_explained(shape: str) -> None:
-    """Two changes that are found one by one do not hide each other, in a seeded sample."""
+    """Two detectable changes do not hide each other, in a seeded sample."""
     chance, tried = random.Random(shape), 0
     while tried < PAIRS:
         one, other = chance.sample(singles_of(shape), 2)

@@ -1,4 +1,4 @@
-"""Orders on accounts: each deposit and withdrawal has its order, and each state of an account."""
+"""Each deposit, withdrawal and account state has its order."""
 
 from datetime import timedelta
 
@@ -17,7 +17,6 @@ FREEZE, UNFREEZE, CLOSE = "freeze-of-dave-00001", "unfreeze-of-dave-001", "close
 
 @pytest.fixture
 def town(monkeypatch: pytest.MonkeyPatch) -> Town:
-    """A table with accounts that were opened, paid into, paid out of, frozen, and closed."""
     monkeypatch.setattr(second_look, "_PAUSE_SECONDS", 0)
     town = Town()
     town.open("alice", 1_000)
@@ -51,7 +50,7 @@ def test_orders_and_what_they_have_done_are_proven(town: Town) -> None:
 
 
 def test_money_that_no_order_has_moved_is_found(town: Town) -> None:
-    """An entry and a balance that agree: before there were orders, this was a lawful deposit."""
+    """Without orders, this agreeing entry and balance would be a lawful deposit."""
     alice = row(town, keys.account("alice"))
     town.put(alice | {"available": alice["available"] + 900})
     forged = external("deposit-unordered-01", "deposit", "alice", 900, "EUR", timestamp(NOW))
@@ -71,7 +70,7 @@ def test_money_that_no_order_has_moved_is_found(town: Town) -> None:
     ],
 )
 def test_an_order_that_the_index_does_not_list_at_its_time_is_found(town: Town, place: Row) -> None:
-    """Otherwise it could be hidden from the audit, which reads the index."""
+    """Otherwise the audit, which reads the index, would miss the order."""
     order_row = row(town, keys.order(CLOSE))
     town.put({name: order_row[name] for name in order_row if not name.startswith("gsi1")} | place)
 
@@ -159,7 +158,7 @@ def test_an_order_that_did_nothing_is_found(town: Town) -> None:
 
 
 def test_a_deposit_that_comes_during_the_scan_is_in_motion(town: Town) -> None:
-    """The scan meets any one of its three rows before it, and the others after it."""
+    """The scan reads one of three rows before the deposit, the others after it."""
     for number, first in enumerate(("ACCOUNT", "ORDER", "ENTRIES"), 1):
         before = {key: item for key, item in town.table.items.items() if key[0].startswith(first)}
         key = f"deposit-meanwhile-{number:04}"
@@ -173,7 +172,6 @@ def test_a_deposit_that_comes_during_the_scan_is_in_motion(town: Town) -> None:
                 del town.table.items[new]
 
         def scan(scanned: object = scanned, after: object = after, **parameters: object) -> object:
-            """Let the deposit be complete once the scan is over."""
             answer = scanned(**parameters)  # type: ignore[operator]
             if parameters["Segment"] == 0:
                 town.table.items.update(after)  # type: ignore[call-overload]

@@ -1,4 +1,4 @@
-"""Entries expire: the rows that stay prove the books, and with the sealed journal each entry that is gone."""
+"""Remaining rows prove the books; the sealed journal proves expired entries."""
 
 from datetime import datetime, timedelta
 
@@ -32,7 +32,7 @@ from tests.world.environment import NOW
 from tests.world.memory_dynamodb import MemoryDynamoDb
 
 ONE_OF = 60
-"""The quick suite tries one of so many mutations of each shape, other ones for each."""
+"""The quick suite tries one mutation in this many per shape, at different offsets."""
 
 SLOTS = frozenset(f"{step}_at" for step in ("hold", "release", "fee")) | {
     f"{step}_reversed_at" for step in ("hold", "release", "fee")
@@ -70,7 +70,7 @@ def without(rows: Rows, *gone: tuple[str, str]) -> Rows:
 
 
 def is_known_by_the_journal_alone(one: Mutation) -> bool:
-    """Return whether rows without entries cannot show a change: of a step's time, or of a whole payment."""
+    """Return whether only the journal shows a change: of a step's time, or of a whole payment."""
     if one.attribute in SLOTS:
         return one.change in ("changed", "swapped")
     return one[:3] == ("settlement COMPENSATED", "the row", "deleted")
@@ -128,7 +128,7 @@ def test_a_time_that_no_entry_proves_any_more_is_as_sealed(shape: str) -> None:
 
 @pytest.mark.parametrize("shape", ["held", "settled", "voided", "swept", "reversed on order"])
 def test_an_entry_that_is_missing_before_its_time_is_a_fault(shape: str) -> None:
-    """Up to the slack, which is for the time that a reading takes and for clocks."""
+    """The slack allows for reading time and clock skew."""
     rows = rows_of(shape)
     early = NOW + timedelta(days=DAYS - 1, hours=-1)
 
@@ -153,7 +153,7 @@ def test_a_person_who_deletes_an_entry_is_named_also_when_its_time_is_over() -> 
 
 @pytest.mark.parametrize("days", [None, DAYS + 10])
 def test_a_stage_that_keeps_its_entries_longer_misses_those_that_are_gone(days: int | None) -> None:
-    """So it does if its setting forgets the shortest retention that it has had."""
+    """Therefore the setting must keep the shortest retention that the stage ever had."""
     findings = reconciled(aged("settled"), days=days)
 
     assert not findings.conserved
@@ -178,7 +178,7 @@ def test_a_longer_retention_keeps_the_proof_of_what_was_put_under_the_shorter_on
 
 
 def test_an_entry_that_was_to_stay_for_ever_is_missed_by_the_journal() -> None:
-    """The rows alone cannot know it: the stage has a retention now, and it is old."""
+    """The rows cannot show it: the stage has a retention, and the entry is old."""
     rows = rows_of("settled", None)
     entry = next(key for key in rows if key[0].startswith("ENTRIES#alice") and key[1].endswith(":hold"))
     left = without(rows, entry)
@@ -197,12 +197,12 @@ def test_an_end_that_is_not_whole_days_after_the_posting_is_at_fault(later: int)
 
     findings = reconciled(forged, NOW)
 
-    assert bool(findings.faults) is (later != 86_400)  # which is that of a retention of a day more
+    assert bool(findings.faults) is (later != 86_400)  # 86,400 fits a retention one day longer
 
 
 @pytest.mark.parametrize("kind", ["ACCOUNT", "SETTLEMENT", "EVIDENCE", "ORDER"])
 def test_a_row_that_must_never_expire_is_at_fault_if_it_would(kind: str) -> None:
-    """DynamoDB would delete it without asking: a settlement could be paid twice, a balance be gone."""
+    """DynamoDB would delete it: a settlement could be paid twice, or a balance be lost."""
     rows = rows_of("reversed on order")
     key = next(one for one in rows if one[0].startswith(kind))
     row = from_wire(rows[key]) | {EXPIRES: int((NOW + timedelta(days=DAYS)).timestamp())}
@@ -213,7 +213,7 @@ def test_a_row_that_must_never_expire_is_at_fault_if_it_would(kind: str) -> None
 
 
 def test_a_slot_cannot_be_dated_back_to_make_do_without_its_entry() -> None:
-    """A claim of today, signed, that says it was held 500 days ago: no entry would have to be there."""
+    """A signed claim of today with a hold 500 days ago would need no entry."""
     rows = rows_of("claimed")
     row = settlement_of(rows)
     long_ago = "2025-01-01T00:00:00.000Z"
@@ -242,7 +242,7 @@ def test_a_reversal_cannot_be_dated_back_before_its_order() -> None:
 
 
 def test_a_payment_that_was_given_back_long_ago_and_is_made_a_paid_one_is_not_as_sealed() -> None:
-    """Its approval is on record, its entries are gone, and the balances agree: the rows cannot tell."""
+    """The rows cannot show it: approval recorded, entries gone, balances agreeing."""
     rows = aged("voided after its approval")
     row = settlement_of(rows)
     at = row["hold_reversed_at"]
@@ -276,7 +276,7 @@ def test_a_payment_that_is_deleted_whole_long_after_is_not_as_sealed() -> None:
 def test_an_entry_that_expires_while_the_table_is_read_is_no_fault(
     shape: str, entry: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The scan has met it, and the second look does not: the payer's balance has moved, so there is one."""
+    """Only the scan reads it; the payer's moved balance triggers a second look."""
     rows = rows_of(shape)
     gone, account = entries_in(rows)[entry], ("ACCOUNT#alice", "BALANCE")
     changed = without(rows, gone)
@@ -326,7 +326,7 @@ def test_a_forged_entry_without_the_stages_key_is_found_however_old() -> None:
 
 
 def test_what_no_sweep_has_reached_stays_known_when_its_entry_is_gone() -> None:
-    """No sweep could add it any more. That takes 400 days without one, and the proof tells it on each."""
+    """After 400 days no sweep could add it; the proof reports it daily until then."""
     findings = reconciled(aged("released to a merchant"))
 
     assert findings.conserved

@@ -1,4 +1,4 @@
-"""The signatures of rows: what is forged is named, however well it agrees with the other rows."""
+"""Signatures reveal a forged row, even if it agrees with all others."""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,7 +31,6 @@ def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def signed() -> Town:
-    """A table whose rows the functions have put, with Mallory, who has next to nothing."""
     signed = Town(row_keys=ROW_KEYS)
     signed.open("alice", 2 * AMOUNT)
     signed.open("mallory", 1)
@@ -53,7 +52,6 @@ def named(signed: Town, row_keys: RowKeys | None = ROW_KEYS) -> set[str]:
 
 
 def deposit_to_mallory(signed: Town) -> set[str]:
-    """Put an order, its entry, and the balance that both explain."""
     signed.row_keys = None
     recorded = order("deposit-forged-0001", "deposit", "mallory", AT, "EUR", AMOUNT)
     entry = external("deposit-forged-0001", "deposit", "mallory", AMOUNT, "EUR", AT)
@@ -64,7 +62,6 @@ def deposit_to_mallory(signed: Town) -> set[str]:
 
 
 def pay_mallory(signed: Town) -> set[str]:
-    """Put all rows of a settlement, and both balances."""
     signed.row_keys = None
     rows = [row for row in sound_rows().values() if row["pk"].startswith(SIGNED)]
     rows = [row for row in rows if FORGED.key in row["pk"] + row["sk"]]
@@ -86,7 +83,7 @@ def test_a_complete_set_of_forged_rows_is_named_and_agrees_without_signatures(
 
 
 def covers(mutation: Mutation) -> bool:
-    """Return whether a mutation leaves a signed row with other signed content."""
+    """Return whether the mutation changes a row's signed content."""
     for (pk, _), item in mutation.rows.items():
         kind = pk.partition("#")[0] + "#"
         if item is None or kind not in SIGNED:
@@ -184,7 +181,7 @@ def test_a_signature_covers_the_words_of_the_caller(words: Row, other: Row) -> N
 
 
 def test_a_signature_of_an_earlier_release_proves_its_row() -> None:
-    """It leaves out the words, which the request's hash proves until the names are erased."""
+    """It omits the words; the request's hash proves them until names are erased."""
     earlier = CLAIMED | WORDS | {SIGNATURE: ROW_KEYS._signature("1", lines.canonical(CLAIMED))}
 
     assert ROW_KEYS.is_proven(earlier)

@@ -1,4 +1,4 @@
-"""A statement while it grows: an addition behind the tail shows, one in the tail does not matter."""
+"""A growing statement: additions behind the tail show, those in it do not matter."""
 
 from datetime import timedelta
 
@@ -17,7 +17,7 @@ TAIL = 3
 
 @pytest.fixture
 def town() -> Town:
-    """A table with twenty deposits of one price, and with twenty swept minutes of a merchant."""
+    """A table with twenty deposits of one price, and a merchant's twenty swept minutes."""
     town = Town()
     town.open("alice", 1_000)
     town.open(SHOP, 0)
@@ -28,7 +28,7 @@ def town() -> Town:
 
 
 def swept(town: Town, minute: int, version: int) -> None:
-    """Let a minute have been swept so many times, each time of the same amount."""
+    """Record `version` sweeps of a minute, of equal amounts."""
     row = {"version": version, "folded": {"07": PRICE * version}}
     town.put({**keys.swept(PARTITION, f"2026-11-20T12:{minute:02}"), **row})
 

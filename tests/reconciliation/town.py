@@ -1,4 +1,4 @@
-"""A town: a table with one or two settlements, made by the store's own transactions, step by step."""
+"""A town: a table with one or two settlements, made by the store's own transactions."""
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -48,8 +48,6 @@ STUCK = {"error": "InsufficientFunds", "cause": "payee: has spent it"}
 
 @dataclass
 class Town:
-    """A table, its store, and a clock that each call advances."""
-
     table: MemoryDynamoDb = field(default_factory=MemoryDynamoDb)
     now: datetime = NOW
     row_keys: RowKeys | None = None
@@ -73,15 +71,12 @@ class Town:
             self.deposit(f"deposit-of-{name}-0000", account, deposit, currency)
 
     def deposit(self, key: str, account: str, amount: int, currency: str = "EUR", at: str = "") -> None:
-        """Move money in from outside, at the time of the clock or another one."""
         self._move(key, "deposit", account, amount, currency, at or timestamp(self.tick()))
 
     def withdraw(self, key: str, account: str, amount: int, currency: str = "EUR") -> None:
-        """Move money out."""
         self._move(key, "withdraw", account, amount, currency, timestamp(self.tick()))
 
     def state(self, kind: str, key: str, account: str) -> None:
-        """Freeze or close an account, or end a freeze."""
         at = timestamp(self.tick())
         row = self.store.read(keys.account(account))
         assert row
@@ -101,13 +96,12 @@ class Town:
         self.put(entry | {"request_hash": recorded["request_hash"]})
 
     def put(self, row: Row) -> None:
-        """Put a row past every condition."""
+        """Put a row, bypassing all conditions."""
         self.table.put_item(
             TableName="in-memory", Item=to_wire(self.row_keys.signed(row) if self.row_keys else row)
         )
 
     def circuit(self) -> None:
-        """Open the KYC provider's circuit after two failures."""
         now = int(self.tick().timestamp())
         shared = SharedCircuit(
             self.table, "in-memory", Thresholds(**_THRESHOLDS), lambda state: None, lambda: now
@@ -119,7 +113,6 @@ class Town:
 def order(
     key: str, kind: str, account: str, at: str, currency: str | None = None, amount: int | None = None
 ) -> Row:
-    """Return a person's order on an account."""
     content: Row = {"key": key, "order": kind, "account": account, "by": "olga", "reason": f"for {account}"}
     content |= {"currency": currency} if currency else {}
     content |= {"amount": amount, "reference": f"bank-{key}"} if amount else {}
@@ -130,7 +123,6 @@ def order(
 
 
 def external(key: str, step: str, account: str, amount: int, currency: str, at: str) -> Row:
-    """Return the entry of a deposit or a withdrawal."""
     debit, credit = accounts.external(currency), account
     if step == "withdraw":
         debit, credit = credit, debit
@@ -151,7 +143,7 @@ _THRESHOLDS = {"failures": 2, "within_seconds": 60, "recovery_seconds": 30}
 
 @dataclass
 class Payment:
-    """One settlement of a town. Each method is one transaction of it."""
+    """A town's settlement; each method is one transaction."""
 
     town: Town
     settlement: Settlement
@@ -216,7 +208,7 @@ class Payment:
         self.town.store.update(forward.reject(self.settlement, failure, self.town.tick(), owner=self.owner))
 
     def cancel(self) -> None:
-        """Cancel it for its starter, hours into its review if it is in one."""
+        """Cancel for the starter; in review, two hours into it."""
         settlement, tick = self.settlement, self.town.tick
         if self.state().is_in_review:
             self.town.store.update(cancellation.in_review(settlement, tick(7_200), None))
@@ -239,7 +231,7 @@ class Payment:
         )
 
     def part(self, amount: int, layout: int) -> None:
-        """Give the payer a part of what was released, in a layout of the row."""
+        """Reverse a part of the released amount, in a layout of the row."""
         state = self.state()
         order = PartialReversal(
             reason=f"{self.settlement.payer} sent one back", by="olga", part=state.next_part, amount=amount
@@ -278,7 +270,6 @@ class Payment:
         )
 
     def propose(self, decision: Decision) -> None:
-        """Propose a decision on the open case, which another person is to approve."""
         state, now, caller = self.state(), self.town.tick(), _caller("olga")
         order = Resolution(
             decision=decision, reason=f"for {self.settlement.payer}", by=caller.by, case=state.case_number
@@ -294,7 +285,7 @@ class Payment:
         )
 
     def approve(self) -> None:
-        """Carry out what is proposed, with a second person."""
+        """Approve and carry out the proposal as a second person."""
         state, now, caller = self.state(), self.town.tick(), _caller("paul")
         proposal = self._latest()
         assert proposal
@@ -305,7 +296,6 @@ class Payment:
         self.town.store.commit(replace(transaction, proposal=proposals.complete(proposal, caller, now)))
 
     def withdraw(self) -> None:
-        """Close what is proposed."""
         now, caller, proposal = self.town.tick(), _caller("paul"), self._latest()
         assert proposal
         evidence = proposals.record(self.settlement, proposal, Move.WITHDRAW, caller, now)
@@ -323,18 +313,17 @@ class Payment:
         self.town.put(left | {NAMES_ERASED: timestamp(self.town.tick())})
 
     def take_over(self, seconds: float) -> None:
-        """Let recovery look after so many seconds."""
+        """Let recovery look after this time."""
         takeover = recovery.take_over(self.state(), self.town.tick(seconds), CONFIG, NONCE)
         assert takeover
         self.town.store.update(takeover.write)
 
     def take_over_when_due(self) -> None:
-        """Let recovery look when it is to."""
+        """Let recovery look when due."""
         due = datetime.fromisoformat(self.state().listed_at or "")
         self.take_over((due - self.town.now).total_seconds())
 
     def forward(self, *which: str) -> None:
-        """Call methods without arguments, one after the other."""
         for name in which:
             getattr(self, name)()
 

@@ -1,6 +1,6 @@
-"""The table of what cannot be known from the rows, `unknowable.toml`, and its place on the page.
+"""The undetectable changes, `unknowable.toml`, on their page.
 
-`python -m tests.reconciliation.unknowable` writes it there.
+`python -m tests.reconciliation.unknowable` writes the page.
 """
 
 import re
@@ -19,7 +19,7 @@ _PLACE = re.compile(r"(<!-- table: unknowable -->\n).*?(<!-- end -->)", re.DOTAL
 
 @dataclass(frozen=True)
 class Explanation:
-    """The reason why a change of these attributes of these rows cannot be known."""
+    """Why these changes cannot be detected."""
 
     rows: tuple[str, ...]
     attributes: tuple[str, ...]
@@ -27,21 +27,18 @@ class Explanation:
     reason: str
 
     def parts(self) -> list[tuple[str, str, str]]:
-        """Return what it explains, one by one: rows, an attribute and a change."""
         return [
             (row, name, change) for row in self.rows for name in self.attributes for change in self.changes
         ]
 
 
 def explains(part: tuple[str, str, str], mutation: Mutation) -> bool:
-    """Return whether a part of an explanation is about a mutation."""
     row, attribute, change = part
     return fnmatch(mutation.row, row) and (attribute, change) == (mutation.attribute, mutation.change)
 
 
 @cache
 def explanations() -> tuple[Explanation, ...]:
-    """Return the table."""
     found = tomllib.loads(_TABLE.read_text())["unknowable"]
     return tuple(
         Explanation(tuple(one["rows"]), tuple(one["attributes"]), tuple(one["changes"]), one["reason"])
@@ -50,12 +47,10 @@ def explanations() -> tuple[Explanation, ...]:
 
 
 def is_explained(mutation: Mutation) -> bool:
-    """Return whether the table has the reason why a mutation is not found."""
     return any(explains(part, mutation) for one in explanations() for part in one.parts())
 
 
 def rendered() -> str:
-    """Return the text of the page, with the table as it is now."""
     rows = [
         f"| {', '.join(one.rows)} | {', '.join(f'`{name}`' for name in one.attributes)}"
         f" | {', '.join(one.changes)} | {one.reason} |"

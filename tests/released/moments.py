@@ -1,7 +1,7 @@
-"""The moments of a payment: its rows and its executions before each state that one of them enters.
+"""A payment's moments: rows and executions before each entered state.
 
-A moment is written as JSON: the rows as DynamoDB holds them, signatures included. Each has only those that
-have changed since the one before.
+Moments are JSON with DynamoDB's rows, signatures included, each with only the rows changed since the previous
+one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,14 +21,14 @@ from tests.world.interpreter import Execution, Waiting
 from tests.world.provider import APPROVED
 
 Moment = dict[str, Any]
-"""`rows`, `gone` (the keys of rows that are deleted) and `executions`."""
+"""`rows`, `gone` (keys of deleted rows) and `executions`."""
 
 _KEY = ("pk", "sk")
 _LATER_SECONDS = 120
 
 
 def seen(desk: Desk, way: Callable[[Desk], object]) -> list[Moment]:
-    """Go a way, and return its moments; the last one is its end."""
+    """Play a way; return its moments, the last one being its end."""
     found: list[Moment] = []
 
     def look(entering: Execution | None = None) -> None:
@@ -42,7 +42,7 @@ def seen(desk: Desk, way: Callable[[Desk], object]) -> list[Moment]:
 
 
 def whole(moments: Sequence[Moment]) -> Iterator[Moment]:
-    """Yield the moments, each with all of its rows."""
+    """Yield the moments with all their rows."""
     rows: dict[tuple[str, str], Any] = {}
     for moment in moments:
         for gone in moment["gone"]:
@@ -52,9 +52,9 @@ def whole(moments: Sequence[Moment]) -> Iterator[Moment]:
 
 
 def put_back(desk: Desk, moment: Moment, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the table and the executions those of a moment, and the world a better one.
+    """Restore a moment's table and executions, two minutes later, without faults.
 
-    It is two minutes later. An execution that settled has been lost.
+    Settling executions are lost.
     """
     seconds = count(_LATER_SECONDS)
     monkeypatch.setattr(_dependencies, "now", lambda: NOW + timedelta(seconds=next(seconds)))

@@ -1,11 +1,9 @@
-"""What a release has left in flight, ended by the code of today.
+"""In-flight payments of earlier releases, completed by today's code.
 
-Each file has the moments of a payment's way, recorded with the code of that release, and how each ended.
-Today's functions have to end each in the same way. A reversal goes on under the definition of that release,
-as on AWS: its machine keeps the definition, and calls the newest functions. A settlement in flight has
-stalled.
-
-The files of a release change only until it is out. To record them:
+Each file has a payment's moments under that release's code, and the end from each, which today's functions
+must reach. As on AWS, a running reversal keeps its release's definition and calls the newest functions; a
+settlement in flight has stalled.
+A release's files change only until it is published. To record them:
 
     RECORD_RELEASE=0.1.0 pytest tests/released
 """
@@ -41,7 +39,7 @@ WAYS: list[Way] = [
     *(ways.stuck("fee"), ways.stuck("hold"), ways.stuck_before_the_hold),
     *(ways.decided("release", decision) for decision in (RETRY, WRITE_OFF, COMPLETE)),
 ]
-"""The ways that no other one begins with, but for a part that is reversed before its row is migrated."""
+"""Ways, none a prefix of another, except for a part reversed before its row's migration."""
 
 HERE = Path(__file__).parent
 DEFINITION = "compensation.asl.json"
@@ -52,7 +50,6 @@ RELEASES = sorted(
 
 
 def ended(desk: Desk, moment: Moment, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Put a moment back, drive it to its end, and return that."""
     put_back(desk, moment, monkeypatch)
     if not desk.ledger.row(keys.settlement(KEY)):
         return {"status": None}
@@ -70,7 +67,7 @@ def ended(desk: Desk, moment: Moment, monkeypatch: pytest.MonkeyPatch) -> dict[s
 
 
 def again(desk: Desk) -> Any:
-    """Return what a caller hears who sends the finished payment once more, and that nothing is written."""
+    """Send a finished payment again; return the answer. Nothing may be written."""
     if desk.row()["status"] not in FINISHED:
         return None
     before = desk.ledger.rows()

@@ -1,10 +1,9 @@
-"""What a release has told, held against the contract of today, and what it has left to be told.
+"""Events of earlier releases against today's contract and code.
 
-The file has a change of a settlement's row for each type of event: the row before and after, as the stream
-had them, and the event that the release made. A reader may have kept such an event for years, so today's
-contract has to admit it. And the function of today may get such a record, as the stream keeps it for a day.
-
-To record the file of a release that is not out yet:
+Per event type, the file has a settlement's row before and after a change, and the event. Readers keep events
+for years, so today's contract must accept them; the stream keeps a record for a day, so today's function may
+get it.
+To record an unpublished release's file:
 
     RECORD_RELEASE=0.1.0 pytest tests/released
 """
@@ -37,7 +36,6 @@ WAYS: list[Way] = [
     *(ways.reversed_on_order, ways.reversed_in_part, ways.reversed_in_part_and_migrated),
     ways.decided("release", Decision.RETRY),
 ]
-"""Ways on which each type of event is told."""
 
 HERE = Path(__file__).parent
 EVENTS, TIME = "events.json", "2026-11-24T12:00:00.000Z"
@@ -45,7 +43,7 @@ WRITES = ("PutItem", "UpdateItem", "TransactWriteItems")
 TYPES = {f"settlement.{name}" for name in (*events.EventType, events.SNAPSHOT)}
 
 Change = dict[str, Any]
-"""The images `old` and `new` as DynamoDB has them, and the `event`."""
+"""`old` and `new` are DynamoDB images."""
 
 
 def changes(release: str) -> list[Change]:
@@ -54,7 +52,6 @@ def changes(release: str) -> list[Change]:
 
 
 def made(desk: Desk, change: Change) -> Any:
-    """Return the event that the code of today makes of a change."""
     old, new = (from_wire(change[name]) if change[name] else None for name in ("old", "new"))
     config, source = desk.stack.config, change["event"]["source"]
     if change["event"].get("replayed"):
@@ -85,7 +82,7 @@ def record(desk: Desk, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def written(desk: Desk, way: Way) -> Iterator[tuple[Row | None, Row]]:
-    """Go a way; yield the settlement's row before and after each write."""
+    """Play a way; yield the row before and after each write."""
     rows: list[Row | None] = [None]
 
     def look(**_: Any) -> None:

@@ -1,5 +1,3 @@
-"""Fixtures of the simulations."""
-
 from collections.abc import Iterator
 
 import pytest
@@ -18,9 +16,9 @@ from tests.world.world import World
 
 @pytest.fixture
 def world(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    """The machines over the table of the test, without accounts. Each call advances the clock.
+    """The machines over the test's table, without accounts; each call advances the clock.
 
-    At the end of each test the books must be right.
+    The books must balance at the end.
     """
     world = World(ledger)
     monkeypatch.setattr(_kyc, "ask", world.provider.ask)

@@ -1,7 +1,7 @@
-"""A storm of stalls: the real RecoverStalled, in simulated time, against the quotas of its services.
+"""A storm of stalls: the real RecoverStalled in simulated time, under AWS quotas.
 
-Functions run as on Lambda: each schedule starts one a minute, whose threads wait for services side by side
-and share its processor. `python -m tests.simulation.storm 100000` prints how a storm ends.
+As on Lambda, each schedule starts a function per minute, whose threads share its processor. `python -m
+tests.simulation.storm 100000` prints a storm's end.
 """
 
 import json
@@ -37,28 +37,29 @@ from tests.world.step_functions import StepFunctions as Fake
 from tests.world.step_functions import client_error
 
 RUN_MS, LOOK_CPU_MS, START_CPU_MS = 75_000, 10, 4
-"""A run's time, and the processor's time of a look, with one start, and of another start: 6 and some 2 ms of
-one processor, of which 1,024 MB give 0.6.
+"""A run's time, and the processor time of a look with a start, and of each further start.
+
+A look takes 6 ms of one processor, a further start about 2 ms; 1,024 MB get 0.6 of one.
 """
 
 READ_MS, WRITE_MS, QUERY_MS, START_MS, DESCRIBE_MS = 5, 8, 20, 40, 20
 SETTLES_MS = 1_500
-"""The time that services take to answer, and a resumed settlement to settle."""
+"""Latencies of the services, and the time a resumed settlement takes."""
 
 STATES = 4
-"""The states that a settlement enters, a resumed one too."""
+"""The number of states that a settlement enters, even a resumed one."""
 
 NEW_PER_SECOND = 500
 TAKEOVER_UNITS, SETTLING_UNITS, INDEX_UNITS = 3, 20, 2
-"""The write units of a takeover, of a settlement, and of either of them in the index."""
+"""Write units of a takeover, of a settlement, and of either in the index."""
 
 STALLED_AT = [list(Step)[:committed] for committed in range(len(Step))]
 LEFT_UNITS = [20, 13, 11, 5]
-"""The progress of the stalled settlements, in turn, and the write units of what is left of each."""
+"""Progress of the stalled settlements, in turn, and the write units each still needs."""
 
 
 class Bucket:
-    """A quota: a bucket of tokens that is refilled at a rate per second. A refused call takes none."""
+    """A token bucket, refilled per second. A refused call takes nothing."""
 
     def __init__(self, size: float, per_second: float) -> None:
         self._size, self._per_ms = size, per_second / 1000
@@ -77,10 +78,10 @@ class Bucket:
 
 @dataclass
 class Quotas:
-    """The quotas of an account: AWS's defaults outside its three largest regions, read on 2026-11-22.
+    """AWS's default quotas outside its three largest regions, read on 2026-11-22.
 
-    `express` and `standard` are starts; `transitions` are those of all Standard executions. The table takes
-    twice its peak so far, and each partition of the index 1,000 units a second.
+    `express` and `standard` limit starts; `transitions` covers all Standard executions. The table takes twice
+    its previous peak, each index partition 1,000 units a second.
     """
 
     express: Bucket = field(default_factory=lambda: Bucket(6_000, 6_000))
@@ -94,37 +95,31 @@ class Quotas:
 
 
 def quotas_of_large_regions() -> Quotas:
-    """Return AWS's defaults in its three largest regions."""
+    """Return the defaults in AWS's three largest regions."""
     return Quotas(standard=Bucket(1_300, 300), transitions=Bucket(5_000, 5_000))
 
 
 @dataclass
 class Storm:
-    """Settlements that have stalled, each due by now, while others come in at `NEW_PER_SECOND`."""
+    """Stalled settlements, all due, while others arrive at `NEW_PER_SECOND`."""
 
     stalled: int
     quotas: Quotas = field(default_factory=Quotas)
     status: Status = Status.PROCESSING
     per_second: float = 500
     resumed: dict[str, int] = field(default_factory=dict)
-    """The time of the latest accepted start of each settlement, in milliseconds."""
+    """Latest accepted start per settlement, in milliseconds."""
 
     started: Counter[str] = field(default_factory=Counter)
-    """The accepted starts of each machine."""
-
     compensated: set[str] = field(default_factory=set)
-    """The settlements whose compensation recovery has started."""
-
     settled: set[str] = field(default_factory=set)
     counted: Counter[str] = field(default_factory=Counter)
     behind: list[float] = field(default_factory=list)
-    """How late recovery was in each minute, in seconds."""
+    """Recovery's delay per minute, in seconds."""
 
     cpus: dict[Process, "_Cpu"] = field(default_factory=dict)
-    """The processor of each thread: that of its function."""
-
     new_refused: int = 0
-    """The new settlements that a quota has refused."""
+    """New settlements refused by a quota."""
 
     def __post_init__(self) -> None:
         self.hub = Hub(Random(1))
@@ -133,7 +128,6 @@ class Storm:
         self.left = set(self.due)
 
     def run(self, minutes: int) -> None:
-        """Let time pass until all are settled, or reversed, or the minutes are over."""
         with self._in_place():
             self.hub.spawn(self._come_in, "new settlements")
             self.hub.spawn(self._schedule, "the schedules")
@@ -146,11 +140,11 @@ class Storm:
 
     @property
     def seconds(self) -> float:
-        """The time at which the last one was resumed."""
+        """The last resumption, in seconds."""
         return max(self.resumed.values()) / 1000
 
     def _stall(self) -> Iterator[str]:
-        """Put settlements that were claimed in the last minutes, one after another: all are due now."""
+        """Put settlements claimed in the last minutes, all due."""
         settlement = Settlement(
             key="stalled-000000", payer="alice", payee="bob", amount=4820, currency="EUR", fee=48
         )
@@ -173,7 +167,6 @@ class Storm:
         recover_stalled.handler({"partition": partition}, _Context(self.hub))
 
     def _come_in(self) -> None:
-        """Let new settlements use what each needs of the quotas, one after another."""
         burst, quotas = 10, self.quotas
         for number in count(1):
             for shard in range(burst):
@@ -184,7 +177,7 @@ class Storm:
             self.hub.sleep(number * burst * 1000 // NEW_PER_SECOND - self.hub.now)
 
     def settle(self, key: str, machine: str) -> None:
-        """Run a resumed settlement to its end, which waits while a quota refuses it a state or its writes."""
+        """Run a resumed settlement to its end, waiting for quotas."""
         for _ in range(STATES):
             while machine == STANDARD and not self.quotas.transitions.takes(1, self.hub.now):
                 self.hub.sleep(100)
@@ -204,7 +197,7 @@ class Storm:
 
     @contextmanager
     def _in_place(self) -> Iterator[None]:
-        """Replace the function's dependencies: table, machines, clock, threads, telemetry."""
+        """Replace the function's dependencies by the storm's."""
         hub = self.hub
         store = Store(_Table(self), "storm", pause=lambda tries: hub.sleep(50 << tries))
 
@@ -232,7 +225,6 @@ class Storm:
             yield
 
     def _each(self, function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
-        """Work as threads of the function that runs."""
         todo, results, cpu = enumerate(items), dict[int, Any](), self.cpus[self.hub.process]
 
         def work() -> None:
@@ -251,8 +243,6 @@ _LOGGER = ("info", "warning", "error", "append_keys", "structure_logs")
 
 @dataclass
 class _Cpu:
-    """The processor of one function, which its threads share."""
-
     free_at: int = 0
 
     def work(self, hub: Hub, milliseconds: int) -> None:
@@ -272,8 +262,6 @@ class _Context:
 
 
 class _Table:
-    """The table's client: it takes time, and throttles."""
-
     def __init__(self, storm: Storm) -> None:
         self._storm = storm
 
@@ -300,7 +288,7 @@ class _Table:
 
 
 class _Machines:
-    """Step Functions' client, by its quotas. An execution that it starts settles its settlement."""
+    """Step Functions with quotas; an execution settles its settlement."""
 
     exceptions = Fake.exceptions
 
@@ -319,7 +307,7 @@ class _Machines:
         quota = quotas.express if machine == EXPRESS else quotas.standard
         hub.sleep(START_MS)
         if not quota.takes(1, hub.now):
-            storm.cpus[hub.process].work(hub, START_CPU_MS)  # of the start that follows
+            storm.cpus[hub.process].work(hub, START_CPU_MS)  # processor time of the start that follows
             raise client_error("StartExecution", "ThrottlingException")
         data = json.loads(input)
         key = data["settlement"]["key"] if machine == COMPENSATION else data["key"]

@@ -1,4 +1,4 @@
-"""A settlement whose payee has spent the money, so that its clawback is stuck."""
+"""A settlement whose payee spent the money, so its clawback is stuck."""
 
 from typing import Any
 
@@ -19,18 +19,18 @@ def decision(name: str, **more: Any) -> dict[str, Any]:
 
 
 def spend(world: World) -> None:
-    """Let Bob spend all of his balance, 52.72 EUR."""
+    """Bob spends his whole balance, 52.72 EUR."""
     world.open("carol", 0)
     assert world.pay("bob", "carol", "52.72", SPENT).data["status"] == "SETTLED"
 
 
 def repay(world: World) -> None:
-    """Let Carol pay it back: a blocked account may receive."""
+    """Carol repays it: a blocked account may receive."""
     assert world.pay("carol", "bob", "52.72", REPAID).data["status"] == "SETTLED"
 
 
 def stuck(world: World, steps: int = len(STEPS)) -> Execution:
-    """Reverse a payment from Alice to Bob after he has spent it: it waits in LIMBO."""
+    """Reverse a payment that Bob has spent: it waits in LIMBO."""
     order = world.commit(steps)
     spend(world)
     execution = world.compensate("by-hand", **order)

@@ -1,4 +1,4 @@
-"""A reversal that meets a fault ends as one entry, at the latest when recovery resumes it."""
+"""A reversal with a fault ends as one entry, at the latest after recovery."""
 
 import pytest
 
@@ -10,7 +10,6 @@ STATES = {"RefundFee": "fee", "ReclaimFunds": "release", "VoidHold": "hold"}
 
 
 def stalled(steps: int, state: str, fault: Fault) -> Picture:
-    """Return the picture after a lasting fault in the reversal of so many steps."""
     undone = MONEY[: MONEY.index(STATES[state]) + fault.commits]
     return picture.reversing("COMPENSATING", STEPS[:steps], undone, picture.ordered(steps))
 
@@ -49,10 +48,10 @@ MATRIX = [
     for fault in Fault
     if STATES[state] in STEPS[:steps] or state == "VoidHold"
 ]
-"""A reversal that is not due is not tried."""
+"""Only due reversals are tried."""
 
 UNHEARD = [(steps, state, fault) for steps, state, fault in MATRIX if fault.commits]
-"""Cases in which a reversal commits and its answer is lost. The last one finishes the settlement anyway."""
+"""Cases where a reversal commits without an answer. The last one still finishes the settlement."""
 
 STUCK = [case for case in MATRIX if case not in UNHEARD]
 
@@ -61,7 +60,7 @@ STUCK = [case for case in MATRIX if case not in UNHEARD]
 def test_a_lasting_fault_stalls_a_reversal_until_recovery_resumes_it(
     world: World, steps: int, state: str, fault: Fault
 ) -> None:
-    """Only a refusal needs a person: a fault ends some day, without a decision."""
+    """Only a refusal needs a person."""
     order = world.commit(steps)
     world.strike(state, fault)
 
@@ -107,7 +106,7 @@ def test_a_compensation_that_cannot_begin_is_stalled_and_may_be_started_again(
     execution = world.compensate(**order)
 
     assert (execution.status, execution.error["Error"]) == ("FAILED", "CompensationStalled")
-    is_begun = fault.commits or "reversal" in order  # which an order does before its execution is started
+    is_begun = fault.commits or "reversal" in order  # an order begins it before the start of its execution
     entries = picture.ordered(steps) if is_begun else {}
     expected = picture.of("COMPENSATING" if is_begun else "PROCESSING", STEPS[:steps], entries)
     assert world.picture() == expected

@@ -1,4 +1,4 @@
-"""A settlement in flight ends as it would without a change of the stage's fee settings, at any moment."""
+"""Changed fee settings never alter a settlement in flight."""
 
 from dataclasses import replace
 from itertools import cycle
@@ -28,20 +28,19 @@ STAGES: list[dict[str, Any]] = [
     },
     {"fee": "schedule", "fee_basis_points": 0},
 ]
-"""Deployments one after the other, none of which would accept the fee of the settlement."""
+"""Successive deployments that would refuse the settlement's fee."""
 
 FORWARD = ["VerifyKyc", "ReleaseFunds", "CollectFee"]
 
 
 def claimed(world: World) -> list[str]:
-    """Return the keys of all settlements."""
     rows = [row["pk"].partition("#") for row in world.ledger.rows()]
     return [key for kind, _, key in rows if kind == "SETTLEMENT"]
 
 
 @pytest.fixture
 def deploy_between_states(world: World, monkeypatch: pytest.MonkeyPatch) -> list[StageConfig]:
-    """Deploy another stage before each state that follows the hold; return the deployed ones."""
+    """Deploy another stage before each state after the hold; return all."""
     deployed: list[StageConfig] = []
     stages = cycle(STAGES)
 

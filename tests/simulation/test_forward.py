@@ -1,4 +1,4 @@
-"""After a fault in a forward step the row has the committed steps, and the payer can be refunded."""
+"""After a fault, the row has the committed steps, and the payer can be refunded."""
 
 import pytest
 
@@ -32,7 +32,7 @@ STALLING = [
     for fault in Fault
     if state != "HoldFunds" and not (state == "VerifyKyc" and fault.value[0] in CUT_OFF)
 ]
-"""A VerifyKyc that runs out of time or memory is reversed instead: `test_verify_answers.py`."""
+"""VerifyKyc without time or memory is reversed instead: `test_verify_answers.py`."""
 
 
 @pytest.mark.parametrize("machine", BOTH)
@@ -138,7 +138,7 @@ def test_an_execution_whose_last_answer_is_lost_reports_no_wrong_outcome(
 def test_a_payment_whose_payer_is_too_busy_to_hold_is_claimed_and_settled_by_recovery(
     world: World, machine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An accepted payment is not lost to conflicts on another payment's row."""
+    """Conflicts on another payment's row lose no accepted payment."""
     world.open_both()
 
     def conflict(writes: object) -> None:

@@ -1,4 +1,4 @@
-"""The simulations' interpreter follows the language's specification, and refuses unknown fields."""
+"""The interpreter follows the specification and refuses unknown fields."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ TASK = {"Type": "Task", "Resource": LAMBDA, "Parameters": CALL, "TimeoutSeconds"
 
 
 def run(state: dict[str, Any], *answers: Any, data: Any = None) -> tuple[Execution, list[Any]]:
-    """Run a machine of one state, whose function returns the answers in turn, or raises an error."""
+    """Run a one-state machine; its function returns or raises the answers in turn."""
     pending, calls = list(answers), []
 
     def invoke(function: str, payload: Any) -> Any:
@@ -148,7 +148,6 @@ def test_an_execution_that_succeeds_is_observed_once_with_its_output_and_no_othe
 def test_an_outcome_that_breaks_its_contract_ends_the_test(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No test has to look at it."""
     world.open_both()
     monkeypatch.setattr(outcome, "of_settled", lambda *_, **__: {"status": "SETTLED"})
 

@@ -1,4 +1,4 @@
-"""A stuck reversal blocks the account, and alerts on call until a person decides."""
+"""A stuck reversal blocks the account, and alerts until a person decides."""
 
 import pytest
 
@@ -62,7 +62,7 @@ def test_an_account_in_limbo_places_no_hold_but_may_be_paid(world: World) -> Non
 
 @pytest.mark.parametrize("machine", BOTH)
 def test_the_payee_who_spends_before_the_machine_compensates_by_itself(world: World, machine: str) -> None:
-    """Another execution fences off the fee and does no more; the machine's own compensation gets stuck."""
+    """Another execution only fences off the fee; the machine's compensation gets stuck."""
     world.open_both()
 
     def spend_and_fence() -> None:

@@ -1,5 +1,3 @@
-"""Each call at each moment of a life: in turn or out of turn, late, or with a wrong clock."""
-
 from collections.abc import Iterator
 from itertools import islice
 
@@ -13,7 +11,7 @@ from tests.simulation.seeded.scenarios import SCENARIOS
 from tests.simulation.seeded.stage import Current, set_up
 
 ONE_OF = 16
-"""One late call of this many is made here; `make needed` makes them all, in many more lives."""
+"""One late call in this many; `make needed` makes all, in many more lives."""
 
 
 @pytest.fixture

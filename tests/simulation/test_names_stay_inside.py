@@ -1,4 +1,4 @@
-"""The parties' names are in no cause of a failed execution: causes go to callers, terminals and logs."""
+"""Failure causes reach callers, terminals and logs, and never contain parties' names."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_a_stalled_settlement_does_not_tell_them(world: World, state: str, fault
 
 
 def test_a_compensation_that_fails_does_not_tell_them(world: World) -> None:
-    """A child execution's failure has its input, with the names, in the cause."""
+    """A child's failure has its input, including names, in the cause."""
     world.open("alice", 10_000)
     world.open("bob", 100_000_000)  # the stage's highest balance: the release is refused
     world.strike("BeginCompensation", Fault.REFUSED_BY_STORE)

@@ -1,4 +1,4 @@
-"""Each condition of each write is needed: a recorded call breaks a rule without it, and none with it."""
+"""Each condition is needed: a recorded call breaks a rule only without it."""
 
 import ast
 import inspect
@@ -26,7 +26,7 @@ def current() -> Iterator[Current]:
 
 
 def history(current: Current, story: Story, without: set[Atom]) -> str | None:
-    """Return the history of a call that breaks a rule without some conditions; None if it breaks none."""
+    """Return a call's history if it breaks a rule without some conditions."""
     try:
         story.happens(current, weakened.without(without) if without else None, is_told=True)
     except Violated as broken:

@@ -1,5 +1,3 @@
-"""The rules find each planted bug."""
-
 from typing import Any
 
 import pytest
@@ -25,7 +23,7 @@ def test_the_code_still_has_the_text_that_each_planted_bug_replaces() -> None:
 @pytest.mark.parametrize("bug", planted.bugs(), ids=lambda bug: bug["name"])
 def test_a_planted_bug_is_found(bug: dict[str, Any]) -> None:
     seed = planted.seed_that_finds(bug, FOUND.get(bug["name"], 0), 1)
-    if seed is None:  # the code has changed since, and with it the seed's history
+    if seed is None:  # the code has changed since, and so has the seed's history
         seed = planted.seed_that_finds(bug, 0, planted.SEEDS_MAX)
 
     assert seed is not None

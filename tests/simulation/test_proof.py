@@ -1,4 +1,4 @@
-"""The scheduled proof in the simulator: it finds what is planted in the middle of a history."""
+"""The scheduled proof finds faults planted within a history."""
 
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -21,10 +21,10 @@ from tests.world.memory_dynamodb import Key
 
 SEEDS = range(12)
 RUNS_MAX = 60
-"""Runs of the proof until one is neither dead nor cut off: in an outage of twenty minutes many are."""
+"""A twenty-minute outage cuts off many runs."""
 
 Plant = Callable[[World], str]
-"""A raw write that breaks conservation, and the partition key of the row that the proof must name."""
+"""A raw write that breaks conservation; returns the key that the proof must name."""
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,6 @@ def stage() -> Iterator[Current]:
 
 
 def of_kind(world: World, kind: str, **attributes: str) -> tuple[Key, Item]:
-    """Return one of the rows of a kind, chosen by the seed."""
     found = sorted(
         key
         for key, row in world.table.items.items()
@@ -89,8 +88,9 @@ PLANTS = [raised_balance, deleted_deposit, deleted_hold, raised_hold, deleted_se
 def test_the_next_runs_find_what_is_planted_while_calls_are_in_progress(
     stage: Current, seed: int, plant: Plant
 ) -> None:
-    """A deleted hold and its void may cancel out in the payer's sum, if a run falls between the two: it names
-    the settlement then, and the next run the account, too.
+    """A deleted hold and its void may cancel out in the payer's sum.
+
+    A run between the two names the settlement, and the next one the account too.
     """
     world = begun(stage, seed)
 
@@ -111,7 +111,7 @@ def faults(answers: list[Any]) -> set[str]:
 
 
 def begun(stage: Current, seed: int) -> World:
-    """Return a world in the middle of its history: something is held, and calls are in progress."""
+    """Return a world in mid-history: money is held, and calls are in progress."""
     for candidate in count(seed * 1_000):
         world: World = play(candidate)
         stage.world = world
@@ -123,7 +123,6 @@ def begun(stage: Current, seed: int) -> World:
 
 
 def prove(world: World, answers: list[Any]) -> None:
-    """Run the proof until a run ends that has judged the whole table."""
     for _ in range(RUNS_MAX):
         answer = world.proof.answer()
         if answer is not None and not answer["unproven"]:
@@ -133,7 +132,7 @@ def prove(world: World, answers: list[Any]) -> None:
 
 
 def proceed(world: World, milliseconds: int, is_over: Callable[[], bool]) -> None:
-    """Let time pass, without the rules: after the planted write they do not hold."""
+    """Let time pass without the rules, which the planted write breaks."""
     until = world.hub.now + milliseconds
     while world.hub.now < until and not is_over():
         try:
@@ -155,7 +154,7 @@ def test_a_world_with_a_proof_has_runs_that_prove_it() -> None:
 def test_a_run_that_is_cut_off_at_a_second_look_says_so_and_names_no_fault(
     reason: type[CutOff], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In any call of it, as the chance of a seed of its own has it."""
+    """Any of its calls may be cut off, using a separate random seed."""
     chance = Random(7)
 
     def cut_off(phase: str, done: int) -> None:
@@ -163,7 +162,7 @@ def test_a_run_that_is_cut_off_at_a_second_look_says_so_and_names_no_fault(
             raise reason("no time is left")
 
     monkeypatch.setattr(table_scan, "until", lambda reserved_ms, left_ms: cut_off)
-    monkeypatch.setattr(Proof, "at_the_end", lambda proof: None)  # such a run need not prove it all
+    monkeypatch.setattr(Proof, "at_the_end", lambda proof: None)  # such a run need not prove everything
 
     result = run(range(PROVEN_EVERY - 1, PROVEN_EVERY * 40, PROVEN_EVERY))
 
@@ -175,7 +174,7 @@ def test_a_run_that_is_cut_off_at_a_second_look_says_so_and_names_no_fault(
 def test_pages_that_come_together_are_read_in_the_order_of_their_segments(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A set of futures has another order in each process: so had the history of a seed."""
+    """A set of futures is ordered differently in each process, and so would a history be."""
 
     def backwards(reading: Any, return_when: str) -> tuple[list[Any], set[Any]]:
         return sorted(reading, key=lambda future: -future.result()[0]), set()

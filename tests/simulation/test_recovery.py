@@ -1,4 +1,4 @@
-"""Recovery may run at any time: it resumes stalled settlements, and reverses overdue ones."""
+"""Recovery may run any time: it resumes stalled settlements and reverses overdue ones."""
 
 from datetime import datetime, timedelta
 
@@ -15,11 +15,11 @@ from tests.world.services import Died, throttled, unanswered
 from tests.world.world import STARTING, World
 
 FORWARD = {facts.state: number for number, facts in enumerate(SAGA.values()) if number}
-"""The number of steps committed before each state."""
+"""Steps committed before each state."""
 
 
 def recover_each_minute(world: World) -> None:
-    """Run recovery, a minute later, before each state of each execution."""
+    """Run recovery before each state, a minute later."""
 
     def recover(execution: Execution) -> None:
         world.pass_time(minutes=1)
@@ -86,7 +86,7 @@ def test_a_settlement_past_its_deadline_expires_at_any_state_before_its_release(
         assert world.picture().status == "COMPENSATED"
         assert world.picture().steps == frozenset(STEPS[: FORWARD[state]])
         assert world.step_functions.names[0] == f"{KEY}-c1-{NONCE}"
-        # It is not the owner any more: the owner reports the end of the settlement.
+        # It is no longer the owner, which reports the settlement's end.
         assert first.data["status"] == "PROCESSING"
         assert {name: world.available(name) for name in STARTING} == STARTING
 
@@ -102,7 +102,7 @@ def test_the_deadline_is_kept_to_the_millisecond(
         world.commit(after("hold"))
     row = world.row()
     deadline = datetime.fromisoformat(row["deadline_at"])
-    if not in_review:  # recovery has looked in time, and looks again half a minute before the deadline
+    if not in_review:  # recovery has looked before, and is next due half a minute before the deadline
         world.ledger.put(row | {"gsi1sk": timestamp(deadline - timedelta(seconds=30))})
     world.now = deadline - timedelta(milliseconds=early_ms, seconds=1)
 
@@ -115,7 +115,7 @@ def test_the_deadline_is_kept_to_the_millisecond(
 def test_a_settlement_that_recovery_reaches_after_its_deadline_is_resumed_and_settles(
     world: World, steps: int
 ) -> None:
-    """Recovery was dead for a day, or behind: that is no reason to give the money back."""
+    """A dead or late recovery does not justify returning the money."""
     world.commit(steps)
     world.pass_time(days=1)
 
@@ -181,7 +181,7 @@ def test_a_reversal_waits_for_the_quota_and_is_never_started_on_express(world: W
 def test_an_execution_that_wakes_up_after_the_deadline_was_extended_does_no_harm(
     world: World, state: str, machine: str
 ) -> None:
-    """It commits what the new owner needs, each step once, and cannot begin a reversal."""
+    """It commits the new owner's steps, each once, and cannot begin a reversal."""
     world.open_both()
 
     def sleep_for_long() -> None:

@@ -1,4 +1,4 @@
-"""A refused step ends the settlement: rejected if nothing is held, else reversed."""
+"""A refused step rejects the settlement if nothing is held, else reverses it."""
 
 from collections.abc import Callable
 from functools import partial
@@ -17,7 +17,7 @@ from tests.world.picture import STEPS, after
 from tests.world.world import World
 
 CAP = 100_000_000
-"""The highest balance in EUR of the tests' stage, in minor units."""
+"""The stage's balance limit in EUR, in minor units."""
 
 
 def both(world: World) -> None:
@@ -67,13 +67,12 @@ def too_late(world: World) -> None:
 
 
 def claimed_long_ago(world: World) -> None:
-    """Claim the key for this execution as the queue does, which then takes very long to start it."""
+    """Claim the key as the queue does, long before the start."""
     world.claim()
     too_late(world)
 
 
 def fence(world: World) -> None:
-    """Fence off the forward steps as another execution would, and do no more."""
     world.compensation("another", error={"Error": "Recovered", "Cause": "it was due"}).advance()
 
 
@@ -99,7 +98,7 @@ LATER_REFUSALS: list[tuple[str, Act, Act, str]] = [
     ("ReleaseFunds", payee_at_the_cap, nothing, "CapExceeded"),
 ]
 STATES = {"HoldFunds": 0, "VerifyKyc": 1, "ReleaseFunds": 2, "CollectFee": 3}
-"""The number of steps committed before each state."""
+"""Steps committed before each state."""
 
 
 @pytest.mark.parametrize("machine", BOTH)
@@ -190,7 +189,7 @@ def test_a_hold_that_meets_the_fence_reports_the_rejection(world: World, machine
 
 @pytest.mark.parametrize("machine", BOTH)
 def test_a_hold_that_commits_after_its_refusal_is_not_rejected(world: World, machine: str) -> None:
-    """A first try that was given up commits late: the settlement is in flight, and recovery resumes it."""
+    """An abandoned first try commits late, and recovery resumes the settlement."""
     poor(world)
     late = partial(world.invoke, "HoldFunds", _held_by("execution-1"))
 

@@ -1,4 +1,4 @@
-"""A person's decision is the only way out of LIMBO, and is carried out once despite interruptions."""
+"""Only a person's decision leads out of LIMBO, once despite interruptions."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def end(name: str, steps: int = len(STEPS)) -> Picture:
 
 
 def balances(name: str) -> dict[str, int]:
-    """Return all balances at the end. Carol has Bob's money, unless she paid it back for the retry."""
+    """Return the final balances; Carol has Bob's money unless she repaid it."""
     return {
         "retry": {"alice": 10_000, "bob": 500, "carol": 0, "fees:EUR": 0, "losses:EUR": 0},
         "write-off": {"alice": 10_000, "bob": 0, "carol": 5_272, "fees:EUR": 0, "losses:EUR": -4_772},
@@ -52,7 +52,7 @@ def prepare(world: World, name: str) -> None:
 
 @pytest.mark.parametrize("name", DECISIONS)
 def test_money_is_conserved_between_every_two_states(world: World, name: str) -> None:
-    """Other tests check the books at rest; this one checks them before every state."""
+    """Other tests check the books only at rest."""
     looks = 0
 
     def look(_: object) -> None:
@@ -101,7 +101,7 @@ def test_each_decision_ends_as_designed(world: World, name: str, steps: int) -> 
 def test_a_decision_whose_announcement_fails_is_carried_out_all_the_same(
     world: World, name: str, fault: Fault
 ) -> None:
-    """The money does not wait for the notice; a completed settlement has none that waits, and tries again."""
+    """Money does not wait for the notice; only a completed settlement retries it."""
     execution = stuck(world)
     prepare(world, name)
     world.strike("ResolveLimbo", fault, world.tries("ResolveLimbo"))

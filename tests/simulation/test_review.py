@@ -1,4 +1,4 @@
-"""A review: the webhook ends it, at any time and any number of times, or its time runs out."""
+"""A review ends by the webhook, any time and repeatedly, or its deadline."""
 
 from collections.abc import Callable
 
@@ -13,14 +13,12 @@ from tests.world.services import Died, unanswered
 from tests.world.world import STARTING, World
 
 RESUMED = f"{KEY}-r2-{NONCE}"
-"""The execution that recovery starts when the webhook asks for it."""
 
 SHARED = ("HoldFunds", "VerifyKyc")
 WAYS = {
     "APPROVED": [*SHARED, "ReleaseFunds", "CollectFee"],
     "REJECTED": [*SHARED, "Compensate", "ReportOutcome"],
 }
-"""The states of that execution."""
 
 ENDS: dict[str, Picture] = {
     "APPROVED": picture.by_webhook(picture.of("SETTLED", STEPS)),
@@ -35,9 +33,9 @@ each_machine = pytest.mark.parametrize("machine", BOTH)
 
 
 def assert_ended(world: World, decision: str, *, answered: bool = False) -> None:
-    """Check that the resumed execution has ended the settlement, and that it alone reverses it.
+    """Check that the resumed execution ended the settlement, and alone reverses it.
 
-    If the provider has `answered` too, its answer is on record beside the webhook's verdict.
+    With `answered`, the provider's answer is recorded too.
     """
     (resumed,) = (one for one in world.machines.executions if one.name == RESUMED)
     assert (resumed.machine, resumed.begun_with) == (STANDARD, WIRE)

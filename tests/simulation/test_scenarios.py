@@ -1,4 +1,4 @@
-"""Each fault at each call of a settlement's life, alone and with another: every rule holds, and it ends."""
+"""Every rule holds with each fault at each call, alone and in pairs."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from tests.simulation.seeded.stage import Current, set_up
 from tests.simulation.seeded.world import World
 
 ONE_OF, ONE_OF_THE_LONGEST = 120, 600
-"""One pair of this many is tried here; `make exhaust` tries them all."""
+"""One pair in this many; `make exhaust` tries all."""
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
-"""The promise of the sealed journal: what leaves rows that agree with each other is found, and named.
+"""The sealed journal names forgeries that leave consistent rows.
 
-The world of a seed is at rest, and its rows are copied as they came. Then rows are forged, as only a person
-with every right on the table could, so that the proof from the rows alone may pass.
+A seed's world rests, with its rows copied. Then rows are forged with every right on the table, so the proof
+from the rows may pass.
 """
 
 import os
@@ -36,12 +36,11 @@ from tests.world.stream import record
 SEEDS = range(JOURNAL_EVERY - 1, 20 * JOURNAL_EVERY, JOURNAL_EVERY)
 Table = dict[tuple[str, str], Row]
 Forged = tuple[Table, set[tuple[str, str]]]
-"""A table, and the keys of the rows that must be named."""
+"""A table, and the rows that must be named."""
 
 
 @cache
 def at_rest(seed: int) -> tuple[MemoryS3, Table, Any]:
-    """Return a seed's sealed journal, its rows, and the time."""
     with set_up() as current:
         world = current.world = play(seed, Recorded)
         world.run()
@@ -52,7 +51,7 @@ def at_rest(seed: int) -> tuple[MemoryS3, Table, Any]:
 
 
 def proven(table: Table) -> bool:
-    """Return whether the rows alone prove that no money was lost or made."""
+    """Return whether the rows alone prove conservation."""
 
     def look_again(difference: Difference) -> Look:
         return Look.DISAGREES
@@ -62,7 +61,6 @@ def proven(table: Table) -> bool:
 
 
 def told(seed: int, table: Table) -> set[tuple[str, str]]:
-    """Return the keys of the rows that the comparison names."""
     s3, _, now = at_rest(seed)
     faults = sealed.compare(Bucket(s3, "journal"), table.values(), now).faults
     return {
@@ -85,7 +83,7 @@ def changed(table: Table, place: tuple[str, str], **attributes: Any) -> Table:
 
 
 def move(table: Table, account: str, amount: int) -> Table:
-    """Move a customer's balance, and nothing of an internal account, which has none."""
+    """Move a customer's balance; internal accounts have none."""
     place = (f"ACCOUNT#{account}", "BALANCE")
     if place not in table:
         return table
@@ -93,7 +91,7 @@ def move(table: Table, account: str, amount: int) -> Table:
 
 
 def whole_settlements(table: Table) -> Iterator[Forged]:
-    """Delete a settlement, its entries and its evidence, and take back what it did to the balances."""
+    """Delete a settlement with its rows, and revert its balances."""
     for row in list(table.values()):
         if row["sk"] != "SETTLEMENT" or "payer" not in row:
             continue
@@ -108,7 +106,7 @@ def whole_settlements(table: Table) -> Iterator[Forged]:
 
 
 def raised_deposits(table: Table) -> Iterator[Forged]:
-    """Raise a deposit with its order, both with the hash of the new content, and the balance."""
+    """Raise a deposit, its order and the balance, with matching hashes."""
     for place, row in list(table.items()):
         if row.get("step") == "deposit":
             ordered = next(at for at in table if at[0].startswith("ORDER#") and f"#{at[0][6:]}:" in place[1])
@@ -120,7 +118,6 @@ def raised_deposits(table: Table) -> Iterator[Forged]:
 
 
 def replaced_entries(table: Table) -> Iterator[Forged]:
-    """Write another amount, account or time into an entry, under its own key."""
     random = Random(1)
     for place, row in list(table.items()):
         if place[0].startswith("ENTRIES#"):
@@ -135,7 +132,6 @@ def replaced_entries(table: Table) -> Iterator[Forged]:
 
 
 def swapped_evidence(table: Table) -> Iterator[Forged]:
-    """Write another person, reason or decision into what is on record."""
     for place, row in list(table.items()):
         if place[0].startswith("EVIDENCE#"):
             for attribute in row.keys() & {"by", "reason", "decision", "reference", "cause"}:
@@ -151,7 +147,7 @@ def changed_claims(table: Table) -> Iterator[Forged]:
 
 
 def other_words(table: Table) -> Iterator[Forged]:
-    """Change the caller's words, or add some, behind erased names that switch the request's hash off."""
+    """Change labels behind erased names, which disable the request's hash."""
     for place, row in list(table.items()):
         if row["sk"] == "SETTLEMENT" and row.get("status") in FINISHED and "payer" in row:
             left = {**table, place: {name: row[name] for name in row if name not in NAMES}}
@@ -191,7 +187,7 @@ def test_each_forgery_is_found_and_its_rows_are_named(kind: str) -> None:
 
 
 def test_a_forgery_through_the_stream_alarms_and_is_on_record() -> None:
-    """A writer of the table forges, and puts the row back: the stream tells of both writes."""
+    """The stream shows a forgery and its restoration."""
     seed = SEEDS[0]
     s3, table, now = at_rest(seed)
     place = next(place for place in table if place[0].startswith("ENTRIES#"))

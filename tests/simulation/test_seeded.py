@@ -1,4 +1,4 @@
-"""The simulator itself: a seed decides everything, and a broken rule prints its history."""
+"""A seed decides everything, and a broken rule prints its history."""
 
 import os
 import subprocess
@@ -79,7 +79,7 @@ def test_rare_events_happen_sometimes(seen: str, some_seeds: Callable[[], dict[s
 
 @pytest.mark.long
 def test_many_payments_settle_despite_the_faults(some_seeds: Callable[[], dict[str, int]]) -> None:
-    """Code that refuses everything would keep every rule that forbids something."""
+    """Code that refuses everything would keep every forbidding rule."""
     counted = some_seeds()
 
     assert counted["PROCESSING to SETTLED"] > counted["None to PROCESSING"] > 150

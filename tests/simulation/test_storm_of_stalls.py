@@ -1,4 +1,4 @@
-"""After an outage recovery resumes all that has stalled, at its pace, and reverses nothing for its delay."""
+"""After an outage recovery resumes all stalled settlements, and reverses none."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ from tests.world.definitions import EXPRESS, STANDARD
 def test_everything_that_stalls_at_once_is_resumed_within_minutes_under_default_quotas(
     many: int, quotas: Callable[[], Quotas]
 ) -> None:
-    """100,000 are the outage of 200 s. Five minutes are three times sooner than the deadline."""
+    """100,000 are an outage of 200 s. Five minutes are a third of the deadline."""
     storm = Storm(many, quotas())
 
     storm.run(minutes=15)
@@ -47,7 +47,7 @@ def test_what_standards_quota_has_room_for_leaves_standard_histories() -> None:
 
 
 def test_a_recovery_that_is_far_too_slow_gives_nothing_back() -> None:
-    """At two a second the last one is resumed after its deadline of 15 minutes, and settles."""
+    """At two a second the last one is resumed after its 15-minute deadline, and settles."""
     storm = Storm(2_400, per_second=2)
 
     storm.run(minutes=30)
@@ -58,7 +58,7 @@ def test_a_recovery_that_is_far_too_slow_gives_nothing_back() -> None:
 
 
 def test_a_quota_below_the_pace_slows_recovery_down_and_defers_nothing() -> None:
-    """Recovery and the new settlements share it, and each that stalled is started at last."""
+    """Recovery and new settlements share the quota, and each stalled one is started at last."""
     storm = Storm(2_000, Quotas(express=Bucket(100, 600)))
 
     storm.run(minutes=15)
@@ -70,8 +70,9 @@ def test_a_quota_below_the_pace_slows_recovery_down_and_defers_nothing() -> None
 
 
 def test_reversals_are_resumed_as_fast_as_their_executions_may_be_described() -> None:
-    """Whether one runs must be known, as two would alert twice. No run waits for the quota: the settlements
-    behind them have deadlines.
+    """Two reversals would alert twice, so a running one must be known.
+
+    No run waits for the quota, as later settlements have deadlines.
     """
     storm = Storm(1_500, status=Status.COMPENSATING)
 

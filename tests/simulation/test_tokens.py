@@ -1,4 +1,4 @@
-"""A task that waits for its token, in the simulator's Step Functions: when a token ends it, and how often."""
+"""Tasks that wait for a token in the simulated Step Functions."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -34,7 +34,6 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 
 def run(world: World, monkeypatch: pytest.MonkeyPatch, act: Callable[[str], None]) -> Execution:
-    """Run the machine, whose function does this with its token."""
     monkeypatch.setitem(HANDLERS, "Ask", lambda event, context: act(event["token"]))
     execution = world.cloud.machines.start("m", {"wait": WAIT_SECONDS}, "run-1")
     world.hub.run(10 * WAIT_SECONDS * 1000, lambda: False)

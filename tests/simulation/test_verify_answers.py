@@ -1,4 +1,4 @@
-"""With every answer of the provider, and every fault of the call, the payment settles or is refunded."""
+"""For every answer and fault, the payment settles or is refunded."""
 
 from collections.abc import Callable
 
@@ -28,10 +28,10 @@ NO_ANSWER = ("unavailable", "circuit open", "refused")
 TRIES = 3
 
 CUT_OFF = [fault for fault in Fault if fault.value[0] in compensation.CUT_OFF]
-"""The faults of a call that Lambda or its task has ended."""
+"""Faults of a call that Lambda or its task ended."""
 
 REJECTION: dict[str, picture.Move] = {"verify": None}
-"""The evidence of a verdict that commits no step."""
+"""Evidence of a verdict without a step."""
 
 ENDS: dict[str, Picture] = {
     "approved": picture.of("SETTLED", STEPS),
@@ -99,7 +99,7 @@ def test_an_answer_leads_to_the_same_end_though_one_call_is_lost(
 def test_a_call_that_never_has_the_time_is_reversed_at_once_as_without_a_provider(
     world: World, answer: str, fault: Fault, machine: str
 ) -> None:
-    """The payer does not wait for the deadline. An open review goes on: its verdict may still come."""
+    """The payer does not wait for the deadline; an open review continues."""
     world.open_both()
     world.provider.answer = ANSWERS[answer]
     world.strike("VerifyKyc", fault)
@@ -181,7 +181,7 @@ def test_the_provider_is_asked_again_for_an_answer_that_was_not_recorded(
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_an_answer_that_comes_after_the_fence_has_no_effect(world: World, answer: str, machine: str) -> None:
-    """The provider takes so long that recovery has refunded the payer when it answers."""
+    """The provider answers only after recovery has refunded the payer."""
     world.open_both()
     world.provider.answer = ANSWERS[answer]
 

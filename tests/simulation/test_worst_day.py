@@ -1,4 +1,4 @@
-"""The day of the worst KYC provider at 20 payments a second, in simulated time: each promise is kept."""
+"""The worst KYC provider's day at 20 payments a second, in simulated time."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from tests.simulation.worst_day import LIMITS, played
 
 RATE = 20
 FEW = {"VerifyKyc": 16}
-"""A fifth of what so many payments need while the provider hangs."""
+"""A fifth of the need while the provider hangs."""
 
 
 def good(day: Played, hours: str) -> set[str]:

@@ -1,8 +1,8 @@
-"""The day of the worst KYC provider in simulated time, at a rate that no one machine plays.
+"""The worst KYC provider's day in simulated time, at a rate beyond one machine.
 
-The real functions, definitions and circuit run in a world of the simulator, with its rules. Time-outs, pauses
-and limits of concurrency are those of AWS; the provider has the hours of the day that `make worst-day` plays.
-`python -m tests.simulation.worst_day 20 600` prints how the payments of each part of the day ended.
+Real functions, definitions and circuit run under the simulator's rules. Time-outs, pauses and limits are
+AWS's; `make worst-day` defines the hours. `python -m tests.simulation.worst_day 20 600` prints how the
+payments of each part of the day ended.
 """
 
 import sys
@@ -35,20 +35,19 @@ from tests.world.environment import NOW
 from tests.world.interpreter import TaskFailed
 
 ANSWER_MS, LATENCY_MS_MAX, OVER_MS_MAX = 100, 20, 120_000
-"""The time of an answer of the provider; of a service, at most, in each direction; of the last payments."""
+"""Times: the provider's answer, a service's maximum one-way latency, and the last payments."""
 
 LIMITS_OF_CIRCUIT = Thresholds(failures=10, within_seconds=900, recovery_seconds=30)
-"""Those of a stage, by default."""
+"""A stage's defaults."""
 
 LIMITS: Mapping[str, int] = STAGES["prod"].concurrency.by_function
-"""The limits of the functions in `prod`."""
 
 GARBAGE, PAYEE = "kyc-garbage", "payee"
 CENTS_A_PAYMENT = 10
 
 
 class Calm(Script):
-    """No faults but those of the day: services take their usual time, and retries have their jitter."""
+    """Only the day's faults; services have usual latency, and retries have jitter."""
 
     def __init__(self) -> None:
         super().__init__({})
@@ -64,14 +63,14 @@ class Calm(Script):
 
 
 class Reusing(Random):
-    """Lambda's choice of an environment: an idle one, if there is one."""
+    """Lambda prefers idle environments."""
 
     def random(self) -> float:
         return 0.0
 
 
 class LimitedCloud(Cloud):
-    """Functions with limits of concurrency: Lambda refuses each call above them."""
+    """Functions with concurrency limits: Lambda refuses excess calls."""
 
     def __init__(self, world: World, limits: Mapping[str, int]) -> None:
         super().__init__(world)
@@ -87,7 +86,7 @@ class LimitedCloud(Cloud):
 
 
 class Provider(People):
-    """The provider of the day: what an exchange takes, and how it ends, is a matter of the hour."""
+    """The day's provider; the hour decides an exchange's time and end."""
 
     _world: "WorstDay"
 
@@ -97,9 +96,9 @@ class Provider(People):
         self._known: set[tuple[int, str]] = set()
 
     def exchange(self, settlement: Settlement, api_key: str) -> Verdict:
-        """Answer a question, after the time that an environment takes to find the way for the first time.
+        """Answer a question; an environment's first try takes longer.
 
-        That is as long as the client allows: a lookup, or half of its time for the dead addresses.
+        It takes half the client's timeout, for a slow lookup or dead addresses.
         """
         world, hours = self._world, self._world.hours
         way = (id(world.circuit._environment), hours.name)
@@ -122,8 +121,6 @@ class Provider(People):
 
 
 class WorstDay(World):
-    """A day, with its payments at an even pace."""
-
     def __init__(self, rate: float, seconds: int, limits: Mapping[str, int]) -> None:
         self.rate, self.seconds = rate, seconds
         super().__init__(Calm())
@@ -141,12 +138,12 @@ class WorstDay(World):
 
     @property
     def hours(self) -> Hours:
-        """The hours of the day now. After its end the provider is as in its last ones."""
+        """The current hours; after the day, its last ones."""
         begun = [hours for hours in DAY if self.began_at[hours.name] * 1000 <= self.hub.now]
         return begun[-1]
 
     def play(self) -> Played:
-        """Let the day pass, and all that it has begun end; return its figures. Raises Violated."""
+        """Let the day and its consequences end; return figures. Raises Violated."""
         payers = [f"payer{number}" for number in range(PAYERS)]
         payments = int(self.rate * self.seconds)
         self.open_accounts(dict.fromkeys([*payers, GARBAGE], payments * CENTS_A_PAYMENT) | {PAYEE: 0})
@@ -211,7 +208,6 @@ def _paid(at: float, hours: Hours, is_good: bool, row: Any) -> Paid:
 
 
 def played(rate: float, seconds: int, limits: Mapping[str, int] = LIMITS) -> Played:
-    """Play a day; return its figures. Raises Violated if it breaks a rule of the simulator."""
     with set_up() as current:
         current.world = day = WorstDay(rate, seconds, limits)
         return day.play()

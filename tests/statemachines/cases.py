@@ -1,7 +1,7 @@
-"""The test cases of mocks/MockConfigFile.json, and their execution in this process.
+"""The test cases of mocks/MockConfigFile.json, executed in this process.
 
-The file lists the states of a case in the order in which they are first called. A mocked alert grants one
-second to decide, because Step Functions Local really waits.
+A case lists states in the order of first calls. A mocked alert allows one second to decide, since Step
+Functions Local really waits.
 """
 
 import json
@@ -26,7 +26,7 @@ MACHINES = {
     "SettlementStandard": ("settlement", f"{START}.sync:2"),
     "Compensation": ("compensation", ""),
 }
-"""Each machine's definition, and how it starts the other one: the one difference of the two settlements."""
+"""Each machine's definition, and how it starts the other: the settlement machines' only difference."""
 
 INPUTS: dict[str, Any] = {
     "settlement": WIRE,
@@ -37,12 +37,11 @@ MOCKED: dict[tuple[str, str], dict[str, str]] = {
     for machine, mocked in MOCKS["StateMachines"].items()
     for case, responses in mocked["TestCases"].items()
 }
-"""The name of the responses of each state that a case calls."""
 
 
 @dataclass
 class Visit:
-    """One entry into a state with the execution's data: the errors of its attempts, None for success."""
+    """One entry into a state; `attempts` has an error per try, None for success."""
 
     state: str
     data: Any
@@ -54,19 +53,17 @@ class Visit:
 
 @dataclass
 class Run:
-    """A finished execution, with a Visit for each state that it entered."""
-
     execution: Execution
     visits: list[Visit]
 
     @property
     def trail(self) -> str:
-        """Each state as it was entered, with `*n` for n tries."""
+        """The entered states in order, with `*n` for n tries."""
         return " ".join(map(str, self.visits))
 
     @property
     def ends(self) -> str:
-        """The outcome's status, or the error of an execution that failed."""
+        """The outcome's status, or the failed execution's error."""
         ended = self.execution
         if ended.status != "SUCCEEDED":
             return ended.error["Error"]
@@ -75,7 +72,7 @@ class Run:
 
 @cache
 def run(machine: str, case: str) -> Run:
-    """Execute a test case with the strict interpreter of `tests/world`."""
+    """Execute a test case with the interpreter of `tests/world`."""
     definition, _ = MACHINES[machine]
     visits: list[Visit] = []
     calls: Counter[str] = Counter()
@@ -105,14 +102,14 @@ def run(machine: str, case: str) -> Run:
 
 
 def answers(state: str) -> list[Any]:
-    """Return every answer that the file has for a state, and no error."""
+    """Return the file's answers for a state, without errors."""
     names = sorted({responses[state] for responses in MOCKED.values() if state in responses})
     every = [answer for name in names for answer in MOCKS["MockedResponses"][name].values()]
     return [answer["Return"] for answer in every if "Return" in answer]
 
 
 def _response(name: str, call: int) -> Any:
-    """Return the file's answer to a call of a state; calls are counted from 0, retries included."""
+    """Return the file's answer to a call; calls count from 0, with retries."""
     for numbers, answer in MOCKS["MockedResponses"][name].items():
         first, _, last = numbers.partition("-")
         if int(first) <= call <= int(last or first):

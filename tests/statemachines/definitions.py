@@ -1,4 +1,4 @@
-"""The definitions as parsed JSON, and the ways from state to state."""
+"""The definitions as JSON, and their transitions."""
 
 import json
 import re
@@ -26,10 +26,8 @@ EVENTS = "arn:aws:states:::events:putEvents"
 START = "${StartCompensation}"
 
 CALLED = {(machine, name): DEFINITIONS[machine]["States"][name]["Resource"] for machine, name in TASKS}
-"""The resource that each Task calls."""
 
 INVOCATIONS = [each for each, resource in CALLED.items() if resource in (LAMBDA, TOKEN)]
-"""The Tasks that invoke a function of this project."""
 
 WAITS = [each for each, resource in CALLED.items() if resource == TOKEN]
 PUTS = [each for each, resource in CALLED.items() if resource == EVENTS]
@@ -40,26 +38,22 @@ _PATH = re.compile(r"\$\$?(?:\.\w+)*")
 
 @dataclass(frozen=True)
 class Way:
-    """One way out of a state: its place in the state, its target, and the rule that takes it."""
-
     how: str
     target: str
     rule: Mapping[str, Any]
 
 
 def states(machine: str) -> dict[str, Any]:
-    """Return a machine's states by their names."""
     found: dict[str, Any] = DEFINITIONS[machine]["States"]
     return found
 
 
 def task(machine: str, name: str) -> Any:
-    """Return one state."""
     return states(machine)[name]
 
 
 def ways(state: Any) -> Iterator[Way]:
-    """Yield every way out of a state: `Next`, `Default`, `Choices 0`, `Catch 1`."""
+    """Yield a state's transitions: `Next`, `Default`, `Choices 0`, `Catch 1`."""
     for how in ("Next", "Default"):
         if how in state:
             yield Way(how, state[how], state)
@@ -69,23 +63,21 @@ def ways(state: Any) -> Iterator[Way]:
 
 
 def entrances(machine: str, target: str) -> list[tuple[str, Way]]:
-    """Return every way into a state, each with the state that it leaves."""
+    """Return every transition into a state, with its source."""
     every = [(name, way) for name, state in states(machine).items() for way in ways(state)]
     return [(name, way) for name, way in every if way.target == target]
 
 
 def targets(state: Any) -> list[str]:
-    """Return every state that may follow `state`."""
     return [way.target for way in ways(state)]
 
 
 def is_terminal(state: Any) -> bool:
-    """Return whether an execution may end in a state."""
     return state.get("End") is True or state["Type"] in ("Succeed", "Fail")
 
 
 def paths(definition: Any) -> Iterator[list[str]]:
-    """Yield every way from the start to an end. A state that is entered twice is the last of its path."""
+    """Yield paths from the start to an end, or to a repeated state."""
     pending = [[definition["StartAt"]]]
     while pending:
         path = pending.pop()
@@ -97,7 +89,7 @@ def paths(definition: Any) -> Iterator[list[str]]:
 
 
 def caught(state: Any, error: str) -> str:
-    """Return the state that an error leads to when it is not retried, or no longer."""
+    """Return the target of an error once it is not retried."""
     (target, *_) = (
         str(entry["Next"])
         for entry in state["Catch"]
@@ -107,7 +99,6 @@ def caught(state: Any, error: str) -> str:
 
 
 def leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield each scalar of a JSON value with the field that holds it."""
     if isinstance(value, dict):
         for name, member in value.items():
             yield from leaves(member, name)
@@ -119,7 +110,7 @@ def leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def keys(value: Any) -> Iterator[str]:
-    """Yield the name of each field of a JSON value, at any depth."""
+    """Yield all field names, at any depth."""
     members = value.items() if isinstance(value, dict) else [("", member) for member in value or ()]
     for name, member in members:
         yield name
@@ -128,6 +119,6 @@ def keys(value: Any) -> Iterator[str]:
 
 
 def fields_read(expression: str) -> set[str]:
-    """Return the top-level fields of its input that a path or an intrinsic reads; "$" for all of it."""
+    """Return the top-level fields that an expression reads; "$" for the whole input."""
     found = _PATH.findall(expression)
     return {path.split(".")[1] if "." in path else "$" for path in found if not path.startswith("$$")}

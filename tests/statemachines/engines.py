@@ -1,4 +1,4 @@
-"""The Step Functions that run the mock file: the embedded AWS, LocalEmu, or one whose endpoint is named."""
+"""Engines for the mock file: embedded AWS, LocalEmu, or a given endpoint."""
 
 import os
 import socket
@@ -19,17 +19,16 @@ from tests.statemachines.cases import MOCK_FILE
 from tests.world.templates import PROJECT
 
 ENDPOINT = os.environ.get("STEPFUNCTIONS_LOCAL_ENDPOINT")
-"""The address of a Step Functions that has read the mock file; without one, the embedded AWS is started."""
+"""A Step Functions with the mock file; if unset, the embedded AWS starts."""
 
 LOCALEMU = PROJECT / ".venv-localemu"
-"""LocalEmu's environment. `make test-all` makes it where Python 3.13 is at hand, and `.ready` last."""
+"""LocalEmu's environment; `make test-all` creates it with Python 3.13, `.ready` last."""
 
 START_SECONDS_MAX = 60
 
 
 @contextmanager
 def step_functions(scratch: Path) -> Iterator[Any]:
-    """Yield a client of a Step Functions that has read the mock file; end its server afterwards."""
     if ENDPOINT:
         yield client("stepfunctions", ENDPOINT)
         return
@@ -53,7 +52,6 @@ def step_functions(scratch: Path) -> Iterator[Any]:
 
 @contextmanager
 def localemu(scratch: Path, mock_file: Path) -> Iterator[Any]:
-    """Yield a client of LocalEmu's Step Functions, which has read a mock file; end it afterwards."""
     port = _free_port()
     environment = {
         "SFN_MOCK_CONFIG": str(mock_file),
@@ -99,13 +97,12 @@ def _free_port() -> int:
 
 
 def client(service: str, endpoint: str) -> Any:
-    """Return a client of a local service."""
     return boto3.client(
         service,
         endpoint_url=endpoint,
         config=Config(inject_host_prefix=False),  # TestState's host name on AWS begins with sync-
         region_name=REGION,
-        aws_access_key_id="123456789012",  # the account of the tests: the local engines take it from here
+        aws_access_key_id="123456789012",  # the local engines read the tests' account from it
         aws_secret_access_key="local",
     )
 

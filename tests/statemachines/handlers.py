@@ -1,5 +1,3 @@
-"""The fields that the handlers read and return, found in their source."""
-
 import ast
 from collections.abc import Iterator
 
@@ -14,14 +12,14 @@ ANSWERS = {
     "PrepareAlert": {"settlement", "case", "alerts", "alert", "wait_seconds"},
     "ResolveLimbo": {"settlement", "case", "notice"},
 }
-"""The functions whose answer becomes the machine's state: the fields that they always return."""
+"""Fields always returned by functions whose answer becomes the state."""
 
 ANSWERED_BY = {"BeginCompensation": "settlement/core/policy/compensation"}
-"""The module that makes a function's answer; the handler's own, unless named here."""
+"""The module that makes a function's answer, if not its handler's."""
 
 
 def event_read(state: str) -> tuple[set[str], set[str]]:
-    """Return the fields of its event that a handler needs, and those that it uses only if present."""
+    """Return the event fields that a handler needs, and those it uses if present."""
     called = {
         _module(node.func.value.id)
         for node in _nodes(_module(state))
@@ -43,16 +41,16 @@ def event_read(state: str) -> tuple[set[str], set[str]]:
 
 
 def returned(state: str) -> set[str]:
-    """Return the fields of the state that a handler returns: those of the one object with a settlement."""
+    """Return the fields of a handler's only object with a settlement."""
     objects = (node for node in _nodes(ANSWERED_BY.get(state, _module(state))) if isinstance(node, ast.Dict))
     (found,) = (fields for fields in map(_fields, objects) if "settlement" in fields)
     return found
 
 
 def answered(state: str) -> list[set[str]]:
-    """Return, for each `return` of the handler's own function, the fields that it always has.
+    """Return the constant fields of each `return` in the handler's function.
 
-    A function that returns None, which Lambda answers as null, has no `return` with a value.
+    None, which Lambda sends as null, counts as no `return`.
     """
     (own,) = (
         node
@@ -64,9 +62,9 @@ def answered(state: str) -> list[set[str]]:
 
 
 def errors_raised(*modules: str) -> set[str]:
-    """Return the names of the errors that the `raise` statements of some modules under lambdas/ make.
+    """Return the errors raised by modules under lambdas/.
 
-    An error is made by its class, by a method of its class, or by a function of the module that returns one.
+    A `raise` calls the class, its method, or a function of the module that returns one.
     """
     return {name for module in modules for name in _raised_in(module)}
 

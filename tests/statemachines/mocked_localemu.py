@@ -1,15 +1,14 @@
-"""LocalEmu on 127.0.0.1 alone, with the mock file read as Step Functions Local reads it.
+"""LocalEmu on 127.0.0.1 only, reading the mock file as Step Functions Local does.
 
-LocalEmu itself listens on every interface, and refuses a mocked error of the namespace `States`. Here retries
-come at once, and a path is parsed once, which takes most of LocalEmu's time otherwise. Run as a program, in
-place of `localemu start`, by the Python of LocalEmu's own environment.
+LocalEmu itself listens on every interface and refuses mocked `States` errors. Here retries are immediate, and
+paths are parsed once, its main cost. Run it with LocalEmu's Python in place of `localemu start`.
 """
 
 import functools
 import time
 from typing import Any
 
-# It has an environment of its own: the tests' Python does not know it.
+# The tests' Python does not have LocalEmu's packages.
 from localemu.runtime.main import main  # type: ignore[import-not-found]
 from localemu.services.stepfunctions.asl.component.common.error_name import (  # type: ignore[import-not-found]
     custom_error_name,

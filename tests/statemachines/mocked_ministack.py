@@ -1,9 +1,8 @@
-"""MiniStack, with the mock file read as Step Functions Local reads it: the next response for every call.
+"""MiniStack, reading the mock file as Step Functions Local does: one response per call.
 
-Step Functions Local counts the calls of a state, retries included. MiniStack counts how often the state is
-entered: it would throw a mocked error again at each retry, and no retry would ever help. Nor would it fill in
-the parameters of a call that it does not make. Here its interpreter runs as for a real call, and only the
-call itself is answered from the file. Run as a program, in place of `ministack`.
+Step Functions Local counts a state's calls with retries. MiniStack counts entries into the state, so a retry
+would repeat a mocked error, and skips mocked calls' parameters. Here only the call is answered from the file.
+Run it in place of `ministack`.
 """
 
 from contextvars import ContextVar
@@ -13,7 +12,7 @@ from ministack import app  # type: ignore[import-untyped]  # it has no types
 from ministack.services import stepfunctions as engine  # type: ignore[import-untyped]
 
 _current: ContextVar[tuple[Any, Any]] = ContextVar("current")
-"""The execution that is at a task, and the context object of its state."""
+"""The execution at a task, and its context object."""
 
 _execute_task = engine._execute_task
 _response = engine._get_mock_response

@@ -1,5 +1,3 @@
-"""The test cases on a Step Functions, by its API."""
-
 import json
 import re
 import time
@@ -17,12 +15,12 @@ from tests.world.contracts import checked_outcome
 ARN = "arn:aws:states:eu-west-1:123456789012"
 RUN_SECONDS_MAX = 300
 AT_ONCE = 4
-"""More of them wait for each other in LocalEmu, until a task's ten seconds are over."""
+"""With more, LocalEmu's executions block each other until a task's ten seconds pass."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """The end of an execution, and its states, each with the number of calls that it made."""
+    """An execution's end; `trail` has its states with their calls."""
 
     status: str
     error: str | None
@@ -32,12 +30,12 @@ class Ended:
 
     @property
     def ends(self) -> str:
-        """The outcome's status, or the error of an execution that failed."""
+        """The outcome's status, or the failed execution's error."""
         return str(self.output["status"] if self.status == "SUCCEEDED" else self.error)
 
 
 def definition(machine: str) -> str:
-    """Return a machine's definition as deployed, with names of resources that do not exist."""
+    """Return a definition as deployed, with names of resources that do not exist."""
     name, start = MACHINES[machine]
     text = json.dumps(DEFINITIONS[name] if ENDPOINT is None else _hastened(DEFINITIONS[name]))
     compensation = f"{ARN}:stateMachine:Compensation"
@@ -47,14 +45,12 @@ def definition(machine: str) -> str:
 
 
 def create(client: Any, name: str, text: str) -> str:
-    """Create a machine; return its ARN."""
     role = "arn:aws:iam::123456789012:role/machines"
     arn: str = client.create_state_machine(name=name, definition=text, roleArn=role)["stateMachineArn"]
     return arn
 
 
 def run_all(client: Any) -> dict[tuple[str, str], Ended]:
-    """Run every test case to its end, a few at a time."""
     arns = {machine: create(client, machine, definition(machine)) for machine in MACHINES}
     give_up_at = time.monotonic() + RUN_SECONDS_MAX
 
@@ -70,9 +66,9 @@ def run_all(client: Any) -> dict[tuple[str, str], Ended]:
 
 
 def check(machine: str, case: str, execution: Ended) -> None:
-    """Assert that a case has ended as in this process.
+    """Check that a case ends as in this process.
 
-    A failure has the last error, or that in its cause; with an unreachable pager, the alert.
+    A failure has the last error, or the one in its cause; PagerUnreachable has the alert.
     """
     here = run(machine, case)
     last = task(MACHINES[machine][0], here.visits[-1].state)
@@ -95,7 +91,7 @@ def check(machine: str, case: str, execution: Ended) -> None:
 
 
 def _hastened(definition: Any) -> Any:
-    """Return the definition with at most a second before each retry: Step Functions Local really waits."""
+    """Shorten retry waits to at most one second: Step Functions Local really waits."""
     hastened = json.loads(json.dumps(definition))
     for state in hastened["States"].values():
         for retry in state.get("Retry", ()):
@@ -105,7 +101,7 @@ def _hastened(definition: Any) -> Any:
 
 
 def ended(client: Any, execution: str, give_up_at: float) -> Ended:
-    """Wait until an execution has ended, at most until an instant of time.monotonic()."""
+    """Wait for an execution's end, until `give_up_at` on time.monotonic()."""
     while (described := client.describe_execution(executionArn=execution))["status"] == "RUNNING":
         assert time.monotonic() < give_up_at, f"{execution} has not ended"
         time.sleep(0.1)

@@ -1,5 +1,3 @@
-"""The community's validator of the Amazon States Language accepts the deployed definitions."""
-
 import json
 import subprocess
 from pathlib import Path
@@ -11,7 +9,6 @@ from tests.world.templates import PROJECT
 
 
 def validate(*paths: Path) -> tuple[bool, str]:
-    """Return whether the validator accepts all files, and its output."""
     each = [word for path in paths for word in ("--json-path", str(path))]
     command = [str(PROJECT / "node_modules/.bin/asl-validator"), *each]
     result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
@@ -31,7 +28,7 @@ def test_every_definition_is_valid_as_written_and_as_rendered_for_each_stage(tmp
 
 
 def test_the_validator_refuses_a_target_that_does_not_exist(tmp_path: Path) -> None:
-    """Also among files that it accepts."""
+    """Even next to valid files."""
     definition = json.loads(json.dumps(DEFINITIONS["settlement"]))
     definition["States"]["VerifyKyc"]["Next"] = "Nowhere"
     path = tmp_path / "dangling.asl.json"

@@ -1,4 +1,4 @@
-"""Time: Express has 300 s in all, a reversal has minutes, and no function outlives its task."""
+"""Time limits: Express has 300 s, a reversal minutes; no function outlives its task."""
 
 import json
 from typing import Any
@@ -19,30 +19,31 @@ from tests.statemachines.definitions import DEFINITIONS, INVOCATIONS, START, WAI
 
 EXPRESS_SECONDS_MAX = 300
 MARGIN_SECONDS = 60
-"""For the parts that are not counted: the transitions themselves, and the caller's own timeout."""
+"""For transitions, and the caller's own timeout."""
 
 START_SECONDS_MAX = 1
-"""For an attempt to start an execution: a call that AWS answers or throttles at once. It has no timeout, as
-the Standard settlement waits there for a person."""
+"""Limit of a start, which AWS answers or throttles at once.
+
+The state has no timeout, as the Standard settlement waits there for a person.
+"""
 
 BACKOFF_SECONDS_MAX = 1
-"""The longest that botocore's standard mode waits before a second attempt."""
+"""botocore's longest wait before a second attempt, in standard mode."""
 
 OUTAGE_SECONDS_MIN = 120
-"""The outage that a reversal outlasts if every wait is the longest; jitter halves that on average."""
+"""The outage that a reversal outlasts with maximum waits; jitter halves it on average."""
 
 NOTICE_SECONDS_MAX = 60
-"""How long the announcement of a decision may delay the reversal."""
+"""Maximum time that the announcement of a decision may delay the reversal."""
 
 HISTORY_EVENTS_MAX = 25_000
 ALERT_EVENTS_MAX = 5 + 5 + 2 + 6 + 2
-"""The events of an unanswered alert in a history: PrepareAlert, PageOnCall, IsPaged, AwaitResolution
-and, at worst, PauseBetweenAlerts.
-"""
+"""Events per unanswered alert: PrepareAlert, PageOnCall, IsPaged, AwaitResolution, PauseBetweenAlerts."""
 
 GIVEN_BACK_SECONDS_MAX, REST_SECONDS = 15, 1
-"""In how many seconds a payment without an answer of the provider is given back; those for the
-hold, the reversal and the functions' own work.
+"""Seconds until a payment without a provider's answer is returned.
+
+REST_SECONDS of them are for the hold, the reversal and the functions' own work.
 """
 
 YEAR_SECONDS = 365 * 86_400
@@ -51,7 +52,6 @@ ON_AWS = [stage for stage, settings in STAGES.items() if not settings.is_embedde
 
 
 def waits(retry: Any) -> list[float]:
-    """Return the longest wait before each further attempt that a rule grants."""
     return [
         min(retry["IntervalSeconds"] * retry["BackoffRate"] ** attempt, retry["MaxDelaySeconds"])
         for attempt in range(retry["MaxAttempts"])
@@ -59,9 +59,9 @@ def waits(retry: Any) -> list[float]:
 
 
 def seconds_max(state: Any) -> float:
-    """Return the longest time of a state: every attempt times out, every wait is the longest.
+    """Return a state's longest time, with all timeouts and maximum waits.
 
-    A throttled attempt is answered at once: it adds its wait, but no timeout.
+    A throttled attempt adds its wait but no timeout.
     """
     if state["Type"] != "Task":
         return 0
@@ -73,7 +73,6 @@ def seconds_max(state: Any) -> float:
 
 
 def client_seconds(config: Any) -> float:
-    """Return how long a client tries a call without an answer."""
     attempts = config.retries["total_max_attempts"]
     attempt_seconds = config.connect_timeout + config.read_timeout
     return float(attempts * attempt_seconds + (attempts - 1) * BACKOFF_SECONDS_MAX)
@@ -96,7 +95,7 @@ def test_all_attempts_of_any_path_fit_an_express_execution(stage: str) -> None:
     "name", ["PageOnCall", *(name for machine, name in INVOCATIONS if machine == "compensation")]
 )
 def test_a_reversal_and_an_alert_outlast_an_outage_of_minutes(name: str) -> None:
-    """A transient fault must not page on call: neither throttling nor an unavailable store."""
+    """Transient throttling or an unavailable store must not page on call."""
     for retry in task("compensation", name)["Retry"]:
         assert retry["MaxAttempts"] == 0 or sum(waits(retry)) >= OUTAGE_SECONDS_MIN
 
@@ -113,13 +112,13 @@ def test_a_payment_that_no_provider_answers_is_given_back_in_time(stage: str) ->
 
 
 def test_an_unavailable_bus_does_not_delay_a_decision_for_long() -> None:
-    """The payer waits for the decision, and the decision does not wait for its announcement."""
+    """The payer waits for the decision, which must not wait for its announcement."""
     assert seconds_max(task("compensation", "AnnounceResolution")) <= NOTICE_SECONDS_MAX
 
 
 @pytest.mark.parametrize("stage", ON_AWS)
 def test_a_year_of_alerts_fits_the_history_of_one_execution(stage: str) -> None:
-    """An execution whose history is full ends, and its alerts with it."""
+    """A full history ends the execution and its alerts."""
     pager = PagerConfig.from_json(STAGES[stage].pager)
 
     waited, alerts = 0, 0
@@ -134,9 +133,9 @@ def test_a_year_of_alerts_fits_the_history_of_one_execution(stage: str) -> None:
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_no_function_outlives_its_task(stage: str) -> None:
-    """Lambda runs on after the task's timeout, and would commit when no task waits for the answer.
+    """Lambda outlives the task's timeout, and would commit with no task waiting.
 
-    On the embedded AWS the wait for a person begins after its function has ended.
+    On the embedded AWS the wait for a person begins after its function's end.
     """
     settings = STAGES[stage]
     rendered = {machine: json.loads(render_definition(machine, settings)) for machine in DEFINITIONS}
@@ -171,16 +170,16 @@ def test_a_function_that_may_outlive_its_task_is_refused_at_synth(machine: str) 
     ids=["DynamoDB", "Secrets Manager", "Step Functions"],
 )
 def test_a_client_times_out_before_its_function(config: Any) -> None:
-    """A silent DynamoDB then ends in StoreUnavailable, and not in a function that Lambda ends."""
+    """A silent DynamoDB then raises StoreUnavailable before Lambda kills the function."""
     for settings in STAGES.values():
         assert client_seconds(config) < settings.function_timeout_seconds
 
 
 def test_a_provider_that_hangs_is_counted_before_its_function_times_out() -> None:
-    """A function that times out counts nothing, and the circuit around a dead provider would never open.
+    """A function that times out counts no failure, so the circuit would never open.
 
-    A call asks only if it keeps the reserve, of which the event about the circuit may need all. The rest is
-    for what comes before: reading the rows of the settlement and of the circuit.
+    A call asks only if the reserve is left, which the circuit's event may need. The rest covers reading two
+    rows.
     """
     events = _kyc._events.meta.config
 

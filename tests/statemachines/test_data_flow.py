@@ -1,4 +1,4 @@
-"""The data of each state: every field that it reads is brought by all ways to it, and none is lost."""
+"""Every transition into a state provides its fields, and none is lost."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,27 +21,26 @@ from tests.statemachines.definitions import (
 from tests.statemachines.handlers import ANSWERS, event_read, returned
 
 OWNER = "$$.Execution.Name"
-"""The owner of a settlement: the execution that runs it."""
 
 KEPT = {
     "PageOnCall": "$.put",
     "AnnounceResolution": "$.put",
     "AwaitResolution": "$.resolution",
 }
-"""The answers that are put beside the input, for a later state, and where."""
+"""Answers kept next to the input for later states, and their place."""
 
 GIVEN = {
     ("settlement", "HoldFunds"): "$",
     ("settlement", "RejectSettlement"): "$$.Execution.Input",
     ("settlement", "ReportOutcome"): "$$.Execution.Input",
 }
-"""The functions that get the client's request, and its place: the state is another thing by then."""
+"""Functions that get the client's request, and its place, as the state has changed."""
 
 EVENTS = {
     "PageOnCall": ("LimboEntered", "$.alert"),
     "AnnounceResolution": ("LimboResolved", "$.notice"),
 }
-"""The type of each event, and the detail that the function before it composed."""
+"""Each event's type, and the detail from the function before it."""
 
 Merge = Callable[[set[str], set[str]], set[str]]
 
@@ -51,7 +50,7 @@ each_invocation = pytest.mark.parametrize(("machine", "name"), INVOCATIONS)
 
 
 def reads(state: Any) -> set[str]:
-    """Return the fields that a state takes from its input, on any way out of it."""
+    """Return the input fields that a state reads, on any way out."""
     others = ("Retry", "Catch", "Choices")
     own = {name: value for name, value in state.items() if name not in others}
     expressions = [
@@ -69,7 +68,7 @@ def reads(state: Any) -> set[str]:
 
 
 def brought(name: str, state: Any, way: Way, fields: set[str]) -> set[str]:
-    """Return the fields that are certain after a state that was entered with `fields`."""
+    """Return the fields certain after a state, given those before it."""
     if way.how.startswith("Catch"):
         where = way.rule["ResultPath"]
         return {"Error", "Cause"} if where == "$" else fields | (fields_read(where) if where else set())
@@ -83,9 +82,9 @@ def brought(name: str, state: Any, way: Way, fields: set[str]) -> set[str]:
 
 
 def entering(definition: Any, merge: Merge = set.intersection) -> dict[str, set[str]]:
-    """Return, for each state, the fields that every way to it brings, loops included.
+    """Return the fields that every transition into each state provides, loops included.
 
-    With `set.union` for `merge`, return the fields that any way brings.
+    With `set.union` for `merge`, return the fields that any transition provides.
     """
     known: dict[str, set[str]] = {definition["StartAt"]: set()}
     pending = [definition["StartAt"]]
@@ -103,7 +102,7 @@ def entering(definition: Any, merge: Merge = set.intersection) -> dict[str, set[
 
 @each_machine
 def test_no_state_reads_a_field_that_a_way_to_it_does_not_bring(machine: str) -> None:
-    """States.Runtime, for a path that selects nothing, is an error that no Catch sees."""
+    """No Catch sees States.Runtime, the error of an empty path."""
     sure = entering(DEFINITIONS[machine])
 
     assert sure.keys() == states(machine).keys()
@@ -112,7 +111,7 @@ def test_no_state_reads_a_field_that_a_way_to_it_does_not_bring(machine: str) ->
 
 
 def test_a_field_that_one_way_round_a_loop_lacks_is_not_relied_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The analysis itself: Second has `b` at first, but not when it is entered from Third."""
+    """Second has `b` at first, but not when entered from Third."""
     loop: dict[str, Any] = {
         "StartAt": "First",
         "States": {
@@ -133,11 +132,10 @@ def test_the_fields_followed_here_are_those_that_the_handler_returns(name: str) 
 
 
 def test_a_report_learns_of_a_refused_claim_and_of_an_error_exactly_if_a_compensation_was_started() -> None:
-    """With an `error` in the state, a settlement in flight is reported as COMPENSATING; an `Error`, which
-    replaces the state, may say that this execution has run nothing.
+    """`error` in the state means COMPENSATING; `Error` replaces the state.
 
-    The client's request has neither field, as a hold is refused for an unknown one. The compensating machine
-    never replays, and reports no error.
+    `Error` may mean that this execution ran nothing. The request has neither field, since a hold refuses
+    unknown ones. The compensating machine never replays and reports no error.
     """
     definition = DEFINITIONS["settlement"]
     sure, maybe = entering(definition), entering(definition, set.union)
@@ -154,7 +152,7 @@ def test_a_report_learns_of_a_refused_claim_and_of_an_error_exactly_if_a_compens
 
 
 def test_a_report_on_a_claimed_key_gets_the_request_once() -> None:
-    """From the execution's input. A second copy, in the state, would make a large request too large."""
+    """It comes from the execution's input; a second copy in the state would exceed the size limit."""
     claimed = [
         (name, way)
         for name, way in entrances("settlement", "ReportOutcome")
@@ -171,7 +169,7 @@ def test_a_report_on_a_claimed_key_gets_the_request_once() -> None:
 
 
 def test_a_machine_that_returns_to_its_first_state_differs_from_one_that_begins() -> None:
-    """It has a `case` in its state. An error beside that did not stop the settlement."""
+    """It has a `case`. An error next to it did not stop the settlement."""
     definition = DEFINITIONS["compensation"]
     sure = entering(definition)
 
@@ -180,7 +178,7 @@ def test_a_machine_that_returns_to_its_first_state_differs_from_one_that_begins(
 
 
 def test_one_reversal_is_stuck_at_a_time() -> None:
-    """EnterLimbo takes the one entry of `stuck`: no way to a reversal brings an earlier entry."""
+    """EnterLimbo reads the only entry of `stuck`, so no transition to a reversal may bring another."""
     maybe = entering(DEFINITIONS["compensation"], set.union)
 
     assert "stuck" in maybe["EnterLimbo"]
@@ -189,7 +187,7 @@ def test_one_reversal_is_stuck_at_a_time() -> None:
 
 @each_task
 def test_a_task_keeps_its_input(machine: str, name: str) -> None:
-    """Its result is dropped, or put beside the input; only the answers of four functions become the state."""
+    """Results are dropped or kept next to the input; only four functions' answers become the state."""
     state = task(machine, name)
     shapes = ("InputPath", "ResultSelector", "ResultPath", "OutputPath")
     found = {shape: state[shape] for shape in shapes if shape in state}
@@ -206,9 +204,9 @@ def test_a_task_keeps_its_input(machine: str, name: str) -> None:
 def test_a_function_gets_each_field_that_its_handler_reads_under_its_own_name(
     machine: str, name: str
 ) -> None:
-    """No two fields can be swapped; the rest is from the context.
+    """So no fields can be swapped; the rest comes from the context.
 
-    The execution's name is the settlement's owner, and is on every log line.
+    The execution's name is the settlement's owner, and on every log line.
     """
     payload = task(machine, name)["Parameters"]["Payload"]
     read, looked_for = event_read(name)
@@ -233,9 +231,9 @@ def test_an_event_carries_the_detail_that_the_function_before_it_composed(name: 
 
 
 def test_a_compensation_is_named_after_its_settlement_and_gets_the_cause_and_the_owner() -> None:
-    """The same name in each try to start it, and one that no other caller can take before.
+    """Every try to start it uses one name, which other callers cannot take first.
 
-    The owner is the name with which the execution claimed: by another no failure would ever be reversed.
+    The owner is the claiming execution; with another, no failure would be reversed.
     """
     assert task("settlement", "Compensate")["Parameters"] == {
         "StateMachineArn": "${Compensation}",

@@ -1,5 +1,3 @@
-"""The drawings of `settle report`: each has the states and the ways of its definition, and no others."""
-
 from xml.etree import ElementTree
 
 import pytest
@@ -47,7 +45,7 @@ def test_a_drawing_has_each_way_once(machine: str) -> None:
 
 @each_machine
 def test_a_drawing_says_nothing_that_the_page_s_style_should_say(machine: str) -> None:
-    """A colour or a font of its own would be wrong on a dark ground, and `style` is refused by the page."""
+    """Own colours or fonts fail on a dark background, and the page refuses `style`."""
     attributes = {
         name for one in ElementTree.parse(DRAWINGS / f"{machine}.svg").iter() for name in one.attrib
     }

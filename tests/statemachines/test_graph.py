@@ -1,4 +1,4 @@
-"""Every machine as a graph: its states, the ways between them, and an end on every way."""
+"""Every machine as a graph of states and transitions."""
 
 from collections.abc import Callable
 
@@ -44,13 +44,13 @@ FAILS = {
         },
     },
 }
-"""Every way to fail. PagerUnreachable has the alert that was not delivered. CompensationUnfinished has no
-cause of the child execution, as that holds its input.
+"""Every Fail state. PagerUnreachable carries the undelivered alert.
+
+CompensationUnfinished omits the child's cause, which contains its input.
 """
 
 
 def reached(following: dict[str, set[str]], name: str) -> set[str]:
-    """Return every state that a state leads to, at once or later."""
     seen: set[str] = set()
     pending = following[name]
     while pending:
@@ -60,7 +60,7 @@ def reached(following: dict[str, set[str]], name: str) -> set[str]:
 
 
 def on_a_cycle(machine: str, follows: Callable[[str, Way], bool]) -> set[str]:
-    """Return the states that lead back to themselves by the ways that `follows` admits."""
+    """Return the states on a cycle of admitted transitions."""
     following = {
         name: {way.target for way in ways(state) if follows(name, way)}
         for name, state in states(machine).items()
@@ -70,7 +70,7 @@ def on_a_cycle(machine: str, follows: Callable[[str, Way], bool]) -> set[str]:
 
 @each_machine
 def test_every_state_can_be_reached_and_leads_to_an_end(machine: str) -> None:
-    """A Task that ends still has its catches; a Choice always has a way out."""
+    """A Task that ends still has its catches; a Choice always has a default."""
     every = list(paths(DEFINITIONS[machine]))
     ended = {name for path in every if is_terminal(states(machine)[path[-1]]) for name in path}
 
@@ -82,12 +82,12 @@ def test_every_state_can_be_reached_and_leads_to_an_end(machine: str) -> None:
 
 
 def test_no_path_of_a_settlement_returns_to_a_state() -> None:
-    """A loop has no bound on its time, and Express has one of 300 s."""
+    """Loops have no time limit, and Express has 300 s."""
     assert on_a_cycle("settlement", lambda name, way: True) == set()
 
 
 def test_every_loop_of_a_compensation_has_the_fence_or_a_wait_for_a_person_in_it() -> None:
-    """The fence reads the row again, and the wait takes time. No other loop exists."""
+    """The fence reads the row again, and the wait takes time."""
     past = {"BeginCompensation", "AwaitResolution"}
 
     assert on_a_cycle("compensation", lambda name, way: True) >= past
@@ -95,10 +95,10 @@ def test_every_loop_of_a_compensation_has_the_fence_or_a_wait_for_a_person_in_it
 
 
 def test_no_two_alerts_follow_each_other_without_a_wait_or_a_decision_in_between() -> None:
-    """A wait that fails at once takes no time: an alert after it would alert as fast as the machine runs.
+    """An alert after an instantly failed wait would repeat at the machine's speed.
 
-    The ways that take time are not followed here: a wait that ends (`States.Timeout`) or that a person ends,
-    a decision that was carried out, a Wait state. Nor is StepFenced, which leads away from LIMBO.
+    Slow transitions are not followed: waits that time out or that a person ends, completed decisions, Wait
+    states; nor StepFenced, which leaves LIMBO.
     """
 
     def takes_no_time(name: str, way: Way) -> bool:
@@ -114,7 +114,7 @@ def test_no_two_alerts_follow_each_other_without_a_wait_or_a_decision_in_between
 
 
 def test_a_payment_in_review_is_only_reported_and_a_release_comes_only_after_a_verdict() -> None:
-    """No wait, no step and no reversal: the webhook or the end of the review starts the next execution."""
+    """The webhook or the review's end starts the next execution."""
     following = {name: set(targets(state)) for name, state in states("settlement").items()}
     into = [(source, way.how) for source, way in entrances("settlement", "ReleaseFunds")]
 
@@ -128,7 +128,7 @@ def test_a_settlement_of_another_execution_is_only_reported() -> None:
 
 
 def test_a_hold_is_refused_before_any_compensation_and_every_later_step_after_the_hold() -> None:
-    """A refused hold has claimed nothing, so that there is nothing to reverse."""
+    """A refused hold has claimed nothing to reverse."""
     following = {name: set(targets(state)) for name, state in states("settlement").items()}
 
     assert DEFINITIONS["settlement"]["StartAt"] == "HoldFunds"
@@ -141,7 +141,7 @@ def test_a_hold_is_refused_before_any_compensation_and_every_later_step_after_th
 
 
 def test_a_compensation_goes_straight_to_the_first_reversal_that_is_due_and_then_on() -> None:
-    """What never committed is not reversed. The hold comes last, and finishes what was never held, too."""
+    """Uncommitted steps are not reversed. The hold is last, and also ends an unheld settlement."""
     decided = states("compensation")["IsDecided"]
     reversals = [decided["Choices"][-2]["Next"], decided["Choices"][-1]["Next"], decided["Default"]]
 
@@ -158,7 +158,7 @@ def test_a_compensation_goes_straight_to_the_first_reversal_that_is_due_and_then
 
 @each_machine
 def test_no_state_compares_a_status(machine: str) -> None:
-    """The database compares statuses: each transition is a condition on the row."""
+    """The database compares statuses, as conditions on the row."""
     strings = {value for _, value in leaves(DEFINITIONS[machine])} & {status.value for status in Status}
     choices = [state.get("Choices", []) for state in states(machine).values()]
 
@@ -168,7 +168,7 @@ def test_no_state_compares_a_status(machine: str) -> None:
 
 @each_machine
 def test_no_state_is_written_in_jsonata(machine: str) -> None:
-    """The embedded AWS and moto must run the very same file, and JSONata fails there."""
+    """The embedded AWS and moto run the same file, without JSONata."""
     assert not {"QueryLanguage", "Arguments", "Output", "Assign"} & set(keys(DEFINITIONS[machine]))
     assert [value for _, value in leaves(DEFINITIONS[machine]) if "{%" in str(value)] == []
 
@@ -177,7 +177,7 @@ def test_no_state_is_written_in_jsonata(machine: str) -> None:
 def test_a_failed_execution_says_why_and_one_succeeds_only_with_an_outcome_from_a_function(
     machine: str,
 ) -> None:
-    """Every way to fail has a name of its own. A failed compensation must not be reported as a success."""
+    """Each failure has its own name. A failed compensation must not be reported as a success."""
     kinds = {state["Type"] for state in states(machine).values()}
     ends = {name: state for name, state in states(machine).items() if is_terminal(state)}
     fails = {

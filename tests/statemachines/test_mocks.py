@@ -1,5 +1,3 @@
-"""The mock file covers every branch of both machines, as the definitions list them."""
-
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -12,16 +10,15 @@ from tests.statemachines.handlers import ANSWERS, answered
 from tests.world.templates import PROJECT
 
 Branch = tuple[str, str]
-"""A state, and a way out of it, or one of its retries."""
+"""A state, and its transition or retry."""
 
 SILENT = {name for _, name in INVOCATIONS if not answered(name)}
-"""The functions that return nothing, which Lambda answers as null."""
+"""The functions that return None, which Lambda sends as null."""
 
 each_machine = pytest.mark.parametrize("machine", MACHINES)
 
 
 def runs(machine: str) -> dict[str, Run]:
-    """Return the finished executions of all test cases of a machine."""
     return {case: run(machine, case) for of, case in MOCKED if of == machine}
 
 
@@ -35,7 +32,7 @@ def states(machine: str) -> dict[str, Any]:
 
 
 def branches(machine: str) -> set[Branch]:
-    """Return every Next, End, Default, rule of a Choice, entry of a Catch and of a Retry."""
+    """Return every Next, End, Default, Choice rule, Catch entry and Retry entry."""
     found: set[Branch] = set()
     for name, state in states(machine).items():
         found |= {(name, way.how) for way in ways(state)}
@@ -46,7 +43,7 @@ def branches(machine: str) -> set[Branch]:
 
 
 def rule(entries: Any, error: str) -> int | None:
-    """Return the number of the first entry of a Retry or a Catch that names an error."""
+    """Return the index of the first matching Retry or Catch entry."""
     matching = (
         number
         for number, entry in enumerate(entries)
@@ -56,7 +53,7 @@ def rule(entries: Any, error: str) -> int | None:
 
 
 def taken(visit: Visit, following: Visit | None, state: Any) -> Iterator[Branch]:
-    """Yield the branches of one visit: a retry for each attempt but the last, which decides what follows."""
+    """Yield a visit's branches: a retry per try but the last, and the way out."""
     for error in visit.attempts[:-1]:
         assert error is not None
         yield visit.state, f"Retry {rule(state['Retry'], error)}"
@@ -88,7 +85,7 @@ def test_no_branch_of_a_machine_is_missed(machine: str) -> None:
 
 @each_machine
 def test_every_error_that_a_machine_names_is_thrown(machine: str) -> None:
-    """Each caught error in the state that catches it; each retried error in any state."""
+    """Each caught error is thrown in the state that catches it; each retried error in any state."""
     thrown = {error for visit in visits(machine) for error in visit.attempts if error}
     last = {(visit.state, visit.attempts[-1]) for visit in visits(machine) if visit.attempts}
     named = {
@@ -106,7 +103,7 @@ def test_every_error_that_a_machine_names_is_thrown(machine: str) -> None:
 
 @each_machine
 def test_every_retry_helps_in_one_case_and_ends_in_failure_in_another(machine: str) -> None:
-    """A retry that always ends in failure may as well be absent; one that never does may have no end."""
+    """A retry that always fails is useless; one that never fails may be endless."""
     tasks = {name for name, state in states(machine).items() if state["Type"] == "Task"}
     again = [visit for visit in visits(machine) if len(visit.attempts) > 1]
 
@@ -145,9 +142,9 @@ def test_every_response_has_a_use() -> None:
 
 @pytest.mark.parametrize("name", sorted({*ANSWERS, *SILENT}))
 def test_a_mocked_function_answers_as_its_handler_does(name: str) -> None:
-    """It has all the fields of the handler's answer; a mock with more of them would prove nothing.
+    """It has the fields of the handler's answer, plus `resolution`; more would prove nothing.
 
-    A wait's answer is the decision that ends it.
+    A wait's answer is the decision.
     """
     found = answers(name)
 
@@ -166,7 +163,7 @@ def test_a_mocked_function_answers_as_its_handler_does(name: str) -> None:
 
 
 def test_step_functions_local_is_given_the_mock_file() -> None:
-    """Under the file name that its container gets."""
+    """The file name is that in its container."""
     compose = (PROJECT / "compose.yaml").read_text()
 
     assert f"./{MOCK_FILE.parent.relative_to(PROJECT)}:/mocks:ro" in compose

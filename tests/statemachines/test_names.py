@@ -1,4 +1,4 @@
-"""One name everywhere: a handler's file is a state, a placeholder, a function and a row of the grants."""
+"""A handler's file, state, placeholder, function and grants share a name."""
 
 import re
 from collections import Counter
@@ -29,11 +29,11 @@ OTHER_PLACEHOLDERS = {
     "settlement": ["StartCompensation", "Compensation"],
     "compensation": ["EventBus", "EventBus"],
 }
-"""A definition's placeholders besides its functions: one for each occurrence."""
+"""Placeholders besides functions, one per occurrence."""
 
 
 def test_every_handler_is_a_state_with_its_grants_or_has_another_trigger() -> None:
-    """A webhook, the clock, a queue, a person, a stream; none of their functions is a state as well."""
+    """Other triggers: a webhook, the clock, a queue, a person or a stream."""
     handlers = {"".join(map(str.capitalize, module.split("_"))) for module in HANDLERS}
 
     triggered = rooms.HANDLERS.keys() - STATES
@@ -50,7 +50,7 @@ def test_every_handler_is_a_state_with_its_grants_or_has_another_trigger() -> No
 
 
 def test_a_task_runs_a_function_unless_it_puts_an_event_or_starts_the_other_machine() -> None:
-    """Each waits for its function, except the one that waits for a person."""
+    """Each waits for its function; one waits for a person."""
     assert {name for _, name in PUTS} == {"PageOnCall", "AnnounceResolution"}
     assert STARTS == [("settlement", "Compensate")]
     assert [each for each, resource in CALLED.items() if resource == TOKEN] == [
@@ -61,7 +61,7 @@ def test_a_task_runs_a_function_unless_it_puts_an_event_or_starts_the_other_mach
 
 @pytest.mark.parametrize("machine", DEFINITIONS)
 def test_a_task_calls_the_resource_of_its_own_name(machine: str) -> None:
-    """No placeholder is anything but a function or another called resource."""
+    """Every placeholder is a function or another called resource."""
     functions = [name for owner, name in INVOCATIONS if owner == machine]
     texts = [str(value) for _, value in leaves(DEFINITIONS[machine])]
     placeholders = [name for text in texts for name in re.findall(r"\$\{(.*?)\}", text)]

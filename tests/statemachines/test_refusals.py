@@ -1,4 +1,4 @@
-"""The target of each refusal: a state catches by name those that its writes can raise, and no other."""
+"""A state catches by name exactly the refusals of its writes."""
 
 from functools import cache
 
@@ -17,10 +17,10 @@ from tests.unit.every_row import rows_met_by
 from tests.unit.vectors import SETTLEMENT
 
 CONFLICT = "IdempotencyConflict"
-"""The row belongs to another request: this execution must neither reject nor reverse it."""
+"""The row is another request's, so this execution neither rejects nor reverses it."""
 
 ALREADY_STARTED = {"StepFunctions.ExecutionAlreadyExistsException", "ExecutionAlreadyExists"}
-"""The error of a start that has succeeded before: its name on AWS, and on the embedded AWS."""
+"""A repeated start's error on AWS, and on the embedded AWS."""
 
 ASKING = (
     "handlers/kyc/_provider",
@@ -29,23 +29,23 @@ ASKING = (
     "settlement/kyc/connection",
     "settlement/kyc/shared_circuit",
 )
-"""The modules between VerifyKyc and the provider."""
 
 WITHIN = {"_Refused", "OSError", "StoreUnavailable", CONFLICT}
-"""Errors that add no refusal: the circuit and the client catch the first two, after the third the machine
-stalls as in any state, and writes raise the fourth too.
+"""Errors that add no refusal.
+
+The circuit and the client catch the first two; the third stalls the machine; writes raise the fourth too.
 """
 
 OF_PROVIDER = errors_raised("handlers/core/_verification", *ASKING) - WITHIN
-"""The refusals that VerifyKyc adds: the meaning of the provider's answer, or of none."""
+"""VerifyKyc's extra refusals, by the provider's answer or its absence."""
 
 OF_CLAIM = errors_raised("handlers/core/hold_funds", "handlers/core/_claim")
-"""The refusals that HoldFunds adds: of the request itself, and of a key that is not for this execution."""
+"""HoldFunds' extra refusals: of the request, or of another execution's key."""
 
 REPORTED = {"AlreadyClaimed": "$", "InReview": "$.in_review"}
-"""The refusals after which the settlement is only reported, and the place of the error.
+"""Refusals that are only reported, and the error's place.
 
-Of a claimed key the error becomes the state: the request is in the execution's input, and not copied.
+A claimed key's error replaces the state: the execution's input has the request.
 """
 
 FORWARD = {
@@ -54,7 +54,6 @@ FORWARD = {
     "ReleaseFunds": "Compensate",
     "CollectFee": "Compensate",
 }
-"""The target of a step's refusal."""
 
 REVERSALS = {"RefundFee": Step.FEE, "ReclaimFunds": Step.RELEASE, "VoidHold": Step.HOLD}
 CASE = stuck_at(Step.RELEASE, set(Step))
@@ -63,7 +62,7 @@ LIMBO = {
     "AwaitResolution": WRITES["AwaitResolution"],
     "ResolveLimbo": resolving(CASE),
 }
-"""The writes about a case, for one case: the refusals are the same for each."""
+"""The writes about one case; all cases have the same refusals."""
 
 
 RAISED: dict[str, set[str]] = {
@@ -78,12 +77,12 @@ RAISED: dict[str, set[str]] = {
     "AwaitResolution": {"StepFenced"},
     "ResolveLimbo": {"StepFenced", "ResolutionRefused", "AccountNotFound", "CaseNotCounted"},
 }
-"""Refusals without which these tests would examine too few rows."""
+"""Minimum refusals, so the tests examine enough rows."""
 
 
 @cache
 def raised(which: str) -> set[str]:
-    """Return the names of all refusals that the writes of a function may raise, on any row in their way."""
+    """Return all refusals of a function's writes, over all rows they meet."""
     return {
         type(answer).__name__
         for write in (WRITES | LIMBO | {"on an order": ORDERED, "after an error": FENCED})[which]
@@ -93,7 +92,7 @@ def raised(which: str) -> set[str]:
 
 
 def meaning(write: Write, row: Row | None) -> Exception | AlreadyApplied:
-    """Return the meaning of the write's failed condition on a row, which the store passes on as a state."""
+    """Return a failed condition's meaning for a row, as the store calls it."""
     if row is None:
         return write.on_failure(None)
     if row["pk"].startswith("ACCOUNT#"):
@@ -102,7 +101,6 @@ def meaning(write: Write, row: Row | None) -> Exception | AlreadyApplied:
 
 
 def in_the_way_of(write: Write) -> list[Row]:
-    """Return the rows that may stand where a write goes."""
     key = write.parameters.get("Key") or write.parameters["Item"]
     if key["pk"].startswith("ACCOUNT#"):
         marks: list[Row] = [{"frozen_at": "then"}, {"closed_at": "then"}]
@@ -121,7 +119,7 @@ def in_the_way_of(write: Write) -> list[Row]:
 
 
 def caught_by_name(machine: str, name: str) -> dict[str, tuple[str, str | None]]:
-    """Return each error that a state catches by its name, with the state and the place that it leads to."""
+    """Return each error caught by name, with its target and place."""
     named = [(error, entry) for entry in task(machine, name)["Catch"][:-1] for error in entry["ErrorEquals"]]
     found = {error: (entry["Next"], entry["ResultPath"]) for error, entry in named}
     assert len(found) == len(named), "only the first catch of an error counts"
@@ -131,8 +129,8 @@ def caught_by_name(machine: str, name: str) -> dict[str, tuple[str, str | None]]
 def expected(machine: str, name: str) -> dict[str, tuple[str, str | None]]:
     """Return the errors that a state must catch by name.
 
-    A refused request replaces the input, before anything is written; the name of a start that is taken is
-    dropped, so that `error` stays the reason for which the compensation runs; else the error is put beside.
+    A refused request replaces the input, as nothing is written. A repeated start's error is dropped, so
+    `error` stays the compensation's reason. Others are put next to the input.
     """
     if (machine, name) in STARTS:
         return dict.fromkeys(ALREADY_STARTED, ("ReportOutcome", None))
@@ -157,7 +155,7 @@ def expected(machine: str, name: str) -> dict[str, tuple[str, str | None]]:
             found |= dict.fromkeys({"InvalidRequest", CONFLICT}, ("RequestRefused", "$"))
         return found
     others = {"States.Timeout": ("PrepareAlert", "$.error")} if name == "AwaitResolution" else {}
-    if name in REVERSALS:  # another try does not bring back money that the payee has spent
+    if name in REVERSALS:  # a retry does not return money that the payee has spent
         stuck = raised(name) - {"StepFenced"}
         others = dict.fromkeys(stuck, ("EnterLimbo", f"$.stuck.{REVERSALS[name].value}"))
     if name in {*REVERSALS, *LIMBO, "PrepareAlert"}:  # look at the row again
@@ -167,13 +165,13 @@ def expected(machine: str, name: str) -> dict[str, tuple[str, str | None]]:
 
 @pytest.mark.parametrize(("machine", "name"), TASKS)
 def test_a_state_catches_by_name_exactly_the_refusals_that_its_writes_raise(machine: str, name: str) -> None:
-    """All others stall the machine: an attempt that may still commit is no refusal, and nothing for LIMBO."""
+    """All other errors stall the machine: an attempt that may still commit is not a refusal."""
     assert caught_by_name(machine, name) == expected(machine, name)
 
 
 @pytest.mark.parametrize(("machine", "name"), INVOCATIONS)
 def test_a_state_tries_again_after_every_error_but_a_final_one(machine: str, name: str) -> None:
-    """Lambda and Step Functions have more names for a failed attempt than any list knows."""
+    """AWS has more names for failed attempts than any list."""
     final, *rules = [rule for rule in task(machine, name)["Retry"] if rule["MaxAttempts"] == 0] or [None]
 
     assert not rules
@@ -182,10 +180,10 @@ def test_a_state_tries_again_after_every_error_but_a_final_one(machine: str, nam
 
 
 def finals(machine: str, name: str) -> set[str]:
-    """Return the errors after which another try of a state is of no use."""
-    if name == "ResolveLimbo":  # the next alert shows the person why
+    """Return the errors after which a retry is useless."""
+    if name == "ResolveLimbo":  # the next alert shows the person the reason
         return raised(name) | {"InvalidRequest", CONFLICT}
-    if name == "VerifyKyc":  # the provider is asked again; after the last try the settlement is compensated
+    if name == "VerifyKyc":  # ask the provider again; after the last try the settlement is compensated
         return expected(machine, name).keys() - {"KycUnavailable", *CUT_OFF}
     return set(expected(machine, name))
 
@@ -201,7 +199,7 @@ def test_a_claimed_key_adds_one_refusal_to_those_of_the_request() -> None:
 
 @pytest.mark.parametrize("which", RAISED)
 def test_the_writes_raise_at_least_these_refusals(which: str) -> None:
-    """A refused reversal goes to LIMBO: another try does not bring back money that the payee has spent.
+    """A refused reversal enters LIMBO, since a retry returns no money that the payee has spent.
 
     A refused decision is reported with the next alert; nothing was written.
     """
@@ -214,10 +212,10 @@ def is_due(step: Step, row: Row) -> bool:
 
 @pytest.mark.parametrize("name", REVERSALS)
 def test_a_fenced_reversal_finds_something_new_at_the_beginning(name: str) -> None:
-    """StepFenced leads back to the row. If that had not changed, it would lead there for ever.
+    """StepFenced makes the machine read the row again; an unchanged row would loop for ever.
 
-    A row that is still COMPENSATING, of which this step is the next one to reverse, sends the machine to
-    the same reversal again: any other fault of the row must have another name, and end in LIMBO.
+    A COMPENSATING row with this step next leads to the same reversal, so its other faults need other names
+    and enter LIMBO.
     """
     step = REVERSALS[name]
     committed = reversing(step)

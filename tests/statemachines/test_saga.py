@@ -1,4 +1,4 @@
-"""The table of the saga, held against the definitions: they are text of their own, which reads no table."""
+"""The saga's table matches the definitions, which are separate text."""
 
 from itertools import pairwise
 
@@ -26,7 +26,7 @@ def test_the_compensating_machine_reverses_what_moved_money_in_the_opposite_orde
 
 
 def test_exactly_the_steps_with_the_error_of_a_cut_off_are_reversed_for_one() -> None:
-    """Any other that runs out of time stalls the machine, and recovery resumes the settlement."""
+    """Other steps without time stall the machine, and recovery resumes the settlement."""
     reversing = {
         name
         for name, state in states("settlement").items()

@@ -1,6 +1,6 @@
-"""Both machines on LocalEmu: the mocked cases, and what the embedded AWS does otherwise than AWS.
+"""The mocked cases on LocalEmu, and differences of the embedded AWS from AWS.
 
-It is another interpreter, which really starts machines, refuses names that are taken, and ends waits.
+LocalEmu really starts machines, refuses taken names, and ends waits.
 """
 
 import json
@@ -32,11 +32,10 @@ TAKEN = "StepFunctions.ExecutionAlreadyExistsException"
 DECISION = {"decision": "write-off", "reason": "bob has closed his account", "by": "olga"}
 SECONDS_MAX = 100
 CASE = "OneCallIsReal"
-"""The case of each machine that this module adds."""
 
 
 def mocks() -> Any:
-    """Return the mock file, with machines whose case makes one call for real: a nested start, or the wait."""
+    """Return the mock file with machines that make one real call: a start, or the wait."""
     copied = json.loads(json.dumps(MOCKS))
     machines, responses = copied["StateMachines"], copied["MockedResponses"]
 
@@ -55,7 +54,6 @@ def mocks() -> Any:
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A client of LocalEmu's Step Functions."""
     scratch = tmp_path_factory.mktemp("localemu")
     mock_file: Path = scratch / "mocks.json"
     mock_file.write_text(json.dumps(mocks()))
@@ -80,7 +78,7 @@ def test_a_reversal_is_started_once_under_its_name_and_both_starters_report(engi
         assert end(engine, execution).trail == run(kind, "KycRejects").trail
         assert failures(engine, execution)[1:] == errors
         (reversal,) = engine.list_executions(stateMachineArn=reversals)["executions"]
-        assert reversal["status"] == "SUCCEEDED" or kind == "SettlementExpress"  # which does not wait
+        assert reversal["status"] == "SUCCEEDED" or kind == "SettlementExpress"  # Express does not wait
 
     assert reversal["name"] == f"{KEY}-c0-{NONCE}"
     assert end(engine, reversal["executionArn"]).trail == run("Compensation", "ReversesAHold").trail
@@ -120,14 +118,14 @@ def test_the_same_start_of_what_runs_is_that_execution_and_another_one_is_refuse
 
 
 def test_each_error_of_each_task_is_retried_or_leads_where_its_rule_says(engine: Any) -> None:
-    """The acceptance's check, on what TestState is here."""
+    """The acceptance's check, on LocalEmu's TestState."""
     rules = sum(len([*ways(DEFINITIONS[machine]["States"])]) for machine in ("settlement", "compensation"))
 
     assert states(deployed(engine, definition)).startswith(f"{rules} rules")
 
 
 def test_a_rule_that_was_changed_on_the_way_is_found(engine: Any) -> None:
-    """The definition tells one way out of HoldFunds, and the machine that runs has another."""
+    """The definition has one way out of HoldFunds, and the running machine another."""
     told = definition("SettlementStandard")
     other = told.replace('"Next": "RejectSettlement"', '"Next": "SettlementStalled"')
     assert other != told
@@ -139,7 +137,6 @@ def test_a_rule_that_was_changed_on_the_way_is_found(engine: Any) -> None:
 
 
 def deployed(engine: Any, text: Callable[[str], str]) -> Run:
-    """Return a run on a stack whose machines are at the engine."""
     outputs = {
         f"{name}Arn": create(engine, f"{name}-deployed", text(name))
         for name in ("SettlementStandard", "Compensation")
@@ -149,14 +146,14 @@ def deployed(engine: Any, text: Callable[[str], str]) -> Run:
 
 
 def nesting(engine: Any, kind: str, nested: str) -> tuple[str, str]:
-    """Create a settlement machine that really starts a compensating one; return the ARNs of both."""
+    """Create a settlement machine that really starts a compensation; return both ARNs."""
     reversals = create(engine, f"{nested}-{kind}", definition("Compensation"))
     text = definition(kind).replace('stateMachine:Compensation"', f'stateMachine:{nested}-{kind}#{CASE}"')
     return create(engine, f"{kind}-{nested}", text), reversals
 
 
 def waiting(engine: Any) -> tuple[str, Callable[[], str]]:
-    """Return a compensating machine whose wait sends its token to a queue, and the queue's receiver."""
+    """Return a machine whose wait sends its token to a queue, and the queue's receiver."""
     queues = client("sqs", engine.meta.endpoint_url)
     url = queues.create_queue(QueueName="tokens")["QueueUrl"]
     asl = json.loads(definition("Compensation"))
@@ -174,7 +171,7 @@ def waiting(engine: Any) -> tuple[str, Callable[[], str]]:
                 return body
         raise AssertionError("no token came")
 
-    return create(engine, "Waits", json.dumps(asl)), token  # the same one, if it is there
+    return create(engine, "Waits", json.dumps(asl)), token  # the same machine if it exists
 
 
 def start(engine: Any, machine: str, payload: Any, **named: str) -> str:
@@ -189,11 +186,9 @@ def end(engine: Any, execution: str) -> Ended:
 
 
 def details(engine: Any, execution: str, kind: str, name: str) -> list[Any]:
-    """Return what the events of a kind tell, in their order."""
     events = engine.get_execution_history(executionArn=execution)["events"]
     return [event[name] for event in events if event["type"] == kind]
 
 
 def failures(engine: Any, execution: str) -> list[str]:
-    """Return the errors of the tasks that failed, in their order."""
     return [failed["error"] for failed in details(engine, execution, "TaskFailed", "taskFailedEventDetails")]

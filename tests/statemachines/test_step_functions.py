@@ -1,6 +1,6 @@
-"""Both machines on another Step Functions, with every call mocked: each case ends as it does here.
+"""Every mocked case ends on an engine as in this process.
 
-That is the embedded AWS, or the one that STEPFUNCTIONS_LOCAL_ENDPOINT names, such as Step Functions Local.
+The engine is the embedded AWS, or the one at STEPFUNCTIONS_LOCAL_ENDPOINT.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.statemachines.step_functions import check, run_all
 
 @pytest.mark.long
 def test_every_case_ends_through_the_same_states_with_an_outcome_or_its_error(tmp_path: Path) -> None:
-    """One test, so that one process runs all cases at the same time."""
+    """One test, so one process runs all cases in parallel."""
     with step_functions(tmp_path) as client:
         ended = run_all(client)
 

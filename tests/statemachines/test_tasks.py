@@ -1,4 +1,4 @@
-"""The duties of every Task: a bound on its time, a retry of transient errors, a catch of all others."""
+"""Every Task bounds its time, retries transient errors, and catches all others."""
 
 from copy import deepcopy
 from typing import Any
@@ -15,8 +15,9 @@ EVENTS_TRANSIENT = [
     "EventBridge.ThrottlingException",
     "States.Timeout",
 ]
-"""The errors of EventBridge for a put that may have failed. An event that is put twice alerts once more, a
-lost one never alerts.
+"""EventBridge's errors for a put that may have failed.
+
+A repeated event alerts again; a lost one never alerts.
 """
 
 START_TRANSIENT = [
@@ -27,14 +28,14 @@ START_TRANSIENT = [
     "StepFunctions.ExecutionLimitExceededException",
     "StepFunctions.ExecutionLimitExceeded",
 ]
-"""The errors of a start that may have failed. A compensation that has failed is not among them."""
+"""A failed compensation is not among these errors of a start."""
 
 RETRIED: dict[tuple[str, str], list[list[str]]] = {
     **{each: [["Lambda.TooManyRequestsException"], ["States.ALL"]] for each in INVOCATIONS},
     **{each: [EVENTS_TRANSIENT] for each in PUTS},
     **{each: [START_TRANSIENT] for each in STARTS},
 }
-"""The errors after which each Task is tried again, rule by rule: of a function all but the final ones."""
+"""Each Task's retried errors by rule, without a function's final ones."""
 
 LEFT_OVER = {
     ("compensation", "PageOnCall"): ("PagerUnreachable", "$.error"),
@@ -43,10 +44,10 @@ LEFT_OVER = {
     ("compensation", "ResolveLimbo"): ("PrepareAlert", "$.error"),
     ("settlement", "Compensate"): ("CompensationUnfinished", "$.compensation"),
 }
-"""The target of an error that the state does not name, and its place. Else it is the machine's own stall."""
+"""Target and place of unnamed errors, if not the machine's stall."""
 
 TRIES = {"settlement": [3, 2], "compensation": [9, 8]}
-"""The further tries of a function: if Lambda throttles, and after other transient errors."""
+"""A function's retries: for throttling, and for other transient errors."""
 
 OTHER_TRIES = {"Compensate": [2], "PageOnCall": [9], "AnnounceResolution": [2], "AwaitResolution": [6, 6]}
 
@@ -56,13 +57,12 @@ each_task = pytest.mark.parametrize(("machine", "name"), TASKS)
 
 
 def rules(machine: str, name: str) -> list[Any]:
-    """Return the rules of a state's Retry that try again."""
     return [rule for rule in task(machine, name)["Retry"] if rule["MaxAttempts"] > 0]
 
 
 @each_task
 def test_a_task_bounds_its_time_but_for_a_person(machine: str, name: str) -> None:
-    """A Standard settlement waits for its compensation: a bound would report a stall while a person works.
+    """A bound would report a stall while a person decides a Standard settlement's compensation.
 
     The wait for a decision is as long as the alert says.
     """
@@ -80,7 +80,7 @@ def test_a_task_bounds_its_time_but_for_a_person(machine: str, name: str) -> Non
 
 @each_task
 def test_a_task_retries_its_transient_errors(machine: str, name: str) -> None:
-    """Each by one rule: only the first rule that matches counts."""
+    """Only the first matching rule counts."""
     assert [rule["ErrorEquals"] for rule in rules(machine, name)] == RETRIED[machine, name]
 
 
@@ -97,9 +97,9 @@ def test_a_retry_is_jittered_and_bounded(machine: str, name: str) -> None:
 
 @pytest.mark.parametrize("machine", TRIES)
 def test_functions_of_a_machine_are_retried_alike_but_for_their_refusals(machine: str) -> None:
-    """The definitions spell out each rule, as that reads best: an accidental difference is found here.
+    """The definitions spell out each rule, so this finds accidental differences.
 
-    VerifyKyc alone waits for others, and pauses less: see the budget of a payment that no provider answers.
+    VerifyKyc pauses less: see the budget of an unanswered payment.
     """
     called = [name for found, name in INVOCATIONS if (found, name) not in WAITS and found == machine]
     paces = deepcopy({name: rules(machine, name) for name in called})
@@ -111,7 +111,7 @@ def test_functions_of_a_machine_are_retried_alike_but_for_their_refusals(machine
 
 
 def test_events_are_put_alike_but_for_the_number_of_tries() -> None:
-    """An alert about LIMBO must arrive; that of a decision keeps no one waiting."""
+    """An alert about LIMBO must arrive; a decision's announcement is less urgent."""
     patient, short = (rules(*each)[0] for each in PUTS)
 
     differ = {name for name in patient if patient[name] != short[name]}
@@ -121,7 +121,7 @@ def test_events_are_put_alike_but_for_the_number_of_tries() -> None:
 
 @each_task
 def test_the_last_catch_takes_every_other_error_and_keeps_it(machine: str, name: str) -> None:
-    """The settlement neither succeeded nor was refused: it is in flight, and recovery resumes it."""
+    """The settlement is in flight, and recovery resumes it."""
     target, where = LEFT_OVER.get((machine, name), (STALLS[machine], "$.error"))
     last = task(machine, name)["Catch"][-1]
 
@@ -130,7 +130,7 @@ def test_the_last_catch_takes_every_other_error_and_keeps_it(machine: str, name:
 
 @pytest.mark.parametrize(("machine", "name"), WAITS)
 def test_a_wait_that_ends_alerts_again_at_once_and_a_failed_one_in_its_time(machine: str, name: str) -> None:
-    """A wait that cannot begin takes no time: an alert at once would alert without end."""
+    """A wait that cannot begin takes no time, so immediate alerts would never end."""
     pause = task(machine, caught(task(machine, name), "Lambda.ResourceNotFoundException"))
 
     assert caught(task(machine, name), "States.Timeout") == "PrepareAlert"

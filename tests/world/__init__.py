@@ -1,6 +1,6 @@
-"""The one set of helpers of all tests. `tests/README.md` tells which of them a test needs.
+"""Helpers shared by all tests, mapped in `tests/README.md`.
 
-Importing it sets the functions' environment, which they read when they are imported.
+Importing this package sets the environment that the functions read at import.
 """
 
 from tests.world import environment

@@ -1,7 +1,7 @@
-"""The data language of the definitions, as far as they use it: paths, intrinsics, parameters, choices.
+"""The part of the Amazon States Language used by the definitions.
 
-Data is never changed, only replaced, so that it may be shared. Anything unknown here raises: a simulation
-that skips a construct which it does not understand proves nothing.
+Data is replaced, never changed, so it may be shared. Unknown constructs raise Unsupported: a simulation that
+skips one proves nothing.
 """
 
 import json
@@ -17,21 +17,21 @@ _TO_STRING = re.compile(r"States\.JsonToString\((\$\$?(?:\.\w+)*)\)")
 
 
 _NO_CONTEXT = object()
-"""The context of a place in which a path may not read the context."""
+"""The context for a `ResultSelector`, whose paths may not read it."""
 
 
 class Unsupported(Exception):
-    """The definition uses a construct that this interpreter does not know, or reads a missing field."""
+    """The definition has an unknown construct, or reads a missing field."""
 
 
 def only(fields: Mapping[str, Any], known: set[str], where: str) -> None:
-    """Raise Unsupported if a part of the definition has a field that this interpreter does not know."""
+    """Raise Unsupported if a part has an unknown field."""
     if not fields.keys() <= known:
         raise Unsupported(f"{where}: {', '.join(sorted(fields.keys() - known))}")
 
 
 def sent(data: Any) -> Any:
-    """Return a copy of data as it arrives after a transfer as JSON."""
+    """Return a copy of data as after a JSON transfer."""
     kind = type(data)
     if kind is str or kind is int or kind is bool or data is None:
         return data
@@ -43,7 +43,7 @@ def sent(data: Any) -> Any:
 
 
 def read(path: str, data: Any, context: Any) -> Any:
-    """Return the value at a path. Raises Unsupported if there is none: AWS ends such an execution."""
+    """Return the value at a path. Raises Unsupported if missing: AWS fails such an execution."""
     steps = _steps(path)
     value = context if path.startswith("$$") else data
     if value is _NO_CONTEXT:
@@ -63,7 +63,6 @@ def _steps(path: str) -> tuple[str, ...]:
 
 
 def evaluate(expression: str, data: Any, context: Any) -> Any:
-    """Evaluate a path, or one of the two intrinsics that the definitions use."""
     if expression.startswith("$"):
         return read(expression, data, context)
     if match := _FORMAT.fullmatch(expression):
@@ -77,7 +76,7 @@ def evaluate(expression: str, data: Any, context: Any) -> Any:
 
 
 def fill(template: Any, data: Any, context: Any) -> Any:
-    """Fill `Parameters` or `ResultSelector`: a field whose name ends in `.$` is read from data or context."""
+    """Fill `Parameters` or `ResultSelector`: fields ending in `.$` are read from data or context."""
     if isinstance(template, dict):
         filled = {}
         for name, value in template.items():
@@ -92,7 +91,7 @@ def fill(template: Any, data: Any, context: Any) -> Any:
 
 
 def select(template: Any, result: Any) -> Any:
-    """Apply a `ResultSelector` to a task's result; without one, return the result as it is."""
+    """Apply a `ResultSelector`, if any."""
     if template is None:
         return result
     if not isinstance(template, dict):
@@ -101,7 +100,7 @@ def select(template: Any, result: Any) -> Any:
 
 
 def put(data: Any, path: str | None, result: Any) -> Any:
-    """Apply a `ResultPath`: return the input with the result in its place; None discards the result."""
+    """Put the result at a `ResultPath` of the input; None discards it."""
     if path is None:
         return data
     if path == "$":
@@ -113,7 +112,6 @@ def put(data: Any, path: str | None, result: Any) -> Any:
 
 
 def holds(choice: Mapping[str, Any], data: Any) -> bool:
-    """Return whether a rule of a Choice state applies."""
     if "And" in choice:
         only(choice, {"And", "Next"}, "choice")
         return all(holds(part, data) for part in choice["And"])

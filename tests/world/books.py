@@ -1,5 +1,3 @@
-"""The rule for any table at any time: no money is lost, and none is made up."""
-
 from collections import Counter
 from collections.abc import Iterable
 
@@ -7,9 +5,9 @@ from settlement.core.ledger.keys import Row
 
 
 def assert_conserved(found: Iterable[Row]) -> dict[str, int]:
-    """Check, without the code under test, that every balance and every escrow is the sum of its entries.
+    """Check, without the code under test, that each balance and escrow is the sum of its entries.
 
-    Returns the balances of the internal accounts, which have no row: with the others they add up to zero.
+    Returns the internal accounts' balances, which have no row; all balances sum to zero.
     """
     found = list(found)
     held = {row["pk"].removeprefix("ACCOUNT#"): row["available"] for row in found if row["sk"] == "BALANCE"}

@@ -1,5 +1,3 @@
-"""The published contracts, and the check of each outcome that a test receives."""
-
 import json
 from pathlib import Path
 from typing import Any
@@ -24,23 +22,22 @@ _PAGES = {
     "GlassBroken": jsonschema_rs.validator_for(schema("glass-broken")),
     "KycCircuitChanged": jsonschema_rs.validator_for(schema("kyc-circuit-changed")),
 }
-"""The events on the bus of the machines, by their type."""
 
 
 def checked_outcome(outcome: Any) -> Any:
-    """Return an outcome that keeps its published contract. Raises AssertionError for any other."""
+    """Return the outcome. Raises AssertionError if it breaks its contract."""
     return _checked(_OUTCOME, outcome, "an outcome")
 
 
 def checked_event(event: Any) -> Any:
-    """Return an event that keeps its published contract. Raises AssertionError for any other."""
+    """Return the event. Raises AssertionError if it breaks its contract."""
     assert event["id"] == f"{event['subject']}:{event['sequence']}", event["id"]
     assert event["subject"] == event["data"]["key"], event["id"]
     return _checked(_EVENT, event, "an event")
 
 
 def checked_page(kind: str, detail: Any) -> Any:
-    """Return the detail of an event for people, if it keeps its contract. Raises AssertionError if not."""
+    """Return the event's detail. Raises AssertionError if it breaks its contract."""
     return _checked(_PAGES[kind], detail, f"a {kind}")
 
 

@@ -1,4 +1,4 @@
-"""The RDS Data API over a PostgreSQL: its transactions, its types and its limits."""
+"""The RDS Data API over PostgreSQL, with its types and limits."""
 
 import json
 import re
@@ -13,17 +13,18 @@ REQUEST_BYTES_MAX = 4 * 2**20
 RESPONSE_BYTES_MAX = 2**20
 ROW_BYTES_MAX = 64 * 2**10
 TYPES = {"stringValue": (str, "varchar"), "longValue": (int, "bigint")}
-"""Each kind of parameter in Python, and as which the real one has it in a statement: no literal, whose type
-PostgreSQL would choose by its place.
+"""Python type and SQL cast per kind of parameter.
+
+The real API casts too; PostgreSQL would infer a bare literal's type from its position.
 """
 _QUOTED = re.compile(r"\$\$.*?\$\$|'[^']*'", re.DOTALL)
 
 
 class FakeDataApi:
-    """A client of `rds-data`. Each transaction is a session of its own, as behind the real one.
+    """A client of `rds-data`; each transaction is a session.
 
-    `before` and `after` are called with the name of each call: what they raise is a call that was not
-    received, or one whose answer was lost.
+    `before` and `after` get each call's name. An error from `before` means the call was not received, one
+    from `after` that its answer was lost.
     """
 
     def __init__(self, connect: Callable[[], psycopg.Connection]) -> None:
@@ -33,8 +34,6 @@ class FakeDataApi:
         self.largest = 0
 
     def __getattr__(self, name: str) -> Any:
-        """Return an operation."""
-
         def call(**parameters: Any) -> dict[str, Any]:
             assert parameters.pop("resourceArn") == "cluster"
             assert parameters.pop("secretArn") == "secret"
@@ -48,7 +47,6 @@ class FakeDataApi:
         return call
 
     def time_out(self) -> None:
-        """Roll back what was left alone."""
         for one in self._sessions.values():
             one.close()
         self._sessions.clear()
@@ -68,7 +66,7 @@ class FakeDataApi:
     ) -> dict[str, Any]:
         assert database == "books"
         if ";" in _QUOTED.sub("", sql).strip().removesuffix(";"):
-            raise refusal("BadRequestException")  # it takes single statements
+            raise refusal("BadRequestException")  # the API takes single statements
         size = len(json.dumps({"sql": sql, "parameters": parameters}))
         self.largest = max(self.largest, size)
         if size > REQUEST_BYTES_MAX:
@@ -84,7 +82,7 @@ class FakeDataApi:
             found = self._session(transaction).execute(statement.encode(), values or None)
         except psycopg.Error as error:
             raise refusal("DatabaseErrorException", error.sqlstate) from None
-        if found.description is None:  # it has no rows
+        if found.description is None:  # the statement returns no rows
             return {"numberOfRecordsUpdated": max(found.rowcount, 0)}
         rows = found.fetchall()
         records = [[_field(value) for value in row] for row in rows]
@@ -119,7 +117,7 @@ class FakeDataApi:
 
 
 def refusal(code: str, state: str | None = None) -> ClientError:
-    """Return an error of the service; the database's own has its SQLSTATE at the end."""
+    """Return a service error; the database's end with its SQLSTATE."""
     message = "ERROR: of account alice; SQLState: 08006" + (f"; SQLState: {state}" if state else " of alice")
     return ClientError({"Error": {"Code": code, "Message": message}}, "rds-data")
 

@@ -1,4 +1,4 @@
-"""The machines' definitions as they are deployed, with the states' names in the place of their functions."""
+"""The deployed definitions, with states' names in place of their functions."""
 
 import json
 import re
@@ -9,12 +9,11 @@ from typing import Any
 STATE_MACHINES = Path(__file__).parents[2] / "statemachines"
 EXPRESS, STANDARD, COMPENSATION = "SettlementExpress", "SettlementStandard", "Compensation"
 BOTH = [EXPRESS, STANDARD]
-"""The two machines that settle."""
 
 
 @cache
 def definitions() -> dict[str, Any]:
-    """Return each machine's definition. They are shared: no test may change one."""
+    """Return all definitions. Tests share them and must not change them."""
     return {
         EXPRESS: _definition("settlement", ""),
         STANDARD: _definition("settlement", ".sync:2"),
@@ -23,7 +22,7 @@ def definitions() -> dict[str, Any]:
 
 
 def named(text: str, how: str = "") -> Any:
-    """Return a definition with its placeholders replaced; `how` is the way in which it starts another."""
+    """Return a definition without placeholders; `how` is startExecution's suffix."""
     texts = {"StartCompensation": f"arn:aws:states:::states:startExecution{how}"}
     return json.loads(re.sub(r"\$\{(\w+)\}", lambda match: texts.get(match[1], match[1]), text))
 

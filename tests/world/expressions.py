@@ -1,7 +1,7 @@
-"""DynamoDB's condition and update expressions, as far as this project uses them, compiled once per text.
+"""The DynamoDB expressions used here, compiled once per text.
 
-Values are as on the wire, numbers and sets in one form (`values.normal`), so that `==` is equality.
-Anything unknown here raises: a simulation that skips a construct which it does not understand proves nothing.
+Values are in normal form (`values.normal`), so `==` is equality. Unknown constructs raise: a simulation that
+skips one proves nothing.
 """
 
 import re
@@ -26,23 +26,23 @@ Names = Mapping[str, str]
 Values = Mapping[str, Value]
 Test = Callable[[Item, Names, Values], bool]
 Operand = tuple[str, Callable[[Item, Names, Values], Value | None]]
-"""A word of an expression, and the function that reads its value."""
+"""A word of an expression, and its value's reader."""
 
 _TOKEN = re.compile(r"\s*(?:([#:]?[A-Za-z_]\w*)|(<=|>=|<>|[=<>(),+-]))")
 _SECTION = re.compile(r"\b(SET|REMOVE|ADD|DELETE)\b")
 _TEXTS_MAX = 4_096
-"""Most compiled expressions to keep: more than the project has, fewer than a random test makes."""
+"""Maximum kept: more than the project's expressions, fewer than a random test's."""
 
 RESERVED = {"failure", "owner", "state", "status"}
-"""The names of attributes that are reserved words of DynamoDB."""
+"""DynamoDB's reserved words that the project uses."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """The properties of an expression that do not depend on an item.
+    """An expression's item-independent properties.
 
-    `uses` are its placeholders, `demands` the kinds that a placeholder may be of, `distinct` the operands
-    that must not be the same, `writes` the attributes that it changes.
+    `uses` lists placeholders, `demands` a placeholder's allowed kinds, `distinct` operands that must differ,
+    `writes` changed attributes.
     """
 
     uses: frozenset[str]
@@ -53,23 +53,18 @@ class Text:
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition."""
-
     holds: Test
     text: Text
 
 
 @dataclass(frozen=True)
 class Change:
-    """An update: `apply` returns the item after it."""
-
     apply: Callable[[Item, Names, Values], dict[str, Value]]
     text: Text
 
 
 @lru_cache(_TEXTS_MAX)
 def condition(text: str) -> Condition:
-    """Compile a condition expression."""
     said = _Said()
     reader = _Reader(text, said)
     test = reader.either()
@@ -79,7 +74,6 @@ def condition(text: str) -> Condition:
 
 @lru_cache(_TEXTS_MAX)
 def change(text: str) -> Change:
-    """Compile an update expression."""
     parts = _SECTION.split(text)
     if parts[0].strip() or len(set(parts[1::2])) != len(parts[1::2]):
         raise Invalid(f"Invalid UpdateExpression: {text}")
@@ -104,7 +98,7 @@ def change(text: str) -> Change:
 def check(
     names: Names, values: Values, *, asks: str | None = None, changes: str | None = None
 ) -> frozenset[str]:
-    """Return the attributes that a write changes. Raises Invalid for a fault that depends on no item."""
+    """Return the changed attributes. Raises Invalid for a fault independent of items."""
     kinds = tuple([(name, kind) for name, (kind,) in values.items()])
     return _check(tuple(names.items()), kinds, asks, changes)
 
@@ -137,8 +131,6 @@ def _check(
 
 
 class _Said:
-    """The properties of an expression, collected by the reader."""
-
     def __init__(self) -> None:
         self.used = set[str]()
         self.demands: list[tuple[str, frozenset[str]]] = []
@@ -150,8 +142,6 @@ class _Said:
 
 
 class _Reader:
-    """A recursive descent over the tokens of an expression."""
-
     def __init__(self, text: str, said: _Said) -> None:
         self._text, self.said = text, said
         self._group = (-1, -1)
@@ -166,7 +156,7 @@ class _Reader:
         self._at = 0
 
     def takes(self, *words: str) -> str:
-        """Consume and return the next token if it is one of these; else return an empty text."""
+        """Consume and return the next token if in `words`; else return an empty text."""
         token = self._tokens[self._at] if self._at < len(self._tokens) else ""
         if token and token in words:
             self._at += 1
@@ -184,7 +174,6 @@ class _Reader:
             raise Invalid(f"Syntax error: {self._text!r} at {self._tokens[self._at]}")
 
     def word(self) -> str:
-        """Read a path or a placeholder."""
         token = self._tokens[self._at] if self._at < len(self._tokens) else ""
         if not re.fullmatch(r"[#:]?\w+", token):
             raise Invalid(f"Syntax error: {self._text!r} at {token!r}")
@@ -202,13 +191,11 @@ class _Reader:
         return word, read
 
     def written(self) -> Callable[[Names], str]:
-        """Read the path of an attribute that the expression changes."""
         word, _ = self.path()
         self.said.writes.append(word)
         return (lambda names: names[word]) if word[0] == "#" else (lambda names: word)
 
     def operand(self) -> Operand:
-        """Read a path, or the placeholder of a value."""
         word = self.word()
         if word[0] == ":":
             return word, lambda item, names, values: values[word]
@@ -217,12 +204,11 @@ class _Reader:
         return word, lambda item, names, values: item.get(word)
 
     def demand(self, word: str, *admitted: str) -> None:
-        """Demand one of these kinds of a word, if it is the placeholder of a value."""
+        """Restrict the kinds of a value's placeholder."""
         if word[0] == ":":
             self.said.demands.append((word, frozenset(admitted)))
 
     def value(self, *admitted: str) -> Operand:
-        """Read a placeholder of one of the admitted kinds."""
         word, read = self.operand()
         self.demand(word, *admitted)
         if word[0] != ":":
@@ -304,7 +290,7 @@ class _Reader:
 
 
 Act = Callable[[Item, dict[str, Value], Names, Values], None]
-"""One change of an item, made from the item before all changes."""
+"""A change of an item, computed from the item before all changes."""
 
 
 def _set(reader: _Reader) -> Act:

@@ -1,5 +1,3 @@
-"""The functions, called as Lambda calls them, with the input of the state machine."""
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,10 +33,10 @@ from tests.world.services import released
 
 FORWARD = ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee")
 WITH_SOURCE = ("HoldFunds", "RejectSettlement")
-"""The states that get the client's request, which may have no key: the machine passes them its source."""
+"""States that get the raw request, possibly without key, and the execution's ARN."""
 
 OUTCOMES = ("CollectFee", "RejectSettlement")
-"""The states besides ReportOutcome whose function returns an outcome."""
+"""States with an outcome, besides ReportOutcome."""
 
 FILES = sorted((Path(__file__).parents[2] / "lambdas/handlers").glob("*/[a-z]*.py"))
 HANDLERS: dict[str, Callable[[Any, Any], Any]] = {
@@ -47,27 +45,25 @@ HANDLERS: dict[str, Callable[[Any, Any], Any]] = {
     ).handler
     for file in FILES
 }
-"""Every function, by the name of its state or, if no machine calls it, of its resource."""
+"""Every function, named after its state, or after its resource if no machine calls it."""
 
 Found = dict[str, Any]
-"""The compensating machine's state, as BeginCompensation returns it."""
+"""BeginCompensation's result."""
 
 
 def failed_step(stuck: str) -> str:
-    """Return the step whose reversal fails when `stuck` is due: with nothing held it is the hold."""
+    """Return the step whose reversal fails when `stuck` is due."""
     return "hold" if stuck == "nothing" else stuck
 
 
 class Context:
-    """The context that Lambda passes to a function."""
-
     function_name = "under-test"
     memory_limit_in_mb = 512
     invoked_function_arn = "arn:aws:lambda:eu-west-1:123456789012:function:under-test"
     aws_request_id = "4f0b2c9e-0000-4000-8000-000000000001"
 
     def __init__(self, left_ms: Iterator[int] | None = None) -> None:
-        """`left_ms` has the time that is left at each question; by default it is plenty."""
+        """`left_ms` yields the remaining time per call; ample by default."""
         self._left_ms = left_ms or repeat(50_000)
 
     def get_remaining_time_in_millis(self) -> int:
@@ -75,7 +71,7 @@ class Context:
 
 
 def run(**more: float) -> dict[str, float]:
-    """Return the metrics of a run of RecoverStalled on each partition: if it finds no work, and `more`."""
+    """Return an idle RecoverStalled run's metrics over all partitions."""
     ages = ("OldestInFlightSeconds", "RecoveryBehindSeconds", "OldestLimboSeconds")
     return {
         "StepCalled": len(PARTITIONS),
@@ -86,13 +82,11 @@ def run(**more: float) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Calls:
-    """The handlers of one stage, called by name over one fresh table."""
-
     ledger: Ledger
     handlers: dict[str, Callable[[Any, Any], Any]] = field(default_factory=lambda: HANDLERS)
 
     def __call__(self, state: str, settlement: Any = WIRE, **more: Any) -> Any:
-        """Call the function of a state for execution `execution-1`, unless `more` names another."""
+        """Call a state's function."""
         event = {"settlement": settlement, "execution": "execution-1", **more}
         if state in WITH_SOURCE:
             event.setdefault("execution_arn", f"{SETTLEMENT_ARN}:{event['execution']}")
@@ -100,25 +94,22 @@ class Calls:
         return checked_outcome(answer) if state in OUTCOMES else answer
 
     def order(self, decision: str, order: Any) -> dict[str, Any]:
-        """Give an order to TakeOrder, as the person in its `by`; return the answer. Raises its refusal."""
+        """Give an order as its `by`; return TakeOrder's answer. Raises its refusal."""
         return taken(lambda event: self.handlers["TakeOrder"](event, Context()), decision, order)
 
     def raw_order(self, decision: str, body: Any) -> dict[str, Any]:
-        """Send a body to TakeOrder as it is."""
         return answered(self.handlers["TakeOrder"](request(decision, body, ORDER["by"]), Context()))
 
     def administer(self, order: Any) -> Any:
-        """Give an order on an account."""
         return self.order(order["order"], order)
 
     def order_reversal(self, order: Any = ORDER, key: str = KEY) -> dict[str, Any]:
-        """Give an order to reverse a settlement."""
         return self.order("reverse", {"key": key, **order})
 
     def report(self, settlement: Any = WIRE, execution: str = "execution-1", **state: Any) -> Any:
-        """Call ReportOutcome with a request, and with a machine's state: the settlement and `state`.
+        """Call ReportOutcome with the settlement and `state`.
 
-        An `Error` is the whole state: nothing of this execution is held.
+        An `Error` is the whole state: this execution holds nothing.
         """
         event = {
             "settlement": settlement,
@@ -129,7 +120,7 @@ class Calls:
         return checked_outcome(self.handlers["ReportOutcome"](event, Context()))
 
     def before(self, state: str) -> None:
-        """Open both accounts and run the happy path up to, and without, `state`."""
+        """Open both accounts and run the happy path before `state`."""
         assert state in FORWARD, f"{state} is no state of the happy path"
         self.ledger.open("alice", 10_000)
         self.ledger.open("bob", 500)
@@ -139,12 +130,12 @@ class Calls:
             self(earlier, claimed_at=CLAIMED_AT)
 
     def after(self, state: str) -> Any:
-        """As `before`, and then run `state`; return its result."""
+        """Run the happy path including `state`; return its result."""
         self.before(state)
         return self(state, claimed_at=CLAIMED_AT)
 
     def claimed(self, settlement: Any = WIRE) -> str:
-        """Open both accounts and claim the key as the start queue does; return the execution's name."""
+        """Open both accounts and claim through the start queue; return the execution's name."""
         self.ledger.open("alice", 10_000)
         self.ledger.open("bob", 500)
         body = json.dumps(settlement)
@@ -152,9 +143,9 @@ class Calls:
         return executions.queued(settlement["key"], body)
 
     def begin(self, state: Any = None, *, reversal: Any = None, **more: Any) -> Found:
-        """Call BeginCompensation with `state`, or with the settlement and `more`.
+        """Call BeginCompensation with `state`, or the settlement and `more`.
 
-        A person's order to reverse it (`reversal`) is given first.
+        A `reversal` is ordered first.
         """
         if reversal:
             self.order_reversal(reversal, more.get("settlement", WIRE)["key"])
@@ -162,17 +153,15 @@ class Calls:
         return self.begin_as("compensation-1", {"settlement": WIRE, **more} if state is None else state)
 
     def begin_as(self, execution: str, state: Any) -> Found:
-        """Call BeginCompensation with `state` for an execution."""
         found: Found = self.handlers["BeginCompensation"]({"state": state, "execution": execution}, Context())
         return found
 
     def reverse(self, state: str, found: Found, settlement: Any = WIRE) -> Any:
-        """Call a reversing state with the state from BeginCompensation."""
         more = {"steps": found["steps"]} if state == "VoidHold" else {}
         return self(state, settlement, execution="compensation-1", **more)
 
     def unwind(self, found: Found, before: str | None = None) -> None:
-        """Run the reversing states that are due in order, all of them or those before `before`."""
+        """Run the due reversals in order, up to `before`."""
         due = {"RefundFee": found["fee_due"], "ReclaimFunds": found["release_due"], "VoidHold": True}
         for state in REVERSALS:
             if state == before:
@@ -181,14 +170,14 @@ class Calls:
                 self.reverse(state, found)
 
     def reopened(self, before: str) -> Found:
-        """Settle, begin a reversal on a person's order, and run the reversals before `before`."""
+        """Settle, order a reversal, and run the reversals before `before`."""
         self.after("CollectFee")
         found = self.begin(reversal=ORDER)
         self.unwind(found, before)
         return found
 
     def fall(self, stuck: str = "release") -> Found:
-        """Run a settlement until the reversal of `stuck` is due, and put it into LIMBO there."""
+        """Bring a settlement into LIMBO at the reversal of `stuck`."""
         if (last := LIMBO_AFTER[stuck]) is None:
             self.claimed()
         else:
@@ -202,7 +191,7 @@ class Calls:
     def limbo(
         self, found: Found, settlement: Any = WIRE, *, step: str = "release", error: Any = SPENT, **more: Any
     ) -> Any:
-        """Call EnterLimbo for the case that BeginCompensation found: the reversal of `step` failed."""
+        """Call EnterLimbo: the reversal of `step` failed."""
         return self(
             "EnterLimbo",
             settlement,
@@ -210,7 +199,6 @@ class Calls:
         )
 
     def alert(self, state: Any) -> Any:
-        """Call PrepareAlert with the machine's state."""
         event = {"state": state, "execution": "compensation-1", "execution_arn": EXECUTION_ARN}
         return self.handlers["PrepareAlert"](event, Context())
 
@@ -222,33 +210,30 @@ class Calls:
         execution: str = "compensation-1",
         **more: Any,
     ) -> Any:
-        """Give a person's decision on a case, and call ResolveLimbo with its name; return the notice."""
         self.decide(decision, case, **more)
         return self("ResolveLimbo", settlement, execution=execution, resolution={"case": case}, case=case)
 
     def decide(self, decision: Any, case: Any = 1, **more: Any) -> dict[str, Any]:
-        """Give a person's decision on a case; return TakeOrder's answer."""
         order = {"key": KEY, "case": case, "decision": decision, **ORDER, **more}
         return self.order(decision, order)
 
     def decided(self, event: Any) -> tuple[int, dict[str, str]]:
-        """Call KycDecided with a request of its function URL; return the status and the body's content."""
+        """Call KycDecided; return the status and the parsed body."""
         answer = self.handlers["KycDecided"](event, Context())
         assert answer["headers"] == {"content-type": "application/json"}
         return answer["statusCode"], json.loads(answer["body"])
 
     def recover(self, left_ms: Iterator[int] | None = None) -> None:
-        """Call RecoverStalled as its schedules do: for each partition of the index."""
         for partition in PARTITIONS:
             assert self.handlers["RecoverStalled"]({"partition": partition}, Context(left_ms)) is None
 
     def recover_now(self, key: Any = KEY, **more: Any) -> dict[str, Any]:
-        """Call RecoverStalled for one settlement, as a person does, or as the webhook with an `owner`."""
+        """Call RecoverStalled for one settlement, as a person, or as the webhook with an `owner`."""
         answer: dict[str, Any] = self.handlers["RecoverStalled"]({"key": key, **more}, Context())
         return answer
 
     def receive(self, *bodies: str, left_ms: Iterator[int] | None = None) -> list[str]:
-        """Call StartSettlements with a batch of messages, `m-0` and so on; return those that failed."""
+        """Call StartSettlements with messages `m-0` and so on; return the failed ones."""
         records = [
             {"messageId": f"m-{number}", "body": body, "eventSource": "aws:sqs"}
             for number, body in enumerate(bodies)
@@ -262,27 +247,26 @@ class Calls:
         return {attribute: found[attribute] for attribute in found if attribute not in ("pk", "sk")}
 
     def close(self, name: str) -> None:
-        """Delete an account, which no production code can do."""
+        """Production code cannot delete an account."""
         self.ledger.delete(keys.account(name))
 
     def entry(self, step: str) -> Row:
-        """Return the settlement's entry or evidence of a step, without the attributes that all have."""
+        """Return a step's entry or evidence without its key, `step` and `request_hash`."""
         found = dict(journal(self.ledger.rows(), KEY)[step])
         assert (found.pop("step"), found.pop("request_hash")) == (step, HASH)
         return {attribute: found[attribute] for attribute in found if attribute not in ("pk", "sk")}
 
     def entries(self) -> set[str]:
-        """Return the names of the settlement's entries and of its evidence."""
+        """Return the steps with entries or evidence."""
         return set(journal(self.ledger.rows(), KEY))
 
     def sweep(self, merchant: str) -> Any:
-        """Call SweepMerchants with the settlement's release to a merchant."""
         return self.handlers["SweepMerchants"](
             released(keys.entry(merchant, CLAIMED_AT, KEY, "release")), Context()
         )
 
     def seal(self, pk: str) -> Any:
-        """Call SealJournal with the stream's record of a row that was deleted, by its partition."""
+        """Call SealJournal with a deleted row's stream record."""
         image = {"pk": {"S": pk}, "sk": {"S": f"{CLAIMED_AT}#{KEY}:hold"}}
         change = {"ApproximateCreationDateTime": 1, "SequenceNumber": "1", "OldImage": image}
         record = {"eventName": "REMOVE", "dynamodb": change}
@@ -294,12 +278,11 @@ class Calls:
         return found
 
     def alter(self, **attributes: Any) -> None:
-        """Overwrite attributes of the settlement's row, past every condition."""
+        """Overwrite attributes of the row, bypassing all conditions."""
         self.ledger.put(self.row() | attributes)
 
     @contextmanager
     def writes_nothing(self) -> Iterator[None]:
-        """Demand that the table is the same, row by row, before and after."""
         before = self.ledger.rows()
         yield
         assert self.ledger.rows() == before

@@ -1,7 +1,7 @@
-"""Step Functions in one process, synchronous and strict: the part that `statemachines/*.asl.json` use.
+"""A strict, synchronous interpreter of the features in `statemachines/*.asl.json`.
 
-An execution goes from state to state under the test's control, so that a test can act between any two of
-them. No time passes: a retry follows at once, and a task that waits does so until the test ends its wait.
+The test advances an execution state by state and can act between states. No time passes: retries are
+immediate, and waits end when the test ends them.
 """
 
 import json
@@ -14,7 +14,7 @@ from tests.world.asl_data import Unsupported, evaluate, fill, holds, only, put, 
 
 ARN = "arn:aws:states:eu-west-1:123456789012"
 STATES_MAX = 300
-"""Most states that one execution may enter: an endless loop must not hang a test."""
+"""Limit of states per execution, against endless loops."""
 
 DATA_BYTES_MAX = 262_144
 _LAMBDA, _TOKEN = "arn:aws:states:::lambda:invoke", "arn:aws:states:::lambda:invoke.waitForTaskToken"
@@ -26,7 +26,7 @@ _TASK |= {"ResultSelector", "OutputPath", "Retry", "Catch", "Next", "End"}
 
 
 class TaskFailed(Exception):
-    """A task ended with an error, as the state machine sees it."""
+    """A task failed, as the state machine sees it."""
 
     def __init__(self, error: str, cause: str = "") -> None:
         super().__init__(error, cause)
@@ -34,7 +34,7 @@ class TaskFailed(Exception):
 
 
 class Waiting(Exception):
-    """The task continues outside: until its token comes back, or until the execution that it started ends."""
+    """The task waits for its token, or for its child execution."""
 
     def __init__(self, child: "Execution | None" = None) -> None:
         super().__init__()
@@ -43,8 +43,6 @@ class Waiting(Exception):
 
 @dataclass
 class Execution:
-    """One run of a machine: its present state and its data."""
-
     machines: "Machines"
     machine: str
     name: str
@@ -66,12 +64,11 @@ class Execution:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the execution waits for an event outside."""
         waits = self._waits_for
         return waits is not None and (waits.child is None or waits.child.is_waiting)
 
     def advance(self) -> None:
-        """Pass through one state, or through one of another execution for which this one waits."""
+        """Pass one state of this execution or of its awaited child."""
         assert self.status == "RUNNING", self.status
         assert not self.is_waiting, f"{self.name} waits in {self.state}"
         assert not self.busy, f"{self.name} is in {self.state}, and cannot be run from within"
@@ -82,7 +79,7 @@ class Execution:
             self.busy = False
 
     def run(self, until: str | None = None) -> "Execution":
-        """Run to the end, to a wait, or to just before the state `until`."""
+        """Run to the end, to a wait, or to just before `until`."""
         while self.status == "RUNNING" and not self.is_waiting and (self.state != until or self._waits_for):
             self.advance()
         return self
@@ -92,11 +89,11 @@ class Execution:
         self.status, self._waits_for = "ABORTED", None
 
     def succeed(self, output: Any) -> None:
-        """Do what SendTaskSuccess does with the token of the waiting task."""
+        """End the wait as SendTaskSuccess does."""
         self._end_wait(lambda: sent(output))
 
     def fail(self, error: str) -> None:
-        """Do what SendTaskFailure does with the token of the waiting task."""
+        """End the wait as SendTaskFailure does."""
 
         def result() -> Any:
             raise TaskFailed(error)
@@ -104,7 +101,7 @@ class Execution:
         self._end_wait(result)
 
     def time_out(self) -> None:
-        """Let the longest wait of the execution pass: for its task, or in a Wait state."""
+        """End the current wait, a task's or a Wait state's, by timeout."""
         state = self.machines.definitions[self.machine]["States"][self.state]
         if state["Type"] == "Task":
             self.fail("States.Timeout")
@@ -113,7 +110,7 @@ class Execution:
             self._leave(state, self.data)
 
     def report(self) -> Any:
-        """Return the result for an execution that waits for this one, or raise its failure."""
+        """Return the result for the parent execution, or raise the failure."""
         described = {"ExecutionArn": self.arn, "Name": self.name, "Status": self.status}
         described["Input"] = json.dumps(self.begun_with)
         if self.status != "SUCCEEDED":
@@ -213,7 +210,7 @@ class Execution:
         self.status, self.error = "FAILED", told
 
     def _leave(self, state: Any, data: Any) -> None:
-        # One character is 12 in JSON at most, and to write it costs much more than this.
+        # A character takes at most 12 in JSON; `repr` is much cheaper than writing it.
         assert len(repr(data)) * 12 <= DATA_BYTES_MAX or len(json.dumps(data)) <= DATA_BYTES_MAX
         self.data = data
         if state.get("End"):
@@ -225,11 +222,10 @@ class Execution:
 
 @dataclass
 class Machines:
-    """All machines of a stage, by name, and their executions in the order of their starts.
+    """A stage's machines by name, and their executions in start order.
 
-    `invoke` calls a function; `between` runs before any state of any execution; `around` is handed each call
-    of a task, which it may keep from happening, or follow with an error; `pause` runs before each retry, and
-    `succeeded` at the end of each execution that ends well.
+    `invoke` calls a function; `between` runs before each state. `around` wraps a task's call and may suppress
+    it or raise after it. `pause` runs before retries, `succeeded` after each success.
     """
 
     definitions: Mapping[str, Any]
@@ -245,7 +241,7 @@ class Machines:
     serial: Any = field(default_factory=count)
 
     def start(self, machine: str, data: Any, name: str) -> Execution:
-        """Start an execution; it rests before its first state. Only an Express machine takes a name twice."""
+        """Start an execution before its first state. Only Express accepts a used name."""
         taken = [one for one in self.executions if (one.machine, one.name) == (machine, name)]
         if taken and machine not in self.express:
             raise TaskFailed("StepFunctions.ExecutionAlreadyExistsException", name)
@@ -255,12 +251,10 @@ class Machines:
         return begun
 
     def waiter(self, token: str) -> Execution:
-        """Return the execution that waits with a token."""
         (found,) = (one for one in self.executions if one.token == token and one.is_waiting)
         return found
 
     def call(self, resource: str, parameters: Any) -> Any:
-        """Carry out a task once."""
         if resource in (_LAMBDA, _TOKEN):
             only(parameters, {"FunctionName", "Payload"}, resource)
             payload = self.invoke(parameters["FunctionName"], sent(parameters["Payload"]))

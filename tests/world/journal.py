@@ -1,5 +1,3 @@
-"""The journal of one settlement, gathered from the rows of a table without the code under test."""
-
 from collections.abc import Iterable
 
 from settlement.core.ledger.keys import Row
@@ -9,15 +7,14 @@ REVERSAL_SLOTS = ("fee_reversed_at", "release_reversed_at", "hold_reversed_at")
 
 
 def slots(row: Row) -> set[str]:
-    """Return the slots of a settlement's row that are taken: its committed and its reversed steps."""
+    """Return the slots filled by committed and reversed steps."""
     return row.keys() & {*SLOTS, *REVERSAL_SLOTS}
 
 
 def journal(found: Iterable[Row], key: str) -> dict[str, Row]:
-    """Return a settlement's evidence and entries by their steps.
+    """Return a settlement's evidence and entries by step.
 
-    A decision that moves money has both under one name: its attributes are those of both rows, with the
-    entry's key.
+    A decision that moves money has both; they are merged, with the entry's key.
     """
     found = list(found)
     gathered: dict[str, Row] = {}
@@ -33,11 +30,10 @@ def journal(found: Iterable[Row], key: str) -> dict[str, Row]:
 
 
 def assert_recorded(found: Iterable[Row]) -> None:
-    """Check that each settlement's row and its journal tell of the same steps, at the same times.
+    """Check that each settlement's row and journal have the same steps and times.
 
-    A slot of the row stands for an entry of its time, or for the write-off of its case; an entry stands for a
-    slot. A verdict has evidence: the webhook's, `review`, counts before the provider's answer, `verify`;
-    that may stand alone, or be another.
+    Each slot has an entry of its time, or its case's write-off; each entry has a slot. A verdict has
+    evidence: the webhook's `review` precedes the provider's `verify`, which may be missing or differ.
     """
     found = list(found)
     for row in found:

@@ -1,5 +1,3 @@
-"""A table, and the store over it."""
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,61 +16,59 @@ from tests.world.memory_dynamodb import MemoryDynamoDb
 from tests.world.openings import open_order
 
 ROW_KEYS = RowKeys.from_text(os.environ["ROW_KEYS"])
-"""The keys that sign the rows of the tests."""
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """The client of one table, and its store. It also writes rows past every condition."""
+    """A table's client and store, also for unconditional writes."""
 
     client: Any
     table_name: str
     store: Store
 
     def open(self, account: str, available: int, currency: str = "EUR", **extra: Any) -> None:
-        """Put an account's row, with extra attributes such as `limbo_cases`."""
+        """Put an account's row; `extra` may be `limbo_cases`."""
         opened = {"opened_at": timestamp(NOW), "last_order": open_order(account).key}
         self.put({**keys.account(account), "available": available, "currency": currency, **opened, **extra})
 
     def put(self, row: keys.Row) -> None:
-        """Put any row as it is, unsigned."""
+        """Put a row unconditionally and unsigned."""
         self.client.put_item(TableName=self.table_name, Item=to_wire(row))
 
     def delete(self, key: keys.Row) -> None:
-        """Delete a row, which no production code can do."""
+        """Production code cannot delete a row."""
         wire = {name: {"S": value} for name, value in key.items()}
         self.client.delete_item(TableName=self.table_name, Key=wire)
 
     def row(self, key: keys.Row) -> keys.Row | None:
-        """Return one raw row, sound or not; None if there is none."""
+        """Return a raw row, valid or not."""
         wire = {name: {"S": key[name]} for name in ("pk", "sk")}
         found = self.client.get_item(TableName=self.table_name, Key=wire, ConsistentRead=True)
         return from_wire(found["Item"]) if "Item" in found else None
 
     def rows(self) -> list[keys.Row]:
-        """Return all raw rows, in a stable order."""
         pages = self.client.get_paginator("scan").paginate(TableName=self.table_name, ConsistentRead=True)
         found = [from_wire(item) for page in pages for item in page["Items"]]
         return sorted(found, key=lambda row: (row["pk"], row["sk"]))
 
 
 def in_memory() -> Ledger:
-    """Return a table of the model in memory: enough for each test that is not about DynamoDB."""
+    """Return a table in memory, for all tests not about DynamoDB."""
     return over(MemoryDynamoDb(), "table-in-memory")
 
 
 def over(client: Any, table_name: str) -> Ledger:
-    """Return a ledger over a table that is there. Its store signs nothing."""
+    """Return a ledger over an existing table; it does not sign."""
     return Ledger(client, table_name, Store(client, table_name, pause=lambda failed_tries: None))
 
 
 def adds(row_keys: RowKeys | None = ROW_KEYS, days: int | None = None) -> tuple[Callable[[Row], Row], ...]:
-    """Return what a stage with these keys adds to rows, whose entries are kept for so many days."""
+    """Return the store's additions: signatures, and expiry after `days`."""
     expires = partial(with_expiry, retention_days=days)
     return (expires, row_keys.signed) if row_keys else (expires,)
 
 
 def signing(ledger: Ledger, row_keys: RowKeys = ROW_KEYS) -> Ledger:
-    """Return the same table with a store that signs, as that of a function does."""
+    """Return the table with a signing store, like a function's."""
     store = Store(ledger.client, ledger.table_name, ledger.store._pause, adds(row_keys))
     return replace(ledger, store=store)

@@ -1,8 +1,8 @@
-"""DynamoDB in memory, with the semantics that the store relies on, and fast enough for millions of calls.
+"""DynamoDB in memory, with the store's required semantics, fast enough for millions of calls.
 
-It has the client's interface: the same parameters, answers and errors. There is one table under any name,
-with the keys `pk` and `sk` and the index `gsi1`, which may lag. `tests/store/test_memory.py` sends the model
-and the servers the same random operations. docs/decisions/2026-11-22-test-engines.md has the differences.
+It has the client's parameters, answers and errors, and one table under any name, with index `gsi1`, which may
+lag. `tests/store/test_memory.py` compares it with real engines on random operations;
+docs/decisions/2026-11-22-test-engines.md lists the differences.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ _BEHIND_MAX = 1_000
 _PAGE_ROWS = 1_000
 _BETWEEN = "pk = :partition AND sk BETWEEN :first AND :last"
 _LISTED_BETWEEN = ("gsi1sk BETWEEN :since AND :up_to", "gsi1sk >= :since AND gsi1sk <= :up_to")
-"""How an index is asked for times between two, and its meaning: DynamoDB refuses to be asked like that."""
+"""An index's range condition and its meaning, which DynamoDB would refuse."""
 
 _WHOLE = "pk = :pk"
 _TRANSACTION_ITEMS_MAX = 100
@@ -39,11 +39,11 @@ _UNITS = {"TableName": "memory", "CapacityUnits": 1.0}
 
 
 class ConditionalCheckFailed(ClientError):
-    """The exception of a single write whose condition fails, as the client's `exceptions` name it."""
+    """The client's exception for a failed condition of a single write."""
 
 
 class _Sound(NamedTuple):
-    """A write that is valid by itself. `item` is the row that it puts, or else the key that it updates."""
+    """A valid write. `item` is the put row, or the updated key."""
 
     names: Names
     values: Values
@@ -54,10 +54,10 @@ class _Sound(NamedTuple):
 
 
 class MemoryDynamoDb:
-    """One table, with these rows at first.
+    """One table, initially with `items`.
 
-    `committed` is called with each commit: the rows before and after it, None for no row. `behind` returns,
-    at each query, how many of the latest changes the index still lacks.
+    `committed` gets each commit's rows before and after; None is a missing row. `behind` returns how many
+    latest changes the index lacks at a query.
     """
 
     exceptions = SimpleNamespace(ConditionalCheckFailedException=ConditionalCheckFailed)
@@ -88,7 +88,7 @@ class MemoryDynamoDb:
         return {}
 
     def get_item(self, *, TableName: str, Key: Item, ConsistentRead: bool, **_: Any) -> dict[str, Any]:  # noqa: N803
-        """Return the latest row, also to a read that may lag."""
+        """Return the latest row, even to an eventually consistent read."""
         found = self.items.get(_key(Key))
         return {"ConsumedCapacity": _UNITS} | ({"Item": dict(found)} if found else {})
 
@@ -98,7 +98,6 @@ class MemoryDynamoDb:
         TransactItems: Sequence[Mapping[str, Any]],  # noqa: N803
         **parameters: Any,
     ) -> dict[str, Any]:
-        """Commit all of the writes or none."""
         if not all(item.keys() <= _ACTIONS for item in TransactItems):
             raise TypeError("of a transaction's actions only Put and Update are known here")
         changes, reasons = self._judged([write for item in TransactItems for write in item.values()])
@@ -114,7 +113,7 @@ class MemoryDynamoDb:
         return {"ConsumedCapacity": [_UNITS] * len(changes)}
 
     def reasons(self, writes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Return the reasons that a transaction of these writes would get now. Commits nothing."""
+        """Return the transaction's current cancellation reasons. Commits nothing."""
         return self._judged(writes)[1]
 
     def query(
@@ -129,9 +128,9 @@ class MemoryDynamoDb:
         ExclusiveStartKey: Item | None = None,  # noqa: N803
         **parameters: Any,
     ) -> dict[str, Any]:
-        """Return the index's list, in the order of its sort keys, as far as the index is up to date.
+        """Return the index's rows in order, without changes it still lacks.
 
-        Without an index, return a page of the rows of a partition between two sort keys.
+        Without an index, return a page of a partition's range.
         """
         if not IndexName:
             return self._page(
@@ -178,7 +177,7 @@ class MemoryDynamoDb:
         ConsistentRead: bool,  # noqa: N803
         ReturnConsumedCapacity: str = "NONE",  # noqa: N803
     ) -> dict[str, Any]:
-        """Return the next page of a partition's rows between two sort keys; pages are no snapshot."""
+        """Return the next page of a partition's range, without snapshot isolation."""
         if ConsistentRead and asks == _WHOLE and values.keys() == {":pk"}:
             values = {":partition": values[":pk"], ":first": {"S": ""}, ":last": {"S": "\U0010ffff"}}
         elif not ConsistentRead or asks != _BETWEEN or values.keys() != {":partition", ":first", ":last"}:
@@ -214,7 +213,7 @@ class MemoryDynamoDb:
         ExpressionAttributeNames: Names | None = None,  # noqa: N803
         ReturnConsumedCapacity: str = "NONE",  # noqa: N803
     ) -> dict[str, Any]:
-        """Return the next page of a segment, in an order of its own; pages are no snapshot."""
+        """Return a segment's next page in hash order, without snapshot isolation."""
         if not ConsistentRead:
             raise TypeError("only consistent reads are known here")
         begin = _scanned(_key(ExclusiveStartKey)) if ExclusiveStartKey else None
@@ -233,7 +232,7 @@ class MemoryDynamoDb:
         return answer
 
     def batch_get_item(self, *, RequestItems: Mapping[str, Any]) -> dict[str, Any]:  # noqa: N803
-        """Return the rows that there are of these keys, of which no two are equal."""
+        """Return the existing rows. Raises ClientError for duplicate keys."""
         ((table, asked),) = RequestItems.items()
         keys = [_key(key) for key in asked["Keys"]]
         if len(set(keys)) != len(keys):
@@ -242,14 +241,13 @@ class MemoryDynamoDb:
         return {"Responses": {table: found}, "UnprocessedKeys": {}}
 
     def get_paginator(self, operation: str) -> "MemoryDynamoDb":
-        """Return the paginator of a scan, which has one page."""
         assert operation == "scan"
         return self
 
     def paginate(self, **parameters: Any) -> Iterator[dict[str, Any]]:
         yield {"Items": [dict(item) for item in self.items.values()]}
 
-    # Their implementation.
+    # The implementation.
 
     def _write_one(self, write: Mapping[str, Any]) -> dict[str, Any]:
         operation = "put_item" if "Item" in write else "update_item"
@@ -267,7 +265,7 @@ class MemoryDynamoDb:
         return answer | ({"Attributes": dict(row)} if write.get("ReturnValues") == "ALL_NEW" else {})
 
     def _written(self, key: Key, sound: "_Sound") -> Item | None:
-        """Return the row after the write; None if its condition does not hold."""
+        """Return the changed row; None if the condition fails."""
         old = self.items.get(key, {})
         if sound.condition and not sound.condition.holds(old, sound.names, sound.values):
             return None
@@ -285,7 +283,6 @@ class MemoryDynamoDb:
     def _judged(
         self, writes: Sequence[Mapping[str, Any]]
     ) -> tuple[list[tuple[Key, Item | None]], list[dict[str, Any]]]:
-        """Return the changes of the writes, and the reason of each."""
         keys = [_key(write.get("Key") or write["Item"]) for write in writes]
         if len(set(keys)) != len(keys) or not 0 < len(keys) <= _TRANSACTION_ITEMS_MAX:
             raise _invalid(
@@ -333,7 +330,7 @@ class MemoryDynamoDb:
         self._committed(told)
 
     def _list(self, keep: int) -> None:
-        """Bring the index up to date with all changes but the latest `keep`."""
+        """Apply all but the latest `keep` changes to the index."""
         known = max(0, len(self._unlisted) - keep)
         for key, row in self._unlisted[:known]:
             before = self._listed_in.pop(key, None)
@@ -341,14 +338,13 @@ class MemoryDynamoDb:
                 del self._listed[before][key]
             if row and all(
                 "S" in row.get(name, ()) for name in ("gsi1pk", "gsi1sk")
-            ):  # no other can be listed
+            ):  # the index needs both keys
                 partition = self._listed_in[key] = row["gsi1pk"]["S"]
                 self._listed.setdefault(partition, {})[key] = row
         del self._unlisted[:known]
 
 
 def error(operation: str, code: str, message: str, **more: Any) -> ClientError:
-    """Return the exception that the client raises for an error."""
     http = 500 if code == "InternalServerError" else 400
     response = {
         "Error": {"Code": code, "Message": message},
@@ -364,7 +360,7 @@ def _invalid(operation: str, message: str) -> ClientError:
 
 
 def _sound(write: Mapping[str, Any]) -> _Sound:
-    """Return the write with normal values. Raises Invalid for a fault that depends on no row."""
+    """Return the write with normal values. Raises Invalid for a fault independent of rows."""
     if not write.keys() <= _KNOWN:
         raise TypeError(f"not known here: {sorted(write.keys() - _KNOWN)}")
     for name in ("ExpressionAttributeNames", "ExpressionAttributeValues"):
@@ -393,7 +389,7 @@ def _key(item: Item) -> Key:
 
 
 def _hash(key: Key) -> int:
-    """Return a number that scatters partition keys, the same in every process."""
+    """Return a hash that scatters partition keys, equal in every process."""
     return crc32(key[0].encode())
 
 

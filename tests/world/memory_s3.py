@@ -1,5 +1,3 @@
-"""S3 in memory: one versioned bucket under any name, with conditional puts and pages of lists."""
-
 import io
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -12,7 +10,7 @@ _WHEN = datetime(2026, 11, 22, tzinfo=UTC)
 
 
 class MemoryS3:
-    """The versions of each object, the oldest first; None is the marker of a deletion."""
+    """An object's versions, oldest first; None is a delete marker."""
 
     def __init__(self, page: int = 1_000) -> None:
         self.versions: dict[str, list[bytes | None]] = {}
@@ -20,7 +18,6 @@ class MemoryS3:
 
     @property
     def objects(self) -> dict[str, bytes]:
-        """The objects as they are now."""
         newest = {name: versions[-1] for name, versions in sorted(self.versions.items())}
         return {name: content for name, content in newest.items() if content is not None}
 
@@ -65,7 +62,6 @@ class MemoryS3:
         return {"IsTruncated": False, **next(self._versions(**parameters), {})}
 
     def _versions(self, *, Bucket: str, Prefix: str, KeyMarker: str = "") -> Iterator[Any]:  # noqa: N803
-        """Yield pages of versions, the newest of an object first."""
         found = [
             (name, str(number), content)
             for name, versions in sorted(self.versions.items())

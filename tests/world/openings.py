@@ -1,4 +1,4 @@
-"""The rows of an account that is open: as its orders leave them, in one transaction for speed."""
+"""An open account's rows, put in one transaction for speed."""
 
 from datetime import datetime
 from typing import Any
@@ -15,12 +15,11 @@ PERSON: dict[str, Any] = {"by": "the tests", "reason": "a test needs the account
 
 
 def deposit_key(account: str) -> str:
-    """Return the key of the deposit with which a test opens an account."""
     return f"deposit-{account.replace('.', '-')}-0001"
 
 
 def deposit_order(account: str, amount: int, currency: str = "EUR") -> AccountOrder:
-    """Return the deposit with which a test opens an account; the amount is in minor units."""
+    """Return a test account's deposit; `amount` is in minor units."""
     return AccountOrder(
         key=deposit_key(account),
         order=OrderKind.DEPOSIT,
@@ -33,13 +32,12 @@ def deposit_order(account: str, amount: int, currency: str = "EUR") -> AccountOr
 
 
 def open_order(account: str, currency: str = "EUR") -> AccountOrder:
-    """Return the order with which a test opens an account."""
     key = f"opening-{account.replace('.', '-')}-0001"
     return AccountOrder(key=key, order=OrderKind.OPEN, account=account, currency=currency, **PERSON)
 
 
 def opening(account: str, available: int, currency: str, now: datetime) -> tuple[Write, ...]:
-    """Build the rows of an open account: its orders, its balance, and the entry that explains it."""
+    """Build an open account's rows: orders, balance and entry."""
     first = open_order(account, currency)
     row = {
         **keys.account(account),

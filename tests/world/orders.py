@@ -1,4 +1,4 @@
-"""People's orders as API Gateway passes them on: the identity is AWS's, and the body is the person's."""
+"""People's orders as API Gateway delivers them: AWS sets the identity."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -8,11 +8,11 @@ from settlement.core.model import errors
 from settlement.core.model.errors import SettlementError
 
 PROOF = {"user_id": "AIDAADA", "request_id": "req-1", "source_ip": "192.0.2.7"}
-"""What is on record of each order of the tests, beside the ARN."""
+"""The recorded proof besides the ARN."""
 
 
 def request(decision: str, body: Any, by: str, **proof: str) -> dict[str, Any]:
-    """Return the event of a request (payload format 2.0) that this identity has signed."""
+    """Return the event (payload format 2.0) of a request signed by `by`."""
     known = PROOF | proof
     return {
         "version": "2.0",
@@ -30,17 +30,16 @@ def request(decision: str, body: Any, by: str, **proof: str) -> dict[str, Any]:
 
 
 def given(order: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """Return the body of an order, and who gives it."""
     return {name: value for name, value in order.items() if name != "by"}, order["by"]
 
 
 def taken(take: Callable[[Any], Any], decision: str, order: Mapping[str, Any]) -> dict[str, Any]:
-    """Give an order with its `by` to the function, and return the answer. Raises its refusal."""
+    """Give an order as its `by`; return the answer. Raises its refusal."""
     return answered(take(request(decision, *given(order))))
 
 
 def answered(answer: Any) -> dict[str, Any]:
-    """Return the content of an answer. Raises the refusal that it tells."""
+    """Return an answer's content. Raises its refusal."""
     assert answer["headers"] == {"content-type": "application/json"}
     content: dict[str, Any] = json.loads(answer["body"])
     if answer["statusCode"] != 200:
@@ -49,7 +48,6 @@ def answered(answer: Any) -> dict[str, Any]:
 
 
 def refusal(content: Mapping[str, str]) -> SettlementError:
-    """Return the error that an answer tells."""
     kind: type[SettlementError] = getattr(errors, content["error"])
     told = kind.__new__(kind)
     told.args = (content["message"],)

@@ -1,5 +1,3 @@
-"""The project's Markdown pages and their blocks of code."""
-
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -7,7 +5,7 @@ from markdown_it import MarkdownIt
 
 PROJECT = Path(__file__).parents[2]
 _BUILT = {"node_modules", "cdk.out", "mutants", "src"}
-"""Folders without pages of ours; hidden ones have none either."""
+"""Visible folders without our pages."""
 
 _FOLDERS = [
     folder
@@ -15,12 +13,12 @@ _FOLDERS = [
     if folder.is_dir() and folder.name not in _BUILT and not folder.name.startswith(".")
 ]
 PAGES = sorted([*PROJECT.glob("*.md"), *(page for folder in _FOLDERS for page in folder.rglob("*.md"))])
-"""Every page: one in a new folder, too."""
+"""All pages, including those in new folders."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block of code: its page, the line of its fence, its language and its text."""
+    """A fenced code block; `line` is its fence's."""
 
     page: Path
     line: int
@@ -32,6 +30,6 @@ class Block:
 
 
 def blocks(page: Path) -> list[Block]:
-    """Return the fenced blocks of a page, those in lists included."""
+    """Return the fenced blocks, including those in lists."""
     fences = [token for token in MarkdownIt().parse(page.read_text()) if token.type == "fence"]
     return [Block(page, (fence.map or [0])[0] + 1, fence.info.strip(), fence.content) for fence in fences]

@@ -1,5 +1,3 @@
-"""A full picture of a settlement: its row, its entries, and all balances."""
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,14 +9,13 @@ from tests.world.journal import journal
 
 ESCROW = f"escrow:{KEY}"
 MONEY = tuple(step.value for step in REVERSIBLE)
-"""The steps that move money, in the order in which they are reversed."""
+"""The steps that move money, in reversal order."""
 
 STEPS = tuple(step.value for step in Step)
 HOW_FAR = range(len(STEPS) + 1)
-"""The numbers of steps that may have committed."""
 
 Move = tuple[str, str, int] | None
-"""Debit, credit and amount of an entry; None for evidence."""
+"""Debit, credit and amount; None for evidence."""
 
 MOVES: dict[str, Move] = {
     "hold": ("alice", ESCROW, 4820),
@@ -33,7 +30,7 @@ MOVES: dict[str, Move] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """`index` is the partition that lists it: IN_FLIGHT, LIMBO, or none. `escrow` is in minor units."""
+    """`index` lists the settlement: IN_FLIGHT, LIMBO or None. `escrow` is in minor units."""
 
     status: str
     steps: frozenset[str] = frozenset()
@@ -47,12 +44,11 @@ class Picture:
 
 
 def after(step: str) -> int:
-    """Return how many steps have committed once this one has."""
+    """Return the number of steps up to `step`."""
     return STEPS.index(step) + 1
 
 
 def seen(found: Iterable[Row], key: str) -> Picture:
-    """Return the picture of one settlement from the rows of a table."""
     found = list(found)
     (row,) = (row for row in found if row["pk"] == f"SETTLEMENT#{key}")
     entries = {
@@ -70,7 +66,7 @@ def seen(found: Iterable[Row], key: str) -> Picture:
 
 
 def of(status: str, committed: Iterable[str] = (), entries: Mapping[str, Move] | None = None) -> Picture:
-    """Return a settlement with these steps committed and none reversed, and with more `entries`."""
+    """Return a settlement with these steps and extra `entries`, without reversals."""
     steps = tuple(committed)
     all_entries = {step: MOVES[step] for step in steps} | dict(entries or {})
     index = {"PROCESSING": "IN_FLIGHT", "COMPENSATING": "IN_FLIGHT", "LIMBO": "LIMBO"}.get(status)
@@ -90,7 +86,7 @@ def reversing(
     entries: Mapping[str, Move] | None = None,
     covered: Iterable[str] = (),
 ) -> Picture:
-    """Return a settlement with the first reversals on record, up to `undone`; `covered` was written off."""
+    """Return a settlement with the reversals `undone` posted, and `covered` written off."""
     steps, done, written_off = tuple(committed), tuple(undone), tuple(covered)
     reversals = {f"compensate:{step}": MOVES[f"compensate:{step}"] for step in done if step in steps}
     picture = of(status, steps, reversals | dict(entries or {}))
@@ -100,25 +96,24 @@ def reversing(
 def compensated(
     committed: Iterable[str], entries: Mapping[str, Move] | None = None, covered: Iterable[str] = ()
 ) -> Picture:
-    """Return a settlement that is reversed as a whole. A step that never committed leaves no trace."""
+    """Return a fully reversed settlement. Uncommitted steps leave no trace."""
     written_off = tuple(covered)
     undone = [step for step in MONEY if step not in written_off]
     return reversing("COMPENSATED", committed, undone, entries, written_off)
 
 
 def by_webhook(picture: Picture) -> Picture:
-    """Return the same settlement with the evidence of a webhook's verdict in the place of an answer's."""
+    """Replace the provider's evidence by the webhook's."""
     moved = {step: move for step, move in picture.entries.items() if step != "verify"}
     return picture.having(entries=moved | {"review": None})
 
 
 def reversed_from(steps: int, entries: Mapping[str, Move] | None = None) -> Picture:
-    """Return a settlement that was reversed after so many steps."""
     return compensated(STEPS[:steps], ordered(steps) | dict(entries or {}))
 
 
 def ordered(steps: int) -> dict[str, Move]:
-    """Return the evidence of a person's order, which a settlement needs that is settled or only claimed."""
+    """Return an order's evidence, which is required if `steps` is 0 or all."""
     return {"reverse": None} if steps in (0, len(STEPS)) else {}
 
 

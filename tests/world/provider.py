@@ -1,5 +1,3 @@
-"""Verdicts for tests, and a provider that gives a set answer."""
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -15,9 +13,9 @@ IN_REVIEW = replace(APPROVED, decision=KycDecision.REVIEW, reason="a person look
 
 @dataclass
 class Provider:
-    """A stand-in for `_kyc.ask`: answers with `answer`, or raises it; records the settlements' keys.
+    """A stand-in for `_kyc.ask`: returns or raises `answer`, and records keys.
 
-    It calls `meanwhile` after the question and before the answer.
+    It calls `meanwhile` before the answer.
     """
 
     answer: Verdict | Exception = APPROVED

@@ -1,19 +1,15 @@
-"""Calls of the readers' API, as API Gateway passes them on."""
-
 import json
 from typing import Any, NamedTuple
 
 
 class Answer(NamedTuple):
-    """What a reader gets."""
-
     status: int
     headers: dict[str, str]
     content: Any
 
 
 def asked(route: str, path: Any = None, query: Any = None, **headers: str) -> dict[str, Any]:
-    """Return the event of a call (payload format 2.0)."""
+    """Return a call's event (payload format 2.0)."""
     named = {name.replace("_", "-"): text for name, text in headers.items()}
     return {
         "version": "2.0",
@@ -43,5 +39,4 @@ def journal(**query: str) -> dict[str, Any]:
 
 
 def answer(told: dict[str, Any]) -> Answer:
-    """Return an answer of the function, read."""
     return Answer(told["statusCode"], told["headers"], json.loads(told["body"]) if "body" in told else None)

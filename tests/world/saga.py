@@ -1,4 +1,4 @@
-"""A settlement on a fresh table, which the tests of the store run step by step, without handlers."""
+"""A settlement run step by step without handlers, for the store's tests."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,7 +30,7 @@ from tests.world.provider import APPROVED
 KEY = "order-2026-000101"
 HASH = "d13463c1e640ed9114f62760da3142c9e498ad261d55a5451e18c3ede91227a2"
 CAP = 100_000_000
-"""The highest balance in EUR of the tests' stage, in minor units."""
+"""The stage's balance limit in EUR, in minor units."""
 
 POSTED_AT = "2026-11-20T12:00:00.123Z"
 DEADLINE = NOW + timedelta(minutes=15)
@@ -39,7 +39,6 @@ DECIDED = NOW + timedelta(hours=1)
 
 
 def _account(name: str, available: int) -> Row:
-    """Return the row of an account as the tests open it."""
     row: Row = {"pk": f"ACCOUNT#{name}", "sk": "BALANCE", "available": available, "currency": "EUR"}
     return row | {"opened_at": POSTED_AT, "last_order": open_order(name).key}
 
@@ -63,7 +62,7 @@ FINISHED = {
     "owner_epoch": 0,
     "sequence": 1,
 }
-"""The row of a finished settlement, without its steps, its end and its failure."""
+"""A finished settlement's row, without steps, end and failure."""
 
 CLAIMED = FINISHED | IN_FLIGHT | {"status": "PROCESSING"}
 
@@ -111,23 +110,20 @@ ENTRIES: dict[Step, Row] = {
         "amount": 48,
     },
 }
-"""The rows that the forward steps write at `NOW`: entries and, for the verdict, evidence."""
+"""The rows that forward steps write at `NOW`."""
 
 OTHER_STATUSES = [status for status in Status if status is not Status.PROCESSING]
 
 FAILURE = {"step": "release", "error": "CapExceeded", "cause": "payee: the account would hold too much"}
-"""The failure for which these tests reverse a settlement, unless a person orders it."""
+"""The default failure behind a reversal, unless a person orders it."""
 
 STUCK = {"step": "compensate:release", "error": "InsufficientFunds", "cause": "payee: has spent it"}
 ORDER = Reversal(reason="the customer has sent the goods back", by="arn:aws:sts::1:assumed-role/desk/kim")
 STALLED = replace(ORDER, expected_status=Status.PROCESSING)
-"""The same order on a stalled settlement."""
 
 REVERSER = f"{KEY}-c0-{NONCE}"
-"""The execution that reverses the settlement."""
 
 RESOLVER = f"{KEY}-resolve-1"
-"""The execution that carries out a person's decision."""
 
 ON_CALL = "arn:aws:sts::1:assumed-role/on-call/lee"
 RETRY, WRITE_OFF, COMPLETE = (
@@ -138,7 +134,7 @@ RETRY, WRITE_OFF, COMPLETE = (
 
 @dataclass(frozen=True)
 class Saga:
-    """One settlement in one table. Every call happens at `NOW` unless it names another instant."""
+    """One settlement in one table, at `NOW` by default."""
 
     ledger: Ledger
     settlement: Settlement
@@ -148,7 +144,7 @@ class Saga:
         return self.ledger.store.claim(forward.claim(self.settlement, owner, now, self.config))
 
     def claim_and_hold(self, now: datetime = NOW, owner: str = "execution-1") -> SettlementState | None:
-        """Claim the key and commit the hold in one transaction; return what an earlier claim left."""
+        """Claim and hold in one transaction; return an earlier claim's state, if any."""
         transaction = steps.claim_and_hold(self.settlement, owner, now, self.config)
         try:
             self.ledger.store.transact(transaction.writes)
@@ -158,9 +154,9 @@ class Saga:
         return None
 
     def send(self, step: Step, now: datetime = NOW) -> SettlementState | None:
-        """Commit a step, the hold as one whose key the queue has claimed; return what an earlier call left.
+        """Commit a step; return an earlier call's state, if any.
 
-        A verdict has no transaction: the state is the one that its two writes leave.
+        The hold expects the queue's claim. A verdict returns the state after its two writes.
         """
         if step is Step.VERIFY:
             return self.verify(now=now)
@@ -169,24 +165,21 @@ class Saga:
         return found
 
     def commit(self, step: Step, now: datetime = NOW) -> Row:
-        """Commit a step as `send` does; return what is on record of it."""
         self.send(step, now)
         return self.entry(step)
 
     def verify(self, verdict: Verdict = APPROVED, now: datetime = NOW) -> SettlementState:
-        """Record a verdict as VerifyKyc does: its evidence, and then, on the row, the one on record."""
+        """Record a verdict as VerifyKyc does: evidence, then the recorded verdict on the row."""
         return self.put_verdict(Verdict.on_record(self.put_evidence(verdict, now)), now)
 
     def put_evidence(self, verdict: Verdict = APPROVED, now: datetime = NOW) -> Row:
-        """Put the first half of a verdict; return the evidence that is on record then."""
         return self.ledger.store.put(entries.evidence(self.settlement, Step.VERIFY, verdict.evidence(), now))
 
     def put_verdict(self, verdict: Verdict = APPROVED, now: datetime = NOW) -> SettlementState:
-        """Put the second half of a verdict, on the settlement's row."""
         return self.ledger.store.update(kyc_review.record_verdict(self.settlement, verdict, now))
 
     def entry(self, step: str) -> Row:
-        """Return what is on record of a step: its entry, its evidence, or both in one."""
+        """Return a step's entry, evidence, or both merged."""
         return journal(self.ledger.rows(), self.settlement.key)[step]
 
     def reject(
@@ -195,7 +188,7 @@ class Saga:
         return self.ledger.store.update(forward.reject(self.settlement, failure, now, owner=owner))
 
     def cancel(self, seen: int | None = None, now: datetime = NOW) -> SettlementState:
-        """Cancel as CancelSettlement does, from the row as it is."""
+        """Cancel as CancelSettlement does, from the current row."""
         write = cancellation.in_review if self.state().is_in_review else cancellation.before_hold
         return self.ledger.store.update(write(self.settlement, now, seen))
 
@@ -205,30 +198,27 @@ class Saga:
         return self.ledger.store.claim(reversal.tombstone(self.settlement, owner, failure, now))
 
     def start(self, payer: int = 10_000, payee: int = 500) -> None:
-        """Open both accounts with these balances and claim the key."""
         self.ledger.open(self.settlement.payer, payer, self.settlement.currency)
         self.ledger.open(self.settlement.payee, payee, self.settlement.currency)
         self.claim()
 
     def before(self, step: Step) -> None:
-        """Start, and commit each step before `step`."""
         self.start()
         for earlier in list(Step)[: list(Step).index(step)]:
             self.commit(earlier)
 
     def after(self, step: Step) -> Row:
-        """Start, commit every step up to and with `step`; return its entry."""
         self.before(step)
         return self.commit(step)
 
     def fund(self, payer: int = 10_000, payee: int = 500) -> None:
-        """Open both accounts with the deposits that explain their balances, so that the books balance."""
+        """Open both accounts with deposits, so the books balance."""
         for account, amount in ((self.settlement.payer, payer), (self.settlement.payee, payee)):
             currency = self.settlement.currency
             self.ledger.store.transact(opening(account, amount, currency, NOW))
 
     def reach(self, last: Step | None) -> None:
-        """Fund both accounts, claim the key, and commit every step up to and with `last`."""
+        """Fund, claim, and commit the steps including `last`."""
         self.fund()
         self.claim()
         for step in up_to(last):
@@ -247,7 +237,7 @@ class Saga:
         return self.ledger.store.update(reversal.assign_owner(self.settlement, execution))
 
     def begun(self, last: Step | None) -> None:
-        """Reach `last` and begin the reversal: on a person's order if it has settled, else for a failure."""
+        """Reach `last` and begin a reversal, on an order if it settled."""
         self.reach(last)
         if last is Step.FEE:
             self.order()
@@ -256,13 +246,12 @@ class Saga:
             self.begin()
 
     def send_reversal(self, step: Step, now: datetime = LATER) -> SettlementState | None:
-        """Reverse a step; return what an earlier call left."""
+        """Reverse a step; return an earlier call's state, if any."""
         transaction = compensation.reverse_step(self.settlement, step, now)
         found: SettlementState | None = self.ledger.store.commit(transaction)
         return found
 
     def reverse(self, step: Step, now: datetime = LATER) -> Row:
-        """Reverse a step; return what is on record of it."""
         self.send_reversal(step, now)
         return self.entry(step.reversal)
 
@@ -270,7 +259,6 @@ class Saga:
         return self.ledger.store.update(reversal.finish_unheld(self.settlement, now))
 
     def unwind(self, now: datetime = LATER) -> None:
-        """Run the reversals that are due to the end, as the compensating machine does."""
         state = self.state()
         for step in state.unreversed:
             self.reverse(step, now)
@@ -278,7 +266,7 @@ class Saga:
             self.finish_unheld(now)
 
     def case(self, failed: Step | None = None, **changes: Any) -> Case:
-        """Return the case of a failed reversal, or else the open case of the row, with these changes."""
+        """Return a failed reversal's case, or the open case."""
         state = self.state()
         case = compensation.stuck_case(state) if failed is None else compensation.case_of(state, failed)
         return replace(case, **changes)
@@ -286,14 +274,14 @@ class Saga:
     def enter(
         self, case: Case | None = None, failure: Mapping[str, str] = STUCK, now: datetime = LATER
     ) -> Row:
-        """Enter LIMBO with this case, or with the case of the reversal that the failure names."""
+        """Enter LIMBO with this case, or the failed reversal's."""
         failed = next(step for step in REVERSIBLE if step.reversal == failure["step"])
         case = case or self.case(failed)
         self.ledger.store.commit(compensation.enter_limbo(self.settlement, case, failure, now))
         return self.entry(f"limbo:{case.number}")
 
     def stuck(self, step: Step, last: Step = Step.FEE) -> None:
-        """Reach `last`, begin the reversal, and enter LIMBO at the reversal of `step`."""
+        """Enter LIMBO at the reversal of `step`, after `last`."""
         self.begun(last)
         for earlier in REVERSIBLE[: REVERSIBLE.index(step)]:
             if earlier in up_to(last):
@@ -309,22 +297,22 @@ class Saga:
         now: datetime = DECIDED,
         case: Case | None = None,
     ) -> Row:
-        """Decide on this case, or else on the open case of the row."""
+        """Decide on this case, or the open one."""
         case = case or self.case()
         transaction = compensation.resolve(self.settlement, case, resolution, RESOLVER, now, self.config)
         self.ledger.store.commit(transaction)
         return self.entry(f"resolve:{case.number}")
 
     def spent(self, amount: int, payer: str = "bob", key: str = "order-2026-000202") -> "Saga":
-        """Claim another settlement, whose hold takes `amount` from the account of `payer`."""
+        """Claim another settlement that is to hold `amount` from `payer`."""
         other = self.asking(key=key, payer=payer, payee="carol", amount=amount, fee=0)
         other.claim()
         return other
 
     def books(self, key: str = KEY) -> list[Row]:
-        """Check that all the books balance; return the accounts and every row of one settlement.
+        """Check the books; return the accounts and one settlement's rows.
 
-        They come in the table's order: accounts, entries, evidence, settlement, waiting execution.
+        Order: accounts, entries, evidence, settlement, waiting execution.
         """
         found = self.ledger.rows()
         assert_conserved(found)
@@ -336,35 +324,31 @@ class Saga:
         ]
 
     def row(self) -> Row:
-        """Return the settlement's raw row."""
         found = self.ledger.row(keys.settlement(self.settlement.key))
         assert found is not None
         return found
 
     def state(self) -> SettlementState:
-        """Return the settlement's row as the store's callers see it."""
         found = self.ledger.store.settlement(self.settlement.key)
         assert found is not None
         return found
 
     def alter(self, **attributes: Any) -> None:
-        """Overwrite attributes of the settlement's row, past every condition."""
+        """Overwrite attributes of the row, bypassing all conditions."""
         self.ledger.put(self.row() | attributes)
 
     def asking(self, **changes: Any) -> "Saga":
-        """Return the same saga for a request with other content."""
         return replace(self, settlement=replace(self.settlement, **changes))
 
     @contextmanager
     def writes_nothing(self) -> Iterator[None]:
-        """Demand that the table is the same, row by row, before and after."""
         before = self.ledger.rows()
         yield
         assert self.ledger.rows() == before
 
     @contextmanager
     def writes_only_evidence(self) -> Iterator[None]:
-        """Demand that nothing is written but the evidence of a verdict, which has no effect."""
+        """Check that the block writes only a verdict's evidence, which has no effect."""
         before = self.ledger.rows()
         yield
         found = self.ledger.rows()
@@ -375,7 +359,7 @@ class Saga:
 def step_transaction(
     step: Step, settlement: Settlement, config: StageConfig, now: datetime = NOW
 ) -> StepTransaction:
-    """Return the transaction of a step that moves money, as its handler makes it."""
+    """Return a money-moving step's transaction, as its handler makes it."""
     match step:
         case Step.HOLD:
             return steps.hold(settlement, now)
@@ -390,7 +374,7 @@ def step_transaction(
 
 
 def outcome_of(call: Any) -> Any:
-    """Return the result of a call, or the refusal or the earlier call that it meets."""
+    """Return the result, the refusal, or the AlreadyApplied."""
     try:
         return call()
     except (SettlementError, AlreadyApplied) as refusal:
@@ -398,18 +382,16 @@ def outcome_of(call: Any) -> Any:
 
 
 def up_to(last: Step | None) -> list[Step]:
-    """Return the forward steps up to and with `last`."""
     return list(Step)[: list(Step).index(last) + 1] if last else []
 
 
 def so_far(last: Step) -> Row:
-    """Return the attributes of a settlement's row about the forward steps once `last` has committed."""
+    """Return the row's attributes about steps up to `last`."""
     committed = up_to(last)
     verdict = {"verdict": "APPROVED"} if Step.VERIFY in committed else {}
-    sequence = {"sequence": 1 + len(committed)}  # the claim made the first event
+    sequence = {"sequence": 1 + len(committed)}  # the claim emitted the first event
     return {step.slot: POSTED_AT for step in committed} | verdict | sequence
 
 
 def state_of(row: Row) -> SettlementState:
-    """Return the state that the store makes from a settlement's row."""
     return SettlementState.from_row(row)

@@ -1,5 +1,3 @@
-"""A small sealed journal for tests of those who read it."""
-
 import gzip
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -24,7 +22,7 @@ def inserted(row: Row, at: int = AT) -> dict[str, Any]:
 
 
 class Sealed:
-    """A bucket with seals of some hours, and the clock at which it is read."""
+    """A bucket with seals of a few hours, and its reader's clock."""
 
     def __init__(self) -> None:
         self.s3 = MemoryS3(page=2)
@@ -38,7 +36,7 @@ class Sealed:
         return self.add(*map(inserted, rows))
 
     def seal(self) -> None:
-        """Let an hour and the grace pass, and seal."""
+        """Let an hour and the grace period pass, then seal."""
         self.now = seals._floor(self.now, HOUR) + HOUR + GRACE
         self.journal.seal(self.now, period=HOUR, grace=GRACE)
 
@@ -46,7 +44,7 @@ class Sealed:
         return [name for name in self.s3.objects if name.startswith(folder)]
 
     def overwrite(self, name: str, content: bytes) -> None:
-        """Put another content in the place of an object, as only the bucket's owner can."""
+        """Only the bucket's owner can replace an object."""
         self.s3.versions[name] = [content]
 
     def rewrite(self, name: str, lines_of: bytes) -> None:

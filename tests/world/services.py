@@ -1,4 +1,4 @@
-"""Stand-ins for Secrets Manager, SQS and Lambda, and the provider as the caller of the webhook."""
+"""Stand-ins for AWS services, and the webhook's caller."""
 
 import base64
 import io
@@ -23,21 +23,20 @@ THIRD = "whsec_" + base64.b64encode(b"canary-signing-secret-stolen").decode()
 API_KEY, NEW_API_KEY = "canary-api-key-old", "canary-api-key-new"
 
 VERDICT = {"idempotency_key": f"{KEY}:verify", "decision": "APPROVED", "reference": "ver_1"}
-"""The content of the provider's webhook."""
 
 OWNER = f"{KEY}-decided"
-"""The owner between the webhook and the settlement's resumption."""
+"""The owner between the webhook and the resumption."""
 
 RESUME = {"key": KEY, "owner": OWNER}
-"""What the webhook asks recovery for."""
+"""The webhook's request to recovery."""
 
 ATTRIBUTE_BYTES_MAX = 8_192
 ENTRIES_MAX, PUT_BYTES_MAX = 10, 256 * 1_024
-"""EventBridge's limits of a call. Some regions still have this one, of four times less than the others."""
+"""EventBridge's limits per call; some regions keep this size limit, a quarter of the usual."""
 
 
 def released(*entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what calls SweepMerchants: a message of the queue for each release, given by its keys."""
+    """Return SweepMerchants' event: a queue message per release key."""
     bodies = (json.dumps([[entry["pk"], entry["sk"]]]) for entry in entries)
     return {"Records": [{"messageId": f"m-{number}", "body": body} for number, body in enumerate(bodies)]}
 
@@ -47,7 +46,7 @@ def text(content: Any) -> str:
 
 
 class Secrets:
-    """A Secrets Manager client that returns `content`, or raises it, and lists the reads."""
+    """A Secrets Manager client that returns or raises `content` and records reads."""
 
     def __init__(self) -> None:
         self.content: Any = {"api_key": API_KEY, "current": SECRET, "previous": PREVIOUS}
@@ -62,14 +61,15 @@ class Secrets:
 
 
 class Died(BaseException):
-    """The function's environment is gone: the function cannot catch this."""
+    """The environment died: the function cannot catch this."""
 
 
 @dataclass
 class Queues:
-    """An SQS client that keeps messages, or raises `failure`. `url` is the start queue's dead letters.
+    """An SQS client that keeps messages, or raises `failure`.
 
-    SQS refuses an attribute that is empty, too long or not fit for XML. `to` has the queue of each message.
+    `url` is the start queue's dead-letter queue; `to` has each message's queue. Like SQS, it refuses
+    attributes that are empty, too long or not fit for XML.
     """
 
     url: str = "https://sqs.invalid/123456789012/dead-letters"
@@ -92,9 +92,9 @@ class Queues:
 
 @dataclass
 class Functions:
-    """A Lambda client that keeps the events for functions in `sent`, or raises `failing`.
+    """A Lambda client that keeps events in `sent`, or raises `failing`.
 
-    With `delivers`, it passes each event on at once. With `loses_answers`, an event is kept all the same.
+    `delivers` gets each event at once. With `loses_answers`, an event is kept and delivered before the error.
     """
 
     delivers: Callable[[Any], object] | None = None
@@ -102,7 +102,7 @@ class Functions:
     loses_answers: bool = False
     sent: list[Any] = field(default_factory=list)
     answers: Callable[[Any], Any] = lambda event: {}
-    """What a function answers to a caller that waits for it."""
+    """A function's answer to a synchronous caller."""
 
     def invoke(self, *, FunctionName: str, InvocationType: str, Payload: str) -> dict[str, Any]:  # noqa: N803
         assert FunctionName in map(os.environ.get, ("RECOVER_STALLED", "VERIFY_KYC", "PUBLISH_EVENTS"))
@@ -125,15 +125,15 @@ class Functions:
 
 @dataclass
 class Bus:
-    """The outcome bus as an EventBridge client: it keeps what it takes.
+    """The outcome bus, keeping accepted events.
 
-    `refuses` gives the error code of an event, or an empty text; `failing` is raised for each call.
+    `refuses` returns an event's error code, or an empty text; `failing` is raised for each call.
     """
 
     failing: BaseException | None = None
     refuses: Callable[[dict[str, Any]], str] = lambda event: ""
     calls: list[int] = field(default_factory=list)
-    """How many events each call had."""
+    """The number of events of each call."""
 
     taken: list[dict[str, Any]] = field(default_factory=list)
 
@@ -158,7 +158,7 @@ class Bus:
 
 @dataclass
 class OrderedTopic:
-    """An SNS client of a FIFO topic: it keeps what it takes, once each, or raises what `failing` returns."""
+    """A FIFO topic that keeps each message once, or raises the result of `failing`."""
 
     failing: Callable[[dict[str, Any]], BaseException | None] = lambda event: None
     taken: list[dict[str, Any]] = field(default_factory=list)
@@ -183,9 +183,9 @@ class OrderedTopic:
 
 @dataclass
 class PageBus:
-    """The machines' bus as an EventBridge client: it keeps its events, and refuses `failed` of a call's.
+    """The machines' bus, keeping events and reporting `failed` of them as refused.
 
-    `failing` is raised for each call. An event that breaks its contract is an AssertionError.
+    `failing` is raised for each call. A broken contract is an AssertionError.
     """
 
     failing: BaseException | None = None
@@ -204,8 +204,6 @@ class PageBus:
 
 @dataclass
 class Topics:
-    """An SNS client that keeps what is published, or raises `failing`."""
-
     failing: BaseException | None = None
     published: list[dict[str, str]] = field(default_factory=list)
 
@@ -217,7 +215,6 @@ class Topics:
 
 
 def execution(name: str, machine: str = "Compensation") -> str:
-    """Return the ARN of an execution."""
     return f"arn:aws:states:eu-west-1:123456789012:execution:{machine}:{name}"
 
 
@@ -231,7 +228,7 @@ def unanswered() -> ReadTimeoutError:
 
 @dataclass(frozen=True)
 class Caller:
-    """The provider as a caller: with a secret, at a time, and with an id of the event."""
+    """The provider as the webhook's caller."""
 
     secret: str = SECRET
     at: datetime = NOW
@@ -245,7 +242,7 @@ class Caller:
         change: Callable[[dict[str, str]], dict[str, str]] = dict,
         **more: Any,
     ) -> dict[str, Any]:
-        """Return a function URL's event (payload format 2.0) for a body, or for the verdict with `more`."""
+        """Return a function URL's event (payload format 2.0) for a body, or the verdict with `more`."""
         sent = text(VERDICT | more) if body is None else body
         signature = Webhook(self.secret).sign(msg_id=self.id, timestamp=self.at, data=sent)
         headers = {
@@ -266,7 +263,6 @@ class Caller:
 
 
 signed = Caller()
-"""A valid call of the provider."""
 
 
 def past(**by: float) -> datetime:

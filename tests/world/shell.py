@@ -1,5 +1,3 @@
-"""The shell commands that a page shows, as lists of words."""
-
 import re
 import shlex
 from collections.abc import Iterator
@@ -17,7 +15,7 @@ VALUES = {
     "STACK": "--stack settlement-prod",
     "STAGE": "my-olga",
 }
-"""The variables of the pages, as their text sets them."""
+"""The pages' variables, as their text sets them."""
 
 _OPAQUE = {
     *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "CLUSTER", "NAME", "PATH", "PWD"),
@@ -27,7 +25,7 @@ _OPERATORS = {"|", "||", "&", "&&", ";", "(", ")"}
 
 
 def commands(block: Block) -> Iterator[list[str]]:
-    """Yield each command of a block: the lines behind `$ ` of a console, every line of a script."""
+    """Yield a block's commands: console lines after `$ `, or all script lines."""
     text = block.text
     if block.language == "console":
         shown = [line[2:] for line in text.splitlines() if line.startswith("$ ")]
@@ -38,7 +36,7 @@ def commands(block: Block) -> Iterator[list[str]]:
 
 
 def split(line: str) -> Iterator[list[str]]:
-    """Yield the commands of a line, without redirections and leading assignments."""
+    """Yield a line's commands without redirections and leading assignments."""
     lexer = shlex.shlex(expand(line), posix=True, punctuation_chars="();<>|&")
     lexer.whitespace_split = True
     words: list[str] = []
@@ -52,7 +50,7 @@ def split(line: str) -> Iterator[list[str]]:
 
 
 def expand(line: str) -> str:
-    """Return a line with the pages' variables replaced. Raises AssertionError for an unknown one."""
+    """Replace the pages' variables. Raises AssertionError for an unknown one."""
 
     def value(match: re.Match[str]) -> str:
         name = match[1]

@@ -1,4 +1,4 @@
-"""The one fake of Step Functions' client: the interpreter's machines, as boto3 shows them."""
+"""The only fake Step Functions client, over the interpreter's machines."""
 
 import json
 from collections.abc import Callable
@@ -16,19 +16,16 @@ INPUT_BYTES_MAX = 262_144
 
 
 class ExecutionAlreadyExists(ClientError):
-    """The name is taken by an execution that has ended, or was started with another input."""
+    """The name is an ended execution's, or one with another input."""
 
 
-class ExecutionDoesNotExist(ClientError):
-    """No execution has that ARN."""
+class ExecutionDoesNotExist(ClientError): ...
 
 
-class InvalidToken(ClientError):
-    """No task waits with that token."""
+class InvalidToken(ClientError): ...
 
 
 def client_error(operation: str, code: str, kind: type[ClientError] = ClientError) -> ClientError:
-    """Return an error as the client raises it."""
     return kind({"Error": {"Code": code, "Message": "as the test wants it"}}, operation)
 
 
@@ -37,16 +34,16 @@ def _not_invoked(function: str, payload: Any) -> Any:
 
 
 def at_rest() -> Machines:
-    """Return all machines, whose executions stay before their first state."""
+    """Return machines whose executions stay before their first state."""
     return Machines(definitions(), frozenset({EXPRESS}), _not_invoked)
 
 
 @dataclass
 class StepFunctions:
-    """A client over `machines`. With `runs`, an execution runs at once; else it stays before its first state.
+    """A client over `machines`. With `runs`, executions run at once; else they stay at their start.
 
-    An operation in `failing` raises that error; with `loses_answers` it takes effect before it does. `before`
-    and `after` are called around each operation, with its name: an error that they raise reaches the caller.
+    An operation in `failing` raises that error; with `loses_answers` it takes effect first. `before` and
+    `after` surround each operation and get its name; their errors reach the caller.
     """
 
     machines: Machines = field(default_factory=at_rest)
@@ -54,22 +51,22 @@ class StepFunctions:
     failing: dict[str, BaseException] = field(default_factory=dict)
     loses_answers: bool = False
     refusing: dict[str, BaseException] = field(default_factory=dict)
-    """The machines whose executions are not started, with the error."""
+    """The error of each machine that refuses starts."""
 
     before: Callable[[str], object] = lambda operation: None
     after: Callable[[str], object] = lambda operation: None
     called: list[str] = field(default_factory=list)
-    """The operations, in order, refused ones too."""
+    """All operations in order, even refused ones."""
 
     asked: list[str] = field(default_factory=list)
-    """The machine of each start, of refused ones too."""
+    """Each start's machine, even of refused ones."""
 
     started: list[tuple[str, str, Any]] = field(default_factory=list)
-    """Machine, name and input of each execution that this client started."""
+    """Machine, name and input of this client's starts."""
 
     described: list[str] = field(default_factory=list)
     sent: list[Any] = field(default_factory=list)
-    """The outputs that were sent with a task's token."""
+    """The outputs sent with a task token."""
 
     exceptions = SimpleNamespace(
         ExecutionAlreadyExists=ExecutionAlreadyExists,
@@ -78,7 +75,7 @@ class StepFunctions:
     )
 
     def start_execution(self, *, stateMachineArn: str, name: str, input: str) -> dict[str, Any]:  # noqa: A002, N803
-        """Start an execution. The very same start of one that still runs returns that one, as on AWS."""
+        """Start an execution. An identical start returns the running one, as on AWS."""
         prefix, _, machine = stateMachineArn.rpartition(":")
         assert prefix == f"{ARN}:stateMachine", stateMachineArn
         assert 0 < len(name) <= NAME_CHARACTERS_MAX
@@ -88,7 +85,7 @@ class StepFunctions:
         return {"executionArn": self._call("start_execution", lambda: self._start(machine, name, input))}
 
     def describe_execution(self, *, executionArn: str) -> dict[str, str]:  # noqa: N803
-        """Return the status of a Standard machine's execution; AWS describes no Express one."""
+        """Return a status; AWS describes no Express execution."""
         self.described.append(executionArn)
         assert not executionArn.startswith(f"{ARN}:execution:{EXPRESS}:"), (
             "AWS describes no Express execution"
@@ -96,30 +93,27 @@ class StepFunctions:
         return {"status": self._call("describe_execution", lambda: self._found(executionArn).status)}
 
     def send_task_success(self, *, taskToken: str, output: str) -> None:  # noqa: N803
-        """End the wait of the task with that token."""
         self._call("send_task_success", lambda: self._wake(taskToken, json.loads(output)))
 
     def add(self, arn: str, status: str = "RUNNING") -> Execution:
-        """Add an execution that another caller started."""
+        """Add another caller's execution."""
         machine, _, name = arn.removeprefix(f"{ARN}:execution:").partition(":")
         execution = self.machines.start(machine, {}, name)
         execution.status = status
         return execution
 
     def waits(self, arn: str, token: str) -> Execution:
-        """Add an execution of another caller that waits in LIMBO with a token."""
+        """Add another caller's execution that waits in LIMBO with a token."""
         execution = self.add(arn)
         execution.state, execution.token = "AwaitResolution", token
         execution._waits_for = Waiting()
         return execution
 
     def end(self, arn: str, status: str = "FAILED") -> None:
-        """End an execution from outside."""
         self._found(arn).status = status
 
     @property
     def names(self) -> list[str]:
-        """Return the names of the executions that this client started."""
         return [name for _, name, _ in self.started]
 
     def _call(self, operation: str, effect: Callable[[], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""The records of the table's stream, as Lambda delivers those that a filter lets pass."""
+"""The table's stream records, as Lambda delivers them after filtering."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -11,11 +11,10 @@ from tests.world.memory_dynamodb import Changes
 _NUMBERS = count(1)
 
 TIME_TO_LIVE = {"userIdentity": {"type": "Service", "principalId": "dynamodb.amazonaws.com"}}
-"""What a record says beside the change, if DynamoDB's time to live has deleted a row."""
+"""The mark of a deletion by DynamoDB's time to live."""
 
 
 def record(old: Item | None, new: Item | None, at: float) -> dict[str, Any]:
-    """Return the record of a row's change, at a time in seconds."""
     event = "INSERT" if old is None else "REMOVE" if new is None else "MODIFY"
     row = new or old
     assert row
@@ -34,7 +33,7 @@ def record(old: Item | None, new: Item | None, at: float) -> dict[str, Any]:
 
 
 def sealed_records(changes: Changes, at: int) -> Iterator[dict[str, Any]]:
-    """Yield the records of a commit that SealJournal gets."""
+    """Yield a commit's records for SealJournal."""
     for old, new in changes:
         if old == new:
             continue
@@ -55,7 +54,7 @@ def status_of(row: Item | None) -> str | None:
 
 
 def is_unlawful(old: str | None, new: str | None) -> bool:
-    """Return whether a payment that was not to be paid could be paid by a change of its status."""
+    """Return whether a change revives a payment that must not be paid."""
     if old is None or new is None:
         return new is None
     unpaid = ("COMPENSATED", "REJECTED")

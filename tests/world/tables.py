@@ -1,4 +1,4 @@
-"""A fresh table, made from the synthesised template, on a DynamoDB server."""
+"""A fresh table on a DynamoDB server, from the synthesised template."""
 
 import uuid
 from collections.abc import Iterator
@@ -11,12 +11,11 @@ from tests.world import templates
 from tests.world.ledger import Ledger, over
 
 _SESSION = boto3.Session()
-"""One for all clients: a session reads its endpoint data once, which costs more than most tests."""
+"""Shared: loading its endpoint data costs more than most tests."""
 
 
 @contextmanager
 def on_server(endpoint_url: str) -> Iterator[Ledger]:
-    """Yield a table on a server."""
     client = _client(endpoint_url)
     name = _create_table(client)
     yield over(client, name)
@@ -33,7 +32,7 @@ _clients: dict[str, Any] = {}
 
 
 def _client(endpoint_url: str) -> Any:
-    """Return the one client of a server: to make one costs more than a test."""
+    """Share one client per server: making one costs more than a test."""
     if endpoint_url not in _clients:
         _clients[endpoint_url] = _SESSION.client("dynamodb", endpoint_url=endpoint_url)
     return _clients[endpoint_url]

@@ -1,4 +1,4 @@
-"""The synthesised templates, each made once: the tests' table and configuration come from the real stack."""
+"""The synthesised templates, made once: tests use the real stack's table and configuration."""
 
 import json
 from functools import cache
@@ -13,7 +13,7 @@ from app import build
 PROJECT = Path(__file__).parents[2]
 
 REACHED = {"prod": {"page_address": "oncall@example.com", "runbooks": "https://runbooks.example.com"}}
-"""The arguments of a stage that is not built without an address for pages and one for runbooks."""
+"""Arguments of stages that require addresses for pages and runbooks."""
 
 
 @cache
@@ -23,7 +23,7 @@ def template(stage: str = "dev") -> Template:
 
 
 def resources(resource_type: str, stage: str = "dev") -> dict[str, Any]:
-    """Return a copy of the resources of a type by their logical ids."""
+    """Return a copy of one type's resources by logical id."""
     found: dict[str, Any] = json.loads(_found(resource_type, stage))
     return found
 
@@ -36,7 +36,7 @@ def kind(logical_id: str, stage: str = "dev") -> str:
 
 @cache
 def table_definition() -> dict[str, Any]:
-    """Return the arguments of CreateTable that make the stack's table on a local engine."""
+    """Return CreateTable's arguments for the stack's table."""
     (table,) = resources("AWS::DynamoDB::Table").values()
     properties = table["Properties"]
     kept = ("KeySchema", "AttributeDefinitions", "GlobalSecondaryIndexes", "BillingMode")

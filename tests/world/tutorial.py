@@ -1,4 +1,4 @@
-"""The commands of a tutorial and the output that it shows, compared with a run, or rewritten from one."""
+"""A tutorial's commands and output, compared with a run or rewritten from it."""
 
 import re
 from dataclasses import dataclass
@@ -15,9 +15,10 @@ VARYING = (
     (re.compile(r"\b\d+ (accounts|settlements|entries)\b"), r"<count> \1"),
     (re.compile(r"\b(customers|external|fees) -?[\d.]+"), r"\1 <amount>"),
 )
-"""The demo makes one payment more or less while the KYC provider is out, and so varies in its sums.
+"""Varying output: the demo's sums depend on its payments while KYC is down.
 
-A time without its milliseconds, or a column of another width, is another output."""
+Times without milliseconds and changed column widths are still differences.
+"""
 
 _BLOCK = re.compile(r"(^```console\n)(.*?)(^```$)", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
@@ -25,14 +26,13 @@ _COMMAND = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Shown:
-    """A command, and the lines of its output; `…` stands for one or more that are left out."""
+    """A command and its output; `…` stands for omitted lines."""
 
     command: str
     lines: list[str]
 
 
 def shown(page: str) -> list[Shown]:
-    """Return each command of the consoles of a page, in their order."""
     return [
         Shown(command, _trimmed(output.splitlines()))
         for _, block, _ in _BLOCK.findall(page)
@@ -41,7 +41,7 @@ def shown(page: str) -> list[Shown]:
 
 
 def difference(expected: list[str], real: list[str]) -> str:
-    """Return what a page must show in place of its lines; empty if it shows the output."""
+    """Return a diff from page to run; empty if the page is right."""
     real = _trimmed(real)
     pattern = "".join(
         r"(?:.*\n)+" if line == LEFT_OUT else re.escape(stable(line)) + r"\n" for line in expected
@@ -52,7 +52,7 @@ def difference(expected: list[str], real: list[str]) -> str:
 
 
 def renewed(expected: list[str], real: list[str]) -> list[str]:
-    """Return the lines of a run, without those that the page leaves out."""
+    """Return a run's lines without those that the page omits."""
     real = _trimmed(real)
     found: list[str] = []
     before, after = ([_rough(line) for line in lines] for lines in (expected, real))
@@ -64,7 +64,7 @@ def renewed(expected: list[str], real: list[str]) -> list[str]:
 
 
 def rewritten(page: str, outputs: list[list[str]]) -> str:
-    """Return a page with the outputs of its commands, in their order."""
+    """Return a page with new outputs of its commands, in order."""
     ran = iter(outputs)
 
     def command(match: re.Match[str]) -> str:
@@ -77,14 +77,14 @@ def rewritten(page: str, outputs: list[list[str]]) -> str:
 
 
 def stable(line: str) -> str:
-    """Return a line without its times and the random part of names."""
+    """Replace times, random names and other varying parts."""
     for pattern, word in VARYING:
         line = pattern.sub(word, line)
     return line.rstrip()
 
 
 def _rough(line: str) -> str:
-    """Return the words of a line: a column that has moved does not make it another one."""
+    """Return a line's words, so a moved column compares equal."""
     return " ".join(stable(line).split())
 
 

@@ -1,5 +1,3 @@
-"""DynamoDB's values on the wire: their normal form, comparison and addition."""
-
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -9,14 +7,14 @@ SETS = ("SS", "NS")
 
 
 class Invalid(Exception):
-    """A fault that DynamoDB answers with a ValidationException."""
+    """DynamoDB answers this fault with a ValidationException."""
 
 
 def normal(value: Value) -> Value:
-    """Return the value in the form in which equal values are equal. Raises Invalid for an empty set."""
+    """Return a normal form, in which equal values compare equal. Raises Invalid for an empty set."""
     ((kind, content),) = value.items()
     if kind == "S":
-        return value if type(content) is str else {"S": str(content)}  # an enum's member comes back as a text
+        return value if type(content) is str else {"S": str(content)}  # an enum's member returns as a text
     if kind == "N":
         return {"N": _numeral(content)}
     if kind in SETS:
@@ -59,11 +57,10 @@ COMPARISONS: dict[str, Callable[[Value | None, Value | None], bool]] = {
     ">": _ordered(lambda left, right: left > right),
     ">=": _ordered(lambda left, right: left >= right),
 }
-"""Values of two kinds are neither equal nor in an order."""
+"""Different kinds are neither equal nor ordered."""
 
 
 def contains(held: Value | None, operand: Value | None) -> bool:
-    """Return whether a set, list or text contains the operand."""
     if held is None or operand is None:
         return False
     ((kind, content),) = held.items()
@@ -74,28 +71,27 @@ def contains(held: Value | None, operand: Value | None) -> bool:
 
 
 def begins_with(held: Value | None, operand: Value | None) -> bool:
-    """Return whether a text begins with another."""
     if held is None or operand is None or "S" not in held or "S" not in operand:
         return False
     return bool(held["S"].startswith(operand["S"]))
 
 
 def present(value: Value | None) -> Value:
-    """Return the value. Raises Invalid if there is none."""
+    """Return the value. Raises Invalid for None."""
     if value is None:
         raise Invalid("The provided expression refers to an attribute that does not exist in the item")
     return value
 
 
 def added(left: Value, right: Value, sign: int) -> Value:
-    """Return the sum of two numbers, or with sign -1 their difference. Raises Invalid for another type."""
+    """Add two numbers, or subtract with sign -1. Raises Invalid for other types."""
     if "N" not in left or "N" not in right:
         raise Invalid("An operand in the update expression has an incorrect data type")
     return {"N": _numeral(str(_amount(left["N"]) + sign * _amount(right["N"])))}
 
 
 def members_of(value: Value, held: Value | None) -> tuple[str, list[str]]:
-    """Return a set's kind and the members of the held one, if any. Raises Invalid for another kind."""
+    """Return a set's kind and the held members. Raises Invalid for another kind."""
     ((kind, _),) = value.items()
     if kind not in SETS or (held is not None and kind not in held):
         raise Invalid("An operand in the update expression has an incorrect data type")

@@ -1,5 +1,3 @@
-"""Rows in the wire's format, in the form in which equal values are equal."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,5 +6,4 @@ from tests.world import values
 
 
 def normal(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row on the wire, each value in its one form."""
     return {name: values.normal(value) for name, value in to_wire(row).items()}

@@ -1,4 +1,4 @@
-"""The stage in one process: the real definitions over the real handlers over a real table, with faults."""
+"""The stage in one process: real definitions, handlers and table, with faults."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -40,15 +40,15 @@ ORDER = {"reason": "the customer asks for it", "by": "olga"}
 _STATES = tuple(facts.state for facts in SAGA.values())
 
 STARTING = {"alice": 10_000, "bob": 500}
-"""The opening balances of the two parties, in minor units."""
+"""Opening balances in minor units."""
 
 
 class Fault(Enum):
-    """A fault of a function's call: the error's name, and whether the function had done its work."""
+    """A call's fault: the error's name, and whether the function did its work first."""
 
     REFUSED_BY_STORE = ("StoreUnavailable", False)
     KILLED_BEFORE = ("Runtime.OutOfMemory", False)
-    UNHEARD_OF = ("Host.Reclaimed", False)  # no document has this name, and no definition
+    UNHEARD_OF = ("Host.Reclaimed", False)  # no document or definition has this name
     TIMED_OUT = ("Sandbox.Timedout", False)
     KILLED_AFTER = ("Lambda.Unknown", True)
     ANSWER_LOST = ("States.Timeout", True)
@@ -60,7 +60,7 @@ class Fault(Enum):
 
 @dataclass
 class World:
-    """One table, the machines over it, and actions between two states."""
+    """A table and the machines over it; a test can act between two states."""
 
     ledger: Ledger
     now: datetime = NOW
@@ -89,7 +89,7 @@ class World:
         return self.machines.start(machine, data, name)
 
     def settle(self, machine: str = STANDARD, name: str = "execution-1", data: Any = WIRE) -> Execution:
-        """Run a settlement to its end, and every execution that it has started."""
+        """Run a settlement and every execution it starts."""
         execution = self.start(machine, name, data)
         execution.run()
         self.drain()
@@ -104,9 +104,9 @@ class World:
         resolution: Any = None,
         **more: Any,
     ) -> Execution:
-        """Start a compensation for an error, or by a person's order; it stays before its first state.
+        """Start a compensation for an error, before its first state.
 
-        Of an order it is the execution that the door has woken or started last.
+        For a person's order, return the execution that TakeOrder woke or started last.
         """
         if reversal:
             self.order("reverse", {"key": data["key"], **reversal})
@@ -117,7 +117,7 @@ class World:
         return self.of(COMPENSATION)[-1]
 
     def order(self, decision: str, order: Any) -> dict[str, Any]:
-        """Give a person's order at the door; return its answer. Raises its refusal."""
+        """Give a person's order; return TakeOrder's answer. Raises its refusal."""
         self.now += timedelta(seconds=1)
         try:
             return taken(lambda event: HANDLERS["TakeOrder"](event, Context()), decision, order)
@@ -125,11 +125,10 @@ class World:
             telemetry.count("StepCalled")  # a nested call flushes the metrics of the outer one
 
     def decide(self, resolution: Any) -> dict[str, Any]:
-        """Give a person's decision on a case, the first one unless it names another."""
         return self.order(resolution["decision"], {"key": KEY, "case": 1, **resolution})
 
     def resume(self, name: str = "resume") -> Execution:
-        """Resume a compensation with an execution that gets the settlement alone."""
+        """Resume a compensation with only the settlement."""
         execution = self.start(COMPENSATION, name, {"settlement": WIRE})
         execution.run()
         self.drain()
@@ -142,7 +141,7 @@ class World:
         return execution
 
     def drain(self) -> None:
-        """Run every execution until it has ended or waits, and then check the books."""
+        """Run every execution to its end or a wait; check the books."""
         for execution in self.machines.executions:
             if not execution.busy:
                 execution.run()
@@ -161,7 +160,6 @@ class World:
     # Actions of a test.
 
     def open(self, account: str, available: int, currency: str = "EUR") -> None:
-        """Open an account with a deposit, as the command does."""
         self.ledger.store.transact(opening(account, available, currency, self.now))
 
     def open_both(self) -> None:
@@ -169,9 +167,9 @@ class World:
             self.open(account, available)
 
     def commit(self, steps: int) -> dict[str, Any]:
-        """Commit the first `steps` steps, then abort; return the cause of the compensation to start.
+        """Commit `steps` steps and abort; return the compensation's cause.
 
-        Without any step the key is claimed by the queue.
+        With 0 steps, the queue claims the key.
         """
         self.open_both()
         if steps == 0:
@@ -185,12 +183,12 @@ class World:
         return {"reversal": ORDER}
 
     def claim(self, owner: str = "execution-1") -> None:
-        """Claim the key as the queue does, for an execution that is not started yet."""
+        """Claim the key as the queue does, before the execution's start."""
         settlement = parse_settlement(WIRE, _dependencies.config)
         self.ledger.store.claim(forward.claim(settlement, owner, self.now, _dependencies.config))
 
     def pay(self, payer: str, payee: str, amount: str, key: str, fee: str = "0.00") -> Execution:
-        """Run another settlement to its end; every other execution stays where it is."""
+        """Run another settlement; other executions do not move."""
         wire = {"key": key, "payer": payer, "payee": payee, "amount": amount, "currency": "EUR", "fee": fee}
         return self.start(STANDARD, f"pays-{key}", wire).run()
 
@@ -199,13 +197,13 @@ class World:
         self.faults[state] = (*fault.value, times)
 
     def tries(self, state: str, machine: str = COMPENSATION) -> int:
-        """Return how often a state calls its function before a fault of this kind is final."""
+        """Return the number of tries until a fault is final."""
         retriers = self.machines.definitions[machine]["States"][state]["Retry"]
         (attempts,) = (rule["MaxAttempts"] for rule in retriers if rule["ErrorEquals"] == ["States.ALL"])
         return 1 + int(attempts)
 
     def meanwhile(self, method: str, action: Callable[[], Any]) -> None:
-        """Run `action` inside the next call of this method of the store, just before its write."""
+        """Run `action` inside the store method's next call, before its write."""
         store: Any = self.ledger.store
         original = getattr(store, method)
 
@@ -222,7 +220,7 @@ class World:
 
     @contextmanager
     def without(self, account: str) -> Iterator[None]:
-        """Remove an account's row for a while, against every condition, and then put it back."""
+        """Remove an account's row within the block, bypassing all conditions."""
         row = self.ledger.row(keys.account(account))
         assert row is not None
         self.ledger.delete(keys.account(account))
@@ -231,10 +229,10 @@ class World:
         self.missing.remove(account)
         self.ledger.put(row)
 
-    # The outside: the provider's webhook, and recovery's schedule.
+    # Outside calls: the provider's webhook, and recovery's schedule.
 
     def webhook(self, decision: str = "APPROVED", event: str = "evt_1", reference: str = "ver_1") -> int:
-        """Deliver the provider's decision, signed; return the HTTP status of the answer."""
+        """Deliver the provider's signed decision; return the HTTP status."""
         self.pass_time(seconds=1)
         signed = Caller(at=self.now, id=event)(decision=decision, reference=reference, reason="x")
         try:
@@ -244,14 +242,13 @@ class World:
         return int(answer["statusCode"])
 
     def resume_asked(self, event: Any) -> Any:
-        """Call RecoverStalled with the event of a function that has asked for a resumption."""
         try:
             return HANDLERS["RecoverStalled"](event, Context())
         finally:
             telemetry.count("StepCalled")  # a nested call flushes the metrics of the outer one
 
     def recover(self) -> list[str]:
-        """Run recovery as its schedules do; return the errors of settlements that it could not recover."""
+        """Run recovery on schedule; return the errors of unrecovered settlements."""
         self.pass_time(seconds=1)
         failed: list[str] = []
         logger = telemetry.logger
@@ -264,7 +261,6 @@ class World:
         return failed
 
     def recover_all(self) -> None:
-        """Run recovery, which must meet no error, and every execution that it starts."""
         assert self.recover() == []
         self.drain()
 
@@ -278,7 +274,7 @@ class World:
         return execution
 
     def until_deadline(self) -> None:
-        """Let the settlement's remaining time pass. Recovery has looked in time, and looks again then."""
+        """Pass the deadline. Recovery has looked before, and is next due then."""
         row = self.row()
         if row["status"] == Status.PROCESSING:
             self.ledger.put(row | {"gsi1sk": row["deadline_at"]})
@@ -288,11 +284,9 @@ class World:
     # Observations of a test.
 
     def of(self, machine: str) -> list[Execution]:
-        """Return the executions of a machine, in the order of their starts."""
         return [one for one in self.machines.executions if one.machine == machine]
 
     def webhook_events(self) -> list[str]:
-        """Return the ids of the webhook events that have had their effect."""
         return [row["pk"] for row in self.ledger.rows() if row["pk"].startswith("KYC_EVENT#")]
 
     def picture(self, key: str = KEY) -> Picture:
@@ -304,7 +298,6 @@ class World:
         return found
 
     def waiting(self) -> Row:
-        """Return the row of the execution that waits for a decision."""
         found = self.ledger.row(keys.waiting(KEY))
         assert found is not None
         return found
@@ -315,7 +308,7 @@ class World:
         return int(found["available"])
 
     def balance(self, account: str) -> int:
-        """Return an account's balance by its entries, in minor units."""
+        """Return the balance from entries, in minor units."""
         entries = [row for row in self.ledger.rows() if "debit" in row]
         received = sum(entry["amount"] for entry in entries if entry["credit"] == account)
         return int(received - sum(entry["amount"] for entry in entries if entry["debit"] == account))
@@ -329,7 +322,7 @@ class World:
         return [event["Detail"] for event in self.machines.events if event["DetailType"] == detail_type]
 
     def assert_conserved(self) -> None:
-        """Check the books by the project's own proof, and by another one that shares no code with it."""
+        """Check the books with the project's proof, and with independent code."""
         if self.missing:
             return
         assert_conserved(self.ledger.rows())
@@ -338,7 +331,7 @@ class World:
         assert findings.conserved
 
     def findings(self, row_keys: RowKeys | None = None) -> Findings:
-        """Return what the project's own proof finds in the table; with keys, it judges the signatures."""
+        """Return the findings of the project's proof; with keys, it checks signatures."""
         return reconcile(self.ledger.rows(), lambda key: Look.DISAGREES, stage=Stage(row_keys=row_keys))
 
     def _around(self, execution: Execution, call: Callable[[], Any]) -> Any:

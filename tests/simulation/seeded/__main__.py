@@ -1,5 +1,3 @@
-"""`python -m tests.simulation.seeded`: run seeds, or print the history of one."""
-
 import argparse
 import json
 import sys
@@ -11,7 +9,7 @@ from tests.simulation.seeded.run import Result, run_side_by_side, tell
 
 
 def main() -> int:
-    """Exit with 0 if every rule held in every seed, else with 1 and the history of the first that failed."""
+    """Exit with 0 if every rule held, else with 1 and a failed history."""
     parser = argparse.ArgumentParser(prog="make simulate")
     parser.add_argument("--from", dest="first", type=int, default=0, help="the first seed")
     parser.add_argument("--seeds", type=int, help="how many; without a number, until --seconds are over")

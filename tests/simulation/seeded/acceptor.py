@@ -1,4 +1,4 @@
-"""Starters over HTTP: they post a payment twice, at once, late, with other content, and beside the queue."""
+"""Starters over HTTP: repeated, concurrent, late and conflicting posts, also beside the queue."""
 
 import json
 from random import Random
@@ -18,33 +18,31 @@ if TYPE_CHECKING:
 
 EVERY = 48
 RESIDUES = (24, 40, 47)
-"""The seeds, modulo EVERY, in whose worlds starters post payments."""
 
 TRIES_MAX = 6
 MINUTE_MS = 60_000
 DOOR_MS_MAX = 30_000
-"""How long API Gateway waits for the function."""
+"""API Gateway's timeout."""
 
 
 def posts(seed: int) -> bool:
-    """Return whether starters post payments in this seed's world. The others keep their course."""
+    """Return whether this world has starters over HTTP; others are unchanged."""
     return seed % EVERY in RESIDUES
 
 
 class Acceptor:
-    """The starters who post, and what they were answered. Their plans have a chance of their own."""
+    """Posting starters and their answers, with separate chance."""
 
     def __init__(self, world: "World", seed: int) -> None:
         self._world, self._random = world, Random(f"posts {seed}")
         self._wrote: set[int] = set()
-        """The calls that have committed something, by identity."""
+        """Identities of the calls that committed something."""
 
         self._calls: list[Call] = []
         self._owners: set[str] = set()
-        """The executions that have owned a settlement."""
 
     def plan(self, key: str) -> None:
-        """Let some starters post a payment, most of them with the same content, and some send it as well."""
+        """Plan posts of a payment, mostly equal, and some queue messages."""
         chance, people, world = self._random, self._world.people, self._world
         request: dict[str, Any] = {"payer": chance.choice(("alice", "bob")), "payee": "carol"}
         request |= {"amount": chance.choice(("2.00", "19.50", "400.00")), "currency": world.currency}
@@ -57,7 +55,7 @@ class Acceptor:
             people.spawn("a message", at + chance.randint(0, 200), people._send, request | {"key": key})
 
     def committed(self, changes: Changes) -> None:
-        """Check that a start over HTTP commits a claim and nothing else. Raises Violated."""
+        """Check that a start over HTTP commits only a claim. Raises Violated."""
         for _, new in changes:
             if new and new["sk"]["S"] == "SETTLEMENT":
                 self._owners.add(text(new, "owner") or "")
@@ -70,7 +68,6 @@ class Acceptor:
         demand(is_claim, "a start over HTTP claims, and moves no money", new)
 
     def post(self, key: str, request: dict[str, Any]) -> None:
-        """Post a payment until it is answered."""
         self._post(posting.asked({name: value for name, value in request.items() if name != "key"}, key))
 
     def _post(self, asked: dict[str, Any]) -> None:
@@ -82,11 +79,11 @@ class Acceptor:
             world.hub.sleep(self._random.randint(100, MINUTE_MS))
 
     def _send(self, asked: dict[str, Any]) -> bool:
-        """Send a call, and check its answer; return whether it is final."""
+        """Send a call and check its answer; return whether it is final."""
         world, key = self._world, asked["headers"]["idempotency-key"]
         before = world.oracle.settlements.get(key)
         call = world.cloud.call("AcceptSettlements", asked)
-        self._calls.append(call)  # as an identity is that of no later call while this one is kept
+        self._calls.append(call)  # keeps the call alive, so its identity stays unique
         answered = world.hub.wait(call.answer, DOOR_MS_MAX)
         answer = call.answer.value if answered else None
         if not isinstance(answer, dict) or answer["statusCode"] >= 500:
@@ -128,14 +125,14 @@ class Acceptor:
         )
 
     def _is_started_for_its_claim(self, asked: dict[str, Any]) -> None:
-        """Check that no execution was started for a payment that another one had claimed."""
+        """Check that no execution starts for another's claim."""
         name = parse_start(asked["headers"], json.loads(asked["body"]), self._world.config).execution
         is_there = any(one.name == name for one in self._world.cloud.machines.executions)
         demand(not is_there or name in self._owners, "a start over HTTP is that of its own claim", name)
 
 
 def _has_content(row: Item, content: dict[str, Any]) -> bool:
-    """Return whether a settlement was claimed with this content, which leaves the fee to the stage."""
+    """Return whether a claim has this content; the stage sets the fee."""
     amount = minor(content["amount"], content["currency"])
     return amount == number(row, "amount") and all(
         content[name] == text(row, name) for name in ("payer", "payee", "currency")
@@ -143,7 +140,6 @@ def _has_content(row: Item, content: dict[str, Any]) -> bool:
 
 
 def plan_posts(world: "World", seed: int) -> None:
-    """Let starters post some payments of a world, if its seed is one of these."""
     if not posts(seed):
         return
     world.acceptor = Acceptor(world, seed)

@@ -1,4 +1,4 @@
-"""The rules of orders on accounts: each takes effect once, and accounts change by them alone."""
+"""Orders on accounts take effect once, and only they change accounts."""
 
 from tests.simulation.seeded.facts import (
     demand,
@@ -15,7 +15,7 @@ from tests.world.expressions import Item
 from tests.world.memory_dynamodb import Changes
 
 EXTERNAL = ("deposit", "withdraw")
-"""The orders that move money; the steps of their entries have the same names."""
+"""Orders that move money; their entries' steps have the same names."""
 
 TIMES = ("opened_at", "frozen_at", "closed_at")
 _KINDS = ("open", *EXTERNAL, "freeze", "unfreeze", "close")
@@ -23,7 +23,7 @@ _TEXTS = ("order", "account", "currency", "reference", "by", "reason")
 
 
 def carried_out(changes: Changes, asking: Asking) -> None:
-    """Check that the orders of a commit have their effect, and that no account changes without one."""
+    """Check that orders take effect, and no account changes without one."""
     orders: list[Item] = []
     accounts: dict[str, tuple[Item | None, Item | None]] = {}
     entries: dict[tuple[str, str], Item] = {}
@@ -54,7 +54,7 @@ def carried_out(changes: Changes, asking: Asking) -> None:
 
 
 def _takes_effect(order: Item, old: Item | None, new: Item, times: dict[str, str | None]) -> None:
-    """Check that an order fits the account, and note the times that it changes."""
+    """Check that an order fits the account, and record its times."""
     kind, account, at = order["order"]["S"], order["account"]["S"], order["posted_at"]["S"]
     blocked = number(old, "limbo_cases") != 0
     if kind == "open":
@@ -95,7 +95,7 @@ def _has_its_entry(order: Item, entry: Item | None) -> None:
 
 
 def _is_as_asked(order: Item, asking: Asking) -> None:
-    """Check that an order is recorded as its function was asked; a world's own openings have no function."""
+    """Check that an order is recorded as asked. A world's openings have no function."""
     if not asking.function:
         return
     demand(asking.function == "TakeOrder", "an order is given at the door alone", asking.function)

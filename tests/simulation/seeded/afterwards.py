@@ -1,4 +1,4 @@
-"""Late calls at random moments of a seed's history: many short histories for the price of a long one."""
+"""Late calls within a seed's history: many short histories at the cost of a long one."""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -14,18 +14,17 @@ from tests.simulation.seeded.moments import HOUR_MS, Late, Life, Recorded, overd
 from tests.world.expressions import Item
 
 PLACES, STUCK_PLACES = 5, 20
-"""The moments of each seed at which calls are made, and the additional ones about stuck settlements."""
+"""Moments per seed with calls, and extra ones for stuck settlements."""
 
 CALLS = 16
-"""The calls at each moment."""
 
 _WITH_FAULTS = 0.15
 _WITH_FAULTS_IF_RARE = {"KycDecided": 0.6, "StartSettlements": 0.6}
-"""The share of calls followed by faults; higher for functions that are seldom called."""
+"""The share of calls with faults; higher for rare functions."""
 
 
 def late_calls(world: Recorded, seed: int) -> Iterator[tuple[Life, Late, Chance | None]]:
-    """Yield calls on a settlement at a moment, or late; some of them, and their consequences, meet faults."""
+    """Yield immediate and late calls on a settlement, some with faults."""
     random, moments = Random(f"afterwards {seed}"), world.moments
     for row, acts in _places(world, random):
         seen = acts if random.random() < 0.5 else random.randrange(acts + 1)
@@ -47,7 +46,7 @@ def late_calls(world: Recorded, seed: int) -> Iterator[tuple[Life, Late, Chance 
 
 
 def _places(world: Recorded, random: Random) -> Iterator[tuple[Item, int]]:
-    """Yield settlements by their last rows, with moments: random ones, and those around the rare LIMBO."""
+    """Yield settlements' last rows with moments, random or around LIMBO."""
     rows = [world.oracle.settlements[key] for key in sorted(world.oracle.settlements)]
     for _ in range(PLACES if rows else 0):
         yield random.choice(rows), random.randrange(len(world.moments))
@@ -62,7 +61,7 @@ def _places(world: Recorded, random: Random) -> Iterator[tuple[Item, int]]:
 
 
 def content_of(row: Item) -> dict[str, Any]:
-    """Return the content of a settlement's claim, in the form in which functions get it."""
+    """Return a claim's content as functions receive it."""
     content: dict[str, Any] = {name: text(row, name) for name in ("payer", "payee", "currency")}
     content["key"] = row["pk"]["S"].partition("#")[2]
     for name in ("amount", "fee"):

@@ -1,4 +1,4 @@
-"""The rules of an exchange with the KYC provider: it ends in time, and its failure is never a stall."""
+"""A KYC exchange ends in time, and its failure is never a stall."""
 
 import json
 
@@ -8,16 +8,16 @@ from tests.simulation.seeded.facts import demand
 from tests.world.interpreter import Execution
 
 EXCHANGE_MS = _kyc._client.endpoint.exchange_seconds * 1000
-"""The time after which the client gives an exchange up, and no later: `tests/kyc` shows that."""
+"""The client's timeout, verified in `tests/kyc`."""
 
 
 def is_counted(milliseconds_left: int, key: str) -> None:
-    """Check that the function can still count a failed exchange: Lambda ends it when its time is over."""
+    """Check that a failed exchange is counted before Lambda ends the function."""
     demand(milliseconds_left > 0, "a failed exchange is counted before Lambda ends its function", key)
 
 
 def is_no_stall(execution: Execution) -> None:
-    """Check that a payment whose question was never answered is not held until its deadline."""
+    """Check that an unanswered payment is not held until its deadline."""
     if execution.status != "FAILED" or execution.error["Error"] != "SettlementStalled":
         return
     if execution.visited[-2] == "VerifyKyc":

@@ -1,4 +1,4 @@
-"""People who give orders on accounts: twice, at once, late, with other content, and at the worst moment."""
+"""People with orders on accounts: repeated, concurrent, late, conflicting."""
 
 import json
 from random import Random
@@ -13,42 +13,40 @@ if TYPE_CHECKING:
 
 TRIES_MAX = 4
 OTHERWISE: tuple[tuple[str, str], ...] = (("reason", "another"), ("account", "carol"), ("by", "mallory"))
-"""Other content under the same key."""
 
 
 NEWCOMER = "erin"
-"""An account that a world does not open at its beginning."""
+"""An initially missing account."""
 
 
 def pays_in_an_asset(seed: int) -> bool:
-    """Return whether people of this seed's world pay in an asset of the stage: in one of ten."""
+    """Return whether this world pays in an asset: one in ten."""
     return seed % 10 == 9
 
 
 def administers(seed: int) -> bool:
-    """Return whether people give orders in this seed's world: one of four, a third of them with a merchant.
+    """Return whether people order: in one world of four, a third of them with a merchant.
 
-    The others keep the course that they had without orders. Orders are in euros and dollars.
+    Other worlds are unchanged. Orders are in euros and dollars.
     """
     return seed % 12 in (4, 8, 11) and not pays_in_an_asset(seed)
 
 
 class Bank:
-    """The people who give orders in a world, and what they know of its accounts."""
+    """People with orders, and their knowledge of accounts."""
 
     def __init__(self, world: "World") -> None:
         self._world = world
         self._held: dict[str, set[int]] = {}
-        """The balances that each account has had, in minor units."""
+        """Each account's balances so far, in minor units."""
 
         self._orders = 0
 
     def notice(self, account: str, row: Item) -> None:
-        """Note a balance of an account."""
         self._held.setdefault(account, set()).add(number(row, "available"))
 
     def busy(self, accounts: list[str], prefix: str) -> None:
-        """Give some orders on these accounts, most of them while payments are under way."""
+        """Give orders on these accounts, mostly during payments."""
         chance = self._world.chance
         for _ in range(chance.one_of((2, 4, 8, 12))):
             within = chance.one_of((500, 5_000, 60_000, 900_000))
@@ -57,7 +55,7 @@ class Bank:
             self._empty_and_close(chance.one_of(accounts), prefix)
 
     def welcome(self, key: str, random: Random) -> None:
-        """Let people pay an account before and after it is opened, or although it never is or is closed."""
+        """Pay an account around its opening and closing, or without them."""
         people, currency = self._world.people, self._world.currency
         begins = random.choice((0, 1_000, 3_000, 60_000))
         about = {"account": NEWCOMER, "by": "olga", "reason": "as agreed"}
@@ -89,7 +87,7 @@ class Bank:
         self._send(self._order(chance.one_of(kinds), account, prefix), at)
 
     def _empty_and_close(self, account: str, prefix: str) -> None:
-        """Withdraw all that is there, and close the account, while others may still pay it."""
+        """Empty and close the account, while others may still pay it."""
         chance, world = self._world.chance, self._world
 
         def empty() -> None:
@@ -117,7 +115,7 @@ class Bank:
         return order | {"amount": amount, "currency": currency, "reference": "bank-0001"}
 
     def _send(self, order: dict[str, str], at: int) -> None:
-        """Give an order once or more often: at once, later, or by another person with other content."""
+        """Give an order once or more, at once or later, or conflicting."""
         chance = self._world.chance
         for again in range(1 + chance.happens(0.5) + chance.happens(0.2)):
             sent = dict(order)
@@ -130,7 +128,6 @@ class Bank:
             self._world.people.spawn("a person", at + later, self.give, sent)
 
     def give(self, order: dict[str, str]) -> None:
-        """Give an order until it is answered, as the command's user does."""
         world = self._world
         for _ in range(TRIES_MAX):
             world.note("a person", "orders", order)
@@ -151,7 +148,7 @@ class Bank:
         return self._world.table.items.get((f"ORDER#{order['key']}", "ORDER"))
 
     def _is_true(self, order: dict[str, str], answer: dict[str, Any]) -> None:
-        """Check an answer: the order is on record as it was given, and the account has had this balance."""
+        """Check an answer: the order is recorded, and the account had this balance."""
         row, account = self._recorded(order), answer["account"]
         demand(row and _same(order, row), "an answered order is on record as it was given", order)
         told = answer["order"]
@@ -174,7 +171,6 @@ class Bank:
 
 
 def _same(order: dict[str, str], row: Item) -> bool:
-    """Return whether an order's row has its content."""
     amount = order.get("amount")
     texts = ("order", "account", "currency", "reference", "by", "reason")
     return all(order.get(name) == text(row, name) for name in texts) and (

@@ -1,4 +1,4 @@
-"""Rules of a cancellation's commit: by its starter alone, in time, and of what the starter has seen."""
+"""Rules of a cancellation: only its starter, in time, for the sequence the starter has seen."""
 
 from decimal import Decimal
 from typing import Any
@@ -12,7 +12,7 @@ _BEGUN = _CHANGED | {"reversed_for", "resolutions", "in_flight_since"}
 
 
 def by_right(key: str, old: Item | None, new: Item, posted: dict[str, Any], asking: Asking) -> None:
-    """Check that a settlement is cancelled by its starter's call alone, and only while that is possible."""
+    """Check that only its starter cancels a settlement, while possible."""
     if asking.function != "CancelSettlement":
         kept = is_cancelled(new) == is_cancelled(old)
         demand(
@@ -41,7 +41,6 @@ def by_right(key: str, old: Item | None, new: Item, posted: dict[str, Any], aski
 
 
 def request_of(row: Item) -> dict[str, Any]:
-    """Return the request that a settlement's row was claimed with, its fee included."""
     decimals = DECIMALS[row["currency"]["S"]]
     amounts = {
         name: f"{Decimal(number(row, name)).scaleb(-decimals):.{decimals}f}" for name in ("amount", "fee")
@@ -53,7 +52,6 @@ def request_of(row: Item) -> dict[str, Any]:
 
 
 def can_be_cancelled(row: Item | None) -> bool:
-    """Return whether a settlement is before its hold, or in review."""
     if row is None or text(row, "status") != "PROCESSING":
         return False
     return not done(row) or "review" in row

@@ -1,4 +1,4 @@
-"""Starters who cancel payments: at random moments, twice, at once, late, and with what they have seen."""
+"""Cancelling starters: random, repeated, concurrent, late, and by sequence."""
 
 import json
 from random import Random
@@ -17,40 +17,39 @@ if TYPE_CHECKING:
 
 EVERY = 48
 RESIDUES = (22, 25, 33, 39, 43)
-"""The seeds, modulo EVERY, in whose worlds starters cancel."""
 
 TRIES_MAX = 4
 MINUTE_MS = 60_000
 DOOR_MS_MAX = 30_000
-"""How long API Gateway waits for the function."""
+"""API Gateway's timeout."""
 
 
 def cancels(seed: int) -> bool:
-    """Return whether starters cancel in this seed's world. The others keep their course."""
+    """Return whether this world has cancellations; others are unchanged."""
     return seed % EVERY in RESIDUES
 
 
 class Canceller:
-    """The starters who cancel, and what they were answered. Their plans have a chance of their own."""
+    """Cancelling starters and their answers, with separate chance."""
 
     def __init__(self, world: "World", seed: int) -> None:
         self._world, self._random = world, Random(f"cancels {seed}")
         self._wrote: set[int] = set()
-        """The calls that have committed something, by identity."""
+        """Identities of the calls that committed something."""
 
         self._calls: list[Call] = []
         self.cancelled: set[str] = set()
-        """The settlements that a starter was told to be cancelled."""
+        """The settlements that an answer confirmed as cancelled."""
 
     def plan(self, key: str) -> None:
-        """Let some starters cancel a payment, most of them while it can still be cancelled."""
+        """Plan cancellations, mostly while possible."""
         chance, people = self._random, self._world.people
         for _ in range(chance.choice((1, 1, 2, 3))):
             delay = chance.randint(0, chance.choice((50, 2_000, 30_000, 20 * MINUTE_MS)))
             people.spawn("a starter", delay, self._cancel, key, chance.choice((0, 0, 40, 200)))
 
     def send(self, key: str) -> None:
-        """Send a payment by message, and cancel it at about the time of its claim."""
+        """Send a payment by message, and cancel it around its claim."""
         chance, people, delay = self._random, self._world.people, self._random.randint(0, 5 * MINUTE_MS)
         request = {"key": key, "payer": "alice", "payee": "bob", "amount": "2.00", "fee": "0.00"}
         people.spawn("a message", delay, people._send, request | {"currency": self._world.currency})
@@ -58,7 +57,7 @@ class Canceller:
             people.spawn("a starter", delay + chance.randint(0, 2_000), self._cancel, key, 200, 20)
 
     def committed(self, changes: Changes) -> None:
-        """Note the call that commits, and check what was told to be cancelled. Raises Violated."""
+        """Record the committing call, and check confirmed cancellations. Raises Violated."""
         call = self._world.cloud.call_of(self._world.hub.process)
         if call and call.function == "CancelSettlement":
             self._wrote.add(id(call))
@@ -69,7 +68,7 @@ class Canceller:
                 demand(kept, "a payment that was told to be cancelled stays so", key, text(new, "status"))
 
     def at_the_end(self) -> None:
-        """Check that no payment that was told to be cancelled holds money, or was paid. Raises Violated."""
+        """Check that a confirmed cancellation holds no money and was not paid. Raises Violated."""
         for key in self.cancelled:
             row = self._world.oracle.settlements[key]
             demand(is_cancelled(row), "a payment that was told to be cancelled stays so", key)
@@ -80,18 +79,17 @@ class Canceller:
             )
 
     def cancel(self, key: str, request: dict[str, Any]) -> None:
-        """Cancel a payment once, without a look at it."""
         self._send(key, posting.cancel(request, key))
 
     def _cancel(self, key: str, looks: int, pause_ms: int = 0) -> None:
-        """Cancel, after some looks for a moment at which it is possible; repeat it until it is answered."""
+        """Wait until cancelling is possible, then cancel until answered."""
         world, chance = self._world, self._random
         for _ in range(looks):
             if can_be_cancelled(world.oracle.settlements.get(key)):
                 break
             world.hub.sleep(pause_ms or chance.choice((20, 300, 5_000)))
         row = world.oracle.settlements.get(key)
-        if row is None and chance.random() < 0.95:  # there is no such payment in this world
+        if row is None and chance.random() < 0.95:  # this world has no such payment
             return
         asked = self._asked(key, row)
         for _ in range(TRIES_MAX):
@@ -103,7 +101,7 @@ class Canceller:
             world.hub.sleep(chance.randint(100, 60_000))
 
     def _asked(self, key: str, row: Item | None) -> dict[str, Any]:
-        """Return a call with the row's request, or another one, and its sequence, another one, or none."""
+        """Return a cancellation with the right or another request and sequence."""
         chance, request = self._random, request_of(row) if row else dict(posting.NAMELESS)
         if chance.random() < 0.1:
             request["amount"] = "6.66"
@@ -112,11 +110,11 @@ class Canceller:
         return posting.cancel(request, key, **headers)
 
     def _send(self, key: str, asked: dict[str, Any]) -> bool:
-        """Send a call, and check its answer; return whether it is final."""
+        """Send a call and check its answer; return whether it is final."""
         world = self._world
         before = world.oracle.settlements.get(key)
         call = world.cloud.call("CancelSettlement", asked)
-        self._calls.append(call)  # as an identity is that of no later call while this one is kept
+        self._calls.append(call)  # keeps the call alive, so its identity stays unique
         answered = world.hub.wait(call.answer, DOOR_MS_MAX)
         answer = call.answer.value if answered else None
         if not isinstance(answer, dict) or answer["statusCode"] >= 500:
@@ -142,7 +140,7 @@ class Canceller:
     def _is_refused(
         self, key: str, asked: dict[str, Any], told: dict[str, Any], before: Item | None, call: Call
     ) -> None:
-        """Check that a refusal has changed nothing, and that nothing had stood in the way if nothing did."""
+        """Check that a refusal changed nothing, and that the payment could not be cancelled."""
         demand(id(call) not in self._wrote, "a refused cancellation changes nothing", key, told)
         now, request = self._world.oracle.settlements.get(key), json.loads(asked["body"])
         if told["error"] == "SettlementNotFound":
@@ -155,7 +153,6 @@ class Canceller:
 
 
 def plan_cancels(world: "World", seed: int) -> None:
-    """Let starters cancel a world's payments, if its seed is one of these."""
     if not cancels(seed):
         return
     world.canceller = Canceller(world, seed)

@@ -1,5 +1,3 @@
-"""Random choices and faults, all of them drawn from the seed or given by a script."""
-
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from random import Random
@@ -11,37 +9,31 @@ T = TypeVar("T")
 
 
 class Fault(StrEnum):
-    """A fault of a function's call of a service."""
-
     CONFLICT = "conflict"
-    """DynamoDB refuses a write, as another write to one of its rows is in progress."""
+    """DynamoDB refuses a write while another write to one of its rows is in progress."""
 
     THROTTLED = "throttled"
-    """The service is overloaded and refuses the call."""
-
     UNREACHED = "unreached"
-    """The call never arrives."""
-
     LOST = "lost"
-    """The call has its effect, but its answer is lost."""
+    """The call takes effect, but its answer is lost."""
 
     KILLED_BEFORE = "killed before"
-    """The function's process dies before the call."""
+    """The process dies before the call."""
 
     KILLED_AFTER = "killed after"
-    """The process dies after the call has had its effect."""
+    """The process dies after the call took effect."""
 
     FROZEN = "frozen"
-    """The process stops before the call until its caller has timed out, and then continues as a zombie."""
+    """The process stops until its caller has timed out, then continues as a zombie."""
 
     STOPPED = "stopped"
-    """The execution that called the function is stopped meanwhile; the function continues."""
+    """The calling execution stops; the function continues."""
 
     TWICE = "twice"
-    """The function is called twice at once."""
+    """Two calls of the function run concurrently."""
 
     SILENT = "silent"
-    """The provider takes the question and never answers it."""
+    """The provider never answers."""
 
 
 READS = (
@@ -53,7 +45,7 @@ READS = (
     Fault.STOPPED,
 )
 WRITES = (Fault.CONFLICT, Fault.CONFLICT, *READS, Fault.LOST, Fault.LOST)
-"""Faults of writes only are listed twice, as writes are few."""
+"""Faults of writes only are listed twice, since writes are rare."""
 ASKS = (*READS, Fault.SILENT, Fault.SILENT)
 STARTS = (Fault.THROTTLED, Fault.UNREACHED, Fault.LOST, Fault.KILLED_BEFORE, Fault.KILLED_AFTER, Fault.FROZEN)
 CALLS = (Fault.TWICE, Fault.THROTTLED, Fault.UNREACHED, Fault.STOPPED)
@@ -61,10 +53,10 @@ TASKS = (Fault.THROTTLED, Fault.LOST, Fault.STOPPED)
 
 
 BROKEN = ("Runtime.ImportModuleError", "KeyError", "Runtime.OutOfMemory", "ClientError")
-"""The errors of a function after a bad deployment: no definition lists them."""
+"""Errors after a bad deployment, listed in no definition."""
 
 REVERSALS = ("BeginCompensation", "RefundFee", "ReclaimFunds", "ReclaimFunds", "VoidHold", "EnterLimbo")
-"""The functions that a deployment may break: what they cannot do is no refusal."""
+"""Functions that a deployment may break; their failures are never refusals."""
 
 OUTAGES = (
     ("reads", "writes"),
@@ -75,31 +67,32 @@ OUTAGES = (
     ("events",),
     ("provider",),
 )
-"""Services that may fail together for a while, so that every try fails; writes more often."""
+"""Services that may fail together for a while, so every retry fails; writes more often."""
 
 
 class Chance:
-    """The random choices of a seed.
+    """A seed's random choices.
 
-    Each seed has its own rate and kinds of faults, so that some see few of many kinds, others many of one."""
+    Each seed has its own rate and kinds of faults: some see few of many kinds, others many of one.
+    """
 
     def __init__(self, seed: int, since: int = 0) -> None:
         self.random, self._nonces = Random(seed), Random(f"nonces {seed}")
         self.faults_end = False
         self._rate = self.random.choice((0.0, 0.02, 0.1, 0.2, 0.4))
         kinds = {kind for kind in Fault if kind is not Fault.SILENT and self.random.random() < 0.5}
-        own = Random(f"silent {seed}")  # it came later, and must not change every other history
+        own = Random(f"silent {seed}")  # added later; it must not change other histories
         self._kinds = frozenset(kinds | {Fault.SILENT} if own.random() < 0.5 else kinds)
         self.meddling = self.random.choice((0.0, 0.0, 0.2, 0.5))
-        """The probability that a person or a stray call interferes with a settlement right after a change."""
+        """Probability that a person or stray call interferes right after a settlement's change."""
 
         self.hurry = self.random.choice((0.1, 0.3, 1.0))
-        """The probability that a request names a deadline."""
+        """Probability that a request sets a deadline."""
 
         self.skew_max = self.random.choice((0, 0, 3_000, 3_600_000))
-        """The largest error of the clock of a function's host, in milliseconds."""
+        """A host's maximum clock error, in milliseconds."""
 
-        own = Random(f"broken {seed}")  # so did this
+        own = Random(f"broken {seed}")  # added later, too
         self._broken = own.choice(REVERSALS) if own.random() < 1 / 6 else ""
         broken_at = since + int(own.random() * 300_000)
         self._broken_while = range(broken_at, broken_at + int(own.random() * 1_200_000))
@@ -110,7 +103,6 @@ class Chance:
         self._outage = range(begins, begins + int(self.random.random() * 1_200_000))
 
     def fault(self, kinds: Sequence[Fault], service: str, now: int) -> Fault | None:
-        """Return the fault, one of `kinds`, that a call of a service meets; None for none."""
         if self.faults_end:
             return None
         if service in self._out and now in self._outage:
@@ -121,21 +113,21 @@ class Chance:
         return kind if kind in self._kinds else None
 
     def broken(self, function: str, now: int) -> str | None:
-        """Return the error of a function that a deployment has broken for a while; None for any other."""
+        """Return the error of a function that a deployment has broken for now, or None."""
         if self.faults_end or function != self._broken or now not in self._broken_while:
             return None
         return self._broken_by
 
     def nonce(self) -> str:
-        """Return a nonce, by draws of its own: no other choice depends on how many there were."""
+        """Return a nonce from separate draws, so other choices do not depend on it."""
         return f"{self._nonces.getrandbits(32):08x}"
 
     def latency(self) -> int:
-        """Return the latency of a call in one direction, in milliseconds."""
+        """Return a one-way latency in milliseconds."""
         return int(self.random.random() * self._slow)
 
     def frozen(self) -> int:
-        """Return how long a process freezes, in milliseconds: up to 25 minutes, past the stage's deadline."""
+        """Return the duration of a freeze in milliseconds: up to 25 minutes, beyond the deadline."""
         return int(2 ** (13 + self.random.random() * 7.5))
 
     def within(self, low: int, high: int) -> int:
@@ -145,11 +137,11 @@ class Chance:
         return self.random.random() < probability
 
     def luck(self) -> float:
-        """Return a number from 0 to 1; a higher one is better for the payment."""
+        """Return a number from 0 to 1; higher is better for the payment."""
         return self.random.random()
 
     def chaos(self) -> int:
-        """Return how long faults happen, in milliseconds."""
+        """Return the duration of the faults in milliseconds."""
         return self.within(60_000, 2_400_000)
 
     def one_of(self, choices: Sequence[T]) -> T:
@@ -157,14 +149,13 @@ class Chance:
 
 
 class Script(Chance):
-    """No chance: calls take no time, and the script names the calls that meet faults by their numbers."""
+    """No chance: a call takes 1 ms each way, and the script sets faults by call number."""
 
     def __init__(self, faults: Mapping[int, Fault], luck: float = 1.0) -> None:
         super().__init__(0)
         self._faults, self._luck, self.meddling, self.skew_max = faults, luck, 0.0, 0
         self._broken = ""
         self.possible: list[Sequence[Fault]] = []
-        """The possible faults of each call so far."""
 
     def fault(self, kinds: Sequence[Fault], service: str, now: int) -> Fault | None:
         if self.faults_end:

@@ -1,4 +1,4 @@
-"""The environments of VerifyKyc: each has the real circuit in its memory, and all share its row."""
+"""VerifyKyc's environments: each has a real circuit, and all share its row."""
 
 import json
 from collections.abc import Callable
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from tests.simulation.seeded.world import World
 
 TROUBLE_EVERY = 8
-"""In one world of so many, the provider is in trouble, and the circuit's calls meet the faults of all others.
+"""One world in this many has a troubled provider, and circuit calls with all faults.
 
-In the others these calls take no time, so that the worlds keep their course.
+Elsewhere these calls take no time, so histories are unchanged.
 """
 
 PAYERS = {"dora": 60_000, "erin": 60_000}
-"""The accounts, with their deposits, of which many payments come in a world of trouble."""
+"""Accounts and deposits for a troubled world's payments."""
 
 POISONED = "erin"
 MINUTE_MS = 60_000
@@ -39,12 +39,11 @@ _BEGUN = int(NOW.timestamp())
 
 
 def is_troubled(seed: int) -> bool:
-    """Return whether the provider is in trouble in this seed's world."""
     return seed % TROUBLE_EVERY == TROUBLE_EVERY - 3
 
 
 class Client:
-    """An environment's client, which notes what the environment knows of the circuit's row."""
+    """A client that records the environment's knowledge of the circuit's row."""
 
     exceptions = MemoryDynamoDb.exceptions
 
@@ -70,7 +69,7 @@ class Client:
 
 
 class AtOnce:
-    """The table without faults and latency. It is no part of a late call's early calls."""
+    """The table without faults and latency, not counted as early calls."""
 
     def __init__(self, world: "World") -> None:
         self.get_item = partial(MemoryDynamoDb.get_item, world.table)
@@ -78,7 +77,7 @@ class AtOnce:
 
 
 class Events(Services):
-    """The client of the bus that hears of the circuit's changes."""
+    """The bus's client for the circuit's changes."""
 
     service = "events"
 
@@ -99,8 +98,6 @@ class Events(Services):
 
 
 class Environment:
-    """One running copy of VerifyKyc, which makes one call at a time."""
-
     def __init__(self, circuits: "Circuits", process: "Process") -> None:
         self.process, self.knowledge = process, Knowledge()
         client = Client(circuits.client, self.knowledge)
@@ -108,7 +105,7 @@ class Environment:
 
 
 class Circuits:
-    """The circuit of the environment that runs, in the handler's place; and the provider's trouble."""
+    """The running environment's circuit, and the provider's trouble."""
 
     def __init__(self, world: "World") -> None:
         self._world = world
@@ -126,7 +123,7 @@ class Circuits:
         return self._world.dynamodb if self.is_troubled else AtOnce(self._world)
 
     def clock(self) -> int:
-        """Return the time of the running process's host, in seconds."""
+        """Return the host's time in seconds."""
         hub = self._world.hub
         milliseconds: int = hub.now + hub.process.skew
         return _BEGUN + milliseconds // 1000
@@ -134,7 +131,7 @@ class Circuits:
     # The provider.
 
     def trouble(self, seed: int) -> None:
-        """Let many people pay while the provider is dead for a while, or poisoned by a client, or well."""
+        """Make payments while the provider is dead, poisoned or healthy."""
         if not is_troubled(seed):
             return
         world, random = self._world, Random(f"circuit {seed}")
@@ -165,7 +162,7 @@ class Circuits:
             self._probing = probing
 
     def is_in_trouble(self, payer: str, since: int) -> bool:
-        """Return whether a question about this payer's payment ends without an answer, sometimes late."""
+        """Return whether the question stays unanswered, perhaps after a delay."""
         if not self._is_dead and payer != self._poisoned:
             return False
         hub = self._world.hub
@@ -177,7 +174,6 @@ class Circuits:
         return True
 
     def is_healthy(self) -> bool:
-        """Return the provider's health, as it says; a page that looks at nothing is always well."""
         return self._lies or not self._is_dead
 
     @property
@@ -185,7 +181,7 @@ class Circuits:
         return self._world.hub.now in self._dead and not self._world.chance.faults_end
 
     def _check_health(self) -> None:
-        """Call the scheduled check each minute while it can change anything, and rarely at other times."""
+        """Call the scheduled check while the circuit is not closed, and rarely otherwise."""
         world = self._world
         while True:
             world.hub.sleep(MINUTE_MS - world.hub.now % MINUTE_MS)
@@ -193,7 +189,7 @@ class Circuits:
                 world.cloud.call("VerifyKyc", HEALTH)
 
     def _ask_for_probes(self) -> None:
-        """Let a person order probes after a change of the circuit: soon, or once it may be over."""
+        """Let a person order a probe after a change of the circuit."""
         if self._probing and self._probing.random() < 0.3:
             within = self._probing.choice((4_000, MINUTE_MS))
             self._world.hub.spawn(
@@ -201,10 +197,10 @@ class Circuits:
             )
 
     def health_check(self) -> Callable[[], bool] | None:
-        """Return how to ask for the provider's health; None for one that does not tell it."""
+        """Return the health check, or None."""
         return self._world.people.is_healthy if self._tells_health else None
 
-    # The circuit of the environment that runs.
+    # The running environment's circuit.
 
     def admit(self, payment: str) -> Lease:
         known = self._environment.knowledge
@@ -240,7 +236,7 @@ class Circuits:
             self.rules.answered(known, lease.probe)
 
     def died(self) -> None:
-        """Forget the environment whose process has just died."""
+        """Drop the environment of the process that died."""
         process = self._world.hub.process
         self._environments = [one for one in self._environments if one.process is not process]
 
@@ -250,7 +246,7 @@ class Circuits:
 
     @property
     def _environment(self) -> Environment:
-        """The environment of the process that runs: most often one that is idle, or else a new one."""
+        """The process's environment, usually an idle one."""
         process = self._world.hub.process
         idle = []
         for one in self._environments:

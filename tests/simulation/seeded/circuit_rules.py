@@ -1,6 +1,6 @@
-"""The rules of the circuit around the KYC provider, from its row and from what environments know of it.
+"""Rules of the circuit, checked on its row and its environments' knowledge.
 
-Some hold only where all clocks agree, and where DynamoDB has answered the call that is judged: they say so.
+Some hold only where all clocks agree and DynamoDB answered the call; they say so.
 """
 
 from collections.abc import Iterator
@@ -20,31 +20,29 @@ if TYPE_CHECKING:
 
 ROW = ("CIRCUIT", "kyc")
 KNOWN_MS_MAX = CACHE_SECONDS * 1000 + 2_000
-"""The greatest age of an environment's knowledge: its cache, and the way of the answer that it came by."""
+"""Maximum age of an environment's knowledge: its cache, plus the read's duration."""
 
 CLOSES_MS_MAX = 75_000
-"""The time, besides the recovery, in which a scheduled check closes the circuit: a minute, and the call."""
+"""Time for a scheduled check to close the circuit after recovery: a minute, and the call."""
 
 
 @dataclass
 class Knowledge:
-    """What an environment knows of the row, and how its calls of DynamoDB end."""
+    """An environment's knowledge of the row, and its calls' results."""
 
     row: Item | None = None
-    """The row as last seen; none after a call without an answer, as after no call."""
+    """The row as last seen; None before any call and after an unanswered one."""
 
     reads: int = 0
-    """The reads that have no answer, in the present act."""
+    """Unanswered reads in this act."""
 
     unanswered: int = 0
-    """The calls that have no answer, in the present act."""
+    """Unanswered calls in this act."""
 
     puts: int = 0
-    """All puts so far."""
-
     reported_at: int = -KNOWN_MS_MAX
     was_unreadable: bool = False
-    """Whether the running call passes as the row could not be read."""
+    """Whether the running call passes because the row was unreadable."""
 
     last: str = ""
 
@@ -62,8 +60,6 @@ class Knowledge:
 
 @dataclass
 class Act:
-    """What a process does with the circuit now."""
-
     name: str
     payment: str
     began: int
@@ -72,23 +68,21 @@ class Act:
 
 
 class CircuitRules:
-    """The rules, held against each commit of the row and each act of an environment."""
-
     def __init__(self, world: "World", limits: Thresholds, *, clocks_agree: bool = False) -> None:
         self._world, self._limits, self._clocks_agree = world, limits, clocks_agree
         self.has_schedule = False
         self._acts: dict[Any, Act] = {}
         self._named: set[str] | None = None
         self._failing: set[str] = set()
-        """The payments without an answer since the circuit was closed last."""
+        """Payments without an answer since the circuit last closed."""
 
         self._counted: set[str] = set()
         self._counting: set[int] = set()
-        """The failing payments since then that DynamoDB has taken, and their environments."""
+        """The failing payments since then that DynamoDB has recorded, and their environments."""
 
         self._taken = self._answers = self._taken_in_all = 0
         self._has_failed, self._head_start = False, 0
-        """The count that no payment in `_failing` has made: of an earlier life, or on probation."""
+        """The initial count, without payments in `_failing`: of an earlier life, or on probation."""
 
         self._changed_at = self._closed_at = self._unclosed_at = -KNOWN_MS_MAX
         self._probes: set[str] = set()
@@ -99,7 +93,7 @@ class CircuitRules:
 
     @contextmanager
     def during(self, name: str, known: Knowledge) -> Iterator[None]:
-        """Note what the running process does meanwhile."""
+        """Record the process's act during the block."""
         hub = self._world.hub
         process = hub.process
         known.reads = known.unanswered = 0
@@ -115,7 +109,6 @@ class CircuitRules:
     # Commits.
 
     def committed(self, old: Item | None, new: Item) -> None:
-        """Check a change of the row."""
         act = self._acts[self._world.hub.process]
         named = self._names(old)
         was_closed, is_closed = (text(row, "state") in (None, "CLOSED") for row in (old, new))
@@ -149,7 +142,7 @@ class CircuitRules:
         self._changed_at = self._world.hub.now
 
     def _gives_lease(self, old: Item | None, new: Item, payment: str, named: set[str]) -> None:
-        """Check a probe. Clocks that differ end the recovery, or a lease, at other times."""
+        """Check a probe. Its times are comparable only if clocks agree."""
         self._probes.add(text(new, "probe") or "")
         demand(payment not in named, "each probe is of another payment than those that failed", payment)
         if self._clocks_agree:
@@ -159,7 +152,7 @@ class CircuitRules:
             )
 
     def _counts(self, old: Item | None, new: Item, act: Act, named: set[str]) -> None:
-        """Check a change of a closed circuit: a count, or its end."""
+        """Check a change of the closed circuit: a count, or its opening."""
         before, after = number(old, "failure_count"), number(new, "failure_count")
         if act.name == "answered":
             demand(after < before, "an answer is written only to lower the count", act.payment)
@@ -182,10 +175,9 @@ class CircuitRules:
     # Acts.
 
     def admitted(self, known: Knowledge, probe: str | None) -> None:
-        """Check a call that the circuit has let through.
+        """Check an admitted call.
 
-        An environment whose clock differs may keep its knowledge for longer; one that could not read the row
-        lets its call through.
+        Another clock may trust its knowledge longer; an unreadable row admits calls.
         """
         act = self._acts[self._world.hub.process]
         known.was_unreadable = bool(known.reads)
@@ -196,7 +188,7 @@ class CircuitRules:
             demand(was_closed, "an open circuit lets only probes through", act.payment)
 
     def made_due(self) -> None:
-        """Check that an open circuit is due for its probe after an order. By another clock it may not be."""
+        """Check that an order makes an open circuit due, if clocks agree."""
         act = self._acts[self._world.hub.process]
         if not self._clocks_agree or text(self._row, "state") != "OPEN" or self._changed_at > act.began:
             return
@@ -204,7 +196,7 @@ class CircuitRules:
         demand(waited >= self._limits.recovery_seconds, "an order makes an open circuit due for its probe")
 
     def refused(self, known: Knowledge) -> None:
-        """Check a call that the circuit has refused. By another clock a recovery lasts longer."""
+        """Check a call that the circuit refused. With other clocks a recovery lasts longer."""
         act = self._acts[self._world.hub.process]
         demand(not known.reads, "a circuit that cannot be read is no outage", act.payment)
         if not self._clocks_agree or known.unanswered:
@@ -218,10 +210,10 @@ class CircuitRules:
             demand(not is_due, "after each recovery a payment that has not failed is the probe", act.payment)
 
     def failed(self, known: Knowledge, probe: str | None) -> None:
-        """Check that a failure has been counted. One that DynamoDB has not taken is not.
+        """Check that a failure that DynamoDB took is counted.
 
-        The failing payments keep to the bound, where clocks agree: those that open the circuit after the
-        answers taken, and one more for each other environment that could not know it.
+        If clocks agree, failing payments have a bound: those that open the circuit, plus answers taken, plus
+        one per other environment.
         """
         act = self._acts[self._world.hub.process]
         if known.unanswered:
@@ -240,7 +232,7 @@ class CircuitRules:
             demand(len(self._counted) <= most, "a dead provider gets few calls", most, *sorted(self._counted))
 
     def answered(self, known: Knowledge, probe: str | None) -> None:
-        """Check that an environment that knows of failures reports an answer, unless it just has."""
+        """Check that an environment that knows of failures reports an answer."""
         act, now = self._acts[self._world.hub.process], self._world.hub.now
         has_put = known.puts > act.puts
         if probe:
@@ -254,9 +246,10 @@ class CircuitRules:
             known.reported_at = now
 
     def at_the_end(self) -> None:
-        """Check that the circuit closes without payments, where the provider's health is asked for.
+        """Check that the scheduled health check closes the circuit without payments.
 
-        The provider is well and no fault happens by now. A clock that was ahead may have opened the circuit.
+        The provider is healthy, without faults. A fast clock may have opened the circuit, so clocks must
+        agree.
         """
         if not self._clocks_agree or not self.has_schedule or self.is_closed:
             return
@@ -273,7 +266,7 @@ class CircuitRules:
         return _seconds(self._world.hub.now)
 
     def _names(self, row: Item | None) -> set[str]:
-        """Return the payments that have failed since the circuit was closed; at first those on the row."""
+        """Return the payments that failed since the circuit closed, initially those on the row."""
         if self._named is None:
             self._named = set((text(row, "failed") or "").split())
             self._head_start = number(row, "failure_count")
@@ -287,7 +280,7 @@ class CircuitRules:
 
 
 def _name(key: str | None) -> str:
-    """Return the name of a payment on the row; none for a check of the provider's health."""
+    """Return a payment's name on the row; empty for a health check."""
     return sha256(key.encode()).hexdigest()[:8] if key else ""
 
 
@@ -296,5 +289,5 @@ def _seconds(milliseconds: int) -> int:
 
 
 def _since(row: Item | None) -> int:
-    """Return when the present recovery, or the lease of the present probe, began."""
+    """Return the start of the recovery, or of the probe's lease."""
     return number(row, "probed_at" if text(row, "state") == "HALF_OPEN" else "opened_at")

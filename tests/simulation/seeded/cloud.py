@@ -1,4 +1,4 @@
-"""Lambda and Step Functions: calls of the real handlers, executions of the real definitions, side by side."""
+"""Lambda and Step Functions with real handlers and definitions, concurrently."""
 
 import json
 from contextlib import suppress
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from tests.simulation.seeded.world import World
 
 EXPRESS_MS_MAX = 300_000
-"""An Express execution is aborted after this time, without notice."""
+"""Step Functions silently aborts an Express execution after this time."""
 
 KILLED = ("Runtime.ExitError", "Runtime.OutOfMemory", "Sandbox.Failure", "Sandbox.Timedout")
 UNHEARD_OF = ("Runtime.TruncatedResponse", "Runtime.InvokeTimeout", "Host.Reclaimed", "Extension.Crash")
-"""The errors that an execution gets for a function that died: those of most worlds, and those of every third.
+"""Errors for a function that died: in most worlds, and in every third.
 
-As many of each: a world meets the same events with either. No document has `Host.`, and no definition.
+There are equally many, so a world meets the same events with either. No document or definition has `Host.`.
 """
 
 FUNCTION_MS = 8_000
@@ -36,36 +36,33 @@ LONG_MS = {
     **dict.fromkeys(("RecoverStalled", "StartSettlements", "SweepMerchants"), 50_000),
     "ReconcileBooks": 900_000,
 }
-"""The remaining time that a call's context reports at first."""
+"""Initial remaining time of a call."""
 
 
 @dataclass(eq=False)
 class Call:
-    """One call of a function. `answer` is set when it ends, with its result or its error."""
+    """A function's call. `answer` is set at the end, to a result or an error."""
 
     function: str
     payload: Any
     caller: "RunningExecution | None" = None
     since: int = 0
-    """The time at which it began, in milliseconds."""
+    """Start time in milliseconds."""
 
     is_claimed: bool = False
-    """Whether its settlement had been claimed then."""
+    """Whether its settlement was claimed at its start."""
 
     answer: Signal = field(default_factory=Signal)
 
 
 @dataclass(eq=False)
 class RunningExecution(Execution):
-    """An execution that runs in a process of its own."""
-
     process: Process | None = None
     ended: Signal = field(default_factory=Signal)
     woken: Signal = field(default_factory=Signal)
-    """Set when the task token comes back."""
+    """Set when the token returns."""
 
     awaited: Call | None = None
-    """The call that the execution waited for last."""
 
     @property
     def is_waiting(self) -> bool:
@@ -73,8 +70,6 @@ class RunningExecution(Execution):
 
 
 class Context:
-    """Lambda's context of a call: its identity and its remaining time."""
-
     function_name, memory_limit_in_mb, aws_request_id = "simulated", 512, "simulated"
     invoked_function_arn = "arn:aws:lambda:eu-west-1:123456789012:function:simulated"
 
@@ -86,8 +81,6 @@ class Context:
 
 
 class Cloud:
-    """All functions and executions of a world."""
-
     def __init__(self, world: "World") -> None:
         self._world = world
         self.calls: list[Call] = []
@@ -106,7 +99,6 @@ class Cloud:
     # Functions.
 
     def call(self, function: str, payload: Any, caller: RunningExecution | None = None) -> Call:
-        """Begin a call of a function."""
         world = self._world
         is_claimed = settlement_in(payload).get("key") in world.oracle.settlements
         call = Call(function, payload, caller, world.hub.now, is_claimed)
@@ -124,31 +116,26 @@ class Cloud:
         )
 
     def begun(self, process: Any) -> int:
-        """Return when the call began that a process runs; now for any other process."""
         call = self._running.get(process)
         return call.since if call else self._world.hub.now
 
     def process_of(self, call: Call) -> Process:
-        """Return the process that runs a call, which has just begun."""
         return next(process for process, running in self._running.items() if running is call)
 
     def call_of(self, process: Any) -> Call | None:
-        """Return the call that a process runs; None for any other process."""
         return self._running.get(process)
 
     def payload_of(self, process: Any) -> Any:
-        """Return the payload of the call that a process runs; an empty one for any other process."""
         call = self._running.get(process)
         return call.payload if call else {}
 
     def about(self, process: Any) -> str | None:
-        """Return the key of the settlement that a function or an execution works on, if any."""
+        """Return the key of the settlement that a process works on, if any."""
         execution = self.machines.running.get(process)
         data = execution.data if execution else self.payload_of(process)
         return settlement_in(data).get("key") or data.get("key")
 
     def stop_caller(self, process: Process) -> None:
-        """Stop the execution that waits for this process, if any."""
         call = self._running.get(process)
         if call and call.caller:
             self.stop(call.caller)
@@ -159,7 +146,7 @@ class Cloud:
         try:
             self._end(call, self._answer(call))
         except Killed:
-            world.remembered.clear()  # the environment dies, with what it knows of payees
+            world.remembered.clear()  # the environment dies, with its memory of payees
             world.circuit.died()
             self._end(call, TaskFailed(died))
             raise
@@ -170,7 +157,7 @@ class Cloud:
         self._world.hub.set(call.answer, answer)
 
     def _answer(self, call: Call) -> Any:
-        """Return the function's answer or its error. Raises Violated for an unknown error."""
+        """Return the answer or error. Raises Violated for an unknown error."""
         world = self._world
         milliseconds = LONG_MS.get(call.function, FUNCTION_MS)
         world.note(call.function, "is called with", call.payload)
@@ -201,7 +188,7 @@ class Cloud:
     # Executions.
 
     def _invoke(self, function: str, payload: Any) -> Any:
-        """Call a function from the execution that runs now; stop waiting for it after its timeout."""
+        """Call a function from the running execution; stop waiting after its timeout."""
         world, execution = self._world, self.machines.running[self._world.hub.process]
         fault = world.fault(CALLS, "lambda", state=execution.state)
         if fault is Fault.UNREACHED:
@@ -226,7 +213,7 @@ class Cloud:
         return answer
 
     def _around(self, execution: Execution, call: Any) -> Any:
-        """Perform a task after a latency; a call of another service than Lambda may meet a fault here."""
+        """Perform a task after a latency; only non-Lambda services meet faults here."""
         world = self._world
         world.hub.sleep(world.chance.latency())
         assert isinstance(execution, RunningExecution)
@@ -244,13 +231,12 @@ class Cloud:
         return call()
 
     def _pause(self, execution: Execution, retrier: Any, tried: int) -> None:
-        """Wait before a retry: full jitter."""
         seconds = retrier["IntervalSeconds"] * retrier["BackoffRate"] ** (tried - 1)
         seconds = min(seconds, retrier["MaxDelaySeconds"])
         self._world.hub.sleep(self._world.chance.within(0, int(seconds * 1000)))
 
     def stop(self, execution: RunningExecution) -> None:
-        """Do what StopExecution does; the function that the execution has called continues."""
+        """Stop an execution as StopExecution does; its function continues."""
         if execution.status != "RUNNING":
             return
         self._world.note(execution.name, "is stopped")
@@ -263,11 +249,10 @@ class Cloud:
             raise Killed
 
     def is_awaited(self, token: str) -> bool:
-        """Return whether an execution waits for this token."""
         return any(one.token == token and one.is_waiting for one in self.machines.executions if token)
 
     def wake(self, token: str, output: Any) -> bool:
-        """Resume the execution that waits with a token; return whether there is one.
+        """Resume the execution that waits with a token; return whether it exists.
 
         The function that got the token may still run. A token is valid once.
         """
@@ -281,7 +266,6 @@ class Cloud:
         return False
 
     def run_through(self, execution: RunningExecution) -> None:
-        """Run an execution from state to state to its end."""
         hub = self._world.hub
         while execution.status == "RUNNING":
             waits = execution._waits_for
@@ -307,7 +291,7 @@ class Cloud:
 
 @dataclass
 class RunningMachines(Machines):
-    """Machines whose executions run in processes of their own, and whose events reach people."""
+    """Machines with a process per execution, whose events reach people."""
 
     cloud: Any = None
     running: dict[Process, RunningExecution] = field(default_factory=dict)

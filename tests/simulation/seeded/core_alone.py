@@ -1,7 +1,7 @@
-"""The core without a room: no orders, reviews, webhook, queue, sweeps, events or pages of any room.
+"""The core without rooms: no orders, reviews, webhook, queue, sweeps, events or pages.
 
-The machines are the stage's. What a room fills is empty, and the provider behind the verify step is the
-simulated one. No payment reaches LIMBO here, as nobody can order a reversal: `tests/core` has that case.
+The simulated provider fills the verify step. People cannot order reversals, so no payment enters LIMBO here;
+`tests/core` covers it.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,11 +32,11 @@ from tests.world.functions import FILES, HANDLERS
 from tests.world.memory_dynamodb import Changes
 
 SHOP_EVERY = 3
-"""In one world of so many, some payments are to a merchant, whose money no sweep would make available."""
+"""One world in this many pays a merchant, which would need a sweep."""
 
 
 class CorePeople(People):
-    """Upstream services, the provider, the clock and interfering calls. Nobody can give an order."""
+    """Upstream, provider, clock and interference, without orders."""
 
     def _send(self, request: dict[str, Any]) -> None:
         self._start(EXPRESS, f"{request['key']}-instead-of-a-message", request)
@@ -48,12 +48,10 @@ class CorePeople(People):
         pass
 
     def _tell(self, key: str, reference: str, decision: str, event: str) -> None:
-        """No webhook hears the reviewer: the review ends at its time."""
+        """Without a webhook the review ends at its time."""
 
 
 class CorePayees(Payees):
-    """The rules of a payee's account, and that of merchants."""
-
     def _can_receive(self, row: Item, asking: Asking) -> None:
         demand(not is_merchant(row["payee"]["S"]), "without sweeps, no money is held for a merchant")
         super()._can_receive(row, asking)
@@ -64,14 +62,12 @@ class CorePayees(Payees):
 
 
 class CoreWorld(Recorded):
-    """A world of the core's actors."""
-
     def __post_init__(self) -> None:
         super().__post_init__()
         self.people, self.oracle.payees = CorePeople(self), CorePayees()
 
     def run(self) -> None:
-        """Let faults happen for a while, then let everything end, and check the whole. Raises Violated."""
+        """Run with faults, then without, until all ends. Raises Violated."""
         try:
             self.hub.run(self.hub.now + self.chance.chaos(), lambda: self.is_over)
             self.chance.faults_end = True
@@ -88,8 +84,6 @@ class CoreWorld(Recorded):
 
 
 class Provider:
-    """Fills the verify step."""
-
     def __init__(self, world: Callable[[], World]) -> None:
         self._world = world
 
@@ -104,7 +98,7 @@ class Provider:
 
 
 def play(seed: int, *, is_told: bool = False) -> CoreWorld:
-    """Make a seed's world of the core, with a few payments among few people, ready to run."""
+    """Make a seed's world of the core, ready to run."""
     chance = Chance(seed)
     world = CoreWorld(chance, is_told)
     has_shop = seed % SHOP_EVERY == SHOP_EVERY - 1
@@ -124,7 +118,6 @@ def play(seed: int, *, is_told: bool = False) -> CoreWorld:
 
 
 def histories(current: Current, seed: int, *, is_told: bool = False) -> Iterator[Recorded]:
-    """Yield a seed's history. Raises Violated."""
     with without_rooms(lambda: current.world):
         world = play(seed, is_told=is_told)
         current.world = world
@@ -134,7 +127,7 @@ def histories(current: Current, seed: int, *, is_told: bool = False) -> Iterator
 
 @contextmanager
 def without_rooms(world: Callable[[], World]) -> Iterator[None]:
-    """Take away every room, and every function of one; the simulated provider fills the verify step."""
+    """Remove every room; the simulated provider fills the verify step."""
     core = {"".join(map(str.title, file.stem.split("_"))) for file in FILES if file.parent.name == "core"}
     functions = {name: handler for name, handler in HANDLERS.items() if name in core}
     provider = Provider(world)

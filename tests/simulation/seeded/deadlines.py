@@ -1,4 +1,4 @@
-"""The rule of lateness: what is refused as late is late by its row."""
+"""A refusal as late needs a passed deadline on the row."""
 
 from tests.simulation.seeded.facts import demand, text
 from tests.simulation.seeded.rules import Asking
@@ -6,7 +6,7 @@ from tests.world.memory_dynamodb import Changes
 
 
 class Deadlines:
-    """The deadlines that each settlement has had, each since when in milliseconds, and those that expired."""
+    """Each settlement's deadlines with their start (ms), and the expired settlements."""
 
     def __init__(self) -> None:
         self._had: dict[str, list[tuple[int, str]]] = {}
@@ -19,7 +19,6 @@ class Deadlines:
         return other
 
     def committed(self, changes: Changes, asking: Asking) -> None:
-        """Note the deadlines of a commit."""
         for _, new in changes:
             if new and new["sk"]["S"] == "SETTLEMENT" and (deadline := text(new, "deadline_at")):
                 key = new["pk"]["S"].partition("#")[2]
@@ -30,7 +29,7 @@ class Deadlines:
                     self._expired.add(key)
 
     def refused(self, key: str, error: str, since: int, clock: str) -> None:
-        """Check a refusal of a call that began `since` then, and whose latest time was `clock`."""
+        """Check a refusal; `since` is the call's start, `clock` its latest time."""
         if error != "DeadlineExceeded":
             return
         had = self._had.get(key, [])

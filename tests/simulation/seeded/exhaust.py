@@ -1,4 +1,4 @@
-"""`python -m tests.simulation.seeded.exhaust`: each scenario with each fault, and each pair, at each call."""
+"""`python -m tests.simulation.seeded.exhaust`: each fault and pair at each call of a scenario."""
 
 import argparse
 import sys
@@ -14,7 +14,7 @@ from tests.simulation.seeded.stage import Current, set_up
 
 
 def try_all(current: Current, name: str, all_faults: Iterable[Faults]) -> tuple[Result, dict[str, str]]:
-    """Run a scenario with each of these faults; return the result, and the broken rules by faults."""
+    """Run a scenario with each of the faults; return result and broken rules."""
     result, broken = Result(), {}
     for faults in all_faults:
         try:
@@ -25,8 +25,8 @@ def try_all(current: Current, name: str, all_faults: Iterable[Faults]) -> tuple[
 
 
 def try_pairs(current: Current, name: str, single: Faults, one_of: int = 1) -> tuple[Result, dict[str, str]]:
-    """Do the same for all pairs that begin with one fault, or for one pair of `one_of`."""
-    first = sum(single) % one_of  # so that each single fault skips other pairs
+    """Run pairs that begin with one fault, or one in `one_of`."""
+    first = sum(single) % one_of  # each single fault skips other pairs
     return try_all(current, name, islice(pairs(current, name, single), first, None, one_of))
 
 
@@ -36,7 +36,7 @@ def _try_pairs(name: str, single: Faults, one_of: int) -> tuple[Result, dict[str
 
 
 def main() -> int:
-    """Exit with 0 if every rule held. With `--one-of N`, one pair of N is tried."""
+    """Exit with 0 if every rule held. `--one-of N` tries one pair in N."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--one-of", type=int, default=1)

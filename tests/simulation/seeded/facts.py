@@ -1,4 +1,4 @@
-"""Readers of the oracle's facts: rows on the wire, payloads of calls, and the legal transitions."""
+"""The oracle's facts: wire rows, payloads, legal transitions."""
 
 import json
 from collections.abc import Mapping
@@ -23,25 +23,23 @@ FORWARD = ("hold", "verify", "release", "fee")
 HIGHEST_BALANCE = 100_000_000
 LABELS = ("reference", "metadata")
 _BOUNDED = ("CO2", "EUR")
-"""The currencies in which the stage of these worlds has a highest balance."""
 
 
 DECIMALS = {"EUR": 2, "USD": 2, "CO2": 3}
-"""The decimals of the currencies of this world, and of its asset."""
+"""Decimals of currencies and the asset."""
 
 POISON = "a-row-that-makes-no-sense"
-"""The key of an unreadable row at the head of the index."""
+"""An unreadable row's key, at the head of the index."""
 
 
 class Sums(dict[K, int]):
-    """Sums by a key. A Counter is the same, but takes ten times as long to copy."""
+    """Sums by key, ten times faster to copy than a Counter."""
 
     def __missing__(self, key: K) -> int:
         return 0
 
 
-class Violated(AssertionError):
-    """A rule is broken."""
+class Violated(AssertionError): ...
 
 
 def demand(holds: object, rule: str, *about: object) -> None:
@@ -63,12 +61,10 @@ def keeps_to_its_bound(account: Item) -> bool:
 
 @lru_cache
 def minor(amount: str, currency: str) -> int:
-    """Return an amount in minor units."""
     return int(Decimal(amount).scaleb(DECIMALS[currency]))
 
 
 def labels_of(row: Item) -> dict[str, Any]:
-    """Return the caller's own words on a settlement's row."""
     found: dict[str, Any] = {"reference": row["reference"]["S"]} if "reference" in row else {}
     if "metadata" in row:
         found["metadata"] = {name: value["S"] for name, value in row["metadata"]["M"].items()}
@@ -76,23 +72,22 @@ def labels_of(row: Item) -> dict[str, Any]:
 
 
 def done(row: Item | None) -> set[str]:
-    """Return the steps that a settlement's row has as committed."""
     return {step for step in FORWARD if row and f"{step}_at" in row}
 
 
 def undone(row: Item | None) -> set[str]:
-    """Return the steps that a settlement's row has as reversed, or as covered by a write-off."""
+    """Return the reversed or written-off steps."""
     return {step for step in FORWARD if row and f"{step}_reversed_at" in row}
 
 
 def is_cancelled(row: Item | None) -> bool:
-    """Return whether a settlement was refused, or is reversed, because its starter has cancelled it."""
+    """Return whether the starter's cancellation refused or reversed it."""
     reason = (row or {}).get("reversed_for") or (row or {}).get("failure")
     return reason is not None and text(reason["M"], "error") == "Cancelled"
 
 
 def settlement_in(payload: Mapping[str, Any]) -> dict[str, str]:
-    """Return the settlement in a call's payload; an empty one if it has none."""
+    """Return a payload's settlement; empty if none."""
     route = payload.get("routeKey", "")
     if route.endswith("/cancel"):
         return {**payload["pathParameters"], **json.loads(payload["body"])}
@@ -103,45 +98,43 @@ def settlement_in(payload: Mapping[str, Any]) -> dict[str, str]:
 
 
 def order_in(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the order in a call of TakeOrder, with its decision, and with the `by` that AWS has proven."""
+    """Return TakeOrder's order, its decision, and the `by` that AWS proved."""
     body: dict[str, Any] = json.loads(payload["body"])
     decision = payload["routeKey"].partition("/orders/")[2].partition("/")[0]
     return {**body, "decision": decision, "by": payload["requestContext"]["authorizer"]["iam"]["userArn"]}
 
 
 def is_entry(row: Item | None) -> bool:
-    """Return whether a row is an entry, or evidence."""
+    """Return whether a row is an entry or evidence."""
     return bool(row) and "posted_at" in row and row["sk"]["S"] != "ORDER"  # type: ignore[operator,index]
 
 
 def key_of(row: Item) -> str:
-    """Return the key of the settlement or order that an entry or evidence is about."""
+    """Return the key of a row's settlement or order."""
     name: str = row["sk"]["S"].rpartition("#")[2]
     return name.partition(":")[0]
 
 
 def is_merchant(account: str | None) -> bool:
-    """Return whether an account gets its releases by a sweep."""
     return (account or "").startswith("merchant.")
 
 
 def is_swept_later(row: Item | None) -> bool:
-    """Return whether a row is an entry that a sweep has to add to a merchant's balance."""
+    """Return whether a row is a release that needs a sweep."""
     return is_entry(row) and text(row, "step") == "release" and is_merchant(text(row, "credit"))
 
 
 def has_row(account: str) -> bool:
-    """Return whether an account has a row with its balance: a customer's does, and a settlement's escrow."""
+    """Return whether an account has a balance row: a customer or an escrow."""
     return ":" not in account or account.startswith("escrow:")
 
 
 def counted_parts(row: Item | None) -> int:
-    """Return how many reversals in part a settlement's row counts, by either layout."""
+    """Return a row's partial reversals, in either layout."""
     return number(row, "reversals_in_part") or number(row, "parts")
 
 
 def parts(posted: dict[str, Any]) -> set[str]:
-    """Return the reversals in part among what a commit has posted."""
     return {name for name in posted if name.startswith("reverse-part:")}
 
 

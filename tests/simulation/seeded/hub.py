@@ -1,4 +1,4 @@
-"""Time and interleaving: of all processes one runs at a time, on a greenlet, until it has to wait."""
+"""Time and interleaving: one process runs at a time, in a greenlet."""
 
 import heapq
 from collections.abc import Callable
@@ -10,12 +10,10 @@ from greenlet import GreenletExit, getcurrent, greenlet
 
 
 class Killed(GreenletExit):
-    """The process is gone: nothing after this line happens."""
+    """The process is dead and runs no further."""
 
 
 class Signal:
-    """An event that happens once, and the processes that wait for it."""
-
     __slots__ = ("is_set", "value", "waiting")
 
     def __init__(self) -> None:
@@ -24,10 +22,9 @@ class Signal:
 
 
 class Process:
-    """A process: a call, an execution, a person.
+    """A call, an execution or a person.
 
-    `skew` is how far its clock is ahead, and `clock` the latest time that it has been told, in milliseconds.
-    One that `is_killed` runs no more, but for its end.
+    `skew` is its clock's lead, `clock` the latest time it read (ms). Once `is_killed`, it only ends.
     """
 
     __slots__ = ("act", "carrier", "clock", "ended", "is_killed", "is_over", "name", "skew", "ticket")
@@ -40,7 +37,7 @@ class Process:
 
 
 class Carrier(greenlet):
-    """A greenlet that carries one process after another: making one takes longer than most processes run."""
+    """A reusable greenlet: making one takes longer than most processes."""
 
     process: Any = None
     hub: Any = None
@@ -60,17 +57,15 @@ class Carrier(greenlet):
 
 
 _idle: list[Carrier] = []
-"""Carriers without a process. They outlive their worlds."""
+"""Idle carriers, which outlive their worlds."""
 
 
 class Hub:
-    """The clock, in milliseconds, and the schedule of processes. Chance orders those due at the same time."""
+    """The clock (ms) and the schedule. Chance orders simultaneous processes."""
 
     def __init__(self, random: Random) -> None:
         self.now = 0
         self.process: Any = None
-        """Return the process that runs now."""
-
         self._greenlet = getcurrent()
         self._random, self._serial = random.random, count()
         self._due: list[tuple[int, float, int, Process, int, bool]] = []
@@ -84,7 +79,6 @@ class Hub:
         return process
 
     def sleep(self, milliseconds: int) -> None:
-        """Let time pass, in which other processes run."""
         if self.is_closed:
             raise Killed
         until = self.now + milliseconds
@@ -95,7 +89,7 @@ class Hub:
         self._greenlet.switch()
 
     def wait(self, signal: Signal, milliseconds: int | None = None) -> bool:
-        """Wait for a signal, for a limited time; return whether it was set."""
+        """Wait for a signal, at most this time; return whether it was set."""
         if self.is_closed:
             raise Killed
         if signal.is_set:
@@ -110,7 +104,7 @@ class Hub:
         return signal.is_set
 
     def set(self, signal: Signal, value: Any = None) -> None:
-        """Set a signal; one that is set already keeps its value."""
+        """A set signal keeps its value."""
         if signal.is_set:
             return
         signal.is_set, signal.value = True, value
@@ -119,7 +113,6 @@ class Hub:
         signal.waiting.clear()
 
     def kill(self, process: Process) -> None:
-        """End a process at the point that it has reached."""
         if process is self.process:
             raise Killed
         if not process.is_over:
@@ -127,7 +120,7 @@ class Hub:
             self._put(process, 0, kill=True)
 
     def run(self, until: int, is_over: Callable[[], bool]) -> None:
-        """Run all processes until none is left, or the time is over."""
+        """Run until no process is left, `until`, or `is_over`."""
         due, self._until = self._due, until
         while due and due[0][0] <= until and not is_over():
             at, _, _, process, ticket, kill = heapq.heappop(due)
@@ -138,14 +131,13 @@ class Hub:
             self._go_on(process, kill)
 
     def close(self) -> None:
-        """End all remaining processes."""
         self.is_closed = True
         for process in self._processes:
             if process.carrier and not process.is_over:
                 self._go_on(process, kill=True)
 
     def _go_on(self, process: Process, kill: bool) -> None:
-        """Run a process until it waits or ends; its exception is raised here."""
+        """Run a process until it waits or ends; raise its exception here."""
         carrier = process.carrier
         if carrier is None:
             if kill:

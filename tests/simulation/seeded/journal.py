@@ -1,8 +1,7 @@
-"""The sealed journal of a world: the stream's batches, the seals, S3 with faults, and their rules.
+"""A world's sealed journal: stream batches, seals, S3 with faults, and rules.
 
-SealJournal reads nothing that the other functions write but the stream, and they read nothing of it. So its
-history is played when theirs is over, from the same records, with a clock and chances of its own: the other
-histories of the seed stay as they are.
+SealJournal shares only the stream with other functions. Its history is played after theirs with separate
+clock and chance, which leaves them unchanged.
 """
 
 import gzip
@@ -40,13 +39,12 @@ if TYPE_CHECKING:
     from tests.simulation.seeded.world import World
 
 CALL_SECONDS_MAX = 60
-"""The function's timeout: after it, the stream takes the call for failed. Its effects may still come."""
+"""After this timeout the stream retries; late effects are possible."""
 
 PERIOD = timedelta(minutes=30)
-"""The time that a seal covers: half of what it is on AWS, so that more happens at its edges."""
+"""A seal's period: half of AWS's, for more events at its edges."""
 
 FROZEN_SECONDS_MAX = 1_500
-"""The longest that a process stops, and then continues."""
 
 _WITHHELD = ("reason", "by", "cause", "error", "reference", "metadata", "payer_name", "payee_name")
 _CLAIM = ("payer", "payee", "amount", "fee", "currency", "deadline_seconds", "request_hash", "claimed_at")
@@ -58,16 +56,13 @@ _COPIED = {
     "ACCOUNT": ("currency", "opened_at"),
     "ORDER": ("order", "account", "currency", "amount", "posted_at", "request_hash"),
 }
-"""What an object shows of a row, by the rules: written down here once more."""
+"""A row's attributes in an object, restated from the rules."""
 
 
-class Killed(BaseException):
-    """The function's process is dead."""
+class Killed(BaseException): ...
 
 
 class Journal:
-    """The records of a world, and the history of their copies."""
-
     def __init__(self, seed: int) -> None:
         self.random = Random(f"journal {seed}")
         self.s3 = MemoryS3(page=self.random.choice((1, 2, 1_000)))
@@ -80,12 +75,11 @@ class Journal:
         self.reader = JournalReader(seed, self.s3, self._clock)
 
     def committed(self, changes: Changes, milliseconds: int) -> None:
-        """Note the records of a commit."""
         at = int(NOW.timestamp()) + milliseconds // 1_000
         self._records += ((milliseconds, record) for record in sealed_records(changes, at))
 
     def play(self, world: "World") -> None:
-        """Deliver the records with faults, then without, and check the whole. Raises Violated."""
+        """Deliver the records with faults, then without; check. Raises Violated."""
         self._waiting = self._shards()
         with self._in_force(), mock.patch.object(_dependencies, "config", world.config):
             while any(self._waiting):
@@ -99,10 +93,7 @@ class Journal:
         demand(not world.counted["JournalTampered"], "no lawful history reports tampering")
 
     def expire(self, world: "World", expired: "Expired") -> None:
-        """Deliver DynamoDB's own deletions of entries, and check that the journal stands for what is gone.
-
-        Raises Violated.
-        """
+        """Deliver expiries; the journal must replace the entries. Raises Violated."""
         self.now = max(self.now, NOW + timedelta(milliseconds=expired.moment.now))
         at, before = int(self.now.timestamp()), self._names()
         records = [record(entry, None, at) | TIME_TO_LIVE for entry in expired.gone]
@@ -119,7 +110,7 @@ class Journal:
             self._misses_a_slot(rows, world, expired)
 
     def _misses_a_slot(self, rows: list[Row], world: "World", expired: "Expired") -> None:
-        """Demand that a settlement which no longer says that a step was taken is not as sealed."""
+        """Check that the journal contradicts a settlement without a step's slot."""
         entry = self.random.choice(expired.gone)
         step = entry["step"]["S"].partition("compensate:")
         slot = f"{step[2]}_reversed_at" if step[2] else f"{step[0]}_at"
@@ -137,7 +128,7 @@ class Journal:
 
     @contextmanager
     def _in_force(self, period: timedelta = PERIOD) -> Iterator[None]:
-        """Put the journal's own S3 and clock where the function finds them."""
+        """Give the function the journal's S3 and clock."""
         with (
             mock.patch.object(_journal, "_client", FaultyS3(self)),
             mock.patch.object(_journal, "PERIOD", period),
@@ -148,7 +139,7 @@ class Journal:
             yield
 
     def _seal_the_rest(self) -> None:
-        """Call the function until it makes no more seals: after a long pause one call makes some of them."""
+        """Call the function until it makes no more seals; one call makes some."""
         known = -1
         while known < len(self.s3.objects):
             known = len(self.s3.objects)
@@ -174,13 +165,12 @@ class Journal:
         self._depth -= 1
 
     def fails(self, name: str) -> bool:
-        """Return whether a fault happens, and count it."""
         happens = self.random.random() < self._faults / 3
         self.counted[name] += happens
         return happens
 
     def _shards(self) -> list[deque[tuple[int, dict[str, Any]]]]:
-        """Return the records by shards: those of one row are in one, in their order."""
+        """Return the records by shard; a row's stay in one, in order."""
         number = self.random.choice((1, 2, 3))
         shards: list[deque[tuple[int, dict[str, Any]]]] = [deque() for _ in range(number)]
         places: dict[str, int] = {}
@@ -190,7 +180,7 @@ class Journal:
         return shards
 
     def _act(self) -> None:
-        """Deliver a batch of one shard, or seal; sometimes much later."""
+        """Deliver a batch of one shard, or seal; sometimes late."""
         if not self._depth:
             self._may_freeze = True
             if self.random.random() < 0.05:
@@ -207,7 +197,7 @@ class Journal:
             shard.extendleft(reversed(batch))  # whole, or in other batches
 
     def _call(self, event: dict[str, Any]) -> bool:
-        """Call the function, and return whether it has said in time that it is done."""
+        """Call the function; return whether it succeeded in time."""
         timeout = self.now + timedelta(seconds=CALL_SECONDS_MAX)
         try:
             HANDLERS["SealJournal"](event, Context())
@@ -220,7 +210,7 @@ class Journal:
         self.now += timedelta(seconds=seconds)
 
     def _check(self, world: "World") -> None:
-        """Check the objects against the rows by hand, then by the comparison that people use."""
+        """Check the objects by hand, then by the users' comparison."""
         table = world.table.items
         wanted = {key: row for key, row in table.items() if key[0].startswith(lines.KINDS)}
         copied: dict[tuple[str, str], set[str]] = {}
@@ -251,13 +241,12 @@ class Journal:
 
 
 class FaultyS3:
-    """S3 for the function: calls fail, are lost, or take so long that others run meanwhile."""
+    """The function's S3: calls fail, lose answers, or let others run."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
     def __getattr__(self, operation: str) -> Callable[..., Any]:
-        """Return an operation of the client, with faults."""
         journal = self._journal
 
         def call(**parameters: Any) -> Any:

@@ -1,7 +1,6 @@
-"""A reader of a world's journal over HTTP, who goes on from a cursor while objects come.
+"""A reader of the journal over HTTP, paging from a cursor while objects arrive.
 
-ReadSettlements reads the objects between the calls of SealJournal, with chances of its own: the history of
-the copies stays as it is.
+It reads between SealJournal's calls with separate chance, so the copies' history is unchanged.
 """
 
 import gzip
@@ -22,15 +21,12 @@ from tests.world.functions import HANDLERS, Context
 from tests.world.memory_s3 import MemoryS3
 
 READS_MAX = 8
-"""Of one world, while objects come."""
 
 Name = tuple[str, str, str]
-"""An entry by its account that is debited, its instant, key and step."""
+"""Debited account, time, and key with step."""
 
 
 class JournalReader:
-    """The entries that a reader has, and the cursor behind them."""
-
     def __init__(self, seed: int, s3: MemoryS3, clock: Callable[[], datetime]) -> None:
         self._random = Random(f"reader of the journal {seed}")
         self._s3, self._clock = s3, clock
@@ -40,18 +36,16 @@ class JournalReader:
         self._came: dict[str, datetime] = {}
 
     def came(self, name: str) -> None:
-        """Note when an object of lines came."""
         if name.startswith("journal/"):
             self._came.setdefault(name, self._clock())
 
     def may_read(self) -> None:
-        """Ask for a page, at some moments."""
         if self._left and self._random.random() < 0.3:
             self._left -= 1
             self._read(faults=0.2)
 
     def finish(self) -> None:
-        """Read to the end, and then all from the beginning. Raises Violated."""
+        """Read to the end, then all again. Raises Violated."""
         while self._read(faults=0):
             pass
         in_time = {name for name in self._came if self._is_in_time(name)}
@@ -64,7 +58,7 @@ class JournalReader:
         demand(found == wanted, "a reader gets the whole journal, and no more", sorted(found ^ wanted)[:3])
 
     def _read(self, faults: float) -> bool:
-        """Ask for a page behind the cursor; return whether there is more."""
+        """Read the next page; return whether more follow."""
         query = {"limit": str(self._random.choice((1, 2, 100)))}
         if self._cursor:
             query["cursor"] = self._cursor
@@ -81,12 +75,11 @@ class JournalReader:
         return bool(told.content["more"])
 
     def _is_in_time(self, name: str) -> bool:
-        """Return whether an object came before a page may have passed over its minute."""
+        """Return whether an object arrived before a page could pass its minute."""
         minute = datetime.strptime(name.split("/")[1], "%Y-%m-%dT%H%M").replace(tzinfo=UTC)
         return self._came[name] < minute + timedelta(minutes=1) + _journal.GRACE
 
     def _entries(self, names: set[str]) -> set[Name]:
-        """Return the entries of objects, read by hand."""
         found = set()
         for name in names:
             for line in gzip.decompress(self._s3.objects[name]).splitlines():
@@ -98,7 +91,7 @@ class JournalReader:
 
 
 class _Faulty:
-    """S3 for the reader: calls are refused, or have no answer."""
+    """The reader's S3: calls are refused or unanswered."""
 
     def __init__(self, s3: MemoryS3, random: Random, faults: float) -> None:
         self._s3, self._random, self._faults = s3, random, faults

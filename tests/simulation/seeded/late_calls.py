@@ -1,4 +1,4 @@
-"""All calls of a settlement's functions at a moment: in turn, out of turn, and with false content."""
+"""All calls on a settlement: in turn, out of turn, with false content."""
 
 import json
 from collections.abc import Mapping
@@ -29,17 +29,16 @@ OTHERWISE = {
     "currency": "USD",
     "deadline_seconds": 60,
 }
-"""Other content under the same key."""
+"""Conflicting content."""
 
 LABELLED_OTHERWISE: dict[str, Any] = {"reference": "late", "metadata": {"cart": "late"}}
-"""The same of a settlement whose request has such a label."""
+"""Conflicting labels, for a labelled request."""
 
 
 class Asked(NamedTuple):
-    """A call of a function.
+    """A function's call.
 
-    `luck` decides the provider's answer, if the call asks it. With `beside`, executions that were running
-    continue to run during the call.
+    `luck` decides the provider's answer. With `beside`, running executions continue.
     """
 
     function: str
@@ -49,14 +48,13 @@ class Asked(NamedTuple):
 
 
 ORDERED = ("alice", "bob", "carol", "unopened")
-"""The accounts on which late orders are given."""
 
 
 _ON_ACCOUNTS = tuple(f"TakeOrder {kind} " for kind in OrderKind)
 
 
 def orders() -> dict[str, Asked]:
-    """Return orders on accounts, by name: those that fit, those that do not, and those of a used key."""
+    """Return orders on accounts: valid, invalid, and with a used key."""
     made: dict[str, dict[str, Any]] = {}
     for account in ORDERED:
         about: dict[str, Any] = {"account": account, "by": "late", "reason": "a late order"}
@@ -74,12 +72,12 @@ def orders() -> dict[str, Asked]:
 
 
 def is_order(call: str) -> bool:
-    """Return whether a call is an order on an account: it reads nothing before it writes."""
+    """Return whether a call is an order on an account: it reads nothing first."""
     return call.startswith(_ON_ACCOUNTS)
 
 
 def calls(settlement: Mapping[str, Any], row: Item | None, at: int) -> dict[str, Asked]:
-    """Return all calls by name for a settlement with this row; webhooks are signed at `at` (milliseconds)."""
+    """Return a settlement's calls by name; webhooks are signed at `at` (ms)."""
     asked = _of(dict(settlement), row)
     labelled = {name: other for name, other in LABELLED_OTHERWISE.items() if name in settlement}
     for name, other in (OTHERWISE | labelled).items():
@@ -107,7 +105,7 @@ def calls(settlement: Mapping[str, Any], row: Item | None, at: int) -> dict[str,
 
 
 def cancellations(settlement: Mapping[str, Any], row: Item | None) -> dict[str, Asked]:
-    """Return the calls of a starter who cancels: by this sequence, by another, with other content."""
+    """Return cancellations with right and wrong sequence and content."""
     key, sequence = settlement["key"], number(row, "sequence")
     made = {"": posting.cancel(dict(settlement), key)}
     for name, seen in (("of its sequence", sequence), ("of the next sequence", sequence + 1)):
@@ -118,7 +116,7 @@ def cancellations(settlement: Mapping[str, Any], row: Item | None) -> dict[str, 
 
 
 def posts(settlement: Mapping[str, Any]) -> dict[str, Asked]:
-    """Return the calls of a starter who posts the payment once more: as it is, and with other content."""
+    """Return repeated posts, unchanged or different."""
     key = settlement["key"]
     body = {name: value for name, value in settlement.items() if name != "key"}
     made = {"": body, " with other amount": body | {"amount": OTHERWISE["amount"]}}
@@ -130,7 +128,7 @@ def posts(settlement: Mapping[str, Any]) -> dict[str, Asked]:
 
 
 def approvals(key: str, items: Mapping[tuple[str, str], Item]) -> dict[str, Asked]:
-    """Return all orders about a reversal that needs several persons, by each of them."""
+    """Return orders about a reversal by several persons, from each."""
     found = items.get((f"PROPOSAL#{key}", "PROPOSAL"))
     named = {"key": key, "decision": "reverse", "digest": text(found, "seen") or "0" * 64}
     amount = number(items.get((f"SETTLEMENT#{key}", "SETTLEMENT")), "amount")
@@ -146,7 +144,7 @@ def approvals(key: str, items: Mapping[tuple[str, str], Item]) -> dict[str, Aske
 
 
 def _decisions(key: str, row: Item | None) -> dict[str, Asked]:
-    """Return all orders about a settlement: decisions on this case and on others, reversals, a recovery."""
+    """Return orders about a settlement: decisions, reversals, a recovery."""
     case, asked = number(row, "resolutions") + 1, dict[str, Asked]()
     for decision in ("retry", "write-off", "complete"):
         order = {"key": key, "decision": decision, "reason": "a late call", "by": "a late call"}

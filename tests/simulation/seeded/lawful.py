@@ -1,4 +1,4 @@
-"""The project's own proof, held against lawful histories: it must find no fault in one, at any moment."""
+"""The project's proof must find no fault in lawful histories."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -12,16 +12,16 @@ from tests.world.expressions import Item
 from tests.world.memory_dynamodb import Key
 
 EVERY = 16
-"""The proof looks at the table after one commit of so many, and at the end: it takes as long as a commit."""
+"""The proof runs after one commit in this many: it is as slow as a commit."""
 
 
 def prove(table: Mapping[Key, Item], retention: Retention) -> None:
-    """Demand that `settle reconcile` proves the table, but for the rows that are unreadable on purpose."""
+    """Check that `settle reconcile` proves the table, except intentionally unreadable rows."""
     rows = [from_wire(item) for (pk, _), item in table.items() if not pk.endswith(POISON)]
     findings = reconcile(rows, lambda difference: Look.DISAGREES, stage=Stage(retention=retention))
     demand(findings.conserved, "the proof finds no fault in a lawful history", *findings.faults[:3])
 
 
 def retention_at(config: StageConfig, now: int) -> Retention:
-    """Return the retention of a stage as a proof finds it that begins at a time in milliseconds."""
+    """Return the retention for a proof at `now` (ms)."""
     return Retention.at(NOW + timedelta(milliseconds=now), config.shortest_retention_days)

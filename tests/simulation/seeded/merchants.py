@@ -1,37 +1,35 @@
-"""The rules of merchants' accounts: what they receive becomes available by a sweep, exactly once."""
+"""A sweep makes each release to a merchant available exactly once."""
 
 from tests.simulation.seeded.facts import Sums, demand, is_merchant, key_of, number, text
 from tests.world.expressions import Item
 from tests.world.memory_dynamodb import Changes
 
 Second = tuple[str, str]
-"""A partition of a merchant's entries, and a second of their `posted_at`."""
+"""A merchant's entry partition, and a second of `posted_at`."""
 
 
 class Merchants:
-    """What merchants have received and what is folded of it, by the entries and the rows of the sweeps."""
+    """Merchants' received and folded releases."""
 
     def __init__(self) -> None:
         self.unswept: Sums[str] = Sums()
-        """What each merchant has received and cannot spend yet, in minor units."""
+        """Received but not spendable, in minor units."""
 
         self._sums: dict[Second, frozenset[int]] = {}
-        """The sums of all sets of releases of a second: the pages of a sweep are no snapshot of it."""
+        """Sums of all sets of a second's releases: pages of a sweep are not isolated."""
 
         self._received: Sums[Second] = Sums()
         self._folded: dict[Second, int] = {}
         self._own: dict[str, tuple[Second, int]] = {}
-        """The second of each settlement's release, and what had been received in it with this release."""
+        """Per settlement, its release's second, and the total received in it up to this release."""
 
     def copy(self) -> "Merchants":
-        """Return a copy of the books."""
         other = Merchants()
         other.unswept, other._received = Sums(self.unswept), Sums(self._received)
         other._sums, other._folded, other._own = self._sums.copy(), self._folded.copy(), self._own.copy()
         return other
 
     def received(self, entry: Item) -> None:
-        """Note a release to a merchant."""
         amount, second = number(entry, "amount"), (entry["pk"]["S"], entry["posted_at"]["S"][:19])
         self.unswept[entry["credit"]["S"]] += amount
         self._received[second] += amount
@@ -40,7 +38,7 @@ class Merchants:
         self._own[key_of(entry)] = (second, self._received[second])
 
     def swept(self, changes: Changes) -> Sums[str]:
-        """Check the sweeps of a commit, and return what they add to each merchant's balance."""
+        """Check a commit's sweeps; return additions to balances."""
         added: Sums[str] = Sums()
         kinds = {(new or old or {})["pk"]["S"].partition("#")[0] for old, new in changes}
         if "SWEPT" not in kinds:
@@ -61,12 +59,12 @@ class Merchants:
         return added
 
     def is_swept(self, key: str) -> bool:
-        """Return whether a settlement's release is in the balance, if its payee is a merchant."""
+        """Return whether a settlement's release to a merchant is in the balance."""
         second, total = self._own.get(key, (("", ""), 0))
         return self._folded.get(second, 0) >= total
 
     def _fold(self, partition: str, row: Item) -> int:
-        """Check what is folded of a minute, and return how much it has grown."""
+        """Check a minute's folded sums; return their growth."""
         grown, minute = 0, row["sk"]["S"]
         folded = {f"{minute}:{second}": int(total["N"]) for second, total in row["folded"]["M"].items()}
         known = {

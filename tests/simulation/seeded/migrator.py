@@ -1,4 +1,4 @@
-"""Migrations of finished rows, and deployments of another layout, while people reverse payments in part."""
+"""Migrations and layout changes during partial reversals."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,26 +25,23 @@ if TYPE_CHECKING:
 
 MINUTE_MS = 60_000
 LONG_MS = 3_600_000
-"""Time enough for a run without faults, behind the lease of a dead one."""
+"""Enough for a run after a dead run's lease."""
 
 
 def migrates(seed: int) -> bool:
-    """Return whether rows are migrated in this seed's world. The others keep their course."""
+    """Return whether this world migrates rows; others are unchanged."""
     return comes_back(seed) and Random(f"migrates {seed}").random() < 0.4
 
 
 class Migrator:
-    """The runners of a migration, each on its own, and the deployments that let functions write its layout.
-
-    Its chance is its own.
-    """
+    """A migration's runners and deployments, with separate chance."""
 
     def __init__(self, world: "World", seed: int) -> None:
         self._world, self._random = world, Random(f"migration {seed}")
         self._is_there, self._changes = migrates(seed), Random(f"changes of mind {seed}")
 
     def begin(self) -> None:
-        """Let deployments change the layout, runners begin, and people pause them."""
+        """Start deployments of layouts, runners, and pauses."""
         if not self._is_there:
             return
         chance, hub = self._random, self._world.hub
@@ -59,7 +56,7 @@ class Migrator:
             hub.spawn(self._change_minds, MIGRATOR, self._changes.randint(1_000, 5 * MINUTE_MS))
 
     def at_the_end(self) -> None:
-        """Demand that a run without faults leaves no row in the form that the functions no longer write."""
+        """Check that a run without faults leaves no row in the old form."""
         if not self._is_there:
             return
         world, ended = self._world, list[bool]()
@@ -89,7 +86,7 @@ class Migrator:
             world.deployments.deploy(world.config, world.hub.now)
 
     def _change_minds(self) -> None:
-        """Stop a run half way, deploy the other layout for some minutes, and then this one again."""
+        """Stop a run, deploy the other layout for minutes, then return."""
         pages = iter(range(self._changes.randint(3, 40)))
         slow = replace(
             self._means(),
@@ -135,7 +132,7 @@ class Migrator:
 
 
 class Client:
-    """DynamoDB, with the runner's own faults: it dies, is throttled, hears no answer, or stands still."""
+    """DynamoDB with the runner's faults: death, throttling, lost answers, pauses."""
 
     def __init__(self, world: "World", chance: Random) -> None:
         self._world, self._random = world, chance

@@ -1,9 +1,8 @@
-"""Each call at each moment of a settlement's life: a function reads early and writes late.
+"""Each call at each moment of a settlement's life: functions read early and write late.
 
-A life is recorded as moments, one after each commit. A late call makes its first calls of DynamoDB at one
-moment, stops, and makes the others at a later one; or all of them at one moment, in turn or out of turn, with
-other content, or by a clock that is wrong. Then every other process is gone, and recovery has to bring the
-settlement to its end.
+A moment follows each commit. A late call makes its first DynamoDB calls at one moment and the rest later; or
+all at one, in or out of turn, with other content or a wrong clock. Then other processes are gone, and
+recovery must finish the settlement.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,33 +40,32 @@ from tests.world.values import normal
 
 HOUR_MS = 3_600_000
 CALL_MS_MAX = 120_000
-"""The longest that a call takes, retries included."""
+"""Maximum duration of a call with retries."""
 
 Refused = frozenset[tuple[str, str]]
-"""All conditions, as (place, name), that failed in one refused write or transaction."""
+"""All failed conditions (place, name) of one refused write or transaction."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """The state that remains if every process dies now."""
+    """The state if every process dies now."""
 
     now: int
     items: dict[tuple[str, str], Item]
     oracle: Oracle
     alerted: frozenset[tuple[str, int]]
     executions: tuple[tuple[str, str, Any, str], ...]
-    """Machine, name, input and status of each execution."""
+    """Machine, name, input and status."""
 
     config: StageConfig
     told: int
-    """The number of lines of the history so far."""
+    """The history's lines so far."""
 
     def row(self, key: str) -> Item | None:
-        """Return a settlement's row."""
         return self.items.get((f"SETTLEMENT#{key}", "SETTLEMENT"))
 
     def state(self, key: str) -> Any:
-        """Return the state of a settlement without names and times."""
+        """Return a settlement's state without names and times."""
         row = self.row(key)
         if row is None:
             return None
@@ -77,8 +75,6 @@ class Moment:
 
 
 class Recorded(World):
-    """A world that records its moments."""
-
     def __post_init__(self) -> None:
         self.moments: list[Moment] = []
         super().__post_init__()
@@ -94,9 +90,9 @@ class Recorded(World):
 
 @dataclass(frozen=True)
 class Late:
-    """A call that makes its `early` first calls of DynamoDB at the moment `seen`, and the others at `acts`.
+    """A call with its `early` first DynamoDB calls at moment `seen`, the rest at `acts`.
 
-    Its payload is made of the row at `seen`. After the early calls its clock is `ahead`, in milliseconds.
+    Its payload comes from the row at `seen`. After the early calls its clock leads by `ahead` milliseconds.
     """
 
     call: str
@@ -107,14 +103,14 @@ class Late:
 
 
 class LateTable(MemoryDynamoDb):
-    """The table at a moment, whose first calls find it as at an earlier moment."""
+    """The table at a moment; first calls see an earlier one."""
 
     def __init__(self, world: "Afterlife", was: Moment, late: Late) -> None:
         super().__init__(world._committed, items=world.acts.items)
         self._world, self._late, self._seen = world, late, was
         self.calls = 0
         self.first_commit: int | None = None
-        """The number of the first call that committed."""
+        """The number of the first committing call."""
 
         self.refused: list[Refused] = []
 
@@ -157,7 +153,6 @@ class LateTable(MemoryDynamoDb):
         return getattr(super(), name)(**parameters)
 
     def _failed(self, write: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """Yield the conditions of a write that do not hold."""
         condition, key = write["ConditionExpression"], write.get("Key") or write["Item"]
         row = self.items.get((key["pk"]["S"], key["sk"]["S"]), {})
         names = write.get("ExpressionAttributeNames", {})
@@ -168,12 +163,12 @@ class LateTable(MemoryDynamoDb):
 
 
 def _elsewhere(changes: Changes) -> None:
-    """End a call that commits at the earlier moment: it belongs to another life."""
+    """Kill a call that commits at the earlier moment: that is another life."""
     raise Killed
 
 
 class Afterlife(Recorded):
-    """A world that begins at a moment of another one, without any of its processes."""
+    """A world that begins at another world's moment, without its processes."""
 
     def begin(self, moments: Sequence[Moment], late: Late, *, beside: bool) -> None:
         self.late, self.acts = late, (acts := moments[late.acts])
@@ -191,9 +186,9 @@ class Afterlife(Recorded):
             machines.executions.append(begun)
 
     def bury(self) -> None:
-        """Abort the executions that ran beside the call, and forget what it has read early.
+        """Abort the executions that ran during the call; clear the environment's memory of payees.
 
-        Its environment remembers a payee by its own time, which was that of the earlier moment.
+        Early reads gave that memory the earlier moment's time.
         """
         if self.late.early:
             self.remembered.clear()
@@ -203,41 +198,31 @@ class Afterlife(Recorded):
 
 @dataclass(frozen=True)
 class Life:
-    """A recorded life of a settlement: its moments, and the settlement."""
-
     moments: list[Moment]
     settlement: dict[str, str]
     begins: int = 0
-    """The first moment that this life does not share with another."""
+    """The first moment not shared with another life."""
 
     with_orders: bool = False
-    """Whether orders on accounts are among the late calls."""
-
     with_cancels: bool = False
-    """Whether its starter's cancellations are."""
-
     with_posts: bool = False
-    """Whether its starter's calls over HTTP are."""
-
     _asked: dict[tuple[int, int], dict[str, Asked]] = field(default_factory=dict)
 
     def row(self, at: int) -> Item | None:
-        """Return the settlement's row at a moment."""
         return self.moments[at].row(self.settlement["key"])
 
     @property
     def course(self) -> tuple[Any, ...]:
-        """The sequence of the settlement's states."""
+        """The settlement's states in order."""
         key = self.settlement["key"]
         return tuple(state for state, _ in groupby(moment.state(key) for moment in self.moments))
 
     def after(self, late: Late, world: Afterlife) -> "Life":
-        """Return the life that a late call makes of this one."""
+        """Return the life that results from a late call."""
         moments = [*self.moments[: late.acts + 1], *world.moments]
         return replace(self, moments=moments, begins=late.acts + 1, _asked={})
 
     def asked(self, seen: int, acts: int) -> dict[str, Asked]:
-        """Return all calls of a caller who has read the settlement at a moment."""
         if (seen, acts) not in self._asked:
             self._asked[seen, acts] = calls(self.settlement, self.row(seen), self.moments[acts].now)
             if self.moments[acts].config.approvals:
@@ -252,7 +237,7 @@ class Life:
 
 
 def record(current: Current, scenario: str, faults: Faults, *, is_told: bool = False) -> Life:
-    """Run a scenario; return its moments, from the last one before the claim."""
+    """Return a scenario's moments, from the last before the claim."""
     world = live(current, scenario, faults, Recorded, is_told=is_told)
     settlement = next(
         found for call in world.cloud.calls if (found := settlement_in(call.payload)).get("key") == KEY
@@ -271,10 +256,7 @@ def record(current: Current, scenario: str, faults: Faults, *, is_told: bool = F
 def happen(
     current: Current, life: Life, late: Late, chance: Chance | None = None, *, is_told: bool = False
 ) -> Afterlife:
-    """Make a late call, and let recovery bring the settlement to its end; faults happen by `chance` only.
-
-    Raises Violated.
-    """
+    """Make a late call, then let recovery finish; only `chance` causes faults. Raises Violated."""
     asked, acts = life.asked(late.seen, late.acts)[late.call], life.moments[late.acts]
     world = current.world = Afterlife(chance or Script({}, asked.luck), is_told)
     world.begin(life.moments, late, beside=asked.beside)
@@ -290,8 +272,8 @@ def happen(
     try:
         world.hub.run(acts.now + CALL_MS_MAX, lambda: made.answer.is_set)
         world.bury()
-        world.table.calls = max(world.table.calls, late.early)  # the others see the table as it is
-        world.stream.again(acts.items)  # not before: the first calls of the table are the late call's
+        world.table.calls = max(world.table.calls, late.early)  # the others see the current table
+        world.stream.again(acts.items)  # not before: the late call makes the table's first calls
         started = len(world.cloud.machines.executions) > len(acts.executions)
         if chance or started or world.oracle.commits > acts.oracle.commits or not world.cloud.is_idle:
             world.hub.spawn(world.people.recover, "the schedule")
@@ -306,7 +288,7 @@ def _told(row: Item | None) -> str:
 
 
 def everything(life: Life, calls_of: Callable[[Late], LateTable]) -> Iterator[Late]:
-    """Yield each call at each moment and at each two; `calls_of` makes one and returns its table."""
+    """Yield each call at each moment and pair; `calls_of` returns a call's table."""
     rows = [life.row(at) for at in range(len(life.moments))]
     read = {"SETTLEMENT#" + life.settlement["key"], "PROPOSAL#" + life.settlement["key"]}
     versions = [[id(row) for (pk, _), row in moment.items.items() if pk in read] for moment in life.moments]
@@ -333,7 +315,7 @@ def everything(life: Life, calls_of: Callable[[Late], LateTable]) -> Iterator[La
 
 
 def overdue(row: Item | None, now: int) -> int:
-    """Return how far ahead a clock must be for the row's deadline to have just passed."""
+    """Return the clock lead that just passes the row's deadline."""
     if row is None:
         return 0
     left = datetime.fromisoformat(row["deadline_at"]["S"]) - NOW - timedelta(milliseconds=now)

@@ -1,10 +1,9 @@
-"""The need for each condition of each write: a call that breaks a rule without it.
+"""Each condition of each write is needed: without it, a call breaks a rule.
 
-`python -m tests.simulation.seeded.needed` makes every late call in every life that the scenarios lead to, and
-one call out of turn in them. If a write is refused, it finds the conditions that failed. A condition that
-failed alone is removed, and the same call is made again, until a rule is broken. A condition that never fails
-alone is removed together with the fewest others: without those, it is the one that refuses. `needed.json`
-keeps the calls for the tests. `idle.toml` has the conditions that no call can make fail, with the reason.
+`python -m tests.simulation.seeded.needed` makes every late call in every life of the scenarios, and in lives
+with one call out of turn. It removes a condition that alone refused a write, and repeats the call until a
+rule breaks. A condition that never fails alone is removed with the fewest others. `needed.json` stores the
+calls for tests; `idle.toml` explains conditions that no call can fail.
 """
 
 import argparse
@@ -27,12 +26,12 @@ from tests.simulation.seeded.weakened import Atom
 
 NEEDED, IDLE = (Path(__file__).with_name(name) for name in ("needed.json", "idle.toml"))
 WITNESSES_OF_A_KIND, WITNESSES_MAX = 2, 500
-"""Most refused calls to try again: of one kind in one state, and of those that fail the same conditions."""
+"""Maximum refused calls to retry: per kind and state, and per set of failed conditions."""
 
 
 @dataclass(frozen=True)
 class Story:
-    """A scenario, the calls out of turn that made another life of it, and the call in question, if any."""
+    """A scenario, the calls that changed its life, and the examined call."""
 
     scenario: str
     before: tuple[Late, ...] = ()
@@ -47,7 +46,7 @@ class Story:
     def happens(
         self, current: Current, changed: AbstractContextManager[Any] | None = None, *, is_told: bool = False
     ) -> Afterlife:
-        """Make the call in question under a change of the code. Raises Violated."""
+        """Make the examined call under a change of the code. Raises Violated."""
         assert self.call
         life = self.life(current, is_told=is_told)
         with changed or nullcontext():
@@ -56,7 +55,7 @@ class Story:
 
 @dataclass
 class Found:
-    """The result of a life: the number of calls, the refused ones by conditions, the lives they lead to."""
+    """A life's calls, refused calls by conditions, and resulting lives."""
 
     calls: int = 0
     refused: dict[Refused, list[Story]] = field(default_factory=dict)
@@ -74,7 +73,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Need:
-    """A call that breaks a rule without a condition and without those beside it."""
+    """A call that breaks a rule without a condition and those in `beside`."""
 
     story: Story
     beside: tuple[Atom, ...]
@@ -82,7 +81,6 @@ class Need:
 
 
 def explore(story: Story) -> Found:
-    """Make each late call of a life."""
     found = Found()
     with set_up() as current, weakened.placed():
         life, kinds = story.life(current), Counter[Any]()
@@ -107,7 +105,7 @@ def explore(story: Story) -> Found:
 
 
 def need_of(atom: Atom, refused: dict[Refused, list[Story]]) -> Need | None:
-    """Return the first call that breaks a rule without the condition; the fewest failed conditions first."""
+    """Return a call that breaks a rule without the condition, with the fewest failed conditions."""
     with set_up() as current:
         for failing in sorted((each for each in refused if atom in each), key=len):
             for story in refused[failing]:
@@ -119,7 +117,6 @@ def need_of(atom: Atom, refused: dict[Refused, list[Story]]) -> Need | None:
 
 
 def needed() -> dict[Atom, Need]:
-    """Return the need for each condition, as it was found last."""
     return {
         _atom(name): Need(
             Story(kept["scenario"], tuple(Late(*late) for late in kept["before"]), Late(*kept["call"])),
@@ -131,12 +128,11 @@ def needed() -> dict[Atom, Need]:
 
 
 def idle() -> dict[Atom, str]:
-    """Return the reason why no call needs a condition."""
     return {_atom(name): why for name, why in tomllib.loads(IDLE.read_text()).items()}
 
 
 def main() -> int:
-    """Exit with 0 if each condition is needed or idle, and no call has broken a rule."""
+    """Exit with 0 if each condition is needed or idle, and no rule broke."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--depth", type=int, default=1, help="calls out of turn that lead to a life")

@@ -1,7 +1,6 @@
-"""The rules that hold after every commit: written from the design, not from the code.
+"""Rules for every commit, written from the design.
 
-The oracle sees the rows before and after each commit in their wire format, and shares no code with the
-functions.
+The oracle sees wire rows and shares no code with the functions.
 """
 
 from collections import Counter
@@ -47,35 +46,31 @@ FIXED = (
 
 
 class Oracle:
-    """A second set of books, kept from the entries alone and compared with each commit."""
+    """Independent books from entries, compared with each commit."""
 
     def __init__(self) -> None:
         self.balances: Sums[tuple[str, str]] = Sums()
-        """The sum of the entries by account and currency, in minor units."""
+        """Entries summed by account and currency, in minor units."""
 
         self.moved: dict[str, Sums[str]] = {}
-        """The change of each account by a settlement's entries, by settlement."""
+        """Account changes by settlement."""
 
         self.settlements: dict[str, Item] = {}
         self.verdicts: dict[tuple[str, str], Item] = {}
-        """The evidence of each verdict, by settlement and kind: the provider's answer, or its webhook."""
+        """Verdict evidence by settlement and kind."""
 
         self.ends: set[tuple[str, str]] = set()
-        """The ends of settlements so far; an order or a decision may reopen one."""
+        """Ends so far; an order or decision may reopen one."""
 
         self.blocks: dict[str, int] = {}
-        """The settlements that block an account, by account."""
-
         self.gone: tuple[Item, ...] = ()
-        """The entries that have expired."""
-
         self.merchants, self.payees, self.deadlines = Merchants(), Payees(), Deadlines()
         self.together = Together()
         self.reached: Counter[str] = Counter()
         self.commits = 0
 
     def copy(self) -> "Oracle":
-        """Return a copy of the books; it shares the rows, which are replaced and never changed."""
+        """Copy the books; rows are shared and never changed in place."""
         other = Oracle()
         other.balances = Sums(self.balances)
         other.moved = {key: Sums(moved) for key, moved in self.moved.items()}
@@ -129,7 +124,7 @@ class Oracle:
             demand(is_right, "an account is blocked by its settlements in LIMBO alone", account, counted)
 
     def _post(self, posted: list[Item], touched: Sums[str]) -> None:
-        """Add a commit's entries to the books, and to the balances that it has to change."""
+        """Add a commit's entries to the books, and to the expected balances."""
         for entry in posted:
             amount, currency = number(entry, "amount"), entry["currency"]["S"]
             demand(amount >= 0, "no entry moves a negative amount", entry)
@@ -145,7 +140,7 @@ class Oracle:
                     "no account goes below zero",
                     account,
                 )
-                if text(entry, "step") not in EXTERNAL:  # an order may have the key of a settlement
+                if text(entry, "step") not in EXTERNAL:  # an order may have a settlement's key
                     moved = self.moved.setdefault(key_of(entry), Sums())
                     moved[account] += change
 
@@ -164,9 +159,9 @@ class Oracle:
         return new
 
     def _is_fenced(self, entry: Item, fenced: set[str]) -> None:
-        """Check that an entry commits with its settlement's row. A verdict's evidence may come before."""
+        """Check that an entry commits with its settlement's row; verdict evidence may precede it."""
         key, step = key_of(entry), text(entry, "step")
-        if step in EXTERNAL or key in fenced:  # an order is the fence of its entry: account_rules.py
+        if step in EXTERNAL or key in fenced:  # an order is its entry's fence: account_rules.py
             return
         comes_before = step == "verify" or (step or "").partition(":")[0] in set(map(str, Move))
         demand(comes_before, "no entry goes without its fence", text(entry, "sk"))
@@ -256,7 +251,7 @@ class Oracle:
         self.settlements[key] = new
 
     def _finished(self, key: str, status: str, row: Item) -> None:
-        """Check that a finished settlement holds no escrow and has moved exactly what its status means."""
+        """Check that a finished settlement has no escrow and has moved the money of its status."""
         moved = {account: change for account, change in self.moved.get(key, {}).items() if change}
         amount, fee, currency = number(row, "amount"), number(row, "fee"), text(row, "currency")
         payer, payee, fees, losses = (
@@ -282,13 +277,12 @@ class Oracle:
         demand(moved == wanted, f"{status} has the exact net", key, moved, wanted)
 
     def refused(self, function: str, key: str, error: str, told: str, *, was_claimed: bool) -> None:
-        """Check a refusal that an execution gets."""
         rules.is_refused_for_its_fee_alone(function, error, told, key, was_claimed=was_claimed)
         if function == "ReclaimFunds" and error == "InsufficientFunds":
             demand(self.merchants.is_swept(key), "a refund finds the money of its own release", key)
 
     def execution_ended(self, execution: Execution) -> None:
-        """Check the outcome of an execution against its contract and the settlement's row."""
+        """Check an outcome against its contract and the row."""
         asking.is_no_stall(execution)
         if execution.status != "SUCCEEDED":
             return
@@ -319,7 +313,7 @@ class Oracle:
             )
 
     def _sums(self, table: dict[tuple[str, str], Item]) -> None:
-        """Check that per currency all rows sum to zero: customers, escrows, entries of internal accounts."""
+        """Check that a currency's rows sum to zero."""
         totals: Counter[str] = Counter()
         for row in (*table.values(), *self.gone):
             if "currency" not in row:
@@ -332,7 +326,7 @@ class Oracle:
         demand(not any(totals.values()), "per currency all accounts sum to zero", dict(totals))
 
     def _blocking(self) -> Counter[str]:
-        """Return how many settlements in LIMBO block each account: those whose stuck step has committed."""
+        """Count settlements in LIMBO per blocked account."""
         blocks: Counter[str] = Counter()
         for row in self.settlements.values():
             step = (text(row, "stuck_step") or "").partition(":")[2]
@@ -341,7 +335,7 @@ class Oracle:
         return blocks
 
     def at_the_end(self, table: dict[tuple[str, str], Item], alerted: set[tuple[str, int]]) -> None:
-        """Check the end: every settlement rests, on call was alerted, and the books agree."""
+        """Check that settlements rest, on call was alerted, and books agree."""
         left = {merchant: amount for merchant, amount in self.merchants.unswept.items() if amount > 0}
         demand(not left, "everything that was delivered is swept in the end", left)
         self._sums(table)
@@ -366,7 +360,7 @@ class Oracle:
 
 
 def _beside(kind: str, old: Item | None, new: Item | None) -> None:
-    """Check a change of a row that is beside the books; persons.py has the rules of a proposal's."""
+    """Check a row outside the books; persons.py checks proposals."""
     if kind == "KYC_EVENT":
         demand(old is None, "an event is marked once and never changed", text(old, "pk"))
     elif kind == "MIGRATION":
@@ -378,7 +372,7 @@ def _beside(kind: str, old: Item | None, new: Item | None) -> None:
 
 
 def _by_step(entries: list[Item]) -> dict[str, Item]:
-    """Return a commit's entries and evidence by step; a decision that moves money has both in one."""
+    """Return entries and evidence by step, merged if both exist."""
     found: dict[str, Item] = {}
     for entry in entries:
         step = entry["step"]["S"]

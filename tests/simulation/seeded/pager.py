@@ -1,4 +1,4 @@
-"""The way of a page: the bus calls SendPage, which publishes to the topic, where a person hears it."""
+"""A page's way: the bus calls SendPage, which publishes to the topic that a person hears."""
 
 import json
 import os
@@ -14,22 +14,20 @@ if TYPE_CHECKING:
     from tests.simulation.seeded.world import World
 
 EVERY = 6
-"""In one world of so many, pages take their way. In the others the bus reaches people at once, so that these
-worlds keep their course.
-"""
+"""One world in this many uses SendPage; in others the bus reaches people directly."""
 
 PAUSES_MS = (0, 60_000, 120_000)
-"""Before each call of SendPage for one event, as Lambda calls it: then the event goes to the queue."""
+"""Pauses before Lambda's calls of SendPage for one event, which then goes to the queue."""
 
 WAIT_MS = 9_000
 PAGE_TOPIC = os.environ["PAGE_TOPIC"]
 
 Alert = tuple[str, int, int]
-"""A page about LIMBO: the settlement's key, its case, and the number of the alert."""
+"""Settlement key, case and alert number."""
 
 
 class Pager(Services):
-    """The bus's deliveries to SendPage, and the topics as its client. Each alert pages, or is given up."""
+    """Deliveries to SendPage, and its topics. Each alert pages or is given up."""
 
     service = "sns"
 
@@ -41,12 +39,11 @@ class Pager(Services):
         self._given_up: set[Alert] = set()
 
     def begin(self, seed: int) -> None:
-        """Let pages take their way in some worlds."""
         if seed % EVERY == EVERY - 2:
             self._random = Random(f"pager {seed}")
 
     def deliver(self, event: Any) -> None:
-        """Deliver an event of the bus, at least once, and some time later."""
+        """Deliver an event at least once, after a delay."""
         if self._random is None:
             self._world.people.hear(event)
             return
@@ -58,16 +55,15 @@ class Pager(Services):
             self._world.hub.spawn(partial(self._send, delivered), "the bus", self._random.randrange(later))
 
     def publish(self, **message: str) -> Any:
-        """Take a message of SendPage, perhaps under a fault."""
         return self.send("publish", STARTS, lambda: self._take(message))
 
     def at_the_end(self) -> None:
-        """Check that each alert that is not on its way has paged, or is in the queue that has an alarm."""
+        """Check that each completed alert has paged, or is in the queue with an alarm."""
         lost = self._ended - self._published - self._given_up
         demand(not lost, "each alert pages a person, or is given up with an alarm", *sorted(map(str, lost)))
 
     def _send(self, event: dict[str, Any]) -> None:
-        """Call SendPage as Lambda does: again after an error, and at last give the event up."""
+        """Call SendPage as Lambda does: retry, finally give up."""
         world, alerts = self._world, {*_alerts(event["detail"])}
         for pause in PAUSES_MS:
             world.hub.sleep(pause)

@@ -1,4 +1,4 @@
-"""The rules of a payee's account: what is held for it, and what is refused for it."""
+"""Rules of a payee's account: holds, and refusals because of it."""
 
 from typing import TYPE_CHECKING
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from tests.simulation.seeded.cloud import Call
 
 LAG_MS_MAX = 2_000
-"""The longest time by which a read lags that may."""
+"""Maximum lag of an eventually consistent read."""
 
 REMEMBERED_MS = 60_000
-"""The longest time for which an environment may hold for a payee who was closed meanwhile."""
+"""Maximum time an environment may hold for a payee who was closed meanwhile."""
 
 
 class Payees:
-    """What is true of each account, and since when, in milliseconds."""
+    """The state of each account, and since when, in milliseconds."""
 
     def __init__(self) -> None:
         self._currencies: dict[str, str | None] = {}
@@ -32,7 +32,6 @@ class Payees:
         return other
 
     def committed(self, changes: Changes, asking: Asking) -> None:
-        """Note the accounts that a commit opens or closes, and check each hold in it."""
         for old, new in changes:
             kind, _, name = (new or {"pk": {"S": ""}})["pk"]["S"].partition("#")
             if kind == "ACCOUNT" and old is None:
@@ -53,7 +52,6 @@ class Payees:
         demand(in_time, "no money is held for a payee who was closed a minute ago", payee, closed)
 
     def refused(self, call: "Call", error: str, told: str) -> None:
-        """Check that a hold that is refused for its payee is refused rightly."""
         if call.function != "HoldFunds" or not told.startswith("payee: "):
             return
         settlement = settlement_in(call.payload)

@@ -1,4 +1,4 @@
-"""The outside of a stage: upstream services, the KYC provider, the clock, and people on call."""
+"""A stage's outside: upstream, KYC provider, clock, and people on call."""
 
 import json
 from collections import Counter
@@ -44,34 +44,34 @@ SECRET = "whsec_c2ltdWxhdGlvbnMtYWxsLXRoZS13YXktZG93bg=="
 MINUTE_MS = 60_000
 FORWARD = ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee", "RejectSettlement")
 OTHERWISE = (("amount", "6.66"), ("payee", "dave"), ("payer", "dave"), ("fee", "0.01"), ("currency", "USD"))
-"""Other content under the same key."""
+"""Conflicting content."""
 
 LABELLED_OTHERWISE = {"reference": "invoice 3"}
-"""The same of a request that has a reference, in the place of another fee."""
+"""Replaces another fee in a request with a reference."""
 
 STUCK = ("EnterLimbo", "AwaitResolution", "ResolveLimbo")
 REVERSING = ("RefundFee", "ReclaimFunds", "VoidHold")
 DOOR_MS_MAX = 30_000
-"""How long API Gateway waits for its function."""
+"""API Gateway's timeout."""
 
 CASES_MAX = 4
-"""The cases of a settlement on which people decide; without a bound, retries in vain would never end."""
+"""Maximum decided cases, or futile retries would never end."""
 
 _UNANSWERED = (CommandFailed, ClientError, BotoCoreError, SettlementError, MalformedRow)
 
 
 class People:
-    """People and services, who repeat themselves, come late, and contradict each other."""
+    """People and services: repeated, late and contradictory."""
 
     def __init__(self, world: "World") -> None:
         self._world = world
         self.alerted: set[tuple[str, int]] = set()
         self.to_miss: Counter[tuple[str, int]] = Counter()
-        """The number of alerts that on call will still miss, by case."""
+        """Alerts that on call will still miss, by case."""
 
         self.dead_letters: list[str] = []
         self.at_work = 0
-        """The number of spawned actions that have not ended."""
+        """The number of unfinished actions."""
 
         self.decisions: tuple[Decision, ...] = (Decision.RETRY, Decision.WRITE_OFF, Decision.COMPLETE)
         self._requests = 0
@@ -79,7 +79,7 @@ class People:
         self._stack: Any = self._stack_of(OLGA)
 
     def _stack_of(self, who: tuple[str, str], shown: Mapping[str, Any] | None = None) -> Any:
-        """Return the stack as one person's credentials reach it, who was shown a proposal."""
+        """Return one person's stack; `shown` is the proposal the person saw."""
         return SimpleNamespace(
             name="simulated",
             command=command,
@@ -89,7 +89,7 @@ class People:
         )
 
     def spawn(self, name: str, delay: int, act: Callable[..., object], *about: Any) -> None:
-        """Start an action after a delay, in milliseconds."""
+        """Start an action after a delay in milliseconds."""
 
         def acts() -> None:
             try:
@@ -103,7 +103,7 @@ class People:
     # Upstream.
 
     def begin(self, request: dict[str, Any], delay: int) -> None:
-        """Send a request once or more often, by message or by a start, and perhaps with other content."""
+        """Send a request one or more times, by message or start, perhaps conflicting."""
         chance = self._world.chance
         for again in range(1 + chance.happens(0.3) + chance.happens(0.1)):
             sent = dict(request)
@@ -121,7 +121,7 @@ class People:
             self.order_reversal(request["key"])
 
     def spend_at_once(self, key: str) -> None:
-        """Pay an account that spends it all, and order the payment's reversal: it cannot be reclaimed."""
+        """Pay an account that spends it all, then order a reversal that cannot reclaim the money."""
         chance = self._world.chance
         request = {"key": key, "payer": "alice", "payee": "dave", "amount": "5.00"}
         request["currency"], request["fee"] = self._world.currency, chance.one_of(("0.00", "0.48"))
@@ -131,11 +131,10 @@ class People:
         self.spawn("a person", chance.within(30_000, 3 * MINUTE_MS), self._reverse, key)
 
     def order_reversal(self, key: str) -> None:
-        """Let a person reverse a settlement, before or after it has settled."""
         self.spawn("a person", self._world.chance.within(0, 15 * MINUTE_MS), self._reverse, key)
 
     def _start(self, machine: str, name: str, request: dict[str, Any]) -> None:
-        if machine == STANDARD:  # the upstream is a machine itself, each time another execution of it
+        if machine == STANDARD:  # upstream is itself a machine, each time with another execution
             request = {**request, STARTED_BY: f"{ARN}:execution:Upstream:{name}"}
         try:
             arn = f"{ARN}:stateMachine:{machine}"
@@ -148,7 +147,7 @@ class People:
                 self._start(machine, name, request)
 
     def _send(self, request: dict[str, Any]) -> None:
-        """Send a message, which the queue delivers until it is accepted, and sometimes once more."""
+        """Send a message, delivered until accepted, and sometimes again."""
         world = self._world
         record = {
             "messageId": "m",
@@ -167,7 +166,6 @@ class People:
             world.hub.sleep(world.chance.within(1_000, MINUTE_MS))
 
     def send_message(self, **message: Any) -> None:
-        """Receive a dead letter."""
         reason = message["MessageAttributes"]["reason"]["StringValue"]
         refused = reason.startswith(("InvalidRequest", "IdempotencyConflict"))
         demand(refused, "a dead letter can never be settled", reason)
@@ -176,7 +174,7 @@ class People:
     # The provider.
 
     def ask(self, settlement: Settlement, api_key: str, context: Any) -> Verdict | Refused:
-        """Ask as the circuit lets it, and check that a failure can still be counted."""
+        """Ask through the circuit, and check that a failure can be counted."""
         try:
             return _kyc._ask_in_time(settlement, api_key, context)
         except KycUnavailable:
@@ -184,7 +182,7 @@ class People:
             raise
 
     def exchange(self, settlement: Settlement, api_key: str) -> Verdict | Refused:
-        """Return the verdict on a payment: the same as before, except in 3 % of the calls."""
+        """Return a verdict, equal to the previous one in 97 % of calls."""
         world, chance, key = self._world, self._world.chance, settlement.key
         since = world.hub.now
 
@@ -205,7 +203,7 @@ class People:
             raise KycUnavailable("kyc: unreachable") from None
 
     def is_healthy(self) -> bool:
-        """Return whether the provider says that it is healthy, and can be asked."""
+        """Return whether the provider answers and reports health."""
         world = self._world
         try:
             return bool(world.provider.send("health", ASKS, world.circuit.is_healthy))
@@ -230,7 +228,6 @@ class People:
         return verdict
 
     def _tell(self, key: str, reference: str, decision: str, event: str) -> None:
-        """Call the webhook until it gives a final answer."""
         world = self._world
         for _ in range(12):
             call: Any = world.cloud.call(
@@ -247,7 +244,7 @@ class People:
     # The clock.
 
     def recover(self) -> None:
-        """Call recovery in each minute in which a settlement is due; in any other it would change nothing."""
+        """Call recovery in each minute with a due settlement, rarely in others."""
         world = self._world
         while True:
             world.hub.sleep(MINUTE_MS - world.hub.now % MINUTE_MS)
@@ -259,7 +256,7 @@ class People:
     # Interference.
 
     def notice(self, key: str) -> None:
-        """Let a person or a stray call interfere with a settlement that has just changed."""
+        """Perhaps interfere with a settlement that has just changed."""
         chance = self._world.chance
         if chance.happens(chance.meddling):
             delay = chance.within(0, 3_000)
@@ -269,7 +266,7 @@ class People:
                 self.spawn("a stray call", delay, self.call_again, key)
 
     def call_again(self, key: str | None = None) -> None:
-        """Repeat an earlier call, from its function's log: as it was, with other content, or out of turn."""
+        """Repeat an earlier call: unchanged, different, or out of turn."""
         world, chance = self._world, self._world.chance
         keys = [(call, settlement_in(call.payload).get("key")) for call in world.cloud.calls]
         calls = [call for call, about in keys if about and key in (None, about)]
@@ -288,7 +285,7 @@ class People:
         world.cloud.call(function, payload)
 
     def _out_of_turn(self, settlement: dict[str, str], row: Item) -> tuple[str, dict[str, Any]]:
-        """Return a call of a random function of a machine, with a complete payload."""
+        """Return a random machine function's call with complete payload."""
         chance, committed = self._world.chance, done(row)
         following = FORWARD[: len(committed) + 1][-1]
         if row["status"]["S"] in ("COMPENSATING", "LIMBO"):
@@ -313,7 +310,7 @@ class People:
     # On call.
 
     def hear(self, event: Any) -> None:
-        """Receive an event of the bus: after an alert one or two people decide, each in their own way."""
+        """Receive an event; after an alert up to two people decide."""
         if event["DetailType"] != "LimboEntered":
             return
         chance, detail = self._world.chance, event["Detail"]
@@ -336,7 +333,7 @@ class People:
             self.spawn("on call", delay, self._resolve, *case)
 
     def _fail_task(self, key: str) -> None:
-        """Fail the task that waits for a decision, in the console and against the runbook."""
+        """Fail the waiting task in the console, against the runbook."""
         world = self._world
         token = text(world.table.items.get((f"WAITING#{key}", "WAITING")), "token")
         if token and world.cloud.wake(token, TaskFailed("FailedByHand")):
@@ -344,7 +341,7 @@ class People:
             world.note("a console user", f"fails the task of {key}")
 
     def _resolve(self, key: str, case: int) -> None:
-        """Run the command that resolves a case, and repeat it a few times if it fails."""
+        """Resolve a case with the command; retry after failures."""
         world, chance = self._world, self._world.chance
         if case > CASES_MAX:
             return
@@ -363,7 +360,7 @@ class People:
                 decision = chance.one_of((decision, decision, Decision.RETRY))
 
     def _decide_together(self, key: str, decision: Decision | None, reason: str, case: int | None) -> None:
-        """Propose and have it approved, by others and by oneself; or try it alone, or break the glass."""
+        """Propose for approval; or try alone, or break the glass."""
         chance = self._world.chance
         luck = chance.luck()
         if luck < 0.1:
@@ -382,12 +379,12 @@ class People:
             self.spawn("another person", delay, self._approve, chance.one_of(PERSONS), key, told, move)
 
     def propose_twice(self, key: str) -> None:
-        """Propose and withdraw a reversal, and have it proposed again and approved by two others."""
+        """Propose and withdraw a reversal, then propose again with two approvals."""
         self.propose(key, OLGA, (OLGA, proposal.withdraw))
         self.propose(key, PETE, (OLGA, proposal.approve), (QUIN, proposal.approve))
 
     def propose(self, key: str, who: tuple[str, str], *moves: tuple[tuple[str, str], Any]) -> None:
-        """Propose a reversal, and have others approve it, until one of them is refused or not answered."""
+        """Propose a reversal, and let others make moves until one is refused or unanswered."""
         with suppress(*_UNANSWERED):
             told = proposal.propose(self._stack_of(who), key, None, "the customer asks for it", None)
             for other, move in moves:
@@ -415,7 +412,7 @@ class People:
                 world.hub.sleep(world.chance.within(1_000, 5 * MINUTE_MS))
 
     def give_back(self, order: dict[str, Any]) -> None:
-        """Order a part, and repeat it with its number if it is not answered."""
+        """Order a partial reversal; repeat its number if unanswered."""
         for _ in range(3):
             with suppress(BotoCoreError):
                 if self._order(OLGA, "reverse-part", order).status < 500:
@@ -423,7 +420,6 @@ class People:
             self._world.hub.sleep(self._world.chance.within(1_000, 5_000))
 
     def probe(self) -> None:
-        """Order a probe of the circuit, once."""
         with suppress(BotoCoreError):
             self._order(OLGA, "probe", {})
 
@@ -434,7 +430,7 @@ class People:
         order: dict[str, Any],
         shown: Mapping[str, Any] | None = None,
     ) -> Answer:
-        """Send an order through the door, whose answer may be lost, or that of API Gateway itself.
+        """Send an order; the answer may be lost, or API Gateway's own.
 
         A person who was `shown` a proposal approves or withdraws that one.
         """
@@ -457,7 +453,7 @@ class People:
 
 
 def webhook(key: str, reference: str, decision: str, event: str, at: int) -> dict[str, Any]:
-    """Return a signed call of the webhook as the function URL passes it; `at` in milliseconds."""
+    """Return a signed webhook call; `at` is in milliseconds."""
     content = {
         "idempotency_key": f"{key}:verify",
         "decision": decision,

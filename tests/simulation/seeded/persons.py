@@ -1,4 +1,4 @@
-"""Persons who decide together: who they are, and the rules of their proposals and approvals."""
+"""Persons who decide together, and the rules of proposals."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -28,18 +28,18 @@ PERSONS = (
     (f"{_SESSION}/Operator/pete", "AROAOPERATOR:pete"),
     QUIN,
 )
-"""The identities of three persons, each as AWS proves it: an ARN and a user id."""
+"""Three persons' identities, as AWS proves them: ARN and user id."""
 
 DECISIONS = ("retry", "write-off", "complete", "reverse")
 VALID_FOR = timedelta(minutes=5)
-"""How long a proposal may be approved here: many approvals come too late."""
+"""A short validity: many approvals come too late."""
 
 _COVERED = ("status", "escrow", "release_at", "resolutions", "request_hash", "stuck_step")
-"""What of a settlement's row a proposal is about."""
+"""The row's attributes that a proposal covers."""
 
 
 def approvals(seed: int) -> dict[str, int]:
-    """Return how many persons each decision needs in a seed's world: in most, one."""
+    """Return the persons per decision; mostly one."""
     random = Random(f"persons {seed}")
     if random.random() >= 0.25:
         return {}
@@ -47,27 +47,26 @@ def approvals(seed: int) -> dict[str, int]:
 
 
 class Together:
-    """The rules: no decision without its approvals, no person twice, nothing expired or stale."""
+    """The rules: all approvals present, from distinct persons, neither expired nor stale."""
 
     def __init__(self) -> None:
         self.pages: set[tuple[str, str]] = set()
-        """The keys of the pages about one person who decides alone, with the requests."""
+        """Key and request of pages about a person who decides alone."""
 
         self._seen: dict[str, dict[str, Any]] = {}
-        """What was covered of each settlement when the latest proposal about it was made."""
+        """Each settlement's covered attributes when its latest proposal was made."""
 
     def copy(self) -> "Together":
-        """Return what is known so far, of its own."""
         other = Together()
         other.pages, other._seen = self.pages.copy(), self._seen.copy()
         return other
 
     def page(self, detail: Mapping[str, Any]) -> None:
-        """Hear of one person who decides alone."""
+        """Record a page about a person who decides alone."""
         self.pages.add((detail["key"], detail["request_id"]))
 
     def committed(self, changes: Changes, settlements: Mapping[str, Item], asking: "Asking") -> None:
-        """Check a commit. `settlements` are the rows before it."""
+        """Check a commit; `settlements` are the rows before it."""
         rows = {(new or old or {})["pk"]["S"]: (old, new) for old, new in changes}
         for pk, (old, new) in rows.items():
             kind, _, key = pk.partition("#")
@@ -150,7 +149,7 @@ class Together:
 
 
 def _is_stale(proposal: Item, settlement: Item | None) -> bool:
-    """Return whether a proposal is void by its digest: it may have been so from the first, as reads lag."""
+    """Return whether a proposal's digest is stale, possibly from the start, as reads lag."""
     state = SettlementState.from_row(from_wire(settlement or {}))
     found = Proposal.from_row(from_wire(proposal))
     return approval.digest_of(state, found) != found.seen
@@ -161,7 +160,7 @@ def _part(proposal: Item | None) -> tuple[int, int]:
 
 
 def _name(identity: Mapping[str, str]) -> str:
-    """Return who an identity is: all of `PERSONS` end with the person's name."""
+    """Return the person: ARNs in `PERSONS` end with the name."""
     return identity["userArn"].rpartition("/")[2]
 
 

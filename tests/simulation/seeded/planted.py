@@ -1,8 +1,7 @@
-"""A test of the rules: bugs planted into a copy of the code must be found.
+"""The rules must find bugs planted into a copy of the code.
 
-`python -m tests.simulation.seeded.planted` searches seed after seed for each bug and writes the first seed
-that finds it to `found.json`; the tests run that seed only. Removed conditions are found without chance: see
-`needed`.
+`python -m tests.simulation.seeded.planted` writes each bug's first finding seed to `found.json`; tests run
+only that seed. `needed` finds removed conditions without chance.
 """
 
 import argparse
@@ -27,29 +26,27 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 FOUND = HERE / "found.json"
 SEEDS_MAX = 10_000
-"""The number of seeds within which each bug must be found."""
 
 _COPIED = ("lambdas", "settle", "statemachines", "docs/contracts", "tests/world", "tests/simulation/seeded")
 
 
 def bugs() -> list[dict[str, Any]]:
-    """Return the bugs, each an edit of a file (`old` becomes `new`) and perhaps of others (`also`).
+    """Return the bugs: each edits a file (`old` becomes `new`), perhaps others (`also`).
 
-    One with `core` is looked for in the core alone.
+    A bug with `core` is searched in the core alone.
     """
     found: list[dict[str, Any]] = tomllib.loads((HERE / "planted.toml").read_text())["bug"]
     return found
 
 
 def recorded() -> dict[str, int]:
-    """Return the seed that found each bug, by the bug's name."""
     found: dict[str, int] = json.loads(FOUND.read_text())
     return found
 
 
 @contextmanager
 def planted(bug: dict[str, Any]) -> Iterator[Path]:
-    """Make a copy of the code with the bug. Raises ValueError if the code to edit is not there."""
+    """Copy the code with the bug. Raises ValueError if its text is missing."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
         for name in _COPIED:
@@ -65,7 +62,7 @@ def planted(bug: dict[str, Any]) -> Iterator[Path]:
 
 
 def seed_that_finds(bug: dict[str, Any], first: int, seeds: int) -> int | None:
-    """Return the first of `seeds` seeds in which a planted bug breaks a rule; None if none does."""
+    """Return the first seed in which a bug breaks a rule, or None."""
     with planted(bug) as copy:
         report = copy / "report.json"
         command = [sys.executable, "-m", "tests.simulation.seeded", "--stop", "--report", str(report)]
@@ -93,7 +90,7 @@ def _search(seeds: int, bug: dict[str, Any]) -> int | None:
 
 
 def main() -> int:
-    """Exit with 0 if all bugs were found; print the number of seeds that each took."""
+    """Exit with 0 if all bugs were found; print the seeds needed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=SEEDS_MAX)
     parser.add_argument("--jobs", type=int, default=2)

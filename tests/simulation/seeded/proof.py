@@ -1,4 +1,4 @@
-"""The scheduled proof of the books, page by page among the other calls: it must not cry wolf, nor sleep."""
+"""The scheduled proof among other calls: no false alarms, no silence."""
 
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -13,27 +13,27 @@ if TYPE_CHECKING:
     from tests.simulation.seeded.world import World
 
 RUN_MS_MAX = 900_000
-"""Lambda ends a function after this time."""
+"""Lambda's timeout for the function."""
 
 AHEAD_MS_MAX = 3_600_000
 """How far ahead the index may list a settlement that is not in review."""
 
 REVIEW_AHEAD_MS_MAX = 30 * 24 * 3_600_000 + AHEAD_MS_MAX
-"""How far ahead it may list one in review."""
+"""How far ahead the index may list a settlement in review."""
 
 LONG_MS = 24 * 3_600_000
-"""Time enough for a run to end without faults."""
+"""Enough for a run without faults."""
 
 
 class Proof:
-    """The runs of ReconcileBooks: by its schedule, by hand, or twice at once."""
+    """Scheduled, manual or concurrent runs of ReconcileBooks."""
 
     def __init__(self, world: "World") -> None:
         self._world = world
         self._runs = 0
 
     def begin(self) -> None:
-        """Let some runs begin at moments of the seed; each may meet faults, or die."""
+        """Start runs at random moments; each may fail or die."""
         chance = self._world.chance
         self._world.table.page_rows = chance.one_of((1, 2, 5))
         for _ in range(chance.one_of((1, 2, 3))):
@@ -43,7 +43,7 @@ class Proof:
                 self._world.hub.spawn(self._run, "the proof's schedule", at)
 
     def at_the_end(self) -> None:
-        """Demand that a run without faults proves a world in which everything has ended."""
+        """Check that a run without faults proves a finished world."""
         if not self._runs:
             return
         answers: list[Any] = []
@@ -54,7 +54,7 @@ class Proof:
         demand(not named, "a run without faults proves the whole table", named)
 
     def answer(self) -> Any:
-        """Call the function, and return its answer; None if it dies or is too late."""
+        """Return the function's answer, or None if it dies or is late."""
         world = self._world
         before, begins = dict(world.oracle.settlements), world.hub.now
         call = world.cloud.call("ReconcileBooks", {})
@@ -84,7 +84,7 @@ class Proof:
 
 
 def _is_told_what_is_ahead(resting: dict[str, Item], told: list[str], first: int, last: int) -> None:
-    """Check which settlements that rest are told as listed ahead, by a clock between two times (ms)."""
+    """Check the settlements reported as listed ahead, by a clock between two times (ms)."""
     named = {one.partition(": ")[0] for one in told}
     for key, row in resting.items():
         ahead = REVIEW_AHEAD_MS_MAX if "review" in row else AHEAD_MS_MAX
@@ -95,5 +95,5 @@ def _is_told_what_is_ahead(resting: dict[str, Item], told: list[str], first: int
 
 
 def of_the_world(named: list[str]) -> list[str]:
-    """Return the findings less those about the rows that a seed has made unreadable on purpose."""
+    """Return findings not about intentionally unreadable rows."""
     return [one for one in named if not one.partition(": ")[0].endswith(POISON)]

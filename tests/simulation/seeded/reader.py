@@ -1,7 +1,6 @@
-"""A reader of a world's outcomes over HTTP, beside its commits: at once, or in a long poll.
+"""A reader of outcomes over HTTP during commits, with long polls.
 
-ReadSettlements is called when the world's history is over, on a table in which its commits happen once more.
-Thus no history takes another course because of it.
+ReadSettlements runs after the world's history, on a replay of its commits, so histories are unchanged.
 """
 
 import json
@@ -26,14 +25,12 @@ from tests.world.functions import HANDLERS, Context
 from tests.world.memory_dynamodb import Changes, MemoryDynamoDb, error
 
 READS_MAX = 12
-"""Of one world."""
+"""Maximum reads per world."""
 
 UNKNOWN = "order-that-is-not-there"
 
 
 class Reader:
-    """The commits of settlements' rows, and a reader who asks between them."""
-
     def __init__(self, seed: int) -> None:
         self._random = Random(f"reader {seed}")
         self._course: list[tuple[tuple[str, str], Item, StageConfig]] = []
@@ -41,13 +38,12 @@ class Reader:
         self._position, self._clock = 0, 0.0
 
     def committed(self, changes: Changes, config: StageConfig) -> None:
-        """Note what a commit makes of settlements' rows."""
         for _, new in changes:
             if new and new["sk"]["S"] == "SETTLEMENT" and POISON not in new["pk"]["S"]:
                 self._course.append(((new["pk"]["S"], "SETTLEMENT"), new, config))
 
     def play(self) -> None:
-        """Ask at random moments of the course. Raises Violated."""
+        """Read at random moments of the replay. Raises Violated."""
         if not self._course:
             return
         clock = SimpleNamespace(monotonic=lambda: self._clock, sleep=self._sleep)
@@ -103,7 +99,7 @@ class Reader:
             self._is_true(key, sequence, told.content)
 
     def _is_true(self, key: str, sequence: int, content: Any) -> None:
-        """Check an outcome against the row that had this number: one number is one outcome."""
+        """Check an outcome against the row with its sequence number: one number, one outcome."""
         versions = [
             (row, config)
             for (pk, _), row, config in self._course[: self._position]
@@ -120,7 +116,7 @@ class Reader:
 
 
 class _Faulty:
-    """A table that sometimes gives no answer."""
+    """A table that sometimes does not answer."""
 
     def __init__(self, table: MemoryDynamoDb, random: Random) -> None:
         self._table, self._random = table, random

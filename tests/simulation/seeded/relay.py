@@ -1,7 +1,7 @@
-"""The relay of a world's events: each record of the stream, in batches that fail, come again and are halved.
+"""The relay of events: stream records in batches that fail, repeat and are halved.
 
-PublishEvents gets the records when the world's history is over. A reader of the bus keeps one event of each
-identity. Some records are poisoned: a person then replays the settlement that could not be told.
+PublishEvents gets the records after the world's history. A bus reader keeps one event per identity. A person
+replays settlements whose records were poisoned.
 """
 
 import json
@@ -42,10 +42,10 @@ from tests.world.services import Died
 from tests.world.stream import record
 
 BATCH_MAX, ENTRIES_MAX = 25, 10
-"""The most records of a batch here, and the most events that EventBridge takes at once."""
+"""Maximum records per batch, and EventBridge's maximum events per call."""
 
 FAULTS_MAX = 40
-"""Of one world. Then every call is answered: a batch that fails all the same would never end."""
+"""Maximum faults per world, or a batch might never end."""
 
 SPOILT: tuple[dict[str, Any], ...] = (
     {"status": {"S": "NONSENSE"}},
@@ -54,13 +54,13 @@ SPOILT: tuple[dict[str, Any], ...] = (
     {"payee": {"B": b"bob"}},
     {"claimed_at": {"NEW": "type"}},
 )
-"""What a foreign writer puts into a settlement's row."""
+"""A foreign writer's changes to a settlement's row."""
 
 Record = dict[str, Any]
 
 
 class Relay:
-    """The records of a world, by row, as a stream keeps the order of one row's alone; and each service."""
+    """Records by row, as a stream orders only a row's; and the services."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(f"relay {seed}")
@@ -69,14 +69,14 @@ class Relay:
         self._told: dict[str, list[dict[str, Any]]] = {}
         self._put: list[tuple[str, int]] = []
         self._has_topic = self._random.random() < 0.3
-        """Whether the stage has the topic that keeps the events of each settlement in their order."""
+        """Whether a topic orders each settlement's events."""
 
         self._in_order: dict[str, list[int]] = {}
         self._swept: set[tuple[str, str]] = set()
         self._aside: set[str] = set()
 
     def committed(self, changes: Changes, config: StageConfig) -> None:
-        """Note the records of a commit; a settlement's must be an event or none. Raises Violated."""
+        """Record a commit; a settlement's change is at most one event. Raises Violated."""
         for old, new in changes:
             row = new or old
             if not row or old == new or POISON in row["pk"]["S"]:
@@ -89,7 +89,7 @@ class Relay:
             self._records.setdefault(row["pk"]["S"], []).append(record(old, new, at=0))
 
     def play(self, table: MemoryDynamoDb, moved: Mapping[str, Mapping[str, int]]) -> None:
-        """Relay the records with faults, and check what a reader has in the end. Raises Violated."""
+        """Relay the records with faults, and check the reader's. Raises Violated."""
         store = Store(table, "simulated")
         with ExitStack() as stack:
             for place, name, part in (
@@ -118,7 +118,7 @@ class Relay:
                 self._check_new_key(row, moved)
 
     def put_events(self, Entries: list[dict[str, str]]) -> Any:  # noqa: N803
-        """Take events as EventBridge does, some of them perhaps, and perhaps without an answer."""
+        """Take events as EventBridge does: perhaps some, perhaps unanswered."""
         demand(0 < len(Entries) <= ENTRIES_MAX, "a call has one to ten events", len(Entries))
         fault = self._fault("died before", "died after", "throttled", "in part", "lost")
         _before(fault)
@@ -135,7 +135,7 @@ class Relay:
         return {"FailedEntryCount": sum("ErrorCode" in one for one in answers), "Entries": answers}
 
     def publish(self, Message: str, MessageGroupId: str, **_: Any) -> None:  # noqa: N803
-        """Take an event as a FIFO topic does. What it has taken before, its reader drops."""
+        """Take an event as a FIFO topic does; its reader drops duplicates."""
         fault = self._fault("died before", "died after", "throttled", "lost")
         _before(fault)
         if "replayed" not in (event := json.loads(Message)):
@@ -145,7 +145,6 @@ class Relay:
         _after(fault)
 
     def send_message(self, QueueUrl: str, MessageBody: str, **_: Any) -> None:  # noqa: N803
-        """Take a message of a queue."""
         fault = self._fault("died before", "died after", "throttled", "lost")
         _before(fault)
         content = json.loads(MessageBody)
@@ -164,7 +163,7 @@ class Relay:
         return self._random.choice(kinds)
 
     def _poison(self) -> set[str]:
-        """Spoil a record in one world of ten, as a foreign writer would; return the rows of spoilt ones."""
+        """Spoil a record in one world of ten; return its row."""
         if self._random.random() > 0.1:
             return set()
         pk = self._random.choice(sorted(self._records)) if self._records else ""
@@ -175,7 +174,7 @@ class Relay:
         return {pk}
 
     def _relay_all(self) -> None:
-        """Deliver all records, those of a row in their order."""
+        """Deliver all records, each row's in order."""
         left = {pk: list(records) for pk, records in self._records.items()}
         while left:
             batch: list[Record] = []
@@ -187,7 +186,7 @@ class Relay:
             self._deliver(batch)
 
     def _deliver(self, batch: list[Record]) -> None:
-        """Deliver a batch until it is taken, whole or in halves, and sometimes once more."""
+        """Deliver a batch until taken, whole or halved, sometimes again."""
         for _ in range(2 * FAULTS_MAX):
             self._put.clear()
             try:
@@ -215,7 +214,6 @@ class Relay:
         demand(self._swept == wanted, "each release to a merchant reaches its sweep", wanted ^ self._swept)
 
     def _check(self, row: Item, *, is_poisoned: bool) -> None:
-        """Check what a reader knows of a settlement."""
         key = row["pk"]["S"].partition("#")[2]
         by_number: dict[int, dict[str, Any]] = {}
         for one in self._told.get(key, ()):
@@ -239,12 +237,12 @@ class Relay:
         for sequence, one in by_number.items():
             is_last = sequence == latest or one["data"]["next"]["action"] != "new_key"
             demand(is_last, "an event tells of a new key once this one can never pay", one["id"])
-        if not dense:  # a life that begins in the middle of another one
+        if not dense:  # a life that begins within another
             return
         _check_data(key, by_number[latest]["data"], row)
 
     def _check_new_key(self, row: Item, moved: Mapping[str, Mapping[str, int]]) -> None:
-        """Check that no reader pays again, by the last event, what the payee has kept of this payment."""
+        """Check that no reader pays again while the payee keeps money."""
         key = row["pk"]["S"].partition("#")[2]
         told = max(self._told.get(key, ()), key=lambda one: int(one["sequence"]), default=None)
         if told and told["data"]["next"]["action"] == "new_key":
@@ -258,7 +256,7 @@ def from_image(one: Record) -> Item | None:
 
 
 def _check_order(put: Iterable[tuple[str, int]]) -> None:
-    """Check that a call of the function puts each settlement's events in their order."""
+    """Check that a call puts each settlement's events in order."""
     latest: dict[str, int] = {}
     for key, sequence in put:
         demand(latest.get(key, 0) < sequence, "a call puts a settlement's events in order", key, sequence)
@@ -266,7 +264,6 @@ def _check_order(put: Iterable[tuple[str, int]]) -> None:
 
 
 def _check_data(key: str, data: dict[str, Any], row: Item) -> None:
-    """Check that the last event tells what the row says."""
     shown: dict[str, Any] = {name: text(row, name) for name in ("status", "finished_at", "claimed_at")}
     demand({name: data[name] for name in shown} == shown, "the last event is as the row", key, shown)
     said = {name: data[name] for name in LABELS if name in data}
@@ -288,7 +285,7 @@ def _check_change(old: Item | None, new: Item | None, config: StageConfig) -> No
 
 
 def _until_answered(called: dict[str, Any]) -> Any:
-    """Call the function until it answers, as a person repeats a command."""
+    """Repeat the call until it answers, as a person would."""
     for _ in range(2 * FAULTS_MAX):
         try:
             return HANDLERS["PublishEvents"](called, Context())

@@ -1,7 +1,6 @@
-"""Entries that expire: days after a world's end DynamoDB deletes them, and calls come that are later still.
+"""Entries expire days after a world's end, and later calls come.
 
-Nothing of it happens while the world runs, which takes hours, and it draws from chances of its own: the other
-histories of the seed stay as they are.
+All of it happens after the run and with separate chance, so other histories are unchanged.
 """
 
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ from tests.world.expressions import Item
 from tests.world.memory_dynamodb import Key
 
 PLACES, CALLS = 3, 10
-"""The settlements of which calls come after the end of their entries, and the calls of each."""
+"""Settlements with calls after their entries' end, and calls per settlement."""
 
 _OFTEN = (
     "BeginCompensation reverse SETTLED",
@@ -38,17 +37,12 @@ _WITH_FAULTS = 0.2
 
 @dataclass(frozen=True)
 class Expired:
-    """The state of a world long after its end, and the entries that are gone by then."""
-
     moment: Moment
     gone: tuple[Item, ...]
 
 
 def expire(world: Recorded, seed: int) -> Expired:
-    """Let days pass, and DynamoDB delete some of what is due, or all of it; check what is left.
-
-    Raises Violated.
-    """
+    """Let DynamoDB delete due entries, all or some; check the rest. Raises Violated."""
     random, last = Random(f"retention {seed}"), world.moments[-1]
     _misses_what_is_gone_too_early(last, random)
     now = last.now + (RETENTION_DAYS * 24 + random.choice((1, 30, 200))) * HOUR_MS
@@ -66,7 +60,7 @@ def expire(world: Recorded, seed: int) -> Expired:
 
 
 def later_calls(world: Recorded, expired: Expired, seed: int) -> Iterator[tuple[Life, Late, Chance | None]]:
-    """Yield calls on settlements whose entries are gone, by callers who read them just now, or long ago."""
+    """Yield calls on settlements whose entries expired, from callers with recent or old reads."""
     random, moments = Random(f"after the end {seed}"), [*world.moments, expired.moment]
     keys = sorted({key_of(entry) for entry in expired.gone} & world.oracle.settlements.keys())
     acts = len(moments) - 1
@@ -83,13 +77,13 @@ def later_calls(world: Recorded, expired: Expired, seed: int) -> Iterator[tuple[
 
 
 def _is_due(item: Item, now: int) -> bool:
-    """Return whether DynamoDB may delete a row: it asks for no more than a number in the past."""
+    """Return whether DynamoDB may delete a row: it only checks for a past number."""
     at = NOW + timedelta(milliseconds=now)
     return "expires_at" in item and number(item, "expires_at") <= at.timestamp()
 
 
 def _misses_what_is_gone_too_early(last: Moment, random: Random) -> None:
-    """Demand that the proof names each entry that is missing before its time, a day later."""
+    """Check that the proof names a prematurely missing entry."""
     now = last.now + 24 * HOUR_MS
     young = [key for key, item in last.items.items() if _is_young(item, now)]
     if not young:

@@ -1,4 +1,4 @@
-"""People who give back parts of a payment: twice, at once, above the rest, and beside the whole."""
+"""People with partial reversals: repeated, concurrent, excessive, and besides whole ones."""
 
 import json
 from decimal import Decimal
@@ -15,25 +15,23 @@ if TYPE_CHECKING:
 
 EVERY = 48
 RESIDUES = (12, 17, 18, 31, 36, 41, 42)
-"""The seeds, modulo EVERY, in whose worlds goods come back; with a merchant in 31."""
+"""The seeds, modulo EVERY, with partial reversals; 31 has a merchant."""
 
 TRIES_MAX = 4
 MINUTE_MS = 60_000
 
 
 def comes_back(seed: int) -> bool:
-    """Return whether people give back parts in this seed's world. The others keep their course."""
+    """Return whether this world has partial reversals; others are unchanged."""
     return seed % EVERY in RESIDUES
 
 
 class Returns:
-    """The people who order parts. Their plans have a chance of their own."""
-
     def __init__(self, world: "World", seed: int) -> None:
         self._world, self._random = world, Random(f"returns {seed}")
 
     def plan(self, key: str) -> None:
-        """Let people order parts of a payment, most of them once it has settled, and some the whole."""
+        """Plan parts of a payment, mostly once settled, and some whole reversals."""
         chance, people = self._random, self._world.people
         within = chance.choice((20_000, 2 * MINUTE_MS, 10 * MINUTE_MS))
         for _ in range(chance.choice((1, 2, 3, 5))):
@@ -42,14 +40,14 @@ class Returns:
             people.spawn("a person", 4_000 + chance.randint(0, within), people._reverse, key)
 
     def _give_back(self, key: str) -> None:
-        """Order the part that the person is shown, perhaps twice at once; repeat it until it is answered."""
+        """Order a part, perhaps concurrently; repeat until answered."""
         world, chance = self._world, self._random
         for _ in range(chance.choice((0, 20, 20, 20))):
             if text(world.oracle.settlements.get(key), "status") == "SETTLED":
                 break
             world.hub.sleep(MINUTE_MS // 2)
         row = world.oracle.settlements.get(key)
-        if row is None and chance.random() < 0.8:  # there is no such payment in this world
+        if row is None and chance.random() < 0.8:  # this world has no such payment
             return
         released = number(row, "amount") - number(row, "fee") if row else 500
         rest = released - number(row, "reversed_in_part")
@@ -79,7 +77,7 @@ class Returns:
             world.hub.sleep(self._random.randint(100, 60_000))
 
     def _agree(self, order: dict[str, Any]) -> None:
-        """Propose a part, as persons of a stage that needs more than one; let others approve it at once."""
+        """Propose a part where several persons are needed; others approve."""
         chance, body = self._random, given(order)[0]
         content = self._move("propose", body, chance.choice(PERSONS))
         if content is None or "proposal" not in content:
@@ -98,14 +96,13 @@ class Returns:
             )
 
     def _moved(self, move: str, body: dict[str, Any], who: tuple[str, str], order: dict[str, Any]) -> None:
-        """Approve, withdraw or break the glass; check the answer of a part that is carried out."""
+        """Make a move on a proposal; check a completed part's answer."""
         content = self._move(move, body, who)
         if content is not None and "part" in content:
             self._is_true(order, content, is_done=True)
             self._world.count("part reversed together", 1)
 
     def _move(self, move: str, body: dict[str, Any], who: tuple[str, str]) -> dict[str, Any] | None:
-        """Make a move until it is answered, at most four times."""
         world, (by, user_id) = self._world, who
         for _ in range(TRIES_MAX):
             world.note("a person", f"{move}s a part", body)
@@ -119,7 +116,7 @@ class Returns:
         return None
 
     def _is_true(self, order: dict[str, Any], content: dict[str, Any], *, is_done: bool) -> None:
-        """Check an answer: a part that is done is on record as it was ordered; a conflict is with another."""
+        """Check an answer: a completed part is recorded; a conflict has other content."""
         world, key = self._world, order["key"]
         row = world.table.items.get((f"EVIDENCE#{key}", f"{key}:reverse-part:{order['part']}"))
         is_on_record = _is(order, row, text(world.oracle.settlements.get(key), "currency"))
@@ -137,7 +134,6 @@ class Returns:
 
 
 def plan_returns(world: "World", seed: int) -> None:
-    """Let people give back parts of a world's payments, if its seed is one of these."""
     if not comes_back(seed):
         return
     returns = Returns(world, seed)
@@ -146,7 +142,6 @@ def plan_returns(world: "World", seed: int) -> None:
 
 
 def _is(order: dict[str, Any], row: Item | None, currency: str | None) -> bool:
-    """Return whether the evidence of a part has an order's content."""
     if row is None or currency is None:
         return False
     wanted = (order["reason"], minor(order["amount"], currency))

@@ -1,4 +1,4 @@
-"""Rules of one settlement's commit, given its row before and after and the entries of the commit."""
+"""Rules of one settlement's commit, given its rows before and after and the entries."""
 
 import json
 import os
@@ -31,21 +31,21 @@ from tests.world.memory_dynamodb import Changes
 
 CONFIG = StageConfig.from_json(os.environ["STAGE_CONFIG"])
 FORMS = ("parts", "reversals_in_part", "layout")
-"""The attributes that differ between the layouts of a row."""
+"""The attributes that differ between row layouts."""
 
 MIGRATOR = "the migrator"
 MOVES = {"hold", "release", "fee", "compensate:hold", "compensate:release", "compensate:fee"}
 REFUSALS = {
     *("InsufficientFunds", "AccountNotFound", "CurrencyMismatch", "EscrowMismatch", "IdempotencyConflict"),
 }
-"""The errors of a reversal that no retry and no repaired function can change."""
+"""A reversal's errors that no retry or repair can change."""
 
 REVIEW_SECONDS = 600
-"""The longest review of this stage."""
+"""This stage's longest review."""
 
 
 class Asking(NamedTuple):
-    """The caller of a commit: a function, its payload, and its clock's time; blank if no function ran."""
+    """A commit's caller; blank if no function ran."""
 
     function: str
     payload: Mapping[str, Any]
@@ -54,15 +54,15 @@ class Asking(NamedTuple):
     """The stage's configurations since the call began."""
 
     since: int
-    """When the call began, in milliseconds."""
+    """The call's start in milliseconds."""
 
     now: int
 
 
 def fee_is_accepted(key: str, claimed: Item, asking: Asking) -> None:
-    """Check that a key is claimed with a fee that the stage accepted when the call began, or later."""
+    """Check that the stage accepted a claim's fee during the call."""
     if claimed["status"]["S"] != "PROCESSING":
-        return  # a rejection is no first acceptance, and moves nothing
+        return  # a rejection accepts nothing and moves no money
     amount, fee, bounds = number(claimed, "amount"), number(claimed, "fee"), []
     for stage in asking.stages:
         rates = [stage.fee_basis_points] * 2
@@ -76,9 +76,9 @@ def fee_is_accepted(key: str, claimed: Item, asking: Asking) -> None:
 def is_refused_for_its_fee_alone(
     function: str, error: str, told: str, key: str, *, was_claimed: bool
 ) -> None:
-    """Check the refusal of a request, all of which are well-formed here: the stage's fee is no one's fault.
+    """Check a request's refusal: these are well-formed, so only the fee can cause it.
 
-    OTHERWISE may make a payee of the payer. A key that was claimed before the call has had its fee accepted.
+    OTHERWISE may make the payee the payer. A previously claimed key has an accepted fee.
     """
     if error != "InvalidRequest" or function in ("BeginCompensation", "StartSettlements"):
         return
@@ -115,7 +115,7 @@ def content_is_unchanged(changes: Changes, asking: Asking) -> None:
 
 
 def entries_alone_expire(changes: Changes, asking: Asking) -> None:
-    """Check that each entry of a step gets the end of its time from its own posting, and no other row one."""
+    """Check that step entries expire after their posting, and other rows never."""
     for old, new in changes:
         if new is None or new == old:
             continue
@@ -131,7 +131,7 @@ def entries_alone_expire(changes: Changes, asking: Asking) -> None:
 
 
 def asked_for(old: Item, new: Item, posted: dict[str, Item], asking: Asking) -> None:
-    """Check that a commit does what its function was called for, and in time."""
+    """Check that a commit is its function's task, and in time."""
     key, case = new["pk"]["S"].partition("#")[2], number(old, "resolutions") + 1
     if asking.function == "RecoverStalled":
         due = text(old, "recover_at" if old["status"]["S"] == "LIMBO" else "gsi1sk") or ""
@@ -159,13 +159,13 @@ def asked_for(old: Item, new: Item, posted: dict[str, Item], asking: Asking) -> 
 
 
 def _missed(old: Item, due: str) -> bool:
-    """Return whether a settlement was due while it had time left, and its request names no deadline."""
+    """Return whether a settlement without a requested deadline was due while it had time left."""
     last = datetime.fromisoformat(old["deadline_at"]["S"]) - CONFIG.time_to_recover
     return not old.keys() & {"review", "deadline_seconds", "expired_at"} and due < timestamp(last)
 
 
 def _extended_by_the_delay(old: Item, new: Item, due: str) -> None:
-    """Check that recovery extends a deadline by its own delay, and lets the settlement run on."""
+    """Check that recovery extends a deadline by exactly its delay."""
     key, counted_from = new["pk"]["S"], max(due, text(old, "deadline_extended_at") or "")
     before, after, now = (
         datetime.fromisoformat(row[name]["S"])
@@ -179,13 +179,13 @@ def _extended_by_the_delay(old: Item, new: Item, due: str) -> None:
 
 
 def orders_are_given_at_the_door(posted: dict[str, Item], asking: Asking) -> None:
-    """Check that a person's order is recorded by the door's function alone, with whom AWS has proven."""
+    """Check that only TakeOrder records orders, with the identity AWS proved."""
     for name in resolutions(posted) | parts(posted) | (posted.keys() & {"reverse"}):
         demand(asking.function == "TakeOrder", "an order is given at the door alone", name, asking.function)
         entry, order = posted[name], order_in(asking.payload)
         meant = text(entry, "decision") or name.partition(":")[0]
         demand(order["decision"] == meant, "an order is what its route allows", name, order)
-        if "digest" in order:  # an approval: the order is another person's, see persons.py
+        if "digest" in order:  # an approval: another person gave the order, see persons.py
             continue
         known = asking.payload["requestContext"]
         proven = {
@@ -200,7 +200,7 @@ def orders_are_given_at_the_door(posted: dict[str, Item], asking: Asking) -> Non
 
 
 def times_are_unchanged(key: str, old: Item, new: Item, posted: dict[str, Item]) -> None:
-    """Check that each instant and reason on the row changes with its cause and with nothing else."""
+    """Check that each time and reason changes only with its cause."""
     begins, decided = "review" in new and "review" not in old, "verdict" in new and "verdict" not in old
     if old.get("deadline_at") != new.get("deadline_at"):
         late = old.get("deadline_extended_at") != new.get("deadline_extended_at")
@@ -218,7 +218,7 @@ def times_are_unchanged(key: str, old: Item, new: Item, posted: dict[str, Item])
 
 
 def decision_is_carried_out(old: Item, posted: dict[str, Item], asked: Mapping[str, Any]) -> None:
-    """Check that a decision is carried out on its case, and moves the money that it means."""
+    """Check that a decision is on its case, and moves the right money."""
     for name in resolutions(posted):
         entry, order = posted[name], order_in(asked)
         case = number(old, "resolutions") + 1
@@ -245,7 +245,7 @@ def decision_is_carried_out(old: Item, posted: dict[str, Item], asked: Mapping[s
 
 
 def part_is_reversed(key: str, old: Item, new: Item, posted: dict[str, Item], asking: Asking) -> None:
-    """Check a reversal in part: the next one, as it was ordered, and never above what was released."""
+    """Check a partial reversal: the next part, as ordered, within the released amount."""
     made, counted = parts(posted), counted_parts(new) - counted_parts(old)
     demand(len(made) == counted, "a part is counted with its evidence, once", key, sorted(made), counted)
     moved = number(new, "reversed_in_part") - number(old, "reversed_in_part")
@@ -264,7 +264,7 @@ def part_is_reversed(key: str, old: Item, new: Item, posted: dict[str, Item], as
     demand(is_next, "a part is the next one", key)
     is_settled = old["status"] == new["status"] == {"S": "SETTLED"} and "resolution" not in old
     demand(is_settled, "a part is of a SETTLED settlement that no person completed", key)
-    is_approved = "digest" in order  # then the amount is that of the proposal, see persons.py
+    is_approved = "digest" in order  # then the proposal has the amount, see persons.py
     wanted = moved if is_approved else minor(order["amount"], old["currency"]["S"])
     demand(wanted > 0 and moved == wanted, "a part is as it was ordered", key, moved, wanted)
     demand(number(new, "reversed_in_part") <= released, "parts are never above what was released", key)
@@ -282,20 +282,20 @@ def part_is_reversed(key: str, old: Item, new: Item, posted: dict[str, Item], as
 
 
 def _has_one_form(key: str, row: Item) -> None:
-    """Check that a row counts its reversals in part under one name, that of its layout."""
+    """Check that partial reversals are counted under the layout's name only."""
     by_name = {"layout", "reversals_in_part"} & row.keys()
     is_one = by_name in (set(), {"layout", "reversals_in_part"}) and not (by_name and "parts" in row)
     demand(is_one, "a row has the forms of one layout", key, sorted(by_name))
 
 
 def form_alone_changes(key: str, old: Item, new: Item) -> None:
-    """Check a migration's write: a settled row, in which nothing changes but its form."""
+    """Check that a migration changes only a settled row's form."""
     demand(counted_parts(old) == counted_parts(new), "a migration keeps the number of parts", key)
     demand(text(old, "status") == "SETTLED", "a migration touches finished rows alone", key)
 
 
 def steps_commit(key: str, old: Item, new: Item, posted: dict[str, Item]) -> None:
-    """Check that each recorded step and its entry are in the same commit."""
+    """Check that each step and its entry are in the same commit."""
     before, gained = done(old), done(new) - done(old)
     for step in gained:
         _step_commits(key, step, old, new)
@@ -329,7 +329,6 @@ def steps_commit(key: str, old: Item, new: Item, posted: dict[str, Item]) -> Non
 
 
 def _step_commits(key: str, step: str, old: Item, new: Item) -> None:
-    """Check that a step commits in its turn and in time."""
     status, at = old["status"]["S"], new[f"{step}_at"]["S"]
     demand(status == "PROCESSING", "no step commits after the fence", key, step, status)
     previous = FORWARD[: FORWARD.index(step)]
@@ -348,7 +347,7 @@ def _is_in_time(key: str, step: str, at: str, old: Item) -> None:
 
 
 def verdict_is_recorded(key: str, old: Item, new: Item, evidence: Item | None) -> None:
-    """Check that the row gets one verdict, the one in evidence, and that only an approval commits."""
+    """Check that the row gets the evidence's verdict once; only an approval commits."""
     if old.get("verdict") == new.get("verdict"):
         return
     demand("verdict" not in old, "there is one verdict", key)
@@ -363,7 +362,7 @@ def verdict_is_recorded(key: str, old: Item, new: Item, evidence: Item | None) -
 
 
 def review_rests(key: str, old: Item, new: Item, posted: dict[str, Item], asking: Asking) -> None:
-    """Check that a payment in review rests until the provider's decision or its deadline."""
+    """Check that a payment in review rests until the decision or its deadline."""
     if "review" in new and "review" not in old:
         waits = old["status"] == new["status"] == {"S": "PROCESSING"} and done(old) == {"hold"}
         demand(
@@ -457,11 +456,11 @@ def moves_along(key: str, before: str, after: str, old: Item, new: Item, posted:
         demand(not done(old), "REJECTED is possible while nothing is held", key)
     if before in FINISHED and after == before and not parts(posted):
         same = [{name: row[name] for name in row if name not in FORMS} for row in (old, new)]
-        demand(same[0] == same[1], "a finished settlement never changes", key)  # but in its form
+        demand(same[0] == same[1], "a finished settlement never changes", key)  # except for its form
 
 
 def is_listed(key: str, status: str, row: Item) -> None:
-    """Check the index: in flight for recovery, in LIMBO for people, or finished and not listed."""
+    """Check the index: in flight, in LIMBO, or finished and unlisted."""
     partition = text(row, "gsi1pk")
     if status in ("PROCESSING", "COMPENSATING"):
         listed = (partition or "").startswith("IN_FLIGHT#") and bool(text(row, "gsi1sk"))

@@ -1,5 +1,3 @@
-"""Many seeds, one after the other or in parallel, and their results."""
-
 import gc
 import time
 from collections import Counter
@@ -23,7 +21,7 @@ HISTORY_LINES_MAX = 400
 
 @dataclass
 class Result:
-    """The result of seeds: `counted` has faults, metrics and ends; `failed` the broken rules."""
+    """`counted` has faults, metrics and ends; `failed` the broken rules."""
 
     seeds: int = 0
     histories: int = 0
@@ -43,7 +41,6 @@ class Result:
         self.failed |= other.failed
 
     def count(self, world: Recorded) -> None:
-        """Add a history that broke no rule."""
         self.histories += 1
         self.calls += len(world.cloud.calls)
         self.commits += len(world.moments)
@@ -52,10 +49,10 @@ class Result:
         self.possible |= world.possible
 
     def sometimes(self) -> list[tuple[int, str]]:
-        """Return the counts of everything that must happen sometimes, the rarest first.
+        """Return the counts of required rare events, rarest first.
 
-        These are each possible fault in a function or a state of a machine, each fault in each status of a
-        settlement, each state, each transition, and a call that the open circuit refuses.
+        They are each possible fault per function or state and per status, each state, each transition, and a
+        refusal by the open circuit.
         """
         wanted = {f"{fault} in {where}" for where, faults in self.possible for fault in faults}
         wanted |= {f"{fault} while {status}" for fault in Fault for status in (UNCLAIMED, *STATUSES)}
@@ -66,7 +63,7 @@ class Result:
 
 
 def histories(current: Current, seed: int, *, is_told: bool = False) -> Iterator[Recorded]:
-    """Yield a seed's histories: its world, and one world for each late call in it. Raises Violated."""
+    """Yield a seed's world, then one per late call. Raises Violated."""
     world = current.world = play(seed, Recorded, is_told=is_told)
     world.run()
     if world.journal:
@@ -85,12 +82,11 @@ def histories(current: Current, seed: int, *, is_told: bool = False) -> Iterator
 
 
 def histories_of(seed: int, current: Current, *, core: bool, is_told: bool = False) -> Iterator[Recorded]:
-    """Yield a seed's histories: of the whole stage, or of its core alone. Raises Violated."""
+    """Yield histories of the stage or its core. Raises Violated."""
     return (core_alone.histories if core else histories)(current, seed, is_told=is_told)
 
 
 def run(seeds: Iterable[int], *, core: bool = False) -> Result:
-    """Run seeds in this process, each to its end or to the first broken rule."""
     result = Result()
     with set_up() as current:
         for seed in seeds:
@@ -104,7 +100,7 @@ def run(seeds: Iterable[int], *, core: bool = False) -> Result:
 
 
 def tell(seed: int, *, core: bool = False) -> str:
-    """Return a seed's history, or that of its first late call that breaks a rule, and the rule."""
+    """Return the history of a seed, or of its first late call that breaks a rule."""
     first: Recorded | None = None
     with set_up() as current:
         try:
@@ -117,7 +113,7 @@ def tell(seed: int, *, core: bool = False) -> str:
 
 
 def told(world: World, broken: AssertionError | None = None, before: Sequence[str] = ()) -> str:
-    """Return a history as lines; a late call's history continues the one `before`."""
+    """Return a history as lines; a late call's continues `before`."""
     lines = world.history
     if isinstance(world, Afterlife):
         lines = [*before[: world.acts.told], f"Every process dies. {world.late}", *world.history]
@@ -133,7 +129,7 @@ def run_side_by_side(
     until_failed: bool = False,
     core: bool = False,
 ) -> Iterator[Result]:
-    """Run seeds in several processes; yield the sum of their results each time it grows."""
+    """Run seeds in several processes; yield the growing sum."""
     left, total = iter(seeds), Result()
     give_up_at = time.monotonic() + seconds if seconds else None
     gc.freeze()
@@ -152,7 +148,7 @@ def run_side_by_side(
 
 
 def _run(seed: int, core: bool) -> Result:
-    """Run a seed, and then free its worlds, which are full of cycles: meanwhile few could be freed."""
+    """Run a seed, then free its cyclic worlds: garbage collection is off meanwhile."""
     result = run([seed], core=core)
     gc.collect()
     return result

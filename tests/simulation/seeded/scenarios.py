@@ -1,4 +1,4 @@
-"""Lives of a settlement without chance: each fault at each call, alone and in pairs."""
+"""Lives without chance: each fault at each call, alone and in pairs."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,11 +22,11 @@ from tests.world.ledger import adds
 KEY = "order-2026-000101"
 REQUEST = {"key": KEY, "payer": "alice", "payee": "bob", "amount": "48.20", "currency": "EUR", "fee": "0.48"}
 SAME_PARTITION = "d"
-"""With this end, a key has its entries in the same partition."""
+"""Keeps a key's entries in the same partition."""
 
 IN_A_HURRY: dict[str, Any] = {**REQUEST, "deadline_seconds": 600}
 REJECTED, IN_REVIEW = 0.05, 0.2
-"""The luck of a payment that the provider rejects, or puts into review."""
+"""The luck of a rejected payment, and of one in review."""
 
 Faults = Mapping[int, Fault]
 _BY = {"by": "olga", "reason": "before the payment"}
@@ -45,7 +45,7 @@ def is_sent_by_message(world: World) -> None:
 
 
 def names_its_deadline(world: World) -> None:
-    """Recovery expires it if it is late: it extends no deadline that a request names."""
+    """Late recovery expires it: requested deadlines are never extended."""
     _starts(world, STANDARD, IN_A_HURRY)
 
 
@@ -54,7 +54,7 @@ def is_sent_by_message_and_names_its_deadline(world: World) -> None:
 
 
 def is_cancelled_before_its_hold(world: World) -> None:
-    """The queue's function dies after the claim, and the starter cancels before recovery comes."""
+    """The queue's function dies after the claim; the starter cancels before recovery."""
     world.people.spawn("the queue", 0, _claim, world, REQUEST)
     world.people.spawn("a starter", 10_000, world.canceller.cancel, KEY, REQUEST)
     world.people.spawn("upstream", 20_000, world.people._start, STANDARD, f"{KEY}-mine", REQUEST)
@@ -80,7 +80,6 @@ def is_reversed_on_an_order(world: World, fee: str = "0.48") -> None:
 
 
 def is_reversed_in_part(world: World) -> None:
-    """The payer gets two parts back."""
     _starts(world, STANDARD)
     for number, amount in ((1, "5.00"), (2, "1.50")):
         order = {"key": KEY, "part": number, "amount": amount, "reason": "one came back"}
@@ -88,21 +87,21 @@ def is_reversed_in_part(world: World) -> None:
 
 
 def is_reversed_by_three(world: World) -> None:
-    """One person proposes it and withdraws it, another one proposes it again, and two approve."""
+    """One person proposes and withdraws it, another proposes again, two approve."""
     begin_to_need_persons(world, {"reverse": 3})
     _starts(world, STANDARD)
     world.people.spawn("three persons", 20_000, world.people.propose_twice, KEY)
 
 
 def is_to_be_reversed_by_three(world: World) -> None:
-    """Two of the three persons are for a reversal, while the payment is in review."""
+    """Two of three persons want a reversal during the review."""
     begin_to_need_persons(world, {"reverse": 3})
     _starts(world, STANDARD)
     world.people.spawn("two persons", 12, world.people.propose, KEY, PETE, (OLGA, approve))
 
 
 def cannot_be_reclaimed(decision: Decision, fee: str = "0.48") -> Callable[[World], None]:
-    """The payee has spent the amount when it is reversed: LIMBO, an alert, and a person's decision."""
+    """The payee has spent the amount: LIMBO, an alert, a decision."""
 
     def scenario(world: World) -> None:
         world.people.decisions = (decision,)
@@ -114,7 +113,7 @@ def cannot_be_reclaimed(decision: Decision, fee: str = "0.48") -> Callable[[Worl
 
 
 def is_paid_by_a_blocked_payer(world: World) -> None:
-    """The payer is blocked by an earlier payment to them, while no execution runs this one."""
+    """An earlier payment blocks the payer while no execution runs this one."""
     world.people.decisions = (Decision.WRITE_OFF,)
     paid = {**REQUEST, "key": f"{KEY}-before"}
     spent = {**paid, "key": f"{KEY}-on", "payer": "bob", "payee": "carol", "amount": "40.00"}
@@ -126,7 +125,7 @@ def is_paid_by_a_blocked_payer(world: World) -> None:
 
 
 def is_paid_to_a_merchant(world: World) -> None:
-    """A merchant gets two payments within a second, in one partition of its entries."""
+    """A merchant gets two payments within a second, in one partition."""
     paid = {**REQUEST, "payee": "merchant.shop"}
     _starts(world, STANDARD, paid)
     again = {**paid, "key": f"{KEY}-{SAME_PARTITION}", "amount": "10.00"}
@@ -134,7 +133,7 @@ def is_paid_to_a_merchant(world: World) -> None:
 
 
 def with_orders_before(*orders: tuple[str, str, str]) -> Callable[[World], None]:
-    """Orders on accounts are carried out before the payment: each a kind, an account, and an amount."""
+    """Carry out orders first: each a kind, account and amount."""
 
     def scenario(world: World) -> None:
         world.people.spawn("upstream", 2_000, world.people._start, STANDARD, f"{KEY}-mine", REQUEST)
@@ -149,9 +148,9 @@ def with_orders_before(*orders: tuple[str, str, str]) -> Callable[[World], None]
 
 @dataclass(frozen=True)
 class Scenario:
-    """A life: its course, the payment's luck with the provider, and differences of the opening balances.
+    """A life: its course, luck with the provider, and opening balances.
 
-    In a life `with_orders` late orders on accounts are given, too.
+    The flags add late orders, cancellations and posts.
     """
 
     happens: Callable[[World], None]
@@ -160,10 +159,7 @@ class Scenario:
     in_dollars: str = ""
     with_orders: bool = False
     with_cancels: bool = False
-    """The same for its starter's cancellations."""
-
     with_posts: bool = False
-    """The same for its starter's calls over HTTP."""
 
 
 SCENARIOS = {
@@ -207,7 +203,7 @@ SCENARIOS = {
 
 
 def live(current: Current, name: str, faults: Faults, kind: type[W] = World, *, is_told: bool = False) -> W:  # type: ignore[assignment]
-    """Run a scenario with these faults, each at the call with its number. Raises Violated."""
+    """Run a scenario with faults by call number. Raises Violated."""
     scenario = SCENARIOS[name]
     world = current.world = kind(Script(faults, scenario.luck), is_told)
     world.open_accounts({"alice": 10_000, "bob": 500, "carol": 0, **scenario.opening}, scenario.in_dollars)
@@ -218,12 +214,11 @@ def live(current: Current, name: str, faults: Faults, kind: type[W] = World, *, 
 
 
 def singles(current: Current, name: str) -> Iterator[Faults]:
-    """Yield each fault at each call of the scenario."""
     yield from _further(live(current, name, {}), {}, 0)
 
 
 def pairs(current: Current, name: str, single: Faults) -> Iterator[Faults]:
-    """Yield the single fault together with each fault at each later call, also of calls that it causes."""
+    """Yield the fault with each fault at each later call, even calls it causes."""
     (number,) = single
     yield from _further(live(current, name, single), single, number + 1)
 
@@ -236,7 +231,7 @@ def _further(world: World, faults: Faults, first: int) -> Iterator[Faults]:
 
 
 def _claim(world: World, request: dict[str, str]) -> None:
-    """Claim a key as the queue's function does, which dies before it starts the execution."""
+    """Claim a key as the queue's function does before it dies."""
     settlement = parse_settlement(request, world.config)
     Store(world.table, "simulated", adds=adds()).claim(forward.claim(settlement, "gone", NOW, world.config))
 

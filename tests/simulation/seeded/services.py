@@ -1,4 +1,4 @@
-"""The clients of DynamoDB, Step Functions and Lambda in a function, with latency and faults."""
+"""A function's AWS clients, with latency and faults."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 
 class Services:
-    """A client that adds latency and faults to each call."""
-
     service = "provider"
 
     def __init__(self, world: "World") -> None:
@@ -35,7 +33,6 @@ class Services:
         conflict: Callable[[], Exception] | None = None,
         again: Callable[[], Any] | None = None,
     ) -> Any:
-        """Send a call, which may meet a fault; return or raise its answer."""
         world, hub = self._world, self._world.hub
         fault = world.fault(kinds, self.service or ("writes" if kinds is WRITES else "reads"), name)
         if fault:
@@ -67,8 +64,6 @@ class Services:
 
 
 class DynamoDb(Services):
-    """The table's client."""
-
     service = ""
 
     def __init__(self, world: "World") -> None:
@@ -89,7 +84,7 @@ class DynamoDb(Services):
         return self.send("get_item", READS, lambda: read(**parameters))
 
     def changed(self, row: Item, before: Item | None) -> None:
-        """Note an account's row before its latest change, which a read that may lag still finds."""
+        """Record an account's previous row, which a lagging read may still return."""
         self._before[row["pk"]["S"]] = (self._world.hub.now, before)
 
     def _lagging(self, **parameters: Any) -> Any:
@@ -106,7 +101,7 @@ class DynamoDb(Services):
         table, read = self._world.table, plain if "Limit" in parameters else _as_it_is
         if "IndexName" in parameters:
             read = _as_it_is
-        if ":since" in parameters["ExpressionAttributeValues"]:  # a level for an alarm: nothing depends on it
+        if ":since" in parameters["ExpressionAttributeValues"]:  # only an alarm's metric depends on it
             return read(table.query(**parameters))
         return self.send("query", READS, lambda: read(table.query(**parameters)))
 
@@ -122,7 +117,7 @@ class DynamoDb(Services):
         write = getattr(self._world.table, name)
 
         def again() -> Any:
-            """Repeat a write: a transaction has an idempotency token, another write meets its own effect."""
+            """Repeat a write: a transaction is idempotent, others meet their own effect."""
             if name != "transact_write_items":
                 return write(**parameters)
             return {"ConsumedCapacity": []}
@@ -132,7 +127,6 @@ class DynamoDb(Services):
         )
 
     def _conflict(self, name: str, parameters: dict[str, Any]) -> ClientError:
-        """Return the error of a write during another call's write to one of its rows."""
         if name != "transact_write_items":
             return error(name, "TransactionConflictException", "Transaction is ongoing for the item")
         writes = [write for item in parameters["TransactItems"] for write in item.values()]
@@ -146,11 +140,11 @@ class DynamoDb(Services):
 
 
 EVENT_MS_MAX = 60_000
-"""The age after which Lambda drops an event whose function has no free concurrency."""
+"""Age at which Lambda drops an event for lack of concurrency."""
 
 
 class Lambda(Services):
-    """The client that sends an event to a function: accepted, it may come late, twice, or never."""
+    """Sends events to functions: accepted ones may be late, repeated or lost."""
 
     service = "lambda"
 
@@ -161,7 +155,7 @@ class Lambda(Services):
         return self.send("invoke", STARTS, lambda: self._accept(function, json.loads(Payload)))
 
     def _wait_for(self, function: str, payload: Any) -> dict[str, Any]:
-        """Call a function and wait for its answer, as TakeOrder does of recovery."""
+        """Call a function synchronously, as TakeOrder calls recovery."""
         call = self._world.cloud.call(function, payload)
         self._world.hub.wait(call.answer)
         failed = isinstance(call.answer.value, Exception)
@@ -181,7 +175,6 @@ class Lambda(Services):
 
 
 def plain(page: Any) -> Any:
-    """Return a page with plain rows, as `pages` has it from the body of an answer."""
     page |= {"Items": [from_wire(item) for item in page["Items"]]}
     if "LastEvaluatedKey" in page:
         page["LastEvaluatedKey"] = from_wire(page["LastEvaluatedKey"])
@@ -193,16 +186,13 @@ def _as_it_is(page: Any) -> Any:
 
 
 class AlreadyExists(ClientError):
-    """An execution of that name has ended, or was started with another input."""
+    """The name is an ended execution's, or one with another input."""
 
 
-class DoesNotExist(ClientError):
-    """There is no such execution."""
+class DoesNotExist(ClientError): ...
 
 
 class StepFunctions(Services):
-    """The client of the machines."""
-
     service = "states"
 
     class exceptions:  # noqa: N801 (as the client has it)

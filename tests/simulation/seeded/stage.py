@@ -1,5 +1,3 @@
-"""The handlers' dependencies, replaced by those of the world that runs."""
-
 import inspect
 import os
 from collections.abc import Callable, Iterator
@@ -34,7 +32,7 @@ from tests.world.environment import NOW
 from tests.world.functions import HANDLERS
 
 ENTRY_SHARDS = 2
-"""So few that the entries of a merchant meet in a partition."""
+"""Few, so a merchant's entries share partitions."""
 
 _OF_A_WORLD = (
     (_dependencies.store, "client"),
@@ -57,7 +55,7 @@ _OF_A_WORLD = (
 
 
 class Current:
-    """The world that runs. Setting it puts its parts where the handlers find them, without indirection."""
+    """The running world. Setting it installs its parts in the handlers."""
 
     _world: World
 
@@ -98,7 +96,7 @@ class Current:
 
 
 class AtOnce:
-    """An executor without threads, which the hub could not interleave: a call runs when it is submitted."""
+    """An executor without threads, which the hub cannot interleave: calls run at once."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
@@ -120,7 +118,7 @@ class AtOnce:
 
 @contextmanager
 def set_up() -> Iterator[Current]:
-    """Replace the handlers' dependencies: table, clock, provider, machines, queue, secrets, telemetry."""
+    """Replace the handlers' dependencies by the world's."""
     current = Current()
     shared = {
         os.environ["KYC_SIGNING_SECRET"]: {"current": SECRET},
@@ -172,11 +170,8 @@ def set_up() -> Iterator[Current]:
 
 
 def _without_powertools() -> dict[str, Callable[[Any, Any], Any]]:
-    """Return the functions without Powertools' decorators: what these log and flush goes nowhere here."""
-
     return {name: plain(handler) for name, handler in HANDLERS.items()}
 
 
 def plain(handler: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return a function without Powertools' decorators."""
     return inspect.unwrap(handler, stop=lambda one: one.__code__.co_filename == telemetry.__file__)

@@ -1,4 +1,4 @@
-"""A caller who may start executions, and takes the names that can be guessed before the stack does."""
+"""A caller who takes guessable execution names first."""
 
 import re
 from typing import TYPE_CHECKING, Any
@@ -10,22 +10,21 @@ if TYPE_CHECKING:
     from tests.simulation.seeded.world import World
 
 EVERY = 11
-"""In one world of so many, there is a stranger."""
 
 _GUESSED = re.compile(r".+-(r|c|compensate-)\d+(-00000000|-00c0ffee)?")
-"""The names that are taken: by key and epoch alone, or with a nonce that a stranger may try."""
+"""Names taken: by key and epoch alone, or with a nonce to try."""
 
 
 class Stranger:
-    """The stranger of a world, and the rule on takeovers, which holds in every world."""
+    """A world's stranger, and the rule on takeovers, which holds in every world."""
 
     def __init__(self, world: "World", *, is_there: bool) -> None:
         self._world, self._is_there = world, is_there
 
     def take(self, machines: Machines, machine: str, name: str) -> None:
-        """Take a name that can be guessed, before its first start. Its execution has failed at once.
+        """Take a guessable name before its first start; that execution has failed.
 
-        Step Functions keeps the name for 90 days after that. To take it only now is as good as long before.
+        Step Functions keeps a name for 90 days, so the time of taking it does not matter.
         """
         if not (self._is_there and _GUESSED.fullmatch(name)):
             return
@@ -33,7 +32,7 @@ class Stranger:
             Machines.start(machines, machine, {}, name).status = "FAILED"
 
     def informed(self, message: str, told: dict[str, Any]) -> None:
-        """Demand that a settlement that recovery reports as recovered has an execution of its own."""
+        """Check that a settlement reported as recovered has its own execution."""
         if message != "recovered":
             return
         key, name = told["settlement"], told["execution_started"]

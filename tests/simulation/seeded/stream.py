@@ -1,4 +1,4 @@
-"""The way of releases to merchants to their sweep: late, twice, in any order, or lost."""
+"""Releases to merchants before their sweep: late, repeated, reordered or lost."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,14 +20,12 @@ MINUTE_MS = 60_000
 
 
 class Stream:
-    """The addresses of releases to merchants, and their deliveries to SweepMerchants."""
-
     def __init__(self, world: "World") -> None:
         self._world = world
         self._records: list[Any] = []
 
     def committed(self, changes: Changes) -> None:
-        """Deliver the releases among a commit's changes; lose one in thirty, which a person sweeps later."""
+        """Deliver a commit's releases; lose one in thirty, swept later by hand."""
         world, chance = self._world, self._world.chance
         for old, new in changes:
             if old is not None or not is_swept_later(new):
@@ -47,14 +45,14 @@ class Stream:
                 world.people.spawn("the stream", late, self._deliver, record)
 
     def again(self, items: Any) -> None:
-        """Deliver each release that the table has, as a stream does whose reader has died."""
+        """Deliver every release again, as after a reader's death."""
         for row in items.values():
             if is_swept_later(row):
                 self._records.append({name: row[name] for name in ("pk", "sk")})
                 self._world.people.spawn("the stream", 0, self._deliver, self._records[-1])
 
     def _deliver(self, record: Any) -> None:
-        """Deliver a record until its message is done, often with others that were delivered before."""
+        """Deliver a record until done, often with earlier ones."""
         world, chance = self._world, self._world.chance
         batch = [record]
         if chance.happens(0.5):
@@ -72,7 +70,7 @@ class Stream:
             world.hub.sleep(chance.within(500, 30_000))
 
     def _sweep_by_hand(self, merchant: str) -> None:
-        """Repeat the command until it has told what it folded: it may die, as any process."""
+        """Repeat the command until it succeeds; it may die."""
         world, done = self._world, list[Any]()
         while not done:
             command = world.hub.spawn(partial(self._command, merchant, done), "settle account sweep")

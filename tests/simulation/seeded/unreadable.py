@@ -1,8 +1,7 @@
-"""Releases to merchants that no sweep can read, among others, when a world's history is over.
+"""Unreadable releases to merchants among others, after a world's history.
 
-A foreign hand spoils some entries, or the row of a minute, and some messages of the queue are no messages.
-SweepMerchants gets all of them on a copy of the table. Then the hand mends what it has spoilt, and one
-balance is busy.
+A foreign writer spoils entries or a minute's row, and sends invalid messages. SweepMerchants gets all over a
+copy of the table. Then the rows are repaired, and one balance is busy.
 """
 
 import json
@@ -27,7 +26,7 @@ from tests.world.memory_dynamodb import Key, MemoryDynamoDb, error
 from tests.world.services import Died
 
 FAULTS_MAX = 12
-"""Of one world. Then every message is taken: a call that fails all the same would never end."""
+"""Maximum faults per world, or a call might never end."""
 
 SPOILT: tuple[dict[str, Any], ...] = (
     {"amount": {"S": "many"}},
@@ -38,17 +37,17 @@ SPOILT: tuple[dict[str, Any], ...] = (
     {"posted_at": {"S": "yesterday"}},
     {"step": {"SS": ["release"]}},
 )
-"""What a foreign hand puts into an entry."""
+"""A foreign writer's changes to an entry."""
 
 NONSENSE = ("no json", "{}", '[["ENTRIES#alice", "yesterday"]]', "[[1, 2]]", "null")
 """Messages that PublishEvents never sends."""
 
 NO_RELEASE = ["ENTRIES#merchant.shop", "yesterday"]
-"""What it never sends beside a release."""
+"""A non-release that PublishEvents never sends next to a release."""
 
 
 class Unreadable:
-    """The queue of what is put aside, with faults, and the entries that are spoilt."""
+    """The queue of messages put aside, with faults, and the spoilt entries."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(f"unreadable {seed}")
@@ -56,7 +55,7 @@ class Unreadable:
         self._aside: set[str] = set()
 
     def play(self, history: MemoryDynamoDb) -> None:
-        """Spoil releases of a history with merchants, sweep them, mend them. Raises Violated."""
+        """Spoil a history's releases, sweep and repair them. Raises Violated."""
         releases = [row for row in history.items.values() if is_swept_later(row)]
         if not releases:
             return
@@ -74,7 +73,6 @@ class Unreadable:
                 self._spoil(table, self._more(whole))
 
     def send_message(self, QueueUrl: str, MessageBody: str, MessageAttributes: Any) -> None:  # noqa: N803
-        """Take a message, perhaps without an answer."""
         fault = None
         if self._faults < FAULTS_MAX and self._random.random() < 0.3:
             self._faults += 1
@@ -92,7 +90,7 @@ class Unreadable:
             raise ReadTimeoutError(endpoint_url="https://service.invalid")
 
     def _more(self, releases: list[Item]) -> dict[Key, Item]:
-        """Return further releases in the minutes of some, as if they had come late."""
+        """Return late releases in existing ones' minutes."""
         found: dict[Key, Item] = {}
         for number_ in range(self._random.randint(2, 6)):
             row = self._random.choice(releases)
@@ -102,7 +100,7 @@ class Unreadable:
         return found
 
     def _spoil(self, table: MemoryDynamoDb, late: dict[Key, Item]) -> None:
-        """Put the releases, some of them spoilt, and check each sweep by what it adds."""
+        """Put releases, some spoilt, and check the sweeps' additions."""
         before = _available(table)
         spoilt = {key for key in sorted(late) if self._random.random() < 0.4}
         for key, row in late.items():
@@ -130,7 +128,7 @@ class Unreadable:
         self._be_busy(table, late)
 
     def _be_busy(self, table: MemoryDynamoDb, late: dict[Key, Item]) -> None:
-        """Let one merchant's balance be busy while one batch sweeps a further release of each late one."""
+        """Block one merchant's balance while a batch sweeps further releases."""
         before, transact = _available(table), Store.transact
         more = {(pk, f"{sk}-again"): {**row, "sk": {"S": f"{sk}-again"}} for (pk, sk), row in late.items()}
         for row in more.values():
@@ -159,7 +157,7 @@ class Unreadable:
         demand(_difference(_available(table), before) == _sums(more.values()), "they are swept then")
 
     def _spoilt_minute(self, table: MemoryDynamoDb, late: dict[Key, Item]) -> tuple[Key, Item] | None:
-        """Spoil the row of a minute that was swept; return its key and the row as it was."""
+        """Spoil a swept minute's row; return its key and the original."""
         key = _minute(self._random.choice(sorted(late)))
         row = table.items.get(key)
         if row is None:
@@ -168,7 +166,7 @@ class Unreadable:
         return key, row
 
     def _deliver(self, bodies: list[str]) -> None:
-        """Deliver the messages in batches, each until it is taken, and sometimes once more."""
+        """Deliver batches until taken, sometimes again."""
         self._random.shuffle(bodies)
         while bodies:
             size = self._random.randint(1, 4)
@@ -203,7 +201,7 @@ def _minute(key: Key) -> Key:
 
 
 def _is_whole(table: MemoryDynamoDb, minute: Key) -> bool:
-    """Return whether all entries of a minute are there. No release comes so late that some have expired."""
+    """Return whether a minute's entries all exist; late releases meet no expired ones."""
     partition = minute[0].removeprefix("SWEPT#")
     entries = [row for (pk, sk), row in table.items.items() if pk == partition and sk[:16] == minute[1]]
     folded = table.items[minute]["folded"]["M"].values()

@@ -1,4 +1,4 @@
-"""Production code with one condition removed from one write: the simulator must notice the difference."""
+"""Production code with one condition removed from one write: the simulator must notice."""
 
 import re
 import sys
@@ -47,7 +47,6 @@ MODULES = (
     ),
     takeover,
 )
-"""The modules that make writes."""
 
 _SETTLEMENT = Settlement(
     key="order-2026-000101", payer="alice", payee="bob", amount=4_820, currency="EUR", fee=48
@@ -84,19 +83,17 @@ SAMPLES: Mapping[str, Callable[[], Condition]] = {
     "replaces": lambda: conditions.replaces(1),
     "below_cap": lambda: conditions.below_cap(0),
 }
-"""One call of each function that builds a condition, by the condition's readable name.
+"""One call per condition builder, by readable name.
 
-The expressions that depend on a status or a step have one sample for each; of the others one is enough.
+Conditions by status or step have a sample for each.
 """
 
 EXPRESSIONS: Mapping[str, str] = {
     **{name: found.expression for name, found in vars(conditions).items() if isinstance(found, Condition)},
     **{name: build().expression for name, build in SAMPLES.items()},
 }
-"""The expressions of all conditions, by name: a constant's, or that of a sample."""
 
 NAMES: Mapping[str, str] = {expression: name for name, expression in EXPRESSIONS.items()}
-"""The names of all conditions, by expression."""
 
 _CASES: dict[str, Callable[[dict[str, Any]], str]] = {
     "entries.transfer": lambda known: _kind(known["step"]),
@@ -109,23 +106,21 @@ _CASES: dict[str, Callable[[dict[str, Any]], str]] = {
     ),
     "reversal.begin": lambda known: "for every owner" if known["owner"] is None else "for its owner",
 }
-"""The case on which a function's conditions depend, if that is not its step alone."""
+"""The case that selects conditions, if the step does not suffice."""
 
 Change = Callable[[Write, str], Write]
 Atom = tuple[str, str]
-"""A condition of a write: the place that makes the write, and the condition's name."""
+"""The place that makes a write, and the condition's name."""
 
 
 class Placed(str):
-    """A condition expression that knows which place of the code makes its write."""
+    """A condition expression with the place that makes its write."""
 
     place = ""
 
 
 @contextmanager
 def placed() -> Iterator[None]:
-    """Mark the condition of each write with the place that makes it."""
-
     def mark(write: Write, at: str) -> Write:
         condition = Placed(write.parameters["ConditionExpression"])
         condition.place = at
@@ -137,10 +132,8 @@ def placed() -> Iterator[None]:
 
 @contextmanager
 def without(atoms: Iterable[Atom]) -> Iterator[None]:
-    """Remove some of the conditions from the writes that have them."""
-
     def weaken(write: Write, at: str) -> Write:
-        # The text stays, but is always true: DynamoDB refuses a value that no expression uses.
+        # The text stays but is always true, since DynamoDB refuses unused values.
         texts = [EXPRESSIONS[condition] for place, condition in atoms if place == at]
         demanded = [
             f"({text} OR NOT {text})" if text in texts else text
@@ -154,7 +147,7 @@ def without(atoms: Iterable[Atom]) -> Iterator[None]:
 
 @contextmanager
 def demanded() -> Iterator[set[Atom]]:
-    """Collect each condition of each write that is made, as (place, condition)."""
+    """Collect each condition of each write, as (place, condition)."""
     found: set[Atom] = set()
 
     def note(write: Write, at: str) -> Write:
@@ -191,7 +184,7 @@ def _changed(change: Change) -> Iterator[None]:
 
 
 def _place(frame: FrameType) -> str:
-    """Return the function that makes the write, and its step or case: such as `forward.advance hold`."""
+    """Return the writing function, and its step or case: `forward.advance hold`."""
     module, known = frame.f_globals["__name__"].rpartition(".")[2], frame.f_locals
     place = f"{module}.{frame.f_code.co_name}"
     if place in _CASES:
@@ -200,5 +193,5 @@ def _place(frame: FrameType) -> str:
 
 
 def _kind(step: str) -> str:
-    """Return an entry's step without the number of its case, or of its proposal and approval."""
+    """Return an entry's step without the number of case, proposal or approval."""
     return re.sub(r"(:[0-9]+)+$", "", step)

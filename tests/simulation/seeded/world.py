@@ -1,4 +1,4 @@
-"""One seed's world, from its first request to the last settlement's end."""
+"""One seed's world, from its first request to its last end."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -59,53 +59,45 @@ from tests.world.openings import opening
 
 UNCLAIMED = "unclaimed"
 CALM_MS_MAX = 3 * 3_600_000
-"""The simulated time in which everything must end without faults: deadline, review, backoff, retries."""
+"""Enough for all to end without faults: deadline, review, backoff, retries."""
 
 ACCOUNTS = {"alice": 12_000, "bob": 5_000, "carol": 4_000, "dave": 0}
-"""The parties' opening balances, in minor units: too little for all payments at once."""
+"""In minor units, too small for all payments at once."""
 
 
 SHOP = "merchant.shop"
 MERCHANTS_EVERY = 4
-"""In one world of so many, a merchant is among the accounts."""
 
 FEES_CHANGE_EVERY = 6
-"""In one world of so many, the settings of the fees change."""
 
 NEWCOMERS_EVERY = 7
-"""In one world of so many, an account is paid that is opened meanwhile, in another currency, or never."""
+"""One world in this many pays an account opened late, in another currency, or never."""
 
 JOURNAL_EVERY = 5
-"""In one world of so many, the copies in the sealed journal are played."""
 
 UNHEARD_OF_EVERY = 3
-"""In one world of so many, functions die by names that few know."""
+"""In one world of this many, functions die with unusual errors."""
 
 PROVEN_EVERY = 9
-"""In one world of so many, the scheduled proof reads the table while others write it."""
+"""One world in this many runs the scheduled proof during writes."""
 
 
 @dataclass
 class World:
-    """All parts of one seed."""
-
     chance: Chance
     is_told: bool = False
-    """Whether to record a history for a person to read."""
+    """Whether to record a readable history."""
 
     history: list[str] = field(default_factory=list)
     counted: Counter[str] = field(default_factory=Counter)
     possible: set[tuple[str, Sequence[Fault]]] = field(default_factory=set)
-    """The possible faults of the functions and states that met one."""
+    """Possible faults of the functions and states that met one."""
 
     frozen: dict[str | None, list[Signal]] = field(default_factory=dict)
-    """The frozen processes, by settlement."""
-
     remembered: dict[tuple[str, str], int] = field(default_factory=dict)
-    """The payees that the environments of HoldFunds know, by account and currency."""
+    """HoldFunds' known payees, by account and currency."""
 
     journal: Journal | None = None
-    """The history of the sealed journal, if it is to be played."""
 
     def __post_init__(self) -> None:
         self.hub = Hub(self.chance.random)
@@ -129,7 +121,7 @@ class World:
         self.acceptor, self.migrator = Acceptor(self, 0), Migrator(self, 0)
 
     def open_accounts(self, accounts: dict[str, int], in_dollars: str = "") -> None:
-        """Open each account with its deposit, in one commit: the rows are those of two orders."""
+        """Open accounts with deposits, each in one commit, as two orders."""
         store = Store(self.table, "simulated", adds=adds())
         for name, available in accounts.items():
             currency = "USD" if name == in_dollars else self.currency
@@ -137,11 +129,10 @@ class World:
 
     @property
     def config(self) -> StageConfig:
-        """The stage's configuration now."""
         return self.deployments.config
 
     def poison(self) -> None:
-        """Put an unreadable row at the head of each shard of the index."""
+        """Put an unreadable row at the head of each index shard."""
         for shard in range(keys.IN_FLIGHT_SHARDS):
             row = {**keys.settlement(f"{shard}-{POISON}"), "status": "NONSENSE"}
             row |= {"gsi1pk": keys.in_flight_partition(shard), "gsi1sk": "2000"}
@@ -149,7 +140,7 @@ class World:
             self.table.put_item(TableName="simulated", Item=item)
 
     def run(self) -> None:
-        """Let faults happen for a while, then let everything end, and check the whole. Raises Violated."""
+        """Run with faults, then without, until all ends. Raises Violated."""
         try:
             self.hub.run(self.hub.now + self.chance.chaos(), lambda: self.is_over)
             self.chance.faults_end = True
@@ -171,11 +162,11 @@ class World:
 
     @property
     def is_over(self) -> bool:
-        """Whether every settlement rests, and no process is left that could change one."""
+        """Whether every settlement rests, and no process can change one."""
         return not self.people.at_work and self.cloud.is_idle and self._rests()
 
     def _rests(self) -> bool:
-        """Whether each settlement is finished, or in LIMBO with an alert and an execution that waits."""
+        """Whether each settlement is finished, or in LIMBO, alerted and waiting."""
         for key, row in self.oracle.settlements.items():
             status = row["status"]["S"]
             if status == "LIMBO":
@@ -190,7 +181,6 @@ class World:
         return True
 
     def is_due(self) -> bool:
-        """Return whether recovery would find a settlement."""
         now = timestamp(NOW + timedelta(milliseconds=self.hub.now))
         for row in self.oracle.settlements.values():
             status = row["status"]["S"]
@@ -199,20 +189,20 @@ class World:
         return False
 
     def skew(self) -> int:
-        """Return how far the clock of a function's host is ahead, in milliseconds."""
+        """Return a host's clock lead in milliseconds."""
         if not self.chance.skew_max or self.chance.faults_end or self.chance.happens(0.9):
             return 0
         return self.chance.within(-self.chance.skew_max, self.chance.skew_max)
 
     def freeze(self) -> None:
-        """Freeze the running process until its settlement changes, or for long."""
+        """Freeze the process until its settlement changes, or for long."""
         key, thaw = self.cloud.about(self.hub.process), Signal()
         self.frozen.setdefault(key, []).append(thaw)
         self.hub.wait(thaw, self.chance.frozen())
         self.frozen[key].remove(thaw)
 
     def thaw(self, key: str) -> None:
-        """Let frozen processes of a settlement that has just changed continue."""
+        """Let frozen processes of a changed settlement continue."""
         for signal in self.frozen.get(key, ()):
             if self.chance.happens(0.5):
                 self.hub.spawn(partial(self.hub.set, signal), "a thaw", self.chance.latency())
@@ -220,7 +210,7 @@ class World:
     def fault(
         self, kinds: Sequence[Fault], service: str, call: str = "", state: str | None = None
     ) -> Fault | None:
-        """Return the fault of a call of a service, if any; `state` is the state that makes the call."""
+        """Return a service call's fault, if any; `state` makes the call."""
         fault = self.chance.fault(kinds, service, self.hub.now)
         if fault:
             process = self.hub.process
@@ -234,11 +224,9 @@ class World:
         return fault
 
     def count(self, metric: str, value: int) -> None:
-        """Count a metric of a function."""
         self.counted[metric] += 1
 
     def note(self, who: str, what: str, about: Any = None) -> None:
-        """Add a line to the history, if one is recorded."""
         if self.is_told and not self.hub.is_closed:
             at = timedelta(milliseconds=self.hub.now)
             self.history.append(
@@ -264,7 +252,6 @@ class World:
         self._pass_on(changes)
 
     def _pass_on(self, changes: Any) -> None:
-        """Show the changes of a commit to all who act on them."""
         self.canceller.committed(changes)
         self.acceptor.committed(changes)
         self.stream.committed(changes)
@@ -294,7 +281,7 @@ W = TypeVar("W", bound=World)
 
 
 def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # type: ignore[assignment]
-    """Make a seed's world, with a few payments among few people, ready to run."""
+    """Make a seed's world, ready to run."""
     chance = Chance(seed)
     world = kind(chance, is_told)
     world.stranger = Stranger(world, is_there=seed % stranger.EVERY == stranger.EVERY - 1)
@@ -308,7 +295,7 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
     in_dollars = chance.one_of(("alice", "bob")) if chance.happens(0.05) else ""
     opening = {name: chance.one_of((most, most // 4, 0)) for name, most in ACCOUNTS.items()}
     if pays_in_an_asset(seed):
-        world.currency = "CO2"  # of three decimals
+        world.currency = "CO2"  # with three decimals
         opening = {name: available * 10 for name, available in opening.items()}
     if seed % FEES_CHANGE_EVERY == FEES_CHANGE_EVERY - 1:
         fees_change(world, Random(f"fees {seed}"))
@@ -344,7 +331,7 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
 
 
 def _pay(world: W, seed: int, shop: str | None, in_dollars: float) -> None:
-    """Let people send a few payments, most of them to a merchant if there is one."""
+    """Send a few payments, mostly to a merchant if any."""
     chance = world.chance
     for payment in range(chance.one_of((1, 1, 1, 2, 2, 3))):
         key = f"order-{seed % 1_000_000:06}-{payment:04}"
@@ -352,7 +339,7 @@ def _pay(world: W, seed: int, shop: str | None, in_dollars: float) -> None:
         if shop and chance.happens(0.8):
             request["payee"] = shop
         world.people.begin(request, 0)
-        if chance.happens(0.4):  # the payee spends the amount, so that it cannot be reclaimed
+        if chance.happens(0.4):  # the payee spends the amount, so it cannot be reclaimed
             other = min({"alice", "bob", "carol"} - {request["payer"], request["payee"]})
             spent = {**request, "key": f"{request['key']}-on", "payer": request["payee"], "payee": other}
             world.people.begin(spent, chance.within(5_000, 5 * MINUTE_MS))
@@ -361,14 +348,14 @@ def _pay(world: W, seed: int, shop: str | None, in_dollars: float) -> None:
 
 
 def _open_shop(world: W, opening: dict[str, int]) -> str:
-    """Add a merchant to the accounts to open, and its best customer; return the merchant's name."""
+    """Add a merchant and its best customer; return the merchant."""
     opening |= {SHOP: world.chance.one_of((0, 0, 2_000)), "dora": 6_000}
     world.table.page_rows = world.chance.one_of((1, 2, 1_000))
     return SHOP
 
 
 def _pay_often(world: W, shop: str, key: str) -> None:
-    """Let people pay a merchant at about the same time, and the merchant spend some of it."""
+    """Pay a merchant many times at once; it spends some."""
     chance = world.chance
     within = chance.one_of((200, 2_000, 10_000, MINUTE_MS))
     for payment in range(chance.one_of((2, 4, 7))):
@@ -385,7 +372,6 @@ def _pay_often(world: W, shop: str, key: str) -> None:
 
 
 def labels(key: str) -> dict[str, Any]:
-    """Return the caller's own words in the request with this key: in most, none."""
     random = Random(f"labels {key}")
     found: dict[str, Any] = {}
     if random.random() < 0.3:
@@ -398,7 +384,7 @@ def labels(key: str) -> dict[str, Any]:
 def labelled_request(
     chance: Chance, key: str, currency: str = "EUR", dollars: float = 0.02
 ) -> dict[str, Any]:
-    """Return a payment between two of three people, perhaps with words of the caller's own."""
+    """Return a payment between two people, perhaps labelled."""
     payer, payee = chance.random.sample(["alice", "bob", "carol"], 2)
     request: dict[str, Any] = {
         "key": key,
@@ -415,7 +401,6 @@ def labelled_request(
 
 
 def difference(old: Any, new: Any) -> str:
-    """Return a commit's change of a row, for a person to read."""
     row = new or old
     plain = {name: next(iter(value.values())) for name, value in row.items()}
     place = f"{plain['sk'] if ':' in plain['sk'] else plain['pk']}"
