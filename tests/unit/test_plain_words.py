@@ -1,0 +1,41 @@
+"""Docstrings and pages are in sentences that are read once: few marks, and few words."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.world.pages import PAGES
+from tests.world.templates import PROJECT
+from tools.plain_words import count
+
+DOCSTRING_WORDS_MAX, PAGE_WORDS_MAX = 35_000, 115_000
+MARKS_MAX = 2
+"""In 1,000 words."""
+
+PRODUCTION = [file for tree in ("lambdas", "settle", "infra") for file in (PROJECT / tree).rglob("*.py")]
+
+
+@pytest.mark.parametrize(
+    ("files", "words_max"),
+    [(PRODUCTION, DOCSTRING_WORDS_MAX), (PAGES, PAGE_WORDS_MAX)],
+    ids=["docstrings", "pages"],
+)
+def test_sentences_are_read_once(files: list[Path], words_max: int) -> None:
+    counted = count(files)
+
+    assert counted.words <= words_max
+    assert counted.rate <= MARKS_MAX, "\n".join(counted.lines)
+
+
+def test_a_clause_in_the_place_of_a_noun_is_a_mark(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("Show what is left.\n```\nwhat is left\n```\n")
+
+    assert (count([page]).words, count([page]).marks) == (4, 1)
+
+
+def test_a_docstring_counts_and_other_text_of_a_program_does_not(tmp_path: Path) -> None:
+    file = tmp_path / "file.py"
+    file.write_text('"""Show what is left."""\nA = "what is left"\n"""That of a name."""\n')
+
+    assert (count([file]).words, count([file]).marks) == (8, 2)
