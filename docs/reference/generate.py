@@ -1,7 +1,7 @@
 """The tables of the reference pages, rendered from the code: `python -m docs.reference.generate`.
 
-A page is written by hand, except for the tables between `<!-- table: NAME -->` and `<!-- end -->`. The
-meanings that no code has are in `meanings.toml`: one for each name of the code, and no others.
+A page is written by hand, except for the tables between `<!-- table: NAME -->` and `<!-- end -->`.
+`meanings.toml` has exactly one meaning for each name in the code.
 """
 
 import json
@@ -91,7 +91,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _meant(kind: str, head: Sequence[str], found: Mapping[str, Sequence[str]]) -> str:
-    """Render what the code says of each name, and its meaning. Raises ValueError if a name or one lacks."""
+    """Render each name in the code, with its meaning. Raises ValueError unless the names match."""
     if differing := sorted(MEANINGS[kind].keys() ^ found.keys()):
         raise ValueError(f"meanings.toml: [{kind}] has too many or too few of {', '.join(differing)}")
     return _table(
@@ -109,7 +109,7 @@ def _statuses() -> str:
 
 
 def _errors(*, final: bool) -> str:
-    """Render the errors, with the states that catch each of them by its name, and the states that follow."""
+    """Render the errors, with the states that catch each error by name, and the states that follow."""
     rows = []
     for name, one in explanations.every().items():
         if one.is_final is final:
@@ -124,7 +124,7 @@ def _errors(*, final: bool) -> str:
 
 
 def _metrics() -> str:
-    """Render the metrics, except those of errors, which are counted by the errors' names."""
+    """Render the metrics, except the metrics with the names of errors."""
     found: dict[str, list[str]] = defaultdict(list)
     for path in sorted((PROJECT / "lambdas").rglob("*.py")):
         counted = re.findall(r'"([A-Z][a-z]\w+)"', " ".join(_COUNTED.findall(path.read_text())))
@@ -156,9 +156,9 @@ def _settings(kind: str, settings: type[Any]) -> str:
 
 
 def _attributes(kind: str, *read: str, **written: type) -> str:
-    """Render the attributes that golden vectors have in the rows that they put, and those that are `read`.
+    """Render the attributes of rows that golden vectors put, and the attributes `read` from a row.
 
-    `written` are the types of those that are set by an update, and that no function reads.
+    `written`: the types of attributes that an update sets and no function reads.
     """
     types = {**{name: STATE_TYPES[name] for name in read}, **written}
     found = {name: (_WIRE[of.__name__],) for name, of in types.items()}

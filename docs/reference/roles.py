@@ -1,4 +1,4 @@
-"""The tables of roles.md: what each role allows in prod, and what a thief of it can do."""
+"""The tables of roles.md: the permissions of each role in prod, and the damage that its thief can do."""
 
 import json
 from collections import defaultdict
@@ -40,13 +40,13 @@ def permissions() -> Iterator[Sequence[str]]:
 
 
 def of_services() -> Iterator[Sequence[str]]:
-    """Yield a line for each role that is no function's: what takes it, and its permissions."""
+    """Yield a line for each role of a machine or schedule: its user, and its permissions."""
     for role in sorted(roles(STAGE), key=lambda role: users(STAGE, role)):
         yield users(STAGE, role), "; ".join(_others(role))
 
 
 def stolen() -> Iterator[Sequence[str]]:
-    """Yield a line for each function: the attacks that make money, all of which the proof names."""
+    """Yield a line for each function: the attacks that make money; the proof finds them all."""
     for function in FUNCTIONS:
         found = ends(STAGE, function)
         makes = [_said(attack.__doc__) for attack in ATTACKS if found[attack] in (End.NAMED, End.UNSIGNED)]

@@ -17,7 +17,8 @@ TRIAL_STACK = re.compile(r"settlement-(dev|my-[a-z0-9]+)")
 def acceptance(
     stack: StackName = None,
     only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="CHECK", help="This check; repeat it for more.")
+        list[str] | None,
+        typer.Option("--only", metavar="CHECK", help="Run only this check. May be repeated."),
     ] = None,
     load: Annotated[
         list[int] | None,
@@ -26,17 +27,18 @@ def acceptance(
             metavar="RATE",
             min=1,
             max=1_000,
-            help="Pay so often a second, for ten seconds, from one account; repeat it for more.",
+            help="Payments a second, for ten seconds, from one account. May be repeated.",
         ),
     ] = None,
     ring: Annotated[
-        bool, typer.Option("--ring", help="Set an alarm of each topic off, and hear it: it pages.")
+        bool,
+        typer.Option("--ring", help="Set off an alarm of each topic, and check that it arrives. It pages."),
     ] = False,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the report as Markdown, too.")
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Also write the report as Markdown.")
     ] = None,
     prod: Annotated[
-        bool, typer.Option("--yes-this-is-prod", help="On a stack other than `dev` or a personal one.")
+        bool, typer.Option("--yes-this-is-prod", help="Allow a stack other than `dev` or a personal one.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

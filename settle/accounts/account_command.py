@@ -31,7 +31,7 @@ _OrderKey = Annotated[
     typer.Option(
         "--key",
         callback=lambda key: None if key is None else check_key(key),
-        help="The order's idempotency key, to repeat an order; by default a new one, which is printed.",
+        help="The order's idempotency key, to repeat the order; by default a new one, which is printed.",
     ),
 ]
 
@@ -41,7 +41,7 @@ def open_account(
     account: Customer,
     currency: _Currency,
     deposit: Annotated[str, typer.Option(help="First deposit, a decimal string.")] = "0",
-    reason: Annotated[str | None, typer.Option(help="Why; goes on record.")] = None,
+    reason: Annotated[str | None, typer.Option(help="The reason; goes on record.")] = None,
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
@@ -123,7 +123,7 @@ def show(
     archive: Archive = None,
     references: Annotated[
         bool,
-        typer.Option(help="Show the reference of each payment, for one more read of a row than without."),
+        typer.Option(help="Show each payment's reference; costs one more row read for each payment."),
     ] = True,
     as_csv: AsCsv = False,
     as_sheet: AsSheet = False,
@@ -133,7 +133,7 @@ def show(
     """Show an account's balance and statement; fees are on `fees:<CURRENCY>`.
 
     `sum` is the running total by entry time, which can differ from the order of the commits. --archive adds
-    expired entries. Exit code 1: an entry cannot be read; it is named, and in no sum.
+    expired entries. Exit code 1: an unreadable entry, which it names and leaves out of the sums.
 
     Example: settle account show fees:EUR --stack settlement-prod
     """
@@ -153,13 +153,13 @@ def show(
 @app.command("sweep")
 def sweep(
     merchant: Customer,
-    since: Annotated[str | None, typer.Option(help="Only what was posted from this minute on.")] = None,
+    since: Annotated[str | None, typer.Option(help="Only releases posted in this minute or later.")] = None,
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make money available that a merchant has received and no sweep has reached. Safe to repeat.
+    """Make a merchant's unswept money available. Safe to repeat.
 
-    Exit code 1: a row cannot be read; it is named, and all others are swept.
+    Exit code 1: an unreadable row, which it names; it sweeps all other rows.
 
     Example: settle account sweep merchant.shop --since 2026-11-22T06:04
     """

@@ -53,7 +53,7 @@ def migrate(url: Url, stack: StackName = None) -> None:
 def project(url: Url, source: From = "stack", stack: StackName = None, as_json: AsJson = False) -> None:
     """Copy the sealed journal's new entries into the books. Safe to repeat, even concurrently.
 
-    Exit code 1: an object does not match its name, and was left out.
+    Exit code 1: an object that does not match its name, and is left out.
 
     Example: settle ledger project --stack settlement-prod
     """
@@ -66,14 +66,12 @@ def project(url: Url, source: From = "stack", stack: StackName = None, as_json: 
 @app.command("follow")
 def follow(
     url: Url,
-    every: Annotated[
-        int, typer.Option(min=1, metavar="SECONDS", help="Begin a round so long after one.")
-    ] = 60,
+    every: Annotated[int, typer.Option(min=1, metavar="SECONDS", help="Pause between two rounds.")] = 60,
     source: From = "stack",
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Project in rounds; show each on a line, with how far the books are behind.
+    """Project in rounds; show each round and the books' delay on a line.
 
     Ends with Ctrl-C. Reports an outage of PostgreSQL, and catches up after it.
 
@@ -89,7 +87,7 @@ def follow(
 def verify(url: Url, stack: StackName = None, as_json: AsJson = False) -> None:
     """Compare the books with the table by day and currency, then row by row.
 
-    Exit code 1: something differs, or was put aside. Entries of the last 15 minutes may be on their way.
+    Exit code 1: a difference, or lines put aside. Entries of the last 15 minutes may be on their way.
 
     Example: settle ledger verify --stack settlement-prod
     """
@@ -117,13 +115,13 @@ def close(
     url: Url,
     stack: StackName = None,
     despite_put_aside: Annotated[
-        bool, typer.Option("--despite-put-aside", help="Close it although lines were put aside.")
+        bool, typer.Option("--despite-put-aside", help="Close the month even if lines were put aside.")
     ] = False,
 ) -> None:
-    """Close a month and all before it; a later entry is booked on arrival.
+    """Close a month and all earlier ones; a late entry is booked on arrival.
 
-    Refused within 15 minutes of its end, while the sealed journal has objects that the books lack, and while
-    lines are put aside, which may belong to it.
+    Refused within 15 minutes of the month's end, while the books lack objects of the sealed journal, and
+    while lines are put aside, which may belong to the month.
 
     Example: settle ledger close 2026-10 --stack settlement-prod
     """

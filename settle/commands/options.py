@@ -27,17 +27,15 @@ def is_csv(as_csv: bool, as_sheet: bool, as_json: bool = False) -> bool:
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-Since = Annotated[
-    str, typer.Option(metavar="WHEN", help="The first instant (ISO 8601), or an age (90m, 2h, 30d).")
-]
+Since = Annotated[str, typer.Option(metavar="WHEN", help="The start (ISO 8601), or an age (90m, 2h, 30d).")]
 Until = Annotated[
     str | None,
-    typer.Option(metavar="WHEN", help="The first instant after it, or an age; by default now."),
+    typer.Option(metavar="WHEN", help="The end, exclusive (ISO 8601), or an age; by default now."),
 ]
-AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV with all fields as they are, for programs.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV with unchanged fields, for programs.")]
 AsSheet = Annotated[
     bool,
-    typer.Option("--spreadsheet", help="Print CSV for a spreadsheet: ' begins a text like a formula."),
+    typer.Option("--spreadsheet", help="Print CSV for a spreadsheet, with ' before a text like a formula."),
 ]
 StackName = Annotated[
     str | None, typer.Option("--stack", help="A deployed stack on AWS; by default the embedded one.")
@@ -45,23 +43,26 @@ StackName = Annotated[
 Key = Annotated[str, typer.Argument(callback=check_key, help="The settlement's idempotency key.")]
 Customer = Annotated[str, typer.Argument(callback=check_customer, help="The id of a customer's account.")]
 Account = Annotated[
-    str, typer.Argument(callback=check_account, help="The id of an account; fees:EUR are the fees in EUR.")
+    str,
+    typer.Argument(
+        callback=check_account, help="The id of an account, such as fees:EUR for the fees in EUR."
+    ),
 ]
 Reason = Annotated[
-    str, typer.Option(callback=refuse_placeholder, help="Why; goes on record with your AWS identity.")
+    str, typer.Option(callback=refuse_placeholder, help="The reason; goes on record with your AWS identity.")
 ]
 Against = Annotated[
     str | None,
     typer.Option(
         "--against",
-        help="Compare with the sealed journal, too: stack, s3://BUCKET/PREFIX or a directory with a copy.",
+        help="Also compare with the sealed journal: stack, s3://BUCKET/PREFIX or a directory with a copy.",
     ),
 ]
 Archive = Annotated[
     str | None,
     typer.Option(
         "--archive",
-        help="Show what has expired, too, from the sealed journal: stack, s3://BUCKET/PREFIX or a directory.",
+        help="Add expired entries from the sealed journal: stack, s3://BUCKET/PREFIX or a directory.",
     ),
 ]
 Head = Annotated[

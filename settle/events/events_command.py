@@ -10,16 +10,20 @@ from settle.commands.options import AsJson, StackName, find
 from settle.exit_codes import CommandFailed, Exit
 from settle.output import console
 
-app = typer.Typer(no_args_is_help=True, help="The outcome events, which tell other services of settlements.")
+app = typer.Typer(
+    no_args_is_help=True, help="The outcome events, which report settlements to other services."
+)
 
 
 @app.command("tail")
 def tail(
     key: Annotated[
         str | None,
-        typer.Option(metavar="KEY", help="Of this settlement alone, until its status is final or LIMBO."),
+        typer.Option(metavar="KEY", help="Show only this settlement, until its status is final or LIMBO."),
     ] = None,
-    timeout: Annotated[int | None, typer.Option(min=1, metavar="SECONDS", help="End after so long.")] = None,
+    timeout: Annotated[
+        int | None, typer.Option(min=1, metavar="SECONDS", help="End after this time.")
+    ] = None,
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
@@ -48,17 +52,17 @@ def tail(
 @app.command("replay")
 def replay(
     keys: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY]...", help="The settlements to tell of.")
+        list[str] | None, typer.Argument(metavar="[KEY]...", help="The idempotency keys of the settlements.")
     ] = None,
     since: Annotated[
         str | None,
         typer.Option(
             metavar="WHEN",
-            help="All that may have changed since an instant (ISO 8601) or an age (90m, 2h, 3d)."
-            " It reads the whole table.",
+            help="All settlements that may have changed since an instant (ISO 8601) or an age"
+            " (90m, 2h, 3d). Reads the whole table.",
         ),
     ] = None,
-    in_limbo: Annotated[bool, typer.Option("--limbo", help="All that are in LIMBO.")] = False,
+    in_limbo: Annotated[bool, typer.Option("--limbo", help="All settlements in LIMBO.")] = False,
     stack: StackName = None,
 ) -> None:
     """Publish settlements again to readers of events, as they are now. Safe to repeat.

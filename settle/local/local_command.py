@@ -15,10 +15,10 @@ app = typer.Typer(no_args_is_help=True, help="The embedded local AWS.")
 @app.command("up")
 def up(
     port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Listen on this port; by default on a free one.")
+        int | None, typer.Option(min=1, max=65535, help="The port to listen on; by default a free one.")
     ] = None,
     ledger: Annotated[
-        bool, typer.Option("--ledger", help="Keep finance's books in a PostgreSQL beside it.")
+        bool, typer.Option("--ledger", help="Also run a PostgreSQL with finance's books.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -14,7 +14,7 @@ def preflight(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check before a deployment whether the account has all that the stage needs.
+    """Check before a deployment whether the account has everything for the stage.
 
     It only reads, and lists the missing steps. Run it in a checkout, with your AWS credentials and region.
     Exit code 1: something is missing, or could not be checked.

@@ -7,7 +7,7 @@ from settle.commands.options import AsJson, StackName, find
 app = typer.Typer(no_args_is_help=True, help="A change of finished rows, while payments are in flight.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The migration, as the changelog names it.")]
-Back = Annotated[bool, typer.Option("--back", help="Back to the layout before.")]
+Back = Annotated[bool, typer.Option("--back", help="Go back to the previous layout.")]
 
 
 @app.command("plan")
@@ -36,7 +36,7 @@ def run(
     name: Name,
     back: Back = False,
     units_per_second: Annotated[
-        float, typer.Option(min=1, max=10_000, metavar="UNITS", help="The write units that it may take.")
+        float, typer.Option(min=1, max=10_000, metavar="UNITS", help="Maximum write units a second.")
     ] = 50,
     stack: StackName = None,
     as_json: AsJson = False,
@@ -74,7 +74,9 @@ def run(
 @app.command("pause")
 def pause(
     name: Name,
-    reason: Annotated[str, typer.Option(help="The reason, for who runs it next.")] = "a person paused it",
+    reason: Annotated[
+        str, typer.Option(help="The reason, for the person who runs it next.")
+    ] = "a person paused it",
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
@@ -96,7 +98,7 @@ def pause(
 
 @app.command("verify")
 def verify(name: Name, back: Back = False, stack: StackName = None, as_json: AsJson = False) -> None:
-    """Find rows that a migration left or changed wrongly; exit 1 if any.
+    """Find rows that a migration left out or changed wrongly; exit 1 if any.
 
     It parses each changed row as the functions do, and compares it with its evidence. It writes nothing.
 

@@ -15,7 +15,10 @@ def audit(
     until: Until = None,
     by: Annotated[
         str | None,
-        typer.Option(metavar="PERSON", help="Given or approved by: a session's name, or a part of the ARN."),
+        typer.Option(
+            metavar="PERSON",
+            help="Only orders that this person gave or approved: a session's name, or a part of the ARN.",
+        ),
     ] = None,
     as_csv: AsCsv = False,
     as_sheet: AsSheet = False,
@@ -25,7 +28,7 @@ def audit(
     """List people's orders, with approvers, requests and reasons.
 
     With --json, one object a line. Orders of the last seconds may be missing.
-    Exit code 1: rows cannot be read; they are named, even with --by.
+    Exit code 1: unreadable rows, which it names even with --by.
 
     Example: settle audit --since 30d --by olga --csv --stack settlement-prod
     """

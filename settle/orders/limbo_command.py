@@ -12,15 +12,15 @@ from settlement.core.model.status import Status
 
 Case = Annotated[
     int | None,
-    typer.Option(help="The number of the case that you were shown; from the second case on it is demanded."),
+    typer.Option(help="The number of the shown case; required for each case after the first."),
 ]
 Digest = Annotated[
     str | None,
-    typer.Option(help="Of one: the proposal's digest, all 64 digits, as it was shown."),
+    typer.Option(help="For one proposal: its digest as shown, all 64 digits."),
 ]
-ShownCase = Annotated[int | None, typer.Option(help="Of one: the number of the case that was shown.")]
-ShownPart = Annotated[int | None, typer.Option(help="Of one: the number of the part that was shown.")]
-ShownAmount = Annotated[str | None, typer.Option(help="Of one: the amount that was shown.")]
+ShownCase = Annotated[int | None, typer.Option(help="For one proposal: the number of the shown case.")]
+ShownPart = Annotated[int | None, typer.Option(help="For one proposal: the number of the shown part.")]
+ShownAmount = Annotated[str | None, typer.Option(help="For one proposal: the shown amount.")]
 
 app = typer.Typer(no_args_is_help=True, help="Settlements that wait for a person's decision.")
 
@@ -36,7 +36,7 @@ def list_open(
 ) -> None:
     """List the settlements that wait for a decision, oldest first, with their proposals.
 
-    Exit code 1: rows cannot be read; they are named.
+    Exit code 1: unreadable rows, which it names.
 
     Example: settle limbo list --stack settlement-prod
     Example: settle limbo list --account merchant.shop-9 --all-of InsufficientFunds
@@ -75,16 +75,19 @@ def resolve(
     seen: Seen = None,
     case: Case = None,
     break_glass: Annotated[
-        bool, typer.Option("--break-glass", help="Decide alone what needs more persons; pages everybody.")
+        bool,
+        typer.Option(
+            "--break-glass", help="Decide alone although the decision needs more persons; pages everybody."
+        ),
     ] = False,
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
     """Decide: retry, write-off or complete. Safe to repeat.
 
-    With --account or --all-of, many cases: the dry run prints the command with --seen, which decides exactly
-    the cases shown.
-    Exit code 0: done. 5: stuck again, as another case. Of many, the gravest.
+    With --account or --all-of, it decides many cases: the dry run prints the command with --seen, which
+    decides exactly the shown cases.
+    Exit code 0: done. 5: stuck again, as another case. For many cases: the gravest.
 
     Example: settle limbo resolve order-2026-000101 retry --reason "paid back"
     Example: settle limbo resolve write-off --account merchant.shop-9 --reason "it is insolvent"
@@ -118,7 +121,7 @@ def propose(
     """Propose a decision that needs more than one person. Safe to repeat.
 
     Another person approves it within 24 hours, with the printed command.
-    With --account or --all-of, many cases, as in `settle limbo resolve`.
+    With --account or --all-of, it proposes for many cases, as in `settle limbo resolve`.
 
     Example: settle limbo propose order-2026-000101 write-off --reason "the payee is insolvent"
     Example: settle limbo propose write-off --account merchant.shop-9 --reason "it is insolvent"
@@ -149,9 +152,9 @@ def approve(
 ) -> None:
     """Approve another person's proposal, even of a reversal. Safe to repeat.
 
-    Paste the command that `settle limbo show` or `settle status` prints: all its values are compared.
-    With --account or --all-of, every open proposal of a decision: the dry run prints the command with --seen,
-    which approves exactly the proposals shown.
+    Paste the command that `settle limbo show` or `settle status` prints: the stage compares all its values.
+    With --account or --all-of, it approves every open proposal of a decision: the dry run prints the command
+    with --seen, which approves exactly the shown proposals.
     Exit code 0: done, or one more person must approve. 5: stuck again.
 
     Example: settle limbo approve order-2026-000101 write-off --case 1 --amount 47.72 --digest $DIGEST
@@ -183,7 +186,7 @@ def withdraw(
 ) -> None:
     """Withdraw a proposal, yours or another person's. Safe to repeat.
 
-    With --account or --all-of, every open proposal of a decision, as in `settle limbo approve`.
+    With --account or --all-of, it withdraws every open proposal of a decision, as in `settle limbo approve`.
 
     Example: settle limbo withdraw order-2026-000101 write-off --digest $DIGEST
     Example: settle limbo withdraw write-off --account merchant.shop-9

@@ -26,14 +26,14 @@ OfAccount = Annotated[
     ),
 ]
 OfError = Annotated[
-    str | None, typer.Option("--all-of", metavar="ERROR", help="The open cases that are stuck by this error.")
+    str | None, typer.Option("--all-of", metavar="ERROR", help="The open cases with this error.")
 ]
 Seen = Annotated[
     str | None,
     typer.Option(
         "--seen",
         metavar="DIGEST",
-        help="Of --account or --all-of: order it for the cases that the dry run has shown.",
+        help="With --account or --all-of: give the order for the cases of this dry run.",
     ),
 ]
 KeyAndDecision = Annotated[
@@ -42,7 +42,7 @@ KeyAndDecision = Annotated[
         metavar="[KEY] DECISION",
         autocompletion=keys_then_decisions,
         help="The settlement's idempotency key, unless --account or --all-of is given;"
-        " and retry, write-off or complete.",
+        " then the decision: retry, write-off or complete.",
     ),
 ]
 KeyAndProposed = Annotated[
@@ -51,7 +51,7 @@ KeyAndProposed = Annotated[
         metavar="[KEY] DECISION",
         autocompletion=keys_then_decisions,
         help="The settlement's idempotency key, unless --account or --all-of is given;"
-        f" and what is proposed: {', '.join(PROPOSABLE)}.",
+        f" then the proposed decision: {', '.join(PROPOSABLE)}.",
     ),
 ]
 

@@ -8,17 +8,23 @@ from settle.output import console
 from settlement.core.model.status import Status
 
 Amount = Annotated[
-    str | None, typer.Option("--amount", help="Give back so much of what was released, in place of all.")
+    str | None,
+    typer.Option("--amount", help="Give back this part of the released amount, instead of everything."),
 ]
 Part = Annotated[
     int | None,
     typer.Option(
-        "--part", help="The number of this part, to repeat it; without it, the next one, which is shown."
+        "--part", help="The number of the part, to repeat it; by default the next one, which is shown."
     ),
 ]
-Propose = Annotated[bool, typer.Option("--propose", help="Propose it, for another person to approve.")]
+Propose = Annotated[
+    bool, typer.Option("--propose", help="Propose the reversal, for another person to approve.")
+]
 BreakGlass = Annotated[
-    bool, typer.Option("--break-glass", help="Decide alone what needs more persons; pages everybody.")
+    bool,
+    typer.Option(
+        "--break-glass", help="Decide alone although the decision needs more persons; pages everybody."
+    ),
 ]
 
 
@@ -35,9 +41,9 @@ def reverse(
 ) -> None:
     """Give the payer everything back, the fee included, or an amount. Safe to repeat.
 
-    Everything: of a settled or stalled payment. An amount: of a settled one, in parts up to the released
-    amount; the fee stays. Repeat a part with its number: without one, a part with the same amount and reason
-    as an earlier one is refused.
+    Gives everything back of a settled or stalled payment. Gives an amount back of a settled payment, in parts
+    up to the released amount; the fee stays. To repeat a part, give its number: without a number, a part with
+    the amount and reason of an earlier one is refused.
     Exit code 0: the payer has the money back. 5: the reversal is stuck, in LIMBO.
 
     Example: settle reverse order-2026-000101 --reason "goods came back"

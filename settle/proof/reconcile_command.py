@@ -8,12 +8,12 @@ from settle.proof import reconcile_output
 
 Segments = Annotated[
     int,
-    typer.Option(min=1, max=64, help="Read the table in as many processes, for a large one on several CPUs."),
+    typer.Option(min=1, max=64, help="Processes that read the table, for a large table on several CPUs."),
 ]
 
 Signatures = Annotated[
     bool,
-    typer.Option(help="Judge who has put the rows. It takes the permission to read the stage's row keys."),
+    typer.Option(help="Check the rows' signatures. This needs permission to read the stage's row keys."),
 ]
 
 
@@ -27,7 +27,7 @@ def reconcile(
 ) -> None:
     """Prove from the rows alone that no money was lost or made; exit 1 and name the row otherwise.
 
-    It reads the whole table. UNPROVEN, also exit 1: the table moved, throttled, or has rows of a newer
+    Reads the whole table. UNPROVEN, with exit 1, too: the table moved, throttled, or has rows of a newer
     version.
     Only a sealed journal reveals some faults, such as a settlement deleted with all its rows.
 

@@ -13,29 +13,32 @@ def report(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="The file; by default KEY.html, queue.html or DAY.html."
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The file to write; by default KEY.html, queue.html or DAY.html.",
         ),
     ] = None,
     queue: Annotated[
-        bool, typer.Option("--queue", help="Report on all of LIMBO and in flight, instead of one settlement.")
+        bool, typer.Option("--queue", help="Report on all settlements in LIMBO and in flight.")
     ] = False,
     day: Annotated[
         str | None,
         typer.Option(
             metavar="DAY",
-            help="Report on a day (UTC) such as 2026-11-22, in figures. It reads the whole table.",
+            help="Report figures of a day (UTC) such as 2026-11-22. Reads the whole table.",
         ),
     ] = None,
     redact: Annotated[
         bool, typer.Option("--redact", help="Leave out names of persons, reasons and references.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
-    show: Annotated[bool, typer.Option("--open", help="Show the page in the browser, too.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    show: Annotated[bool, typer.Option("--open", help="Also show the page in the browser.")] = False,
     stack: StackName = None,
 ) -> None:
     """Write a page about a settlement, the queue or a day: one self-contained HTML file.
 
-    It prints the file's path. Only --force replaces an existing file.
+    Prints the file's path. Only --force replaces an existing file.
 
     Example: settle report order-2026-000101 -o case.html --redact --stack settlement-prod
     Example: settle report --day 2026-11-22 --stack settlement-prod

@@ -19,7 +19,9 @@ def plan(
     table: Annotated[str, typer.Option(metavar="NAME", help="The restored table.")],
     at: Annotated[
         str | None,
-        typer.Option(metavar="WHEN", help="The restored instant (ISO 8601), if the table does not say it."),
+        typer.Option(
+            metavar="WHEN", help="The restored instant (ISO 8601), if the table does not record it."
+        ),
     ] = None,
     source: Annotated[
         str, typer.Option("--from", help="The sealed journal: stack, s3://BUCKET/PREFIX or a directory.")

@@ -7,7 +7,7 @@ from settle.exit_codes import CommandFailed, Exit
 
 
 def explain(
-    error: Annotated[str, typer.Argument(help="An error's name, as `failure` or a log line has it.")],
+    error: Annotated[str, typer.Argument(help="An error's name, as in `failure` or a log line.")],
     as_json: AsJson = False,
 ) -> None:
     """Explain an error: its meaning, who acts, how, and the page. It needs no stack.

@@ -10,20 +10,20 @@ from settle.output import console, sheet
 
 def list_settlements(
     in_flight: Annotated[
-        bool, typer.Option("--in-flight", help="Not finished yet; what is due for recovery first.")
+        bool, typer.Option("--in-flight", help="Unfinished settlements, soonest due for recovery first.")
     ] = False,
     in_limbo: Annotated[
-        bool, typer.Option("--limbo", help="Waiting for a decision; the oldest first.")
+        bool, typer.Option("--limbo", help="Settlements that wait for a decision, oldest first.")
     ] = False,
     since: Annotated[
         str | None,
         typer.Option(
             metavar="WHEN",
-            help="Claimed since an instant (ISO 8601) or an age (90m, 2h, 3d); the oldest first."
-            " No index lists these: it reads the whole table.",
+            help="Claimed since an instant (ISO 8601) or an age (90m, 2h, 3d), oldest first."
+            " Reads the whole table, since no index lists them.",
         ),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Show so many at most.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum settlements to show.")] = 100,
     as_csv: AsCsv = False,
     as_sheet: AsSheet = False,
     stack: StackName = None,
@@ -31,7 +31,7 @@ def list_settlements(
 ) -> None:
     """List settlements: in flight, in LIMBO, or claimed since some time.
 
-    Exit code 1: rows cannot be read; they are named.
+    Exit code 1: unreadable rows, which it names.
 
     Example: settle list --in-flight --limit 20 --stack settlement-prod
     """

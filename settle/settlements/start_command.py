@@ -22,14 +22,16 @@ def _members(given: list[str] | None) -> list[str]:
 
 
 def start(
-    file: Annotated[str, typer.Argument(help="A request, or one on each line; - reads standard input.")],
-    machine: Annotated[Machine, typer.Option(help="The machine that runs it.")] = Machine.EXPRESS,
+    file: Annotated[
+        str, typer.Argument(help="A file with a request, or one on each line; - reads standard input.")
+    ],
+    machine: Annotated[Machine, typer.Option(help="The machine that runs the requests.")] = Machine.EXPRESS,
     queue: Annotated[
-        bool, typer.Option("--queue", help="Send them to the start queue, and wait for none.")
+        bool, typer.Option("--queue", help="Send the requests to the start queue, and do not wait.")
     ] = False,
     reference: Annotated[
         str | None,
-        typer.Option(help="Your own name of each payment, which its outcome has. No personal data."),
+        typer.Option(help="Your own name of each payment, for its outcome. No personal data."),
     ] = None,
     meta: Annotated[
         list[str] | None,
@@ -37,7 +39,7 @@ def start(
             "--meta",
             metavar="NAME=VALUE",
             callback=_members,
-            help="A text of your own that each outcome has. May be repeated. No personal data.",
+            help="A text of your own for each outcome. May be repeated. No personal data.",
         ),
     ] = None,
     stack: StackName = None,
@@ -45,7 +47,7 @@ def start(
 ) -> None:
     """Settle a file's requests, one after the other, and wait for each.
 
-    Every line is checked to be JSON before the first is sent.
+    Checks that every line is JSON before it sends the first.
     The exit code is the gravest answer's. 7: still in flight, as with --queue; wait with `settle wait KEY` or
     `settle events tail --key KEY`.
 

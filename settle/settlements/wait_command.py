@@ -11,9 +11,7 @@ SECONDS = 600
 
 def wait(
     key: Key,
-    timeout: Annotated[
-        int, typer.Option(min=0, metavar="SECONDS", help="Wait for so long at most.")
-    ] = SECONDS,
+    timeout: Annotated[int, typer.Option(min=0, metavar="SECONDS", help="Maximum time to wait.")] = SECONDS,
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:

@@ -7,14 +7,14 @@ from settle.commands.options import AsJson, StackName, find
 
 
 def watch(
-    every: Annotated[int, typer.Option(min=1, metavar="SECONDS", help="Look again so often.")] = 2,
-    once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,
+    every: Annotated[int, typer.Option(min=1, metavar="SECONDS", help="Time between two looks.")] = 2,
+    once: Annotated[bool, typer.Option("--once", help="Look once, then end.")] = False,
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
     """Watch settlements in flight, overdue and in LIMBO, and the KYC provider's circuit.
 
-    Ends with Ctrl-C. A failed look is shown, and does not end it.
+    Ends with Ctrl-C. Shows a failed look, and continues.
 
     Example: settle watch --stack settlement-prod
     """

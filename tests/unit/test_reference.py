@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from docs.reference import generate
+from settle import explanations
 
 DECISIONS = generate.PROJECT / "docs" / "decisions"
 
@@ -29,6 +30,14 @@ def test_a_name_without_a_meaning_stops_the_rendering(
 
     with pytest.raises(ValueError, match=rf"\[{kind}\] has too many or too few of {name}"):
         "".join(map(generate.rendered, generate.PAGES))
+
+
+def test_each_error_that_no_state_catches_is_explained_on_the_page_of_errors() -> None:
+    caught = {name for _, catch in generate.CATCHES for name in catch["ErrorEquals"]}
+    page = (generate.HERE / "errors.md").read_text()
+    section = page.partition("## Errors that no state names\n")[2].partition("\n## ")[0]
+
+    assert [name for name in explanations.kinds() if name not in caught and f"`{name}`" not in section] == []
 
 
 @pytest.mark.parametrize("record", sorted(DECISIONS.glob("2*.md")), ids=lambda record: record.stem)
