@@ -1,4 +1,4 @@
-"""A PostgreSQL with the books' schema, and the command on a town with its sealed journal."""
+"""A PostgreSQL with the books' schema, and the command on a town with a sealed journal."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -19,7 +19,6 @@ Ended = tuple[int, str, str]
 """Exit code, standard output, standard error."""
 
 Command = Callable[..., Ended]
-"""`settle ledger` with these arguments, on the stack of the town."""
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +29,7 @@ def server() -> Iterator[str]:
 
 @pytest.fixture
 def url(server: str, request: pytest.FixtureRequest) -> Iterator[str]:
-    """The address of a database of the test's own, with the schema."""
+    """The address of a test's own database with the schema."""
     name = f"books_{abs(hash(request.node.nodeid))}"
     with psycopg.connect(f"{server}/postgres", autocommit=True) as admin:
         admin.execute(f"CREATE DATABASE {name}")
@@ -47,7 +46,6 @@ def connection(url: str) -> Iterator[psycopg.Connection]:
 
 @pytest.fixture
 def connect(url: str) -> Iterator[Callable[[], psycopg.Connection]]:
-    """Connect once more, as another process does."""
     opened: list[psycopg.Connection] = []
 
     def connect() -> psycopg.Connection:
@@ -66,7 +64,6 @@ def town() -> Town:
 
 @pytest.fixture
 def journal() -> MemoryS3:
-    """The bucket of the town's sealed journal, empty."""
     return MemoryS3()
 
 
@@ -74,7 +71,6 @@ def journal() -> MemoryS3:
 def command(
     town: Town, journal: MemoryS3, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Command:
-    """The whole command, error handling included, without the price of a process."""
     found = SimpleNamespace(
         name="under-test",
         config=CONFIG,

@@ -1,4 +1,4 @@
-"""Random histories of the books: objects come late, twice and in disorder, and projectors die."""
+"""Random histories: objects come late, twice and out of order; projectors die."""
 
 import random
 from collections.abc import Callable
@@ -15,11 +15,11 @@ from tests.reconciliation.town import Town
 
 LATER = datetime(2027, 2, 1, tzinfo=UTC)
 ENDS = {"2026-11": "2026-12-01T00:00:00Z", "2026-12": "2027-01-01T00:00:00Z"}
-"""The month in which the town's entries were posted, and a later one: to close it closes both."""
+"""The month of the town's entries, and a later one, whose close closes both."""
 
 
 class Dying:
-    """A connection that dies before a chosen statement of its own."""
+    """A connection that dies before a chosen statement."""
 
     def __init__(self, connection: psycopg.Connection, left: int) -> None:
         class Cursor(psycopg.Cursor[Any]):
@@ -39,14 +39,14 @@ class Broken(Exception):
 
 @dataclass
 class History:
-    """One life of the books of a town, by its seed; `connect` opens a connection to an empty ledger."""
+    """A seeded life of a town's books; `connect` opens a connection to an empty ledger."""
 
     town: Town
     connect: Callable[[], psycopg.Connection]
     seed: int
 
     def run(self) -> None:
-        """Live it, repair it as a person would, and judge. Raises Broken."""
+        """Run the history, repair it like a person, and judge it. Raises Broken."""
         chance = random.Random(f"books {self.seed}")
         told = [*towns.objects(self.town, self.seed, size=chance.choice((1, 3, 8))).items()]
         closes_after = chance.randrange(len(told)) if chance.random() < 0.5 else None

@@ -1,5 +1,3 @@
-"""The schema by the RDS Data API: that which a connection makes, and the projector with its password."""
-
 import json
 import time
 from functools import partial
@@ -47,8 +45,6 @@ def connect(url: str) -> psycopg.Connection:
 
 
 class Secrets:
-    """Secrets Manager with the projector's secret."""
-
     password = "of-the-projector"
 
     def get_secret_value(self, **given: str) -> dict[str, str]:
@@ -57,7 +53,7 @@ class Secrets:
 
 
 class Stack(SimpleNamespace):
-    """A stack with books in Aurora, which are a database of this server."""
+    """A stack with Aurora books, here a database of this server."""
 
     def client(self, service: str, attempts: int = 5) -> Any:
         assert (service, attempts) in (("rds-data", 1), ("secretsmanager", 5))
@@ -76,7 +72,7 @@ def empty(server: str, request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture
 def stack(empty: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """PostgreSQL's own user `guarded` is asked for its password: it is the projector here."""
+    """The projector is PostgreSQL's user `guarded`, who needs a password."""
     monkeypatch.setattr(aurora, "PROJECTOR", GUARDED)
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     return Stack(
@@ -108,7 +104,7 @@ def test_it_is_the_schema_that_a_connection_makes(stack: Any, empty: str, url: s
 def test_the_projector_logs_in_with_the_password_of_its_secret_and_projects(
     stack: Any, empty: str, town: Town
 ) -> None:
-    """Each migration gives it the one that the secret has by then; it changes nothing that is there."""
+    """Each migration sets the secret's current password and preserves everything else."""
     told = [*towns.objects(town).items()]
     for number, password in enumerate(("first-password", "second-password")):
         stack.secrets.password = password

@@ -1,4 +1,4 @@
-"""The projection by the RDS Data API: the same books as over a connection, also if a call is lost."""
+"""Projection by the RDS Data API equals that over a connection, even if a call is lost."""
 
 import gzip
 import random
@@ -43,7 +43,6 @@ def an_object(*told: Any) -> tuple[str, bytes]:
 
 
 def numbered(town: Town, number: int, **change: Any) -> dict[str, Any]:
-    """Return an entry of the town under a key of its own."""
     row = towns.entries(town)[0]
     key = f"deposit-{number:08}"
     sk = f"{row['posted_at']}#{key}:{row['step']}"
@@ -124,7 +123,7 @@ def test_no_statement_is_sent_twice_by_the_client() -> None:
 def test_a_statement_that_runs_twice_leaves_no_inbox_without_entries(
     client: FakeDataApi, connection: psycopg.Connection, town: Town
 ) -> None:
-    """A service that repeats a statement by itself: its second answer says that the object is known."""
+    """A service that repeats a statement automatically: its second answer says that the object is known."""
     name, content = an_object(inserted(numbered(town, 1)))
     once = client._execute_statement
 
@@ -184,7 +183,7 @@ def test_a_refusal_is_about_the_statement_unless_its_state_passes(
 
 
 def test_a_parameter_has_the_type_that_aws_gives_it(client: FakeDataApi) -> None:
-    """And not that of its place: a text is a varchar, and a number a bigint."""
+    """Independent of its place: text is a varchar, and a number a bigint."""
     with api(client).transaction() as query:
         found = query("SELECT pg_typeof(:text)::text, pg_typeof(:number)::text", text="1", number=1)
 

@@ -1,5 +1,3 @@
-"""`settle ledger follow`: round by round, also if the PostgreSQL or the journal fails in the middle."""
-
 import json
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -19,7 +17,7 @@ from tests.world.postgresql import Cluster
 
 
 class Pauses:
-    """Pauses that take no time: each runs the next of `between`, and after the last one comes Ctrl-C."""
+    """Instant pauses: each runs the next of `between`; then comes Ctrl-C."""
 
     def __init__(self) -> None:
         self.between: list[Callable[[], Any]] = []

@@ -1,5 +1,3 @@
-"""Random histories break no rule, and a planted bug breaks one."""
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -19,13 +17,13 @@ SEEDS = 12
 
 
 class Lives:
-    """Histories, each in a database of its own that is a copy of a template."""
+    """Histories, each in its own copy of a template database."""
 
     def __init__(self, server: str, town: Town, template: str) -> None:
         self._server, self._town, self.template = server, town, template
 
     def __call__(self, seed: int) -> None:
-        """Live the history of a seed. Raises Broken."""
+        """Run the history of a seed. Raises Broken."""
         name = f"{self.template}_{seed}"
         with psycopg.connect(f"{self._server}/postgres", autocommit=True) as admin:
             admin.execute(f"CREATE DATABASE {name} TEMPLATE {self.template}")
@@ -52,7 +50,7 @@ def test_random_histories_break_no_rule(lives: Lives) -> None:
 
 
 def _inbox_alone(connection: psycopg.Connection, name: str, content: bytes) -> Any:
-    """Put the object into the inbox first, and its entries in a transaction of their own."""
+    """Plant a bug: inbox and entries in separate transactions."""
     taken = connection.execute(
         "INSERT INTO ledger.object (name, lines) VALUES (%s, 0) ON CONFLICT DO NOTHING", (name,)
     )

@@ -1,5 +1,3 @@
-"""`settle ledger`: each subcommand on a PostgreSQL, and one line for each thing that is wrong."""
-
 import json
 import re
 from collections.abc import Iterator
@@ -24,7 +22,6 @@ THIS_MONTH = f"{datetime.now(UTC):%Y-%m}"
 
 @pytest.fixture
 def sealed(journal: MemoryS3, town: Town) -> MemoryS3:
-    """The town's sealed journal."""
     for name, content in towns.objects(town).items():
         journal.put_object(Bucket="journal", Key=name, Body=content)
     return journal
@@ -32,7 +29,6 @@ def sealed(journal: MemoryS3, town: Town) -> MemoryS3:
 
 @pytest.fixture
 def empty(server: str) -> Iterator[str]:
-    """The address of a database without the schema."""
     with psycopg.connect(f"{server}/postgres", autocommit=True) as admin:
         admin.execute("CREATE DATABASE unmigrated")
         yield f"{server}/unmigrated"
@@ -41,7 +37,7 @@ def empty(server: str) -> Iterator[str]:
 
 @pytest.fixture
 def guarded(url: str) -> Iterator[str]:
-    """The address of the books for a user that must give its password, without it."""
+    """The books' address for a user that must give its password, without it."""
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute(f"CREATE ROLE {GUARDED} LOGIN PASSWORD 'right'")
         yield url.replace("test@", f"{GUARDED}:PASSWORD@")
@@ -49,7 +45,7 @@ def guarded(url: str) -> Iterator[str]:
 
 
 def refused(ended: tuple[int, str, str], code: Exit, *texts: str) -> None:
-    """Assert that a command has ended with one line for a person."""
+    """Check that a command ended with one line for a person."""
     assert ended[0] == code, ended
     assert ended[1] == ""
     assert ended[2].startswith("settle: ")

@@ -1,5 +1,3 @@
-"""Closing months: in each order, the figures of what is closed stay, and what comes late is listed."""
-
 from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import permutations
@@ -21,7 +19,7 @@ ENDS = {"2026-08": "2026-09-01T00:00Z", "2026-09": "2026-10-01T00:00Z", "2026-10
 
 
 def take(connection: psycopg.Connection, key: str, month: str, amount: int = 100) -> None:
-    """Take an entry that was posted in the last millisecond of a month."""
+    """Take an entry posted in a month's last millisecond."""
     connection.execute(
         "INSERT INTO ledger.entry (key, step, posted_at, debit, credit, amount, currency, request_hash)"
         " VALUES (%s, 'deposit', %s::timestamptz - interval '1 ms', 'external:EUR', 'bob', %s, 'EUR', 'x')",
@@ -30,7 +28,6 @@ def take(connection: psycopg.Connection, key: str, month: str, amount: int = 100
 
 
 def figures(connection: psycopg.Connection, month: str) -> list[Any]:
-    """Return each account's balance at the end of a month."""
     found = connection.execute("SELECT * FROM ledger.trial_balance(%s) ORDER BY 1", (ENDS[month],))
     return found.fetchall()
 
@@ -43,7 +40,7 @@ def suspense(connection: psycopg.Connection) -> set[str]:
 def test_what_is_closed_stays_in_each_order_of_closing(
     connection: psycopg.Connection, order: tuple[str, ...]
 ) -> None:
-    """After each close an entry of each month comes: it moves no figure up to the latest closed month."""
+    """After each close an entry of each month comes: figures up to the latest closed month stay."""
     closed, late = dict[str, list[Any]](), set[str]()
     for number, closing in enumerate(order):
         months.close(connection, closing, LATER)
@@ -75,7 +72,7 @@ def test_a_month_stays_open_after_the_close_of_an_earlier_one(connection: psycop
 def test_a_close_without_the_command_waits_for_a_projection(
     connection: psycopg.Connection, connect: Callable[[], psycopg.Connection]
 ) -> None:
-    """Else the projection's entries would get into a month that is closed meanwhile."""
+    """Otherwise the projection's entries would enter a month closed meanwhile."""
     other = connect()
     with connection.transaction():
         take(connection, "under way", "2026-10")
@@ -113,7 +110,6 @@ def close(url: str) -> None:
 
 
 def at_first(url: str) -> None:
-    """Bring an empty database to the first schema."""
     config = Config()
     config.set_main_option("script_location", str(schema.MIGRATIONS))
     engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)

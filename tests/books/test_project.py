@@ -1,5 +1,3 @@
-"""The projection of the sealed journal: each entry once, also if objects come twice, late, or in part."""
-
 import gzip
 import random
 from collections.abc import Callable, Iterator
@@ -30,8 +28,6 @@ def entry(town: Town) -> dict[str, Any]:
 
 
 class SealedCopy:
-    """A sealed journal with these objects."""
-
     def __init__(self, objects: dict[str, bytes]) -> None:
         self._objects = objects
 
@@ -49,7 +45,6 @@ def an_object(*told: Any) -> dict[str, bytes]:
 
 
 def take(connection: psycopg.Connection, *told: Any) -> Projected:
-    """Take an object with these lines."""
     ((name, content),) = an_object(*told).items()
     return project.project(connection, name, content)
 
@@ -129,7 +124,7 @@ def test_two_projectors_at_once_book_each_entry_once(connect: Connect, town: Tow
 
 
 class Killed(psycopg.Cursor[Any]):
-    """A cursor whose connection dies at a chosen statement, before the server has it."""
+    """A cursor whose connection dies before the server gets a chosen statement."""
 
     left = 0
 

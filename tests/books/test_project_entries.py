@@ -1,5 +1,3 @@
-"""ProjectEntries: each object of the journal is in Aurora once, also after a loss; none holds up another."""
-
 import gzip
 import json
 import random
@@ -39,7 +37,7 @@ AWAY = EndpointConnectionError(endpoint_url="https://rds")
 
 
 class Stage:
-    """The function with its journal, its books and its clock."""
+    """The function with its journal, books and clock."""
 
     def __init__(
         self,
@@ -55,14 +53,16 @@ class Stage:
         client.before = self.asked.append
 
     def put(self, *told: Any, at: datetime | None = None) -> str:
-        """Put an object into the journal; return its name."""
         content = lines.content(told)
         name = seals.object_name(content, at or self.now)
         self.journal.put_object(Bucket="journal", Key=name, Body=gzip.compress(content))
         return name
 
     def round(self, *left_ms: int) -> dict[str, Any]:
-        """Run a round; return its line. `left_ms` is the time left at each question, by default plenty."""
+        """Run a round; return its log line.
+
+        `left_ms` are the successive remaining times, by default plenty.
+        """
         self.asked.clear()
         left_ms = left_ms or (170_000,)
         project_entries.handler({}, Context(chain(left_ms, repeat(left_ms[-1]))))
@@ -74,12 +74,12 @@ class Stage:
         return {name: value[0] if isinstance(value, list) else value for name, value in told.items()}
 
     def begin_anew(self) -> None:
-        """Let a new environment run the function: the one before has died."""
+        """Replace the environment, as after a death."""
         project_entries._progress = Progress()
         self.client.time_out()
 
     def let_pass(self, **of: float) -> None:
-        """Let so much time pass, for PostgreSQL too, whose clock is its own."""
+        """Advance the time: PostgreSQL has its own clock, so move its timestamps back."""
         passed = timedelta(**of)
         self.now += passed
         for table, column in (("object", "projected_at"), ("put_aside", "put_at")):
@@ -119,7 +119,6 @@ def stage(
 
 @pytest.fixture
 def sealed(stage: Stage, town: Town) -> set[str]:
-    """The names of the town's objects, which are in the journal."""
     told = towns.objects(town)
     for name, content in told.items():
         stage.journal.put_object(Bucket="journal", Key=name, Body=content)
@@ -127,14 +126,13 @@ def sealed(stage: Stage, town: Town) -> set[str]:
 
 
 def entry(town: Town, number: int, **change: Any) -> dict[str, Any]:
-    """Return the line of an entry under a key of its own."""
     row = towns.entries(town)[0]
     sk = f"{row['posted_at']}#deposit-{number:08}:{row['step']}"
     return inserted({**row, "sk": sk, **change})
 
 
 def refuses(error: Exception, *calls: str, times: int = 10**9) -> Callable[[str], None]:
-    """Return what fails some calls of the Data API, so many times."""
+    """Return a callback that fails these Data API calls, `times` times."""
     left = [times]
 
     def fail(call: str) -> None:
@@ -147,7 +145,7 @@ def refuses(error: Exception, *calls: str, times: int = 10**9) -> Callable[[str]
 
 @contextmanager
 def refused(stage: Stage, name: str, error: Exception) -> Iterator[None]:
-    """Let Aurora refuse each transaction of one object."""
+    """Make Aurora refuse one object's transactions."""
     execute = stage.client._execute_statement
 
     def refuse(**parameters: Any) -> dict[str, Any]:
@@ -172,7 +170,7 @@ def test_a_round_takes_all_and_says_that_the_books_are_not_behind(
 
 
 def test_without_new_objects_the_database_is_not_woken(stage: Stage, sealed: set[str], town: Town) -> None:
-    """Neither while objects may still come into the newest minutes, nor later; and a new one is taken."""
+    """Neither while the newest minutes are open, nor later; a new object is taken."""
     stage.round()
     for minutes in (1, 60, 24 * 60):
         stage.now = NOW + timedelta(minutes=minutes)
@@ -197,7 +195,7 @@ def test_no_name_is_kept_once_no_other_comes_before_it(stage: Stage, sealed: set
 def test_a_new_environment_looks_a_week_behind_the_newest_object_of_the_books(
     stage: Stage, town: Town
 ) -> None:
-    """However long they were away: an outage that outlives each environment loses nothing."""
+    """However long the interruption: an outage that outlives all environments loses nothing."""
     first = stage.put(entry(town, 1))
     stage.round()
     stage.let_pass(days=40)
@@ -215,7 +213,7 @@ def test_a_new_environment_looks_a_week_behind_the_newest_object_of_the_books(
 def test_an_object_that_a_backlog_leaves_out_once_is_looked_for_by_the_environments_of_a_week(
     stage: Stage, town: Town
 ) -> None:
-    """A backlog of months passes at once: how old the names are says nothing about the time."""
+    """A backlog of months passes at once: names' ages do not show the elapsed time."""
     names = {stage.put(entry(town, day), at=NOW + timedelta(days=day)) for day in range(40)}
     stage.now = NOW + timedelta(days=40)
     lost = sorted(names)[3]
@@ -260,7 +258,7 @@ def test_a_database_that_comes_back_from_its_pause_is_waited_for(
 def test_books_that_go_away_before_a_new_environment_has_seen_the_journal_make_no_figure(
     stage: Stage, sealed: set[str]
 ) -> None:
-    """The first name behind which it looks is of a week ago, and is most likely in the books."""
+    """Its first start name is a week old, and most likely in the books."""
     stage.round()
     stage.let_pass(days=3)
     stage.begin_anew()
@@ -281,7 +279,7 @@ def test_books_that_go_away_before_a_new_environment_has_seen_the_journal_make_n
 
 
 def test_one_that_takes_longer_is_left_to_the_next_round(stage: Stage, sealed: set[str]) -> None:
-    """How far behind the books are is not known before they answer: no figure is better than a wrong one."""
+    """The lag is unknown until the books answer: no figure is better than a wrong one."""
     stage.client.before = refuses(refusal("DatabaseResumingException"), "begin_transaction")
 
     with pytest.raises(BooksUnavailable, match=r"^begin_transaction: DatabaseResumingException$"):
@@ -357,7 +355,7 @@ def test_a_round_without_time_begins_no_object_and_the_next_one_goes_on(
 def test_a_listing_that_takes_longer_than_a_round_is_gone_on_with_by_the_next_one(
     stage: Stage, sealed: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A new environment may have years to list. Until it is through, it does not know what is missing."""
+    """A new environment may have years to list; until the end it cannot name missing objects."""
     stage.round()
     stage.let_pass(hours=1)
     stage.begin_anew()
@@ -377,7 +375,7 @@ def test_a_listing_that_takes_longer_than_a_round_is_gone_on_with_by_the_next_on
 def test_what_can_never_be_read_holds_up_no_other_object_and_is_told(
     stage: Stage, sealed: set[str], town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another content, cut off, gone, under a foreign key, with no name of ours, refused by PostgreSQL."""
+    """Changed, cut off, gone, foreign key, foreign name, refused by PostgreSQL."""
     changed, cut, gone, denied = sorted(sealed)[:4]
     whole = {name: stage.journal.objects[name] for name in (changed, cut, gone)}
     stage.journal.versions[changed] = [gzip.compress(b"{}\n")]
@@ -424,7 +422,7 @@ def test_what_can_never_be_read_holds_up_no_other_object_and_is_told(
 def test_a_name_that_no_object_has_is_left_out_and_aurora_is_not_asked_about_it(
     stage: Stage, sealed: set[str], name: str
 ) -> None:
-    """PostgreSQL knows no text with a NUL: such a name failed the question about its whole page."""
+    """PostgreSQL text has no NUL: such a name failed its whole page's query."""
     stage.journal.put_object(Bucket="journal", Key=name, Body=b"")
 
     for asked in (True, False):
@@ -435,7 +433,7 @@ def test_a_name_that_no_object_has_is_left_out_and_aurora_is_not_asked_about_it(
 
 
 def test_a_line_that_is_put_aside_is_told_for_a_day(stage: Stage, town: Town) -> None:
-    """It is a level, also for a new environment; a round without new objects wakes no database for it."""
+    """A level, also for a new environment; a round without new objects wakes no database for it."""
     stage.put(entry(town, 1), entry(town, 2, amount=-1))
 
     assert stage.round()["BooksLeftOut"] == 1
@@ -485,7 +483,7 @@ def test_a_line_that_is_put_aside_is_told_though_nothing_came_after_its_commit(
 
 
 def test_an_entry_of_a_closed_month_is_told_once_and_finance_hears(stage: Stage, town: Town) -> None:
-    """Neither its object, which is there, nor another one with the same line tells it again."""
+    """Neither its existing object nor another one with the same line reports it again."""
     stage.put(entry(town, 1))
     assert stage.round()["BooksLate"] == 0
     months.close(stage.connection, f"{NOW:%Y-%m}", NOW + timedelta(days=60))
@@ -568,7 +566,7 @@ def test_a_journal_that_is_away_is_left_to_the_next_round(
 def test_a_listing_that_fails_makes_no_figure(
     stage: Stage, sealed: set[str], town: Town, monkeypatch: pytest.MonkeyPatch, page: int
 ) -> None:
-    """0 would say that the books lack nothing: the alarm would be silent for as long as it fails."""
+    """A 0 would say that the books lack nothing, and silence the alarm during the failure."""
     stage.round()
     stage.journal._page = 2
     versions = stage.journal._versions
@@ -624,7 +622,7 @@ def test_two_rounds_at_once_take_each_entry_once(stage: Stage, sealed: set[str],
 def test_whatever_fails_and_whenever_a_round_dies_each_entry_is_there_once_in_the_end(
     stage: Stage, sealed: set[str], town: Town, seed: int
 ) -> None:
-    """Before a call, or after it with the answer lost; some deaths take the environment with them."""
+    """Failures before a call, or after it with a lost answer; some end the environment."""
     chance = random.Random(seed)
     faults = [
         refusal("DatabaseResumingException"),

@@ -1,5 +1,3 @@
-"""The SQL that the pages show, run on the books' schema and on the inbox of the example."""
-
 import psycopg
 import pytest
 
@@ -7,7 +5,7 @@ from examples.consumers import postgresql_inbox
 from tests.world.pages import PAGES, Block, blocks
 
 OF_DUCKDB = "read_csv"
-"""`tests/settle/test_without_a_server.py` runs the queries of files."""
+"""`tests/settle/test_without_a_server.py` runs the file queries."""
 
 SHOWN = [
     block

@@ -1,5 +1,3 @@
-"""The comparison of the books with the table, the closing of a month, and both databases dead in turn."""
-
 import re
 import threading
 import time
@@ -105,7 +103,7 @@ def test_young_entries_are_on_their_way_and_no_difference(connection: psycopg.Co
 def test_the_lag_is_the_age_of_the_oldest_entry_that_is_not_in_the_books(
     connection: psycopg.Connection, town: Town, waited: timedelta
 ) -> None:
-    """Whether it is still on its way, or a difference."""
+    """Both for an entry on its way and for a difference."""
     rows = sorted(towns.entries(town), key=lambda row: str(row["posted_at"]))
     posted = [datetime.fromisoformat(row["posted_at"]) for row in rows]
     now = posted[-1] + waited
@@ -219,7 +217,7 @@ def test_a_month_that_is_none_is_refused(connection: psycopg.Connection, month: 
 def test_a_month_is_closed_once_it_is_over(
     connection: psycopg.Connection, month: str, ends: datetime
 ) -> None:
-    """And its last entries have come: the journal gathers them for some minutes."""
+    """The journal gathers a month's last entries for some minutes."""
     begins = ends + verify.LAG
     told = f"^month: {month} is not over, .* from {re.escape(timestamp(begins))} on$"
     for early in (ends - timedelta(days=1), begins - timedelta(milliseconds=1)):
@@ -230,7 +228,7 @@ def test_a_month_is_closed_once_it_is_over(
 
 
 def test_closing_waits_for_a_projection_and_the_next_one_for_it(connect: Connect) -> None:
-    """No entry gets into a month after its closing has looked at it."""
+    """No entry enters a month after its closing has read it."""
     projecting, closing = connect(), connect()
     closed = threading.Event()
 

@@ -1,4 +1,4 @@
-"""A town with each kind of payment, and the sealed journal of its table, in objects of a few lines."""
+"""A town with each kind of payment, and its sealed journal in small objects."""
 
 import gzip
 import random
@@ -17,7 +17,6 @@ SETTLES = ("claim", "hold", "verify", "release", "fee")
 
 
 def new_town() -> Town:
-    """Return a town with payments that settle, are reversed, in part, written off, and in two currencies."""
     town = Town()
     for account, currency in (
         ("alice", "EUR"),
@@ -55,7 +54,6 @@ def payment(
 
 
 def rows(town: Town) -> Iterator[Row]:
-    """Yield the rows of the town's table, as a scan does."""
     return (from_wire(row) for row in list(town.table.items.values()))
 
 
@@ -64,9 +62,9 @@ def entries(town: Town) -> list[Row]:
 
 
 def objects(town: Town, seed: int = 0, size: int = 5) -> dict[str, bytes]:
-    """Return the journal's objects: all sealed rows, in objects of some lines, in any order.
+    """Return the journal's objects: all sealed rows, shuffled, a few lines each.
 
-    A person has copied some of them once more, for lines that seemed to be lost.
+    Some entries are filled in again, for lines that seemed lost.
     """
     chance = random.Random(seed)
     told = [inserted(row) for row in rows(town) if lines.is_sealed(row)]

@@ -1,4 +1,4 @@
-"""Chromium as a person uses it, with what it says and asks for on record."""
+"""Chromium with recorded requests and console messages."""
 
 import os
 import shutil
@@ -13,11 +13,11 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tests.world.templates import PROJECT
 
 PICTURES = os.environ.get("SCREENSHOTS")
-"""The folder for pictures of the pages, which `make screenshots` names; none is made without it."""
+"""Folder for page pictures, set by `make screenshots`."""
 
 AXE = PROJECT / "node_modules" / "axe-core" / "axe.min.js"
 TABS_MAX = 200
-"""The end of a hang: no page of these tests has so many places to go to."""
+"""Bounds a hang: no page here has that many Tab stops."""
 
 _FOCUSED = """() => {
   const one = document.activeElement;
@@ -29,7 +29,7 @@ _COMMANDS = ("chromium", "chromium-browser")
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """Yield the system's Chromium; the test is skipped if there is none."""
+    """Yield the system's Chromium; skip the test if missing."""
     path = next((found for name in _COMMANDS if (found := shutil.which(name))), None)
     if path is None:
         pytest.skip("chromium is not installed: `apt-get install chromium`, as .ci/run does")
@@ -41,7 +41,7 @@ def browser() -> Iterator[Browser]:
 
 
 class Looking:
-    """A window of a browser without a cookie of another one, what it has asked for and what it has said."""
+    """A browser window with separate cookies; records requests and console messages."""
 
     def __init__(self, chromium: Browser, scheme: Literal["light", "dark"] = "light") -> None:
         self.context = chromium.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 800})
@@ -56,19 +56,17 @@ class Looking:
         return self
 
     def enter(self, address: str) -> "Looking":
-        """Open a console by its address, and wait for the queue."""
         self.page.goto(address)
         self.page.wait_for_url(lambda url: url.endswith("/"))
         return self
 
     def faults(self) -> list[str]:
-        """Return what axe finds on the page: the rule, and the element."""
         self.page.evaluate(AXE.read_text())
         found: dict[str, Any] = self.page.evaluate("() => axe.run()")
         return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found["violations"]]
 
     def tab_to(self, name: str) -> None:
-        """Press Tab until the place with this name has the focus."""
+        """Press Tab until this element has the focus."""
         seen = []
         for _ in range(TABS_MAX):
             self.page.keyboard.press("Tab")
@@ -78,7 +76,7 @@ class Looking:
         raise AssertionError(f"{name} is not reached by Tab: {seen[:30]}")
 
     def choose(self, name: str) -> None:
-        """Go to a link or a button by Tab, press Enter, and wait for its page."""
+        """Choose a link or button by keyboard, and wait for its page."""
         self.tab_to(name)
         with self.page.expect_navigation():
             self.page.keyboard.press("Enter")
@@ -87,7 +85,7 @@ class Looking:
         return self.page.inner_text("h1")
 
     def picture(self, name: str, at: str = "body") -> None:
-        """Keep a picture of the page from an element on, if pictures are wanted."""
+        """Take a picture from an element downwards, if PICTURES is set."""
         if PICTURES:
             self.page.locator(at).evaluate("one => one.scrollIntoView()")
             self.page.screenshot(path=Path(PICTURES) / f"{name}.png")

@@ -9,7 +9,6 @@ from tests.settle.conftest import desk, engine
 __all__ = ["desk", "engine"]
 
 Looks = Callable[..., Looking]
-"""Open a window of its own."""
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +19,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def look(chromium: Browser) -> Iterator[Looks]:
-    """Windows, each of which must end without a message on the browser's console."""
+    """Windows, which must leave the browser's console empty."""
     opened = list[Looking]()
 
     def looks(scheme: str = "light") -> Looking:

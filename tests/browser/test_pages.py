@@ -1,5 +1,3 @@
-"""Each page in a browser: it asks no other server, says nothing, and axe finds no fault."""
-
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -151,7 +149,7 @@ def test_a_decision_by_keyboard_alone_and_its_confirmation(desk: Desk, served: S
 
 
 def test_a_page_of_another_origin_reaches_nothing(desk: Desk, served: Served, look: Looks) -> None:
-    """A page of another port sends a form of its own: a browser sends it, and the guard refuses it."""
+    """A page of another port can send its own form, which the guard refuses."""
     desk.stuck()
     window = look().enter(served.address)
     action = f"{served.origin}/settlements/{KEY}/decide/write-off"

@@ -1,5 +1,3 @@
-"""Two operators at their consoles on the embedded AWS: a case of LIMBO, by keyboard alone."""
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -22,7 +20,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 @contextmanager
 def console(embedded: Embedded, person: Person) -> Iterator[str]:
-    """Yield the address of a person's console."""
     stack = Stack(embedded.stack.name, embedded.stack.outputs, person.session, person.endpoint_url)
     with serving(shared(stack)) as served:
         yield served.address

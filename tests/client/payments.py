@@ -1,4 +1,4 @@
-"""Payments and outcomes of the client's tests: the examples of the published contracts."""
+"""Payments and outcomes from the published contracts' examples."""
 
 import json
 from typing import Any

@@ -1,5 +1,3 @@
-"""The cancellation over HTTP: one signed call with the request, and an error for each refusal."""
-
 import re
 from typing import Any
 

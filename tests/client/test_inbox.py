@@ -1,5 +1,3 @@
-"""The inbox: each event takes effect once, in any order, and a message that is none is told."""
-
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +15,7 @@ from tests.world.memory_dynamodb import MemoryDynamoDb
 
 
 def paid(key: str, status: str, table: str = "orders") -> dict[str, Any]:
-    """Return the reader's own write: an order's status, and how often it was set."""
+    """Return the reader's write: an order's status, and its number of changes."""
     return {
         "Update": {
             "TableName": table,
@@ -103,7 +101,7 @@ def test_each_effect_comes_once_and_the_latest_one_stays(
 
 
 class Faulty:
-    """A client of DynamoDB that loses an answer, or whose readers meet."""
+    """A DynamoDB client that loses an answer, or makes readers collide."""
 
     def __init__(self, client: Any, faults: Sequence[str]) -> None:
         self.client, self.faults = client, [*faults]

@@ -1,5 +1,3 @@
-"""The journal over the readers' API: page by page, from a cursor on, and strict about each field."""
-
 import re
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal

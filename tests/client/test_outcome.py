@@ -1,5 +1,3 @@
-"""The client's outcome has all that the contract promises, and no other is taken for one."""
-
 import json
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -16,8 +14,6 @@ COVERED: dict[str, Any] = PROCESSING | {"covered": ["fee"]}
 
 
 def rendered(outcome: Outcome) -> dict[str, Any]:
-    """Return an outcome as JSON has it."""
-
     def plain(value: object) -> object:
         if isinstance(value, datetime):
             return f"{value.astimezone(UTC):%Y-%m-%dT%H:%M:%S}.{value.microsecond // 1000:03}Z"

@@ -1,5 +1,3 @@
-"""The client is a package of its own: it imports boto3, and nothing of the stack."""
-
 import ast
 import subprocess
 import sys
@@ -28,7 +26,6 @@ print(settlement_client.mint_key("order"))
 
 
 def imported(module: Path) -> set[str]:
-    """Return the packages that a module imports."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(module.read_text())):
         if isinstance(node, ast.Import):

@@ -1,5 +1,3 @@
-"""Status and wait over the readers' API: a server on this machine answers, and a clock of the test's own."""
-
 import json
 import re
 import threading
@@ -41,7 +39,7 @@ def said(outcome: dict[str, Any], sequence: int) -> Said:
 
 
 class Clock:
-    """A clock that a pause and a waiting call move on."""
+    """A clock moved by pauses and waiting calls."""
 
     def __init__(self) -> None:
         self.seconds, self.pauses = 0.0, 0
@@ -55,17 +53,17 @@ class Clock:
 
 @dataclass
 class Api:
-    """The readers' API: the next of `answers` to each call, and the last one for ever."""
+    """The readers' API: gives `answers` in turn, repeating the last."""
 
     clock: Clock
     answers: list[Said] = field(default_factory=list)
     asked: list[dict[str, str]] = field(default_factory=list)
     authorizations: list[str] = field(default_factory=list)
     posted: list[tuple[dict[str, Any], str | None]] = field(default_factory=list)
-    """The body of each POST, and its condition."""
+    """Body and condition of each POST."""
 
     waits: bool = True
-    """Whether a call with `wait` takes that time when it is not the last answer."""
+    """Whether a call with `wait` takes that time, unless it gets the last answer."""
 
     def answer(self, target: str, authorization: str) -> Said:
         split = urlsplit(target)
@@ -235,7 +233,7 @@ def test_a_wait_that_never_hears_of_it_says_so(
 
 
 def test_failures_and_quick_answers_are_asked_again_after_a_pause(api: Api, client: Client) -> None:
-    """A server that does not wait is never asked in a busy loop; after failures the pause grows."""
+    """A server that does not wait is not polled in a busy loop; after failures the pause grows."""
     api.waits, api.answers = False, [DOWN]
 
     with pytest.raises(Unavailable):

@@ -1,5 +1,3 @@
-"""The examples of the client's README, run as they stand there."""
-
 import json
 import re
 from collections.abc import Iterator
@@ -26,7 +24,7 @@ PAYS, WALKS, HEARS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 def test_the_example_pays_once_after_a_lost_answer(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The first start loses its answer; the second one, of the same request, finds it in flight."""
+    """The first start loses its answer; the second finds the same request in flight."""
     session = boto3.Session("test", "test", region_name="eu-west-1")
     client = Client(express_arn="arn:aws:states:eu-west-1:123456789012:stateMachine:Express", session=session)
     sent: list[Any] = []

@@ -1,5 +1,3 @@
-"""The client's request keeps the published contract, and refuses what the contract refuses."""
-
 import json
 from decimal import Decimal
 from typing import Any
@@ -121,7 +119,7 @@ def problems_of(**changes: Any) -> str:
 
 @given(st.sampled_from(sorted(_VALUES)).flatmap(lambda name: st.tuples(st.just(name), _VALUES[name])))
 def test_the_client_accepts_what_the_contract_accepts(field: tuple[str, Any]) -> None:
-    """In words it says more than by patterns: another payee, and a fee below the amount."""
+    """Apart from rules stated only in words: another payee, and a fee below the amount."""
     name, value = field
     content = {one: given for one, given in (PAYMENT | {name: value}).items() if given is not None}
 

@@ -1,5 +1,3 @@
-"""The three doors, each call as botocore checks it: what is sent, and what each answer means."""
-
 import json
 import pickle
 from typing import Any
@@ -25,7 +23,6 @@ def client() -> Client:
 
 
 def names(client: Any, operation: str) -> list[str]:
-    """Return a list that gets the name of each execution that is started."""
     started: list[str] = []
     client.meta.events.register(
         f"provide-client-params.*.{operation}", lambda params, **_: started.append(params["name"])
@@ -38,7 +35,7 @@ def answered(status: str, **more: str) -> dict[str, Any]:
 
 
 def express(client: Client, answer: dict[str, Any]) -> Outcome:
-    """Start a payment by Express, which gives this answer; check what was sent."""
+    """Pay by Express with this answer; check the request."""
     payment = request()
     sent = {"stateMachineArn": EXPRESS, "name": ANY, "input": payment.to_json()}
     with Stubber(client._patient) as stubber:

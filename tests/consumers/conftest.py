@@ -1,4 +1,4 @@
-"""The servers of the examples: PostgreSQL, and MiniStack's SQS without the app."""
+"""Servers of the examples: PostgreSQL, and MiniStack's SQS without the app."""
 
 import json
 import os
@@ -30,7 +30,6 @@ def postgresql_url() -> Iterator[str]:
 
 @pytest.fixture
 def database(postgresql_url: str) -> str:
-    """The address of a database with nothing in it."""
     with psycopg.connect(postgresql_url, autocommit=True) as connection:
         connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     return postgresql_url
@@ -38,8 +37,6 @@ def database(postgresql_url: str) -> str:
 
 @dataclass(frozen=True)
 class Queue:
-    """A queue of a reader, with a dead-letter queue for a message that comes too often."""
-
     sqs: Any
     endpoint_url: str
     url: str
@@ -50,14 +47,13 @@ class Queue:
             self.sqs.send_message(QueueUrl=self.url, MessageBody=body)
 
     def gives_up_after(self, receipts: int) -> None:
-        """Let a message go to the dead letters when it has been received so often."""
         asked = self.sqs.get_queue_attributes(QueueUrl=self.dead_letters_url, AttributeNames=["QueueArn"])
         arn = asked["Attributes"]["QueueArn"]
         redrive = {"deadLetterTargetArn": arn, "maxReceiveCount": str(receipts)}
         self.sqs.set_queue_attributes(QueueUrl=self.url, Attributes={"RedrivePolicy": json.dumps(redrive)})
 
     def has(self, url: str) -> int:
-        """Return the number of messages in a queue, also of those in a reader's hands."""
+        """Return a queue's number of messages, including those being processed."""
         names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
         found = self.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
         return sum(int(found[name]) for name in names)
@@ -97,7 +93,7 @@ def ministack_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def queue(ministack_url: str) -> Queue:
-    """A queue whose messages come again after a second, and up to thirty times."""
+    """A queue that redelivers after a second, up to thirty times."""
     sqs, name = boto3.client("sqs", endpoint_url=ministack_url), uuid.uuid4().hex
     dead_letters = sqs.create_queue(QueueName=f"{name}-dead")["QueueUrl"]
     url = sqs.create_queue(QueueName=name, Attributes={"VisibilityTimeout": "1"})["QueueUrl"]

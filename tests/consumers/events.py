@@ -1,4 +1,4 @@
-"""The outcome events of payments, as the bus hands them to its readers."""
+"""Outcome events of payments in the bus's form."""
 
 import json
 from typing import Any
@@ -14,16 +14,16 @@ HISTORIES = (
     ("PROCESSING", "PROCESSING", "SETTLED", "COMPENSATING", "LIMBO", "COMPENSATING", "COMPENSATED"),
     ("PROCESSING", "COMPENSATING", "LIMBO", "SETTLED", "SETTLED"),
 )
-"""The statuses of a payment, event by event: sequence 1, 2, and so on."""
+"""A payment's statuses by event, from sequence 1."""
 
 PAID = {"SETTLED": "PAID", "REJECTED": "NOT_PAID", "COMPENSATED": "NOT_PAID"}
-"""What an order is after an event with a final status; after any other it is PENDING."""
+"""An order's state after a final event; otherwise it is PENDING."""
 
 _SETTLED, _REJECTED, _ = json.loads((CONTRACTS / f"{OUTCOME}.schema.json").read_text())["examples"]
 
 
 def event(key: str, sequence: int, status: str) -> dict[str, Any]:
-    """Return EventBridge's event: an envelope of its own, and the CloudEvent as its detail."""
+    """Return an EventBridge event: an envelope with the CloudEvent as detail."""
     name = f"settlement.{status.lower()}"
     data = (_SETTLED if status in ("SETTLED", "PROCESSING") else _REJECTED) | {"key": key, "status": status}
     data |= {"next": next_of(Status(status), data["failure"])}
@@ -49,5 +49,5 @@ def event(key: str, sequence: int, status: str) -> dict[str, Any]:
 
 
 def history(key: str, statuses: tuple[str, ...]) -> list[str]:
-    """Return the bodies of a payment's messages, in the order of its events."""
+    """Return a payment's message bodies, in event order."""
     return [json.dumps(event(key, number, status)) for number, status in enumerate(statuses, start=1)]

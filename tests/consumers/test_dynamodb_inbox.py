@@ -1,5 +1,3 @@
-"""The reader with an inbox in DynamoDB: each event's effect once, also after a repeat or a death."""
-
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -21,11 +19,11 @@ FAULTS = ("none", "none", "dies before", "dies after", "answer lost", "conflict"
 
 
 class Killed(BaseException):
-    """The end of the function's environment, which no handler of exceptions sees."""
+    """The environment's end, invisible to exception handlers."""
 
 
 class Dying:
-    """A client of DynamoDB: for each transaction the next fault of the list."""
+    """DynamoDB client that applies the next fault to each transaction."""
 
     def __init__(self, client: Any, faults: Sequence[str] = ()) -> None:
         self.client, self.faults = client, list(faults)
@@ -54,7 +52,6 @@ def order(client: Any, key: str) -> None:
 
 
 def payment(client: Any, key: str, table: str = "orders") -> tuple[str, int]:
-    """Return an order's payment, and how often it was set."""
     row = client.get_item(TableName=table, Key={"pk": {"S": key}, "sk": {"S": "order"}}, ConsistentRead=True)[
         "Item"
     ]
@@ -62,7 +59,7 @@ def payment(client: Any, key: str, table: str = "orders") -> tuple[str, int]:
 
 
 def deliver(bodies: Sequence[str]) -> list[int]:
-    """Deliver a batch; return the places of the messages that come again."""
+    """Deliver a batch; return the indices of messages to redeliver."""
     records = [{"messageId": str(place), "body": body} for place, body in enumerate(bodies)]
     try:
         answer = dynamodb_inbox.handler({"Records": records}, None)
@@ -73,7 +70,6 @@ def deliver(bodies: Sequence[str]) -> list[int]:
 
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> MemoryDynamoDb:
-    """A table with an order for each key, which the function uses."""
     client = MemoryDynamoDb()
     for key in KEYS:
         order(client, key)

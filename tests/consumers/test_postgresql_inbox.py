@@ -1,5 +1,3 @@
-"""The reader with an inbox in PostgreSQL: each event's effect once, also with kills, and two at once."""
-
 import json
 import os
 import random
@@ -25,7 +23,7 @@ from tests.world.templates import PROJECT
 EXAMPLE = PROJECT / "examples" / "consumers" / "postgresql_inbox.py"
 KEY = "order-2026-000101"
 SECONDS_MAX = 120
-"""The end of a hang, also on a machine that is five times slower."""
+"""Bounds a hang, even on a five times slower machine."""
 
 WITNESS: LiteralString = """
 CREATE TABLE applied (place bigint GENERATED ALWAYS AS IDENTITY, key text, sequence bigint);
@@ -33,12 +31,11 @@ CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
 $$BEGIN INSERT INTO applied (key, sequence) VALUES (NEW.key, NEW.sequence); RETURN NULL; END$$;
 CREATE TRIGGER note AFTER INSERT OR UPDATE ON inbox FOR EACH ROW EXECUTE FUNCTION note();
 """
-"""The test's own record of each committed change of the inbox."""
+"""The test's own record of committed inbox changes."""
 
 
 @pytest.fixture
 def orders(database: str) -> Iterator[psycopg.Connection[Any]]:
-    """A connection to the reader's database."""
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(postgresql_inbox.SCHEMA)
         connection.execute(WITNESS)
@@ -51,20 +48,18 @@ def order(orders: psycopg.Connection[Any], *keys: str) -> None:
 
 
 def payment(orders: psycopg.Connection[Any], key: str) -> tuple[str, int]:
-    """Return an order's payment, and how often it was set."""
     found = orders.execute("SELECT payment, changes FROM orders WHERE key = %s", (key,)).fetchall()
     ((status, changes),) = found
     return status, changes
 
 
 def sequences(orders: psycopg.Connection[Any], key: str) -> list[int]:
-    """Return the sequences whose effect was committed, in that order."""
     found = orders.execute("SELECT sequence FROM applied WHERE key = %s ORDER BY place", (key,))
     return [sequence for (sequence,) in found]
 
 
 def check(orders: psycopg.Connection[Any], key: str, statuses: tuple[str, ...]) -> None:
-    """Demand that each effect came once at most, none after a newer one, and the latest."""
+    """Check that effects came at most once, in order, and include the latest."""
     applied = sequences(orders, key)
     assert applied == sorted(set(applied))
     assert applied[-1] == len(statuses)
@@ -79,20 +74,20 @@ def wait_for(holds: Callable[[], object]) -> None:
 
 
 def waiting(orders: psycopg.Connection[Any]) -> int:
-    """Return how many transactions of this database wait for another one's lock."""
+    """Return the number of transactions waiting for a lock."""
     asked = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     return len(orders.execute(asked).fetchall())
 
 
 def is_alone(orders: psycopg.Connection[Any]) -> bool:
-    """Return whether no other connection to the database is left: what was killed is rolled back."""
+    """Return whether ours is the only connection: killed readers are rolled back."""
     asked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
     return orders.execute(asked).fetchone() == (1,)
 
 
 @contextmanager
 def locked(database: str, key: str) -> Iterator[None]:
-    """Hold an order's row: a reader gets as far as its effect, and no further."""
+    """Lock an order's row: readers stop at their effect."""
     with psycopg.connect(database) as holder:
         holder.execute("SELECT 1 FROM orders WHERE key = %s FOR UPDATE", (key,))
         yield
@@ -100,7 +95,7 @@ def locked(database: str, key: str) -> Iterator[None]:
 
 @contextmanager
 def reader(database: str, queue: Queue) -> Iterator["subprocess.Popen[str]"]:
-    """Run the example as a service does; end it by SIGKILL."""
+    """Run the example like a service; end it by SIGKILL."""
     variables = {
         "AWS_ENDPOINT_URL": queue.endpoint_url,
         "ORDERS_DATABASE": database,
@@ -116,7 +111,7 @@ def reader(database: str, queue: Queue) -> Iterator["subprocess.Popen[str]"]:
         process.communicate()
 
 
-# What one message does
+# One message
 
 
 @given(statuses=st.sampled_from(HISTORIES), draw=st.data())
@@ -144,7 +139,7 @@ def test_in_any_order_and_as_often_as_it_likes(
 def test_two_readers_at_once(
     database: str, orders: psycopg.Connection[Any], first: int, second: int, earlier: int
 ) -> None:
-    """The second waits until the first has committed, and compares its sequence with the first one's."""
+    """The second waits for the first's commit and compares sequences."""
     order(orders, KEY)
     if earlier:
         postgresql_inbox.apply(orders, KEY, earlier, "PENDING")

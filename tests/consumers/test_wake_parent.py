@@ -1,5 +1,3 @@
-"""The parent's function: each token gets a final outcome: in either order, twice, late, or after a death."""
-
 import json
 from collections.abc import Callable
 from typing import Any
@@ -21,12 +19,11 @@ FAULTS = ("none", "none", "dies before the send", "dies after the send")
 EXAMPLES = PROJECT / "examples" / "consumers"
 
 
-class Killed(BaseException):
-    """The end of the function's environment."""
+class Killed(BaseException): ...
 
 
 class Waits:
-    """Step Functions: a token is good for one answer."""
+    """Step Functions, where a token is good for one answer."""
 
     exceptions = boto3.client("stepfunctions").exceptions
 
@@ -73,7 +70,7 @@ def call(given: dict[str, Any]) -> None:
 def test_each_wait_that_lasts_is_ended_by_a_final_outcome(
     statuses: tuple[str, ...], tokens: int, faults: list[str], draw: st.DataObject
 ) -> None:
-    """A parent waits again after a timeout: of its tokens only the latest is open."""
+    """A parent waits again after a timeout: only its latest token is open."""
     finals = [event(KEY, n, status) for n, status in enumerate(statuses, start=1) if status in PAID]
     again = draw.draw(st.lists(st.sampled_from(finals), max_size=3)) if finals else []
     events: list[dict[str, Any]] = draw.draw(st.permutations(finals + again))

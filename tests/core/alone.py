@@ -1,6 +1,6 @@
-"""The saga in a process that can import no room. It tells, as JSON, what has become of four payments.
+"""The saga in a process that cannot import rooms; prints four payments' results as JSON.
 
-With an argument, the rooms that are there take part.
+With an argument, existing rooms take part.
 """
 
 from tests.world.environment import NOW  # isort: split
@@ -19,7 +19,7 @@ CORE = {"core", "aws", "_dependencies", "rooms"}
 
 
 class NoRooms(importlib.abc.MetaPathFinder):
-    """Refuses every module of ours beside the core."""
+    """Refuses all our modules outside the core."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         package, _, within = name.partition(".")
@@ -61,7 +61,7 @@ CONTEXT = SimpleNamespace(
 
 
 class Stage:
-    """A table, the machines, and the functions of the core. Its provider decides by the name of the payer."""
+    """A table, the machines, and the core's functions. The provider decides by the payer's name."""
 
     def __init__(self) -> None:
         self.table, self.seconds = MemoryDynamoDb(), 0

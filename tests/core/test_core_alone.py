@@ -1,6 +1,6 @@
-"""The core runs without any room: it settles, reverses, enters LIMBO and recovers.
+"""The core without rooms settles, reverses, enters LIMBO and recovers.
 
-It holds nothing for a merchant, whose release no sweep would make available.
+It refuses holds for merchants, whose releases no sweep would make available.
 """
 
 import json

@@ -1,5 +1,3 @@
-"""Each room that no other one needs can be deleted: its folders, and its line among the rooms."""
-
 import os
 import re
 import shutil

@@ -8,10 +8,10 @@ from tests.e2e.provider import CREDENTIALS, SIGNING, Payment, control, in_review
 
 @pytest.fixture(scope="session")
 def embedded() -> Iterator[Embedded]:
-    """One embedded AWS with the real app on it, for all tests that do not break it.
+    """One embedded AWS with the real app, for all tests that do not break it.
 
-    Its clock stands still: tests compare the whole table before and after, and what other tests have left
-    in flight would be reversed meanwhile, once its deadline has passed.
+    Its schedules are off: tests compare the whole table, and recovery would reverse other tests' late
+    settlements.
     """
     with embedded_aws() as embedded:
         embedded.up()
@@ -27,7 +27,7 @@ def parked(embedded: Embedded) -> Payment:
 
 @pytest.fixture
 def secrets_restored(embedded: Embedded) -> Iterator[None]:
-    """Afterwards the stage and its KYC provider share the secrets that they shared before."""
+    """Restore the secrets shared by stage and KYC provider afterwards."""
     before = {output: secret(embedded, output) for output in (CREDENTIALS, SIGNING)}
     yield
     for output, content in before.items():

@@ -1,4 +1,4 @@
-"""An embedded AWS of the tests' own, and their access to the app that is deployed to it."""
+"""The tests' own embedded AWS, and access to its deployed app."""
 
 import json
 import os
@@ -37,19 +37,18 @@ from tests.world.journal import journal
 
 SETTLE = Path(sys.executable).parent / "settle"
 COMMAND_SECONDS_MAX = 600
-"""The end of a hang, also on a machine that is five times slower."""
+"""Bounds a hang, even on a five times slower machine."""
 
 UNKNOWN = "not known to be: HTTP 502; repeat it"
-"""What a command tells of an order whose function has failed, as one does now and then on a busy machine."""
+"""A command's report of a failed function call, which happens on a busy machine."""
 
 WHOLE_STATE = frozenset({"BeginCompensation", "PrepareAlert", "ReportOutcome"})
-"""The functions that get the machine's whole state."""
+"""Functions that get the machine's whole state."""
 
 REPORTING = frozenset({"ReportOutcome", "CollectFee", "RejectSettlement"})
-"""The functions that return an outcome."""
 
 SHOWING = frozenset({"start", "status", "wait", "reverse", "resolve"})
-"""The commands whose JSON is an outcome, with more beside it, or an error."""
+"""Commands whose JSON is an outcome with extra fields, or an error."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class Embedded:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables of a person's shell: none of those that the tests set for themselves."""
+        """A person's shell variables, without the tests' own."""
         ours = (
             *("AWS_", "POWERTOOLS_", "TABLE_NAME", "STAGE_CONFIG", "PAGER", "SETTLE_"),
             *("KYC", "EVENT_BUS", "SETTLEMENT_MACHINE", "COMPENSATION_MACHINE"),
@@ -72,9 +71,9 @@ class Embedded:
     def settle(
         self, *arguments: str, stdin: str = "", **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run the command as a person does. Each outcome in its JSON must keep the contract.
+        """Run the command; check the contract of each outcome in its JSON.
 
-        From the deployment on, each event is heard.
+        Once deployed, also listen to all events.
         """
         finished = subprocess.run(
             [SETTLE, *arguments],
@@ -92,14 +91,14 @@ class Embedded:
         return finished
 
     def told(self, *arguments: str, stdin: str = "", code: int = 0) -> dict[str, Any]:
-        """Run a command that must end with this code; return the JSON that it prints."""
+        """Run a command, check its exit code, and return its JSON."""
         finished = self.settle(*arguments, "--json", stdin=stdin)
         assert finished.returncode == code, finished
         found: dict[str, Any] = json.loads(finished.stdout)
         return found
 
     def refused(self, *arguments: str, stdin: str = "", **environment: str) -> tuple[int, str]:
-        """Run a command that must be refused in one line, and write nothing; return its code and the line."""
+        """Run a command; check that it is refused in one line and writes nothing. Return (code, line)."""
         with self.writes_nothing():
             finished = self.settle(*arguments, stdin=stdin, **environment)
         assert (finished.stdout, len(finished.stderr.splitlines())) == ("", 1), finished
@@ -109,7 +108,6 @@ class Embedded:
 
     @contextmanager
     def writes_nothing(self) -> Iterator[None]:
-        """Demand that the whole table is the same before and after."""
         before = self.rows()
         yield
         after = self.rows()
@@ -126,7 +124,7 @@ class Embedded:
         return (self.home / "local.json").exists() and psutil.pid_exists(self.running().pid)
 
     def processes(self) -> list[psutil.Process]:
-        """Return the processes that were started for this home, also those with another parent by now."""
+        """Return this home's processes, including reparented ones."""
         return [process for process in psutil.process_iter() if self._is_ours(process)]
 
     @cached_property
@@ -137,7 +135,7 @@ class Embedded:
 
     @cached_property
     def sharing_one_client(self) -> Stack:
-        """The stack for many threads: they may share a client, but not make one each of the same session."""
+        """The stack for threads, which may share a client but not create clients of one session."""
         outputs, client = self.stack.outputs, self.step_functions
         return cast(
             Stack,
@@ -159,12 +157,10 @@ class Embedded:
 
     @cached_property
     def functions(self) -> dict[str, str]:
-        """The physical names of the functions, by state."""
         return self._physical("AWS::Lambda::Function")
 
     @cached_property
     def roles(self) -> dict[str, str]:
-        """The physical names of the roles, by state."""
         return {
             name.removesuffix("Role"): role
             for name, role in self._physical("AWS::IAM::Role").items()
@@ -172,7 +168,7 @@ class Embedded:
         }
 
     def rows(self) -> list[Row]:
-        """Return the whole table, in a stable order, less the tokens: each alert renews its own."""
+        """Return the table in a stable order, without task tokens, which alerts renew."""
         pages = self.dynamodb.get_paginator("scan").paginate(
             TableName=self.stack.outputs["TableName"], ConsistentRead=True
         )
@@ -186,11 +182,10 @@ class Embedded:
         return row
 
     def entries(self, key: str) -> list[str]:
-        """Return the names of a settlement's entries and of its evidence, sorted."""
         return sorted(journal(self.rows(), key))
 
     def waiting(self, key: str) -> str:
-        """Return the execution that waits for a decision on a settlement; nothing if none does."""
+        """Return the execution that waits for a decision on a settlement, or ""."""
         row = self.stack.store.read(keys.waiting(key))
         return str(row["execution"]) if row else ""
 
@@ -204,7 +199,6 @@ class Embedded:
         return available
 
     def wait_for(self, holds: Callable[[], bool]) -> None:
-        """Wait until a condition holds."""
         give_up_at = time.monotonic() + COMMAND_SECONDS_MAX
         while not holds():
             assert time.monotonic() < give_up_at, "waited for too long"
@@ -212,7 +206,7 @@ class Embedded:
 
     @contextmanager
     def without_grants(self, state: str, action: str | None = None) -> Iterator[None]:
-        """Take all grants, or those of an action, from a function for a while: it fails unforeseen."""
+        """Temporarily remove a function's grants, or one action's, so that it fails unforeseen."""
         iam, role = self.stack.client("iam"), self.roles[state]
         names = iam.list_role_policies(RoleName=role)["PolicyNames"]
         policies = {
@@ -233,7 +227,7 @@ class Embedded:
                 iam.put_role_policy(RoleName=role, PolicyName=name, PolicyDocument=json.dumps(policy))
 
     def schedule(self, *, enabled: bool) -> None:
-        """Let the schedules call RecoverStalled each minute, or not."""
+        """Turn RecoverStalled's schedules on or off."""
         scheduler = self.stack.client("scheduler")
         names = ("Name", "GroupName", "ScheduleExpression", "FlexibleTimeWindow", "Target")
         for listed in scheduler.list_schedules()["Schedules"]:
@@ -243,7 +237,7 @@ class Embedded:
             )
 
     def environments(self, function: str) -> set[int]:
-        """Return the processes that serve a function: each is one environment."""
+        """Return the process ids of a function's environments."""
         found = set()
         for process in self.processes():
             with suppress(psutil.Error):
@@ -253,7 +247,7 @@ class Embedded:
 
     @contextmanager
     def frozen(self, function: str) -> Iterator[None]:
-        """Let a function get its calls and begin none of them for a while; then kill it, calls and all."""
+        """Suspend a function, so that its calls wait; then kill it with its calls."""
         self.wait_for(lambda: bool(self.environments(function)) or not self._warm(function))
         stopped = [psutil.Process(pid) for pid in self.environments(function)]
         for process in stopped:
@@ -266,12 +260,12 @@ class Embedded:
                     process.kill()
 
     def _warm(self, function: str) -> bool:
-        """Call a function with input that it refuses, so that it has an environment."""
+        """Give a function an environment by a call that it refuses."""
         self._lambda.invoke(FunctionName=self.functions[function], Payload=b'{"state": 0}')
         return True
 
     def recover_due(self) -> None:
-        """Have RecoverStalled look at all that is due, as its schedules do."""
+        """Run RecoverStalled on all partitions, like its schedules."""
         for partition in (keys.LIMBO, *map(keys.in_flight_partition, range(keys.IN_FLIGHT_SHARDS))):
             answer = self._lambda.invoke(
                 FunctionName=self.functions["RecoverStalled"], Payload=json.dumps({"partition": partition})
@@ -279,7 +273,7 @@ class Embedded:
             assert "FunctionError" not in answer, answer["Payload"].read()
 
     def recover(self, key: str) -> dict[str, Any]:
-        """Have RecoverStalled look at one settlement now, due or not."""
+        """Run RecoverStalled on one settlement now, due or not."""
         answer = self._lambda.invoke(
             FunctionName=self.functions["RecoverStalled"], Payload=json.dumps({"key": key})
         )
@@ -308,7 +302,6 @@ class Embedded:
         return found[-1]
 
     def stop(self, arn: str) -> None:
-        """End an execution as it stands, if it has not ended by itself."""
         with suppress(ClientError):
             self.step_functions.stop_execution(executionArn=arn)
 
@@ -317,7 +310,7 @@ class Embedded:
         return any(event.get("stateEnteredEventDetails", {}).get("name") == state for event in events)
 
     def has_failed_in(self, arn: str, state: str) -> bool:
-        """Return whether a call of this state's function has failed in an execution."""
+        """Return whether this state's function has failed in an execution."""
         events = self.step_functions.get_execution_history(executionArn=arn)["events"]
         entered = [
             n
@@ -327,7 +320,7 @@ class Embedded:
         return any("Failed" in event["type"] for event in events[entered[0] :]) if entered else False
 
     def renew(self, function: str, **environment: str) -> None:
-        """Replace a function's environments, with other variables in the new ones: nothing is cached."""
+        """Replace a function's environments, with changed variables and empty caches."""
         name = self.functions[function]
         known = self._lambda.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
         self._lambda.update_function_configuration(
@@ -338,13 +331,11 @@ class Embedded:
         )
 
     def variable(self, function: str, name: str) -> str:
-        """Return a variable of a function's environments."""
         described = self._lambda.get_function_configuration(FunctionName=self.functions[function])
         value: str = described["Environment"]["Variables"][name]
         return value
 
     def logged(self, function: str, since_ms: int = 0) -> list[str]:
-        """Return the lines of a function's log."""
         described = self._lambda.get_function_configuration(FunctionName=self.functions[function])
         pages = self.stack.client("logs").get_paginator("filter_log_events")
         group = described["LoggingConfig"]["LogGroup"]
@@ -355,7 +346,7 @@ class Embedded:
         ]
 
     def invoke(self, state: str, settlement: Any, **event: Any) -> dict[str, Any]:
-        """Call a state's function past its machine; a failure has an `errorType`."""
+        """Call a state's function without its machine; a failure has an `errorType`."""
         given = {"settlement": settlement} | event
         name = given.pop("execution", "a-direct-call")
         execution = {"execution": name, "execution_arn": f"arn:of:{name}"}
@@ -389,9 +380,9 @@ class Embedded:
 
 @contextmanager
 def embedded_aws() -> Iterator[Embedded]:
-    """Yield a home for an embedded AWS, and remove it with all processes, even after a failure.
+    """Yield a home for an embedded AWS; always remove it with its processes.
 
-    Each event that was heard of it must keep its contract, if it still runs at the end.
+    If it still runs at the end, check the contract of all heard events.
     """
     embedded = Embedded(Path(tempfile.mkdtemp(prefix="e2e")))
     try:
@@ -408,7 +399,7 @@ def embedded_aws() -> Iterator[Embedded]:
 
 
 def check_events(embedded: Embedded) -> None:
-    """Check each event; where there are settlements, the relay must have told of some."""
+    """Check each event's contract; if there are settlements, some event must arrive."""
     told = stack.embedded(embedded.running())
     heard = listener.check(told)
     if not heard and any(map(keys.is_settlement, embedded.rows())):
@@ -416,7 +407,7 @@ def check_events(embedded: Embedded) -> None:
 
 
 def check_outcomes(events: Any) -> None:
-    """Check the outcome in every answer of Step Functions to a client of these botocore events."""
+    """Check outcomes in Step Functions' answers to a client with these botocore events."""
 
     def check(parsed: dict[str, Any], **_: Any) -> None:
         if parsed.get("status") == "SUCCEEDED":
@@ -438,12 +429,10 @@ def check_shown(stdout: str) -> None:
 
 
 def new_key(name: str) -> str:
-    """Return an idempotency key that no other test uses."""
     return f"{name}-{secrets.token_hex(8)}"
 
 
 def new_account(embedded: Embedded, name: str, deposit: str = "0", currency: str = "EUR") -> str:
-    """Open an account that no other test uses; return its id."""
     account = f"{name}.{secrets.token_hex(4)}"
     try:
         accounts.open_account(embedded.stack, account, currency, deposit)
@@ -455,7 +444,7 @@ def new_account(embedded: Embedded, name: str, deposit: str = "0", currency: str
 
 
 def new_request(embedded: Embedded, **changes: Any) -> dict[str, Any]:
-    """Return a request of a payer who has 100.00 EUR to pay 48.20 of it; the fee is 0.48."""
+    """Return a request for 48.20 of the payer's 100.00 EUR; the fee is 0.48."""
     payer, payee = new_account(embedded, "dora", "100.00"), new_account(embedded, "emil")
     request = {"key": new_key("order"), "payer": payer, "payee": payee, "amount": "48.20", "currency": "EUR"}
     return request | changes
@@ -467,6 +456,6 @@ def paid_once(embedded: Embedded, request: dict[str, Any]) -> bool:
 
 
 def at_once(calls: list[Any], threads: int = 32) -> list[Any]:
-    """Make all calls concurrently; return their results in the same order."""
+    """Make all calls concurrently; return their results in order."""
     with ThreadPoolExecutor(threads) as pool:
         return [future.result() for future in [pool.submit(call) for call in calls]]

@@ -1,4 +1,4 @@
-"""A reader of the outcome bus: a queue of its own, and all that has come to it."""
+"""A queue on the outcome bus, and all its events."""
 
 import json
 from collections.abc import Iterator
@@ -11,17 +11,17 @@ from tests.world.contracts import checked_event
 
 
 class Heard:
-    """The events that a queue has got so far, each as often as it came."""
+    """The events of a queue so far, with repetitions."""
 
     def __init__(self, embedded: Embedded, url: str) -> None:
         self._sqs, self._url = embedded.stack.client("sqs"), url
         self._embedded = embedded
         self.events: list[dict[str, Any]] = []
         self.lags: list[float] = []
-        """The seconds from each change to its arrival in the queue, by both services' clocks."""
+        """Seconds from each change to its arrival, by both services' clocks."""
 
     def more(self) -> list[dict[str, Any]]:
-        """Return all events, with those that have come since the last look."""
+        """Return all events, including new ones."""
         while messages := self._received():
             for message in messages:
                 told = json.loads(message["Body"])
@@ -33,11 +33,11 @@ class Heard:
         return self.events
 
     def of(self, key: str) -> list[dict[str, Any]]:
-        """Return the events of a settlement, one of each number, in order."""
+        """Return a settlement's events without repetitions, in order."""
         return [*self.by_number(key).values()]
 
     def by_number(self, key: str) -> dict[int, dict[str, Any]]:
-        """Return the events of a settlement by their numbers; what comes again must be the same."""
+        """Return a settlement's events by number; check that repetitions are equal."""
         found: dict[int, dict[str, Any]] = {}
         for event in self.more():
             if event["subject"] == key:
@@ -47,7 +47,7 @@ class Heard:
         return dict(sorted(found.items()))
 
     def wait_for(self, key: str) -> list[str]:
-        """Wait for the event that the settlement's row counts last; return the types of all, in order."""
+        """Wait for the last event counted by the settlement's row; return all types in order."""
         latest = self._embedded.settlement(key)["sequence"]
         self._embedded.wait_for(lambda: latest in self.by_number(key))
         self._embedded.wait_for(lambda: [*self.by_number(key)] == [*range(1, latest + 1)])
@@ -63,7 +63,7 @@ class Heard:
 
 @contextmanager
 def hearing(embedded: Embedded) -> Iterator[Heard]:
-    """Hear all that comes on the outcome bus meanwhile."""
+    """Hear all events of the outcome bus in this block."""
     sqs, events = embedded.stack.client("sqs"), embedded.stack.client("events")
     name, bus = new_key("heard"), embedded.stack.outputs["OutcomeBusName"]
     url = sqs.create_queue(QueueName=name)["QueueUrl"]

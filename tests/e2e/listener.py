@@ -1,6 +1,6 @@
-"""A queue that hears each event of an embedded stage, from its deployment on; each must keep its contract.
+"""A queue that hears all events of an embedded stage and checks their contracts.
 
-The AsyncAPI's messages are the types of the event's schema: `tests/unit/test_asyncapi.py` compares them.
+`tests/unit/test_asyncapi.py` compares the AsyncAPI's messages with the event schema.
 """
 
 import json
@@ -14,11 +14,11 @@ from tests.world.contracts import checked_event, checked_page
 _NAME = "every-event"
 _BUSES = ("OutcomeBusName", "EventBusName")
 _TRIAL = "this is a test of the pager"
-"""The beginning of what the runbook of a dead pager puts on the bus."""
+"""Start of the dead-pager runbook's test event."""
 
 
 def listen(stack: Stack) -> None:
-    """Begin to hear a stage's events, and those of LIMBO and of the circuit. Safe to repeat."""
+    """Listen to a stage's events, including LIMBO and circuit. Safe to repeat."""
     sqs, events = stack.client("sqs"), stack.client("events")
     url = sqs.create_queue(QueueName=_NAME)["QueueUrl"]
     arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
@@ -29,7 +29,7 @@ def listen(stack: Stack) -> None:
 
 
 def check(stack: Stack) -> Counter[str]:
-    """Demand of each event so far that it keeps its contract; return how many of each type there were."""
+    """Check the contract of all events so far; return their number by type."""
     heard, broken = Counter[str](), []
     for told in _received(stack):
         heard[told["detail-type"]] += 1

@@ -1,4 +1,4 @@
-"""People with a role of their own on the embedded AWS, who send orders through the door."""
+"""People with IAM roles on the embedded AWS, who send orders through the API."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from tests.e2e.embedded import Embedded, new_key
 
 @dataclass(frozen=True)
 class Person:
-    """A person's session of a role: its ARN is what AWS proves."""
+    """A person's session of a role, identified to AWS by ARN."""
 
     arn: str
     session: boto3.Session
@@ -25,7 +25,7 @@ class Person:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables with which the command runs as this person, as on a stack on AWS."""
+        """Variables for running the command as this person."""
         credentials = self.session.get_credentials().get_frozen_credentials()
         return {
             "AWS_ENDPOINT_URL": self.endpoint_url,
@@ -43,7 +43,7 @@ class Person:
 
 
 def routes(embedded: Embedded, *decisions: str) -> list[dict[str, Any]]:
-    """Return the statement that allows these orders, and no others."""
+    """Return the statement that allows exactly these orders."""
     api = embedded.stack.outputs["OrdersUrl"].partition("://")[2].partition(".")[0]
     arns = [f"arn:aws:execute-api:{record.REGION}:*:{api}/*/POST/orders/{one}" for one in decisions]
     return [{"Effect": "Allow", "Action": "execute-api:Invoke", "Resource": arns}]
@@ -51,7 +51,7 @@ def routes(embedded: Embedded, *decisions: str) -> list[dict[str, Any]]:
 
 @contextmanager
 def person(embedded: Embedded, statements: Sequence[dict[str, Any]], name: str = "olga") -> Iterator[Person]:
-    """Yield a person in a session of a role that has these statements alone."""
+    """Yield a person in a role session with exactly these statements."""
     policy = json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
     iam = embedded.stack.client("iam")
     with _role(embedded) as (role, arn):
@@ -62,14 +62,14 @@ def person(embedded: Embedded, statements: Sequence[dict[str, Any]], name: str =
 
 @contextmanager
 def of_kind(embedded: Embedded, kind: Kind, name: str = "olga") -> Iterator[Person]:
-    """Yield a person in a session of a role that has the stack's policy of a kind alone."""
+    """Yield a person in a role session with exactly one kind's policy."""
     with of_policies(embedded, kind.output, name=name) as person:
         yield person
 
 
 @contextmanager
 def of_policies(embedded: Embedded, *outputs: str, name: str) -> Iterator[Person]:
-    """Yield a session of a role that has the stack's policies of these outputs alone."""
+    """Yield a role session with exactly these outputs' policies."""
     iam, policies = embedded.stack.client("iam"), [embedded.stack.outputs[output] for output in outputs]
     with _role(embedded) as (role, arn):
         for policy in policies:

@@ -1,4 +1,4 @@
-"""The simulated KYC provider as the tests use it: its behaviour, its calls, and its webhook."""
+"""The simulated KYC provider: behaviour, calls and webhook."""
 
 import json
 import secrets
@@ -19,10 +19,9 @@ from settlement.core.ledger.kyc_review import REVIEW
 from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, new_account, new_key
 
 CREDENTIALS, SIGNING = "KycCredentialsArn", "KycSigningArn"
-"""The outputs that name the two secrets."""
 
 GIVING_BACK = {"COMPENSATING", "COMPENSATED"}
-"""The statuses that Express returns of a reversal: it does not wait for the end, but may come after it."""
+"""Express does not await a reversal, but may return after its end."""
 
 WAITING = ("PROCESSING", "COMPENSATING")
 
@@ -39,7 +38,6 @@ class Payment:
         return self.request["key"]
 
     def start(self, machine: Machine = Machine.EXPRESS) -> dict[str, Any]:
-        """Settle it; return its outcome of any status."""
         ended = start(self.embedded.sharing_one_client, machine, json.dumps(self.request))
         assert ended.outcome is not None, ended
         return ended.outcome
@@ -48,7 +46,7 @@ class Payment:
         return self.embedded.settlement(self.key)
 
     def over(self) -> Row:
-        """Wait for the end of its way; return its row, which its hold may not have put yet."""
+        """Wait until it is neither in process nor in reversal; return its row."""
 
         def is_over() -> bool:
             row = self.embedded.stack.store.read(keys.settlement(self.key))
@@ -58,18 +56,17 @@ class Payment:
         return self.row()
 
     def verdict(self) -> Row | None:
-        """Return the evidence of the verdict, by the webhook or else by the provider's answer."""
+        """Return the verdict's evidence: the webhook's, else the provider's answer."""
         kinds = (self.embedded.stack.store.read(keys.evidence(self.key, kind)) for kind in (REVIEW, "verify"))
         return next((found for found in kinds if found), None)
 
     def balances(self) -> tuple[str, str]:
-        """Return the available balances of payer and payee."""
         payer, payee = (self.embedded.available(self.request[party]) for party in ("payer", "payee"))
         return payer, payee
 
 
 def payment(embedded: Embedded, behaviour: str = "", name: str = "") -> Payment:
-    """Return a payment about which the provider behaves as told, or as it does by default."""
+    """Return a payment that triggers this provider behaviour, or the default one."""
     payer = new_account(embedded, f"kyc-{behaviour}{name}" if behaviour else f"alice{name}", "100.00")
     payee = new_account(embedded, f"bob{name}")
     request = {"key": new_key("kyc"), "payer": payer, "payee": payee, "amount": "48.20", "currency": "EUR"}
@@ -77,14 +74,14 @@ def payment(embedded: Embedded, behaviour: str = "", name: str = "") -> Payment:
 
 
 def in_review(embedded: Embedded, name: str = "") -> Payment:
-    """Start a payment that waits for the end of a review."""
+    """Start a payment that stays in review."""
     one = payment(embedded, "review", name)
     assert one.start()["status"] == "PROCESSING"
     return one
 
 
 def control(embedded: Embedded, **told: Any) -> dict[str, Any]:
-    """Change settings of the provider, or none; return them with the number of its calls."""
+    """Change the provider's settings, if any are given; return them with its number of calls."""
     answer = urllib3.request(
         "PUT" if told else "GET", f"{embedded.running().kyc_url}/control", json=told or None
     )
@@ -94,19 +91,16 @@ def control(embedded: Embedded, **told: Any) -> dict[str, Any]:
 
 
 def calls(embedded: Embedded) -> int:
-    """Return the number of calls that have reached the provider."""
     found: int = control(embedded)["calls"]
     return found
 
 
 def circuit(embedded: Embedded) -> str:
-    """Return the state of the circuit."""
     state: str = status(embedded.stack)["state"]
     return state
 
 
 def secret(embedded: Embedded, output: str) -> dict[str, Any]:
-    """Return one of the stack's two secrets."""
     answer = embedded.stack.client("secretsmanager").get_secret_value(SecretId=embedded.stack.outputs[output])
     found: dict[str, Any] = json.loads(answer["SecretString"])
     return found
@@ -124,7 +118,7 @@ def new_signing_secret() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """A call of the webhook. `signed` is the signed text, if that is not the body itself."""
+    """A webhook call. `signed` is the signed text, if it differs from the body."""
 
     body: bytes
     secret: str
@@ -144,7 +138,6 @@ class Call:
 
 
 def decision(one: Payment, says: str = "APPROVED", **change: Any) -> bytes:
-    """Return the webhook's body for the review that a payment waits for."""
     content = {
         "idempotency_key": f"{one.key}:verify",
         "decision": says,
@@ -155,14 +148,12 @@ def decision(one: Payment, says: str = "APPROVED", **change: Any) -> bytes:
 
 
 def call(embedded: Embedded, body: bytes, **change: Any) -> Call:
-    """Return a call of the webhook as the provider makes it, with changes."""
     signing_secret = change.pop("secret", None) or secret(embedded, SIGNING)["current"]
     event = change.pop("event", None) or f"evt_{secrets.token_hex(8)}"
     return Call(body=body, secret=signing_secret, event=event, **change)
 
 
 def send(embedded: Embedded, sent: Call, headers: dict[str, str] | None = None) -> tuple[int, dict[str, Any]]:
-    """Make the call; return the status and the content of the answer."""
     answer = urllib3.request(
         "POST",
         embedded.running().webhook_url,

@@ -1,4 +1,4 @@
-"""A settlement in LIMBO on the embedded AWS: its payee has spent the money before it was to be reversed."""
+"""A settlement in LIMBO on the embedded AWS, whose payee has spent the money."""
 
 import json
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ REASON = "approved by the tests"
 
 @dataclass(frozen=True)
 class Stuck:
-    """The settlement `key` of 48.20 EUR (0.48 of it the fee), which has left the payee with 7.72 EUR."""
+    """A settlement of 48.20 EUR (0.48 of it the fee) whose payee has 7.72 EUR left."""
 
     embedded: Embedded
     key: str
@@ -27,11 +27,9 @@ class Stuck:
         return self.embedded.settlement(self.key)
 
     def balances(self) -> tuple[str, str]:
-        """Return the available balances of payer and payee."""
         return self.embedded.available(self.payer), self.embedded.available(self.payee)
 
     def pay_back(self) -> None:
-        """Give the payee enough to make the reversal possible."""
         other = new_account(self.embedded, "rich", "100.00")
         outcome = pay(self.embedded, other, self.payee, "41.00")
         assert outcome["status"] == "SETTLED"
@@ -40,7 +38,6 @@ class Stuck:
 def pay(
     embedded: Embedded, payer: str, payee: str, amount: str, machine: Machine = Machine.EXPRESS
 ) -> dict[str, Any]:
-    """Settle a payment; return its outcome of any status."""
     request = {"key": new_key("pay"), "payer": payer, "payee": payee, "amount": amount, "currency": "EUR"}
     ended = start(embedded.stack, machine, json.dumps(request))
     assert ended.outcome is not None, ended
@@ -48,7 +45,7 @@ def pay(
 
 
 def settled(embedded: Embedded) -> Stuck:
-    """Return the settlement before the order to reverse it."""
+    """Return the settlement before its ordered reversal."""
     payer, payee = new_account(embedded, "gina", "100.00"), new_account(embedded, "hugo")
     shop = new_account(embedded, "shop")
     key = pay(embedded, payer, payee, "48.20")["key"]
@@ -57,7 +54,7 @@ def settled(embedded: Embedded) -> Stuck:
 
 
 def stuck(embedded: Embedded) -> Stuck:
-    """Return the settlement in LIMBO, with an execution that waits for a decision."""
+    """Return the settlement in LIMBO, with an execution waiting for a decision."""
     one = settled(embedded)
     assert reversal.reverse(embedded.stack, one.key, "the goods came back")["status"] == "LIMBO"
     embedded.wait_for(lambda: bool(embedded.waiting(one.key)))
@@ -65,7 +62,7 @@ def stuck(embedded: Embedded) -> Stuck:
 
 
 def insolvent(embedded: Embedded, count: int) -> list[Stuck]:
-    """Return settlements in LIMBO of one payee, who has spent what all of them brought, but 3.00 EUR."""
+    """Return LIMBO settlements of one payee, who has 3.00 EUR left of their total."""
     payer, payee = new_account(embedded, "gina", f"{50 * count}.00"), new_account(embedded, "hugo")
     shop = new_account(embedded, "shop")
     cases = [

@@ -1,5 +1,3 @@
-"""The acceptance on the embedded AWS, as a person runs it; and what it says of a stack that is broken."""
-
 import json
 import time
 from collections.abc import Iterator
@@ -29,15 +27,14 @@ NOT_APPLICABLE = {
     "same_start",
     "states",
 }
-"""What the embedded AWS cannot show."""
 
 BY_A_ROLE = {"express", "queue", "services", "webhook", "reversal", "proof", "capacity"}
-"""The embedded AWS asks for other resources, or another action, of `events`, `limbo` and `triggers`."""
+"""For `events`, `limbo` and `triggers` the embedded AWS needs another resource or action."""
 
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Embedded]:
-    """An embedded AWS whose clock goes: recovery comes by itself. These tests break it."""
+    """An embedded AWS with recovery's schedules on; these tests break it."""
     with embedded_aws() as own:
         own.up()
         yield own
@@ -131,7 +128,7 @@ def test_a_function_that_cannot_tell_is_seen_by_the_events_alone(own: Embedded) 
 
 
 def test_a_function_without_its_grants_is_refuted_and_the_run_ends(own: Embedded) -> None:
-    """Its payments stall, so that none of them ends by itself: they are waited for together."""
+    """All its payments stall, so they are awaited together."""
     names = ("express", "standard", "conflict", "reversal")
     with own.without_grants("VerifyKyc"):
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""Orders on accounts by the command; test_orders.py has the door itself."""
+"""Account orders by the command; test_orders.py tests the API."""
 
 import json
 

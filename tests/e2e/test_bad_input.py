@@ -1,5 +1,3 @@
-"""Bad input through the deployed machine and the installed command: refused by name, and nothing written."""
-
 import json
 
 import pytest
@@ -14,7 +12,7 @@ CONTROLS = "an unknown field that controls a terminal"
 
 
 def express(embedded: Embedded, request: str) -> tuple[str, str]:
-    """Return the error and the message of a refusal by the machine, or by Step Functions itself."""
+    """Return error and message of a refusal by the machine, or by Step Functions itself."""
     try:
         execution = embedded.step_functions.start_sync_execution(
             stateMachineArn=embedded.stack.outputs["SettlementExpressArn"], input=request

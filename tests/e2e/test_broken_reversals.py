@@ -1,5 +1,3 @@
-"""A deployment breaks a reversal under load: nothing falls into LIMBO, and no person has to decide."""
-
 import io
 import json
 import zipfile
@@ -19,13 +17,13 @@ pytestmark = pytest.mark.long
 
 REVERSALS = 24
 CANNOT_START = "Runtime.Unknown"
-"""The embedded AWS's name for a function that cannot start. On AWS it is `Runtime.ImportModuleError`."""
+"""The embedded AWS's error for an unstartable function; on AWS `Runtime.ImportModuleError`."""
 
 MODULE = "handlers/core/reclaim_funds.py"
 
 
 def deploy(embedded: Embedded, *, broken: bool) -> None:
-    """Deploy ReclaimFunds: with an import of a module that is not in its asset, or as it is."""
+    """Deploy ReclaimFunds, if `broken` with an import of a missing module."""
     asset = io.BytesIO()
     with zipfile.ZipFile(asset, "w") as archive:
         for path in sorted(LAMBDAS.rglob("*")):
@@ -42,7 +40,7 @@ def deploy(embedded: Embedded, *, broken: bool) -> None:
 
 
 def reversed_by_order(embedded: Embedded, key: str) -> str:
-    """Order the reversal of a settled payment, and wait for nothing."""
+    """Order a settled payment's reversal without waiting."""
     order = {"key": key, "reason": REASON, "expected_status": state_of(embedded.stack, key).status}
     assert embedded.stack.door.send("reverse", order).status == 200
     return key
@@ -56,7 +54,7 @@ def executions(embedded: Embedded, status: str) -> list[dict[str, Any]]:
 
 
 def alarms_of(embedded: Embedded, ended: list[datetime]) -> int:
-    """Return how often the deployed alarm goes off for failures at these times, minute by minute."""
+    """Return how often the deployed alarm goes off for failures at these times, by minute."""
     (alarm,) = (
         one
         for one in embedded.stack.client("cloudwatch").describe_alarms()["MetricAlarms"]
@@ -73,7 +71,7 @@ def alarms_of(embedded: Embedded, ended: list[datetime]) -> int:
 
 
 def test_a_broken_reversal_is_recovered_without_a_decision_and_pages_once() -> None:
-    """The import error is in no list of the machine's: it is neither a refusal nor the payee's fault."""
+    """The machine lists no import error: it is neither a refusal nor the payee's fault."""
     with embedded_aws() as embedded:
         embedded.up()
         embedded.schedule(enabled=False)

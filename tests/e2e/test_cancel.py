@@ -1,5 +1,3 @@
-"""A starter cancels a payment on the embedded AWS: in review, and not once it is settled."""
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

@@ -1,5 +1,3 @@
-"""The Python client on the embedded AWS: start by each door, wait over HTTP, an event through the inbox."""
-
 import json
 from collections.abc import Callable
 
@@ -31,7 +29,7 @@ DOORS: dict[str, Callable[[Client, Request], object]] = {
 
 @pytest.fixture
 def client(embedded: Embedded, monkeypatch: pytest.MonkeyPatch) -> Client:
-    """The client of the stack, by the variables of `settle local env`; the API has an address of its own."""
+    """The stack's client, with the variables of `settle local env` and the API's address."""
     for name, value in embedded.running().variables().items():
         monkeypatch.setenv(name, value)
     outputs = embedded.stack.outputs

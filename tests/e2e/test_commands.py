@@ -1,5 +1,3 @@
-"""The installed command against a deployed stack."""
-
 import json
 from pathlib import Path
 from typing import Any
@@ -147,7 +145,6 @@ def test_the_books_balance_until_a_row_is_tampered_with(embedded: Embedded) -> N
 
 
 def by_aws_variables(embedded: Embedded) -> dict[str, str]:
-    """Return the usual variables of a person who works with AWS."""
     return {
         "AWS_ENDPOINT_URL": str(embedded.stack.endpoint_url),
         "AWS_ACCESS_KEY_ID": "test",
@@ -179,7 +176,7 @@ def test_a_stack_that_is_none_of_ours_is_not_found(embedded: Embedded, stack: st
 
 
 def test_each_call_of_a_function_writes_its_metrics(embedded: Embedded) -> None:
-    """Alarms stand on them; on AWS they are taken out of the functions' logs."""
+    """Alarms depend on them; AWS extracts them from the functions' logs."""
 
     def replays() -> int:
         return sum("_aws" in line and "IdempotencyReplay" in line for line in embedded.logged("HoldFunds"))

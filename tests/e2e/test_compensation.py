@@ -1,5 +1,3 @@
-"""A failed settlement is reversed once, on both machines, by any caller, and after any death."""
-
 import json
 
 import pytest
@@ -18,7 +16,7 @@ pytestmark = pytest.mark.long
 def test_a_refused_release_gives_the_payer_everything_back(
     embedded: Embedded, machine: str, told: str
 ) -> None:
-    """Express cannot wait for the end and says so; Standard tells the end, and so does a replay."""
+    """Express cannot wait for the end and says so; Standard and a replay report the end."""
     request = new_request(embedded, payee=new_account(embedded, "rich", "1000000.00"))
 
     started = start(embedded.stack, Machine(machine), json.dumps(request))
@@ -62,7 +60,7 @@ def test_a_settled_payment_is_refunded_with_its_fee(embedded: Embedded) -> None:
 
 
 def compensate(embedded: Embedded, key: str, settlement: dict[str, str], name: str) -> str:
-    """Order the reversal, and start the compensating machine once more; return the execution's ARN."""
+    """Order the reversal, and start the compensating machine again; return the execution's ARN."""
     embedded.stack.door.send("reverse", {"key": key, "reason": "a test"})
     content = {"settlement": settlement, "order": "reverse"}
     return embedded.run("CompensationArn", content, f"{key}-{name}")

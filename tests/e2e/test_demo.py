@@ -1,5 +1,3 @@
-"""The demo, run once as a person would run it."""
-
 from statistics import median
 from typing import Any
 
@@ -10,17 +8,17 @@ from tests.e2e.embedded import Embedded
 pytestmark = pytest.mark.long
 
 WRITE_UNITS_MAX, READ_UNITS_MAX = 20, 1.5
-"""VerifyKyc reads the row before it asks the provider. HoldFunds reads a payee whom its environment has not
-seen within a minute, for half a unit.
+"""VerifyKyc reads the row before it asks the provider.
+
+HoldFunds reads a payee not seen within a minute, for half a unit.
 """
 
 DEMO_CALLS = 7
-"""So many calls fail before the circuit opens: two payments make three each, the third one opens it."""
+"""Failing calls before the circuit opens: three for each of two payments, then one more."""
 
 
 @pytest.fixture(scope="module")
 def demo(embedded: Embedded) -> dict[str, Any]:
-    """The JSON of the demo, run once."""
     return embedded.told("demo")
 
 
@@ -42,9 +40,9 @@ def test_the_demo_settles_every_example_on_both_machines_at_its_price(demo: dict
 
 
 def spent(lines: list[dict[str, Any]], what: str) -> float:
-    """Return the most that one of the settlements has spent: half of them at least are within 1 of it.
+    """Return the maximum spent by a settlement; at least half are within 1 of it.
 
-    One may show less: on a busy machine, the embedded AWS loses a line of a function's log.
+    On a busy machine the embedded AWS may lose a log line.
     """
     all_spent = [line[what] for line in lines]
     assert median(all_spent) >= max(all_spent) - 1, all_spent

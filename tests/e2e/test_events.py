@@ -1,5 +1,3 @@
-"""The outcome events on the deployed stage: each change is heard, also if the relay is denied or killed."""
-
 import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -81,7 +79,7 @@ TROUBLES: dict[str, Trouble] = {
 
 @pytest.mark.parametrize("trouble", TROUBLES.values(), ids=TROUBLES)
 def test_a_relay_in_trouble_loses_nothing(embedded: Embedded, heard: Heard, trouble: Trouble) -> None:
-    """Nothing comes meanwhile, then all of it: each event, in any order, and some of them twice."""
+    """Nothing comes meanwhile, then each event, in any order and partly twice."""
     payer = new_account(embedded, "dora", "100.00")
     requests = [new_request(embedded, payer=payer, amount="1.00", fee="0.00") for _ in range(12)]
 
@@ -149,7 +147,7 @@ def test_tail_shows_a_payments_events_until_its_end(embedded: Embedded) -> None:
 
 
 def tails(embedded: Embedded) -> list[str]:
-    """Return the rules of `settle events tail` with a target, which are those that listen."""
+    """Return the rules of listening `settle events tail` commands, which have a target."""
     events, bus = embedded.stack.client("events"), embedded.stack.outputs["OutcomeBusName"]
     named = events.list_rules(EventBusName=bus, NamePrefix=f"{embedded.stack.name}-tail-")["Rules"]
     return [
@@ -175,7 +173,7 @@ def test_the_ordered_topic_has_each_payments_events_in_order(embedded: Embedded)
 
 @contextmanager
 def in_order(embedded: Embedded) -> Iterator[Callable[[], list[dict[str, Any]]]]:
-    """A queue on the ordered topic, and what has come to it so far."""
+    """A queue on the ordered topic, and its events so far."""
     sqs, sns = embedded.stack.client("sqs"), embedded.stack.client("sns")
     found: list[dict[str, Any]] = []
     url = sqs.create_queue(QueueName=f"{new_key('ordered')}.fifo", Attributes={"FifoQueue": "true"})[
@@ -210,7 +208,7 @@ def in_order(embedded: Embedded) -> Iterator[Callable[[], list[dict[str, Any]]]]
 
 
 def put_aside(embedded: Embedded) -> dict[str, str]:
-    """Wait for the message of an event that could not be told, and take it from its queue."""
+    """Wait for a failed event's message and take it from its queue."""
     sqs, url = embedded.stack.client("sqs"), embedded.stack.outputs["EventsPutAsideQueueUrl"]
     found: list[dict[str, str]] = []
 

@@ -1,7 +1,7 @@
-"""The relay is killed, denied and throttled while payments settle: no event is lost, and none is made up.
+"""A killed, denied and throttled relay loses and invents no event.
 
-`EVENTS_STORM=1000 pytest -s tests/e2e/test_events_storm.py` makes so many payments (60 unless it is named).
-`EVENTS_CALM=yes` leaves the relay in peace, to measure how long an event takes.
+`EVENTS_STORM=1000 pytest -s tests/e2e/test_events_storm.py` sets the number of payments (default 60).
+`EVENTS_CALM=yes` leaves the relay alone, to measure latency.
 """
 
 import json
@@ -31,12 +31,11 @@ PAYMENTS = int(os.environ.get("EVENTS_STORM", "60"))
 CALM = "EVENTS_CALM" in os.environ
 AT_ONCE = 4
 HIGHEST = "1000000.00"
-"""The most that an account may hold on the local stage."""
 
 
 @pytest.fixture(scope="module")
 def embedded() -> Iterator[Embedded]:
-    """An embedded AWS of its own, as PublishEvents is in trouble there."""
+    """A separate embedded AWS, because PublishEvents is in trouble there."""
     with embedded_aws() as embedded:
         embedded.up()
         embedded.schedule(enabled=False)
@@ -44,7 +43,7 @@ def embedded() -> Iterator[Embedded]:
 
 
 def pay(embedded: Embedded, payer: str, payee: str) -> str:
-    """Make a payment of 1.00 EUR, which ends in one way or the other; return its key."""
+    """Make a payment of 1.00 EUR with any end; return its key."""
     key = new_key("storm")
     request = {"key": key, "payer": payer, "payee": payee, "amount": "1.00", "fee": "0.00", "currency": "EUR"}
     start(embedded.stack, Machine.STANDARD, json.dumps(request))
@@ -52,13 +51,13 @@ def pay(embedded: Embedded, payer: str, payee: str) -> str:
 
 
 def reverse(embedded: Embedded, key: str) -> None:
-    """Order the reversal of a payment that is settled; some of them end in LIMBO."""
+    """Order the reversal of a settled payment; some end in LIMBO."""
     with suppress(CommandFailed):
         reversal.reverse(embedded.stack, key, "the goods came back")
 
 
 def trouble(embedded: Embedded, over: Event) -> int:
-    """Kill the relay, deny it the bus and throttle it, in turn, until all is over; return how often."""
+    """Kill, deny and throttle the relay in turn until all is over; return the number of times."""
     function, times = embedded.functions["PublishEvents"], 0
     client = embedded.stack.client("lambda")
     while not CALM and not over.wait(random.uniform(0.5, 2)):
@@ -121,7 +120,7 @@ def test_each_change_is_heard_once_the_relay_is_well_again(embedded: Embedded) -
 
 
 def stuck(embedded: Embedded, payer: str) -> list[str]:
-    """Make a payment whose payee has nothing left to give back; return its key, and that of its spending."""
+    """Put a payment into LIMBO; return its key and the key of the payee's spending."""
     poor, shop = new_account(embedded, "poor"), new_account(embedded, "shop")
     paid, spent = pay(embedded, payer, poor), pay(embedded, poor, shop)
     reverse(embedded, paid)

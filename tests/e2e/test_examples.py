@@ -1,5 +1,3 @@
-"""The examples of the repository, settled by both machines, to the last minor unit."""
-
 import json
 from typing import Any
 
@@ -40,7 +38,7 @@ EXPECTED = [
     refused("InvalidRequest", NO_DECIMALS),
     SETTLED,
 ]
-"""Of each line of the examples: status, replayed, failure, and the error instead of them."""
+"""Each example's status, replayed and failure, or its error."""
 
 BALANCES = {
     "alice": "431.89",
@@ -53,7 +51,6 @@ BALANCES = {
     "jordan": "250.00",
     "freelance-hub": "940.50",
 }
-"""The available balance of each account after all examples."""
 
 FEES = {
     "EUR": {"000101": "0.48", "000102": "0.19", "000103": "0.00", "000112": "0.00"},
@@ -61,11 +58,11 @@ FEES = {
     "KWD": {"000105": "0.125"},
     "USD": {"000006": "9.50"},
 }
-"""The fee of each settled example, by the end of its key; a rate of 1 % if it names no fee itself."""
+"""Fees of settled examples by the end of their key; 1 % unless the example names a fee."""
 
 
 def named(value: Any, run: str) -> Any:
-    """Return an expectation with the run's own suffix in its texts."""
+    """Replace `{run}` in an expectation by the run's suffix."""
     if isinstance(value, str):
         return value.replace("{run}", run)
     return tuple(named(member, run) for member in value) if isinstance(value, tuple) else value

@@ -1,4 +1,4 @@
-"""Money from nothing on the deployed stack: plain puts of rows that the recovery then pays out."""
+"""Forged rows on the deployed stack that recovery then pays out."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture
 def embedded() -> Iterator[Embedded]:
-    """An embedded AWS of its own: what is forged stays in its books."""
+    """A separate embedded AWS: forged money stays in its books."""
     with embedded_aws() as own:
         own.up()
         own.schedule(enabled=False)
@@ -28,7 +28,7 @@ def put(embedded: Embedded, row: Row) -> None:
 
 
 def test_a_forged_hold_that_recovery_pays_out_is_named_by_the_proof(embedded: Embedded) -> None:
-    """Three puts: the payment, its hold and its verdict. No account has paid the 900,000.00 EUR."""
+    """Three puts: payment, hold and verdict. No account has paid the 900,000.00 EUR."""
     payer, payee = new_account(embedded, "alice", "1.00"), new_account(embedded, "mallory")
     forged = Settlement(
         key=new_key("forged"), payer=payer, payee=payee, amount=AMOUNT, currency="EUR", fee=FEE

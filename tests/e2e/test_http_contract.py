@@ -1,7 +1,7 @@
-"""The deployed services' API keeps docs/contracts/settlements.openapi.yaml, with the cases of schemathesis.
+"""The deployed services' API keeps docs/contracts/settlements.openapi.yaml.
 
-`tests/handlers/test_settlements_contract.py` asks the functions much more in less time. Here each call is
-signed, and goes through the API's routes, its permissions and its integrations.
+`tests/handlers/test_settlements_contract.py` tests the functions in more depth. Here calls are signed and use
+the API's routes, permissions and integrations.
 """
 
 import re
@@ -28,10 +28,10 @@ from tests.handlers.test_settlements_contract import api
 pytestmark = pytest.mark.long
 
 EXAMPLES = 15
-"""Of each route: each call is a function on a busy machine."""
+"""For each route: each call runs a function on a busy machine."""
 
 TIMEOUT_SECONDS = (25, 175)
-"""To connect and to read: API Gateway answers within 30 s, this machine may be five times slower."""
+"""Connect and read timeouts: API Gateway answers within 30 s, this machine may be five times slower."""
 
 few = settings(
     max_examples=EXAMPLES,
@@ -47,7 +47,7 @@ few = settings(
 
 
 class Signing(requests.adapters.HTTPAdapter):
-    """Signs each request as a caller's SDK does, and knows the keys of the payments that were accepted."""
+    """Signs each request like an SDK, and records the keys of accepted payments."""
 
     def __init__(self, session: boto3.Session) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class Signing(requests.adapters.HTTPAdapter):
 
 
 class Door:
-    """The deployed API, for a service that may read and pay."""
+    """The deployed API, as a service that may read and pay."""
 
     def __init__(self, embedded: Embedded, session: boto3.Session) -> None:
         outputs = embedded.stack.outputs
@@ -78,7 +78,7 @@ class Door:
 
 @pytest.fixture(scope="module")
 def door(embedded: Embedded) -> Iterator[Door]:
-    """Afterwards what the calls have started has ended: other tests compare the whole table."""
+    """Waits at the end until its payments have ended: other tests compare the table."""
     with ExitStack() as stack:
         door = Door(embedded, stack.enter_context(starter(embedded, "ReaderPolicyArn")).session)
         yield door
@@ -90,7 +90,7 @@ def is_in_flight(embedded: Embedded, key: str) -> bool:
 
 
 def wait_a_second_at_most(case: schemathesis.Case[Any]) -> None:
-    """Ask for less patience than the random case does: twenty seconds of each would be minutes."""
+    """Limit the random wait to a second: twenty seconds each would take minutes."""
     if str(case.query.get("wait")) in map(str, range(2, WAIT_SECONDS_MAX + 1)):
         case.query["wait"] = 1
     if re.fullmatch(r"wait=[1-9][0-9]?", str(case.headers.get("Prefer"))):
@@ -111,7 +111,7 @@ def test_the_deployed_api_keeps_the_contract(case: schemathesis.Case[Any], door:
 
 
 def test_each_answer_about_a_payment_is_in_the_contract(embedded: Embedded, door: Door) -> None:
-    """What random cases do not meet: a payment that is there."""
+    """Random cases do not find an existing payment."""
     request = new_request(embedded)
     key, unknown, payer = request["key"], new_key("unknown"), request["payer"]
     named, body = {"Idempotency-Key": key}, {name: request[name] for name in request if name != "key"}

@@ -1,5 +1,3 @@
-"""The commands of `docs/calling/http.md` work as they stand there, signed by curl."""
-
 import json
 import os
 import re
@@ -24,8 +22,8 @@ READ, START, CANCEL = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
 def run(embedded: Embedded, who: Person, shown: str, request: dict[str, Any]) -> Any:
     """Run a command of the page with another request; return its answer.
 
-    The address is that of the output: curl looks for names of `localhost` on this machine. It signs no `$`
-    as AWS wants it, which the other address of the embedded AWS has.
+    Uses the output's address: curl resolves `localhost` names locally, and cannot sign the `$` in the
+    embedded AWS's other address.
     """
     url = embedded.stack.outputs["SettlementsApiUrl"]
     named = re.sub(r"-d '.*?'", lambda found: f"-d '{json.dumps(request)}'", shown)

@@ -1,5 +1,3 @@
-"""A stage whose webhook is an HTTP API (`-c webhook=http-api`): it works as the function URL does."""
-
 import base64
 import json
 from collections.abc import Iterator
@@ -17,7 +15,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
-    """An embedded AWS of its own: a person's `~/.cdk.json` has the context."""
+    """A separate embedded AWS, with the context in a person's `~/.cdk.json`."""
     home = tmp_path_factory.mktemp("home")
     (home / ".cdk.json").write_text(json.dumps({"context": {"webhook": "http-api"}}))
     with embedded_aws() as embedded:
@@ -37,7 +35,7 @@ def test_the_stage_has_no_function_url(embedded: Embedded) -> None:
 
 @pytest.mark.parametrize("content_type", ["application/json", "application/octet-stream"])
 def test_a_signed_call_ends_a_review_as_text_and_in_base64(embedded: Embedded, content_type: str) -> None:
-    """An HTTP API passes a body of an unknown type on in base64: the signature is over the bytes."""
+    """An HTTP API encodes a body of unknown type in base64; the signature covers the bytes."""
     one = in_review(embedded)
     sent = call(embedded, decision(one))
 

@@ -1,5 +1,3 @@
-"""IAM, enforced: the role of each function allows the calls of its step, and no others; and no open port."""
-
 import re
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +19,7 @@ GRANTED = {
     function: {re.sub("(?<!^)(?=[A-Z])", "_", action).lower() for action in actions} - {"put", "update"}
     for function, actions in FUNCTIONS.items()
 } | {"ReconcileBooks": {"get_item", "query", "scan"}}
-"""The operations of each function's role by themselves: without those that it has in a transaction alone."""
+"""Each role's operations outside transactions."""
 
 TOUCHED = {
     "VerifyKyc": ("SETTLEMENT#no-such-key", "CIRCUIT"),
@@ -33,24 +31,24 @@ TOUCHED = {
     "CancelSettlement": ("SETTLEMENT#no-such-key",),
     "SweepMerchants": ("SWEPT#no-such-partition", "ACCOUNT#merchant.none"),
 }
-"""The only partitions of these. The embedded AWS cannot show that they reach no other: it does not evaluate
-`dynamodb:LeadingKeys`.
+"""The only partitions of these functions.
+
+The embedded AWS does not evaluate `dynamodb:LeadingKeys`, so it cannot show that others are refused.
 """
 
 SECRETS = {"KycCredentialsArn": "VerifyKyc", "KycSigningArn": "KycDecided"}
-"""Each of the provider's secrets, and the one function that may read it."""
+"""Each provider secret, and the only function that may read it."""
 
 ACTIONS = ("get_item", "put_item", "update_item", "delete_item", "query", "scan", "batch_write_item")
 
 
 @pytest.fixture(scope="module", params=GRANTED)
 def role(embedded: Embedded, request: pytest.FixtureRequest) -> tuple[str, Any]:
-    """A function, and a DynamoDB client that acts as it does."""
+    """A function, and a DynamoDB client with its role."""
     return request.param, acting_as(embedded, request.param, "dynamodb")
 
 
 def acting_as(embedded: Embedded, function: str, service: str) -> Any:
-    """Return a client with the credentials of a function's role."""
     sts, iam = embedded.stack.client("sts"), embedded.stack.client("iam")
     arn = iam.get_role(RoleName=embedded.roles[function])["Role"]["Arn"]
     credentials = sts.assume_role(RoleArn=arn, RoleSessionName="under-test")["Credentials"]
@@ -65,7 +63,7 @@ def acting_as(embedded: Embedded, function: str, service: str) -> Any:
 
 
 def outcome_of(call: Callable[..., Any], **parameters: Any) -> str:
-    """Make a call; return the code of its error, or "done"."""
+    """Return the error code of a call, or "done"."""
     try:
         call(**parameters)
     except ClientError as error:
@@ -75,7 +73,7 @@ def outcome_of(call: Callable[..., Any], **parameters: Any) -> str:
 
 
 def attempt(client: Any, action: str, table: str, pk: str = "ACCOUNT#eve") -> str:
-    """Try to touch a missing row, by a write that its condition refuses; return the end of that."""
+    """Try to access a missing row, by a write that its condition refuses; return the result."""
     key = {"pk": {"S": pk}, "sk": {"S": "BALANCE"}}
     parameters: dict[str, dict[str, Any]] = {
         "get_item": {"Key": key},
@@ -230,7 +228,7 @@ def test_a_transaction_is_authorised_by_each_of_its_writes(embedded: Embedded, r
 
 
 def test_all_processes_listen_on_this_machine_only(embedded: Embedded) -> None:
-    """Asked in a quick module: a second embedded AWS leaves alone the ports that the first one has taken."""
+    """Tested in a quick module: a second embedded AWS avoids the ports of the first."""
     embedded.invoke("HoldFunds", {})  # so that there is a function with a server for it
     assert len(embedded.processes()) > 1
 

@@ -1,5 +1,3 @@
-"""The end of a payment after each kind of answer of the KYC provider, through the real machines."""
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,11 +14,11 @@ pytestmark = pytest.mark.long
 
 READ_TIMEOUT_SECONDS = 3
 TRIES = 3
-"""The machine asks once, and twice more without an answer."""
+"""Number of questions if the provider gives no answer."""
 
 THREADS = 6
 NEVER = 1000
-"""So many failures that the circuit stays closed: each of these payments is to be asked about."""
+"""Failures that would open the circuit: it stays closed, so all payments are asked about."""
 
 ANSWERED = {"approve": "APPROVED", "reject": "REJECTED"}
 REFUSED = {"refuse": "kyc: the provider refuses the request with status 400"}
@@ -35,7 +33,7 @@ UNAVAILABLE = {
     "huge": "kyc: the answer is longer than 65536 bytes",
     "close": "kyc: ProtocolError",
 }
-"""The cause of a payment's failure, by the provider's behaviour; the slowest in front."""
+"""Cause of a payment's failure by provider behaviour, slowest first."""
 
 CALLS = len(ANSWERED) + len(REFUSED) + TRIES * len(UNAVAILABLE)
 
@@ -48,8 +46,6 @@ FAILURES = {
 
 @dataclass(frozen=True)
 class Met:
-    """One payment for each kind of answer, its outcome, and the number of calls for all."""
-
     payments: dict[str, Payment]
     outcomes: dict[str, dict[str, Any]]
     asked: int
@@ -57,7 +53,6 @@ class Met:
 
 @pytest.fixture(scope="module")
 def closed_for_ever(embedded: Embedded) -> Iterator[None]:
-    """Keep the circuit closed, however many calls fail."""
     described = embedded.variable("VerifyKyc", "KYC")
     settings = json.loads(described)
     settings["breaker"]["failures"] = NEVER
@@ -122,7 +117,7 @@ def test_no_money_is_lost_or_made_by_any_of_it(embedded: Embedded, met: Met) -> 
 def test_a_payment_goes_on_by_itself_once_the_provider_has_decided(
     embedded: Embedded, behaviour: str, first: set[str], ended: str, verdict: str, balances: tuple[str, str]
 ) -> None:
-    """The provider calls the webhook after its answer, or before: it has decided while it was asked."""
+    """The webhook comes after the provider's answer, or during the question."""
     one = payment(embedded, behaviour)
 
     outcome = one.start()

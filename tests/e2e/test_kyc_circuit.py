@@ -1,5 +1,3 @@
-"""The circuit under many settlements at once: a dead provider is left alone, a living one is found again."""
-
 import json
 import time
 from dataclasses import dataclass
@@ -20,7 +18,7 @@ TRIES = 3
 
 @dataclass(frozen=True)
 class Outage:
-    """The events while the provider was dead, and until payments flowed again."""
+    """Events during the outage and until payments flow again."""
 
     payments: list[Payment]
     outcomes: list[dict[str, Any]]
@@ -41,7 +39,7 @@ class Outage:
 
 @pytest.fixture(scope="module")
 def outage(embedded: Embedded) -> Outage:
-    """16 settlements at once with a dead provider; and 16 more once payments flow again."""
+    """16 concurrent settlements with a dead provider, and 16 more after its return."""
     everything_flows(embedded)
     since, before = int(time.time() * 1000), calls(embedded)
     payments = [payment(embedded) for _ in range(SETTLEMENTS)]
@@ -73,7 +71,7 @@ def outage(embedded: Embedded) -> Outage:
 
 
 def everything_flows(embedded: Embedded) -> None:
-    """Pay, as customers do, until as many payments as there are environments have settled at once."""
+    """Pay until one payment per environment settles at once and the circuit is closed."""
 
     def flows() -> bool:
         width = max(1, len(embedded.environments("VerifyKyc")))
@@ -84,7 +82,7 @@ def everything_flows(embedded: Embedded) -> None:
 
 
 def announcements(embedded: Embedded, since_ms: int, awaited: str) -> list[str]:
-    """The changes of the circuit that were logged since, once the awaited one is among them."""
+    """Wait for a circuit state in the log; return all logged states since."""
 
     def found() -> list[str]:
         lines = [json.loads(line) for line in embedded.logged("VerifyKyc", since_ms) if line.startswith("{")]

@@ -1,5 +1,3 @@
-"""The secrets that the stage shares with the provider: rotated without a deployment, and never logged."""
-
 import json
 import secrets
 from base64 import b64encode
@@ -27,7 +25,7 @@ pytestmark = pytest.mark.long
 def test_no_log_and_no_cause_has_a_secret_an_account_or_a_reason(
     embedded: Embedded, secrets_restored: None
 ) -> None:
-    """Each way in which a verdict may come or fail, with canaries in all that must stay secret."""
+    """Each way of a verdict, including failures, with canaries in all secret fields."""
     canary = f"canary{secrets.token_hex(6)}"
     api_key, signing_secret = f"{canary}-key", b64encode(f"{canary}-a-signing-secret".encode()).decode()
     control(embedded, api_keys=[api_key], signing_secret=signing_secret)
@@ -60,7 +58,6 @@ def test_no_log_and_no_cause_has_a_secret_an_account_or_a_reason(
 
 
 def causes(embedded: Embedded, keys: list[str]) -> list[str]:
-    """Return the causes of failures in the histories of the executions that drove these settlements."""
     machines, found = embedded.step_functions, []
     for output in ("SettlementStandardArn", "CompensationArn"):
         pages = machines.get_paginator("list_executions").paginate(
@@ -76,7 +73,7 @@ def causes(embedded: Embedded, keys: list[str]) -> list[str]:
 
 
 def logs(embedded: Embedded, keys: list[str]) -> str:
-    """Return the logs of all functions, once they have lines about all these settlements."""
+    """Return all functions' logs, once they mention all these settlements."""
 
     def of(*functions: str) -> str:
         return "\n".join(line for function in functions for line in embedded.logged(function))

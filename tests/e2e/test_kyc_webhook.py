@@ -1,5 +1,3 @@
-"""A review, and the webhook by which the provider ends it: it has one effect, however often it comes."""
-
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,7 +18,7 @@ ENDS = {
 
 
 def persistently(embedded: Embedded, sent: Call) -> tuple[int, dict[str, Any]]:
-    """Call as a provider does: again if the fault is not in the call itself."""
+    """Call like a provider: retry server faults."""
     answers: list[tuple[int, dict[str, Any]]] = []
 
     def is_final() -> bool:

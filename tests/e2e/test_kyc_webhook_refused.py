@@ -1,5 +1,3 @@
-"""Calls of the webhook that must not be believed: each is refused, and leaves no trace."""
-
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -36,7 +34,7 @@ BAD: dict[str, tuple[Callable[[Call, Payment], Call], int, str, str]] = {
         *(400, "InvalidRequest", "body: must be at most 16384 bytes"),
     ),
 }
-"""How each bad call is made from the good one: its status, its error, and the start of the message."""
+"""For each bad call: its change to a good one, status, error, and start of the message."""
 
 
 @pytest.mark.parametrize(("make", "status", "error", "message"), BAD.values(), ids=BAD)

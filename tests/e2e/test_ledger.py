@@ -1,5 +1,3 @@
-"""The books in PostgreSQL, made of what the deployed stage has sealed: finance sees what the proof sees."""
-
 import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -24,7 +22,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def embedded() -> Iterator[Embedded]:
-    """An embedded AWS of its own: entries that other tests change are put aside, and the books say so."""
+    """A separate embedded AWS: other tests' tampered entries would be put aside."""
     with embedded_aws() as own:
         own.home.chmod(0o711)  # as root, PostgreSQL runs as nobody
         own.told("local", "up", "--ledger")
@@ -45,7 +43,7 @@ def ledger(embedded: Embedded, url: str, *arguments: str, code: int = 0) -> dict
 
 
 def trial_balance(connection: psycopg.Connection) -> dict[str, dict[str, Decimal]]:
-    """Return the sums of the trial balance by currency and kind of account, those that are not zero."""
+    """Return the trial balance by currency and kind of account, without zeros."""
     totals: dict[str, dict[str, Decimal]] = {}
     found = connection.execute("SELECT account, currency, balance FROM ledger.trial_balance()")
     for account, currency, balance in found.fetchall():

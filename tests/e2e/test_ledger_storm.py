@@ -1,4 +1,4 @@
-"""Both databases go away in turn while payments run, and in the end the books have what the table has."""
+"""Both databases fail in turn during payments; the books finally equal the table."""
 
 import json
 import subprocess
@@ -27,15 +27,14 @@ pytestmark = pytest.mark.long
 
 IN_FLIGHT_MAX = 2
 PAUSE_SECONDS = 0.3
-"""A slow machine has as many in flight as a fast one, and no more."""
+"""Keeps the number in flight equal on slow and fast machines."""
 
 ENTRIES_OF_ONE = 3
-"""Of a payment: its hold, its release and its fee."""
 
 
 @pytest.fixture
 def embedded() -> Iterator[Embedded]:
-    """An embedded AWS of its own, which keeps its tables over an orderly stop."""
+    """A separate embedded AWS that keeps its tables over an orderly stop."""
     with embedded_aws() as own:
         up = own.settle("local", "up", PERSIST_STATE="1", LAMBDA_ACCOUNT_CONCURRENCY="8")
         assert up.returncode == 0, up.stderr
@@ -43,7 +42,7 @@ def embedded() -> Iterator[Embedded]:
 
 
 class Payments:
-    """Payments that follow each other, a few in flight, also while the embedded AWS is away."""
+    """Successive payments, a few in flight, even while the embedded AWS is down."""
 
     def __init__(self, embedded: Embedded) -> None:
         self._embedded, self._over = embedded, threading.Event()
@@ -62,12 +61,11 @@ class Payments:
         self._thread.join()
 
     def more(self) -> None:
-        """Wait until some more of them have settled."""
+        """Wait until more than those in flight have settled."""
         wanted = self.settled + IN_FLIGHT_MAX + 1
         self._embedded.wait_for(lambda: self.settled >= wanted)
 
     def end(self) -> int:
-        """Send no more, and wait for the end of all; return how many there were."""
         self._over.set()
         self._thread.join()
         self._embedded.wait_for(self._look)
@@ -84,7 +82,7 @@ class Payments:
         self._in_flight[key] = self._embedded.run("SettlementStandardArn", {**self._request, "key": key})
 
     def _look(self) -> bool:
-        """Count what has settled; do as a client and as recovery do about what has stopped."""
+        """Count settled payments; recover or resend stopped ones."""
         for key, execution in list(self._in_flight.items()):
             row = self._embedded.stack.store.read(keys.settlement(key))
             if row and row["status"] == Status.SETTLED:
@@ -105,7 +103,7 @@ class Payments:
 
 
 class Follower:
-    """`settle ledger follow`, whose rounds are in a file."""
+    """`settle ledger follow`, with its rounds in a file."""
 
     def __init__(self, embedded: Embedded, url: str, told: Path) -> None:
         self._told = told
@@ -129,10 +127,10 @@ class Follower:
 
 
 def fill_journal(embedded: Embedded) -> int:
-    """Copy the table's entries into the sealed journal; return how many there are.
+    """Copy the table's entries into the sealed journal; return their number.
 
-    The embedded AWS keeps its tables over a stop, and neither their streams nor what is in the bucket. It is
-    what `settle journal fill` does, which leaves the newest quarter of an hour alone.
+    The embedded AWS loses streams and bucket at a stop. `settle journal fill` would skip the newest quarter
+    of an hour.
     """
     rows, now = [row for row in embedded.rows() if row["pk"].startswith("ENTRIES#")], datetime.now(UTC)
     journal = SealedJournal(embedded.stack.client("s3"), sealed.bucket(embedded.stack))
@@ -141,7 +139,7 @@ def fill_journal(embedded: Embedded) -> int:
 
 
 def booked(url: str) -> int:
-    """Return the number of entries in the books: no round counts those of a commit whose answer was lost."""
+    """Return the number of entries in the books: rounds miss commits whose answer was lost."""
     with psycopg.connect(url) as connection:
         ((count,),) = connection.execute("SELECT count(*) FROM ledger.entry").fetchall()
     return int(count)

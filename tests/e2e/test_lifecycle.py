@@ -1,5 +1,3 @@
-"""The life of an embedded AWS: two starts at once, processes that die, and its end."""
-
 import json
 import signal
 import subprocess
@@ -17,7 +15,7 @@ Raced = tuple[Embedded, list[dict[str, object]]]
 
 @pytest.fixture(scope="module")
 def raced() -> Iterator[Raced]:
-    """A home in which two people typed `up` at the same moment, and the two answers."""
+    """A home with two concurrent `up` commands, and their answers."""
     with embedded_aws() as embedded:
         yield embedded, at_once([embedded.up, embedded.up])
 
@@ -37,12 +35,10 @@ def providers(embedded: Embedded) -> list[psutil.Process]:
 
 
 def at_work(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Return those that have not ended; one that has may wait a while for its parent to take note."""
     return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
 
 
 def settle_one(embedded: Embedded) -> str:
-    """Settle one payment in any home; return its status."""
     for account, deposit in (("alice", "100.00"), ("bob", "0")):
         order = ("account", "open", account, "--currency", "EUR", "--deposit", deposit)
         opened = [embedded.settle(*order)]

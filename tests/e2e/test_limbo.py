@@ -1,5 +1,3 @@
-"""LIMBO, end to end: on call is alerted, and each decision is carried out once."""
-
 import pytest
 
 from settle.accounts import statement
@@ -12,7 +10,6 @@ pytestmark = pytest.mark.long
 
 
 def resolve(embedded: Embedded, key: str, decision: str, reason: str = REASON) -> tuple[int, str, str]:
-    """Decide as a person does; return exit code, output and message."""
     finished = embedded.settle("limbo", "resolve", key, decision, "--reason", reason, "--json")
     return finished.returncode, finished.stdout, finished.stderr
 

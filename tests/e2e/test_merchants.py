@@ -1,5 +1,3 @@
-"""A merchant on the deployed stage: the stream makes what it receives available; refunds find it."""
-
 import json
 
 import pytest
@@ -19,7 +17,7 @@ def shown(embedded: Embedded, merchant: str) -> tuple[str, str]:
 
 
 def test_the_stream_makes_what_a_merchant_receives_available(embedded: Embedded) -> None:
-    """Many payers at once: no two of their releases share a row."""
+    """Concurrent payers: no two releases share a row."""
     merchant = new_account(embedded, "merchant.shop")
     payer = new_account(embedded, "dora", "100.00")
     wanted = {"payer": payer, "payee": merchant, "amount": "1.00", "fee": "0.00", "currency": "EUR"}
@@ -48,7 +46,7 @@ def test_a_merchants_refund_finds_its_money_however_early_it_comes(embedded: Emb
 
 
 def test_without_its_grants_a_sweep_waits_and_a_person_makes_it(embedded: Embedded) -> None:
-    """The batch comes again: the first sweep folds the release, and the other one finds nothing to do."""
+    """The batch comes again: the person's sweep folds the release, the other finds nothing."""
     merchant = new_account(embedded, "merchant.stall")
     with embedded.without_grants("SweepMerchants"):
         request = new_request(embedded, payee=merchant)

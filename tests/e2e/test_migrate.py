@@ -1,5 +1,3 @@
-"""A migration under load: killed five times, no event, no wrong count, and back again."""
-
 import json
 import subprocess
 import threading
@@ -23,7 +21,7 @@ WHY = "one came back"
 
 
 class Town:
-    """Settled payments with a part each, of a stage that still writes the first layout."""
+    """Settled payments with one reversed part each, on a stage with the first layout."""
 
     def __init__(self, embedded: Embedded) -> None:
         self.embedded, payee = embedded, new_account(embedded, "hana")
@@ -45,7 +43,7 @@ class Town:
 
 
 def deployed(embedded: Embedded, folder: Path, row_layout: int) -> None:
-    """Deploy with a layout and a role for the migration, and let the commands know the outputs."""
+    """Deploy with a layout and the migration's role, and record the outputs."""
     deploy(embedded, folder, row_layout=row_layout, migration=NAME)
     (stack,) = embedded.stack.client("cloudformation").describe_stacks(StackName=embedded.stack.name)[
         "Stacks"
@@ -59,13 +57,12 @@ def deployed(embedded: Embedded, folder: Path, row_layout: int) -> None:
 
 
 def version(embedded: Embedded) -> int:
-    """Return how often the row of the migration has been written."""
     row = embedded.stack.store.read(keys.migration(NAME))
     return int(row["version"]) if row else 0
 
 
 def kill_in_the_middle(embedded: Embedded) -> None:
-    """Start a runner at its slowest, and kill it when it has written its progress some times."""
+    """Start a runner at its slowest, and kill it after some progress writes."""
     before = version(embedded)
     command = [str(SETTLE), "migrate", "run", NAME, "--units-per-second", "1"]
     running = subprocess.Popen(command, env=embedded.environment, stderr=subprocess.PIPE, text=True)
@@ -78,7 +75,6 @@ def kill_in_the_middle(embedded: Embedded) -> None:
 
 
 def end_its_lease(embedded: Embedded) -> None:
-    """Let the lease of the killed runner be over, so that the drill need not wait for it."""
     embedded.stack.client("dynamodb").update_item(
         TableName=embedded.stack.outputs["TableName"],
         Key={name: {"S": value} for name, value in keys.migration(NAME).items()},
@@ -88,7 +84,7 @@ def end_its_lease(embedded: Embedded) -> None:
 
 @contextmanager
 def parts_coming(town: Town) -> Iterator[None]:
-    """Let people reverse further parts of some of the payments meanwhile."""
+    """Reverse further parts of some payments during this block."""
     failed: list[BaseException] = []
 
     def reverse() -> None:

@@ -1,5 +1,3 @@
-"""One effect of many calls at once, through both machines and past them."""
-
 import json
 from collections.abc import Callable
 from functools import partial
@@ -20,12 +18,12 @@ AT_ONCE = 16
 
 @pytest.fixture
 def settlement(embedded: Embedded) -> dict[str, Any]:
-    """A settlement that is not claimed yet, in the form in which states pass it on."""
+    """An unclaimed settlement in the states' form."""
     return new_request(embedded, fee="0.48")
 
 
 def persistently(embedded: Embedded, call: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Call as a machine does: again if the table does not answer in time, as it may not to many at once."""
+    """Call like a machine: retry if the busy table does not answer in time."""
     answers: list[dict[str, Any]] = []
 
     def is_served() -> bool:
@@ -44,7 +42,7 @@ def test_64_identical_concurrent_starts_have_one_effect(
     key = settlement["key"]
 
     def after_the_claim(machine: Machine) -> Ended:
-        """Ask for other content while the storm is on, but not before the key is taken."""
+        """Request other content during the storm, once the key is claimed."""
         embedded.wait_for(lambda: embedded.stack.store.read(keys.settlement(key)) is not None)
         return start(stack, machine, other)
 
@@ -54,7 +52,7 @@ def test_64_identical_concurrent_starts_have_one_effect(
     )
 
     def is_settled() -> bool:
-        """Whether it has ended. A busy table may have stalled its driver too: then recovery takes it up."""
+        """Recover the settlement, whose driver a busy table may have stalled; return whether it settled."""
         embedded.recover(key)
         return bool(embedded.settlement(key)["status"] == "SETTLED")
 

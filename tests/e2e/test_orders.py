@@ -1,5 +1,3 @@
-"""The door on the embedded AWS: who may order what, in whose name, and what a thief can do without it."""
-
 import json
 import re
 from typing import Any
@@ -116,7 +114,7 @@ def test_a_forged_start_of_the_machine_decides_nothing(embedded: Embedded) -> No
 def test_the_function_dies_between_the_order_and_the_wake_and_recovery_finds_the_order(
     embedded: Embedded,
 ) -> None:
-    """Without the permission to wake an execution, the function ends after the order has committed."""
+    """Without the permission to wake an execution, the function ends after the order's commit."""
     one = stuck(embedded)
     waiting = embedded.waiting(one.key)
     with (
@@ -140,7 +138,7 @@ def test_the_function_dies_between_the_order_and_the_wake_and_recovery_finds_the
 
 
 def test_two_persons_decide_together_and_no_one_is_two(embedded: Embedded) -> None:
-    """A session of the same name is the same person, also of a role of its own."""
+    """Sessions of one name are one person, even with different roles."""
     one = stuck(embedded)
     order = {"key": one.key, "case": 1, "decision": "write-off", "reason": "agreed"}
     proposes, approves = (routes(embedded, f"write-off/{move}") for move in ("propose", "approve"))

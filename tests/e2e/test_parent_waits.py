@@ -1,4 +1,4 @@
-"""A parent execution hears the outcome of its payment by its event: `examples/consumers/parent.asl.json`."""
+"""A parent execution gets its payment's outcome by event: `examples/consumers/parent.asl.json`."""
 
 import io
 import json
@@ -19,7 +19,7 @@ WANTED = {"source": ["settlement"], "detail": {"data": {"status": ["SETTLED", "R
 
 @dataclass(frozen=True)
 class Parent:
-    """The example, deployed beside the app. `impatient` waits for 5 s instead of an hour."""
+    """The deployed example. `impatient` waits for 5 s instead of an hour."""
 
     embedded: Embedded
     machine: str
@@ -35,7 +35,6 @@ class Parent:
         return str(started["executionArn"])
 
     def has_outcome(self, key: str) -> bool:
-        """Return whether the payment's event has reached the function."""
         found = self.embedded.dynamodb.get_item(
             TableName=self.table, Key={"pk": {"S": key}, "sk": {"S": "parent"}}, ConsistentRead=True
         )

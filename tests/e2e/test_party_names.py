@@ -1,5 +1,3 @@
-"""The parties' names go through both machines, and no command, outcome or log line shows them."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""The managed policies of people on the embedded AWS: what each kind may, and what it may not."""
-
 import json
 
 import pytest
@@ -20,7 +18,7 @@ each_kind = pytest.mark.parametrize("kind", Kind)
 
 @each_kind
 def test_a_kind_gives_its_orders_and_no_others(embedded: Embedded, kind: Kind) -> None:
-    """An order of an unknown field: the door's function answers 400, and IAM 403."""
+    """For an order with an unknown field, the function answers 400, and IAM 403."""
     with of_kind(embedded, kind) as olga, embedded.writes_nothing():
         statuses = {route: olga.order(route, unknown=1).status for route in ROUTES}
 
@@ -28,7 +26,6 @@ def test_a_kind_gives_its_orders_and_no_others(embedded: Embedded, kind: Kind) -
 
 
 def past_the_door(embedded: Embedded, olga: Person) -> list[str]:
-    """Try what no person may; return how each attempt ended."""
     outputs, functions = embedded.stack.outputs, embedded.functions
     machines, lambdas, table = (olga.client(name) for name in ("stepfunctions", "lambda", "dynamodb"))
     row = {"pk": {"S": "ACCOUNT#x"}, "sk": {"S": "BALANCE"}}
@@ -59,7 +56,7 @@ def past_the_door(embedded: Embedded, olga: Person) -> list[str]:
 
 @each_kind
 def test_no_kind_goes_past_the_door(embedded: Embedded, kind: Kind) -> None:
-    """A role that could start the machine, or wake it, once decided in the name of another."""
+    """A role that could start or wake the machine could decide in another's name."""
     with of_kind(embedded, kind) as olga, embedded.writes_nothing():
         ended = past_the_door(embedded, olga)
 

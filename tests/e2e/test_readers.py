@@ -1,5 +1,3 @@
-"""The readers' API on the embedded AWS: a service that may read, and nothing else."""
-
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +28,6 @@ pytestmark = pytest.mark.long
 
 @contextmanager
 def reader(embedded: Embedded) -> Iterator[Person]:
-    """Yield a session of a role that has the stack's policy of readers alone."""
     iam, policy = embedded.stack.client("iam"), embedded.stack.outputs["ReaderPolicyArn"]
     with _role(embedded) as (role, arn):
         iam.attach_role_policy(RoleName=role, PolicyArn=policy)
@@ -48,7 +45,6 @@ def get(embedded: Embedded, session: boto3.Session, path: str, method: str = "GE
 
 
 def walked(embedded: Embedded, session: boto3.Session, path: str, member: str, **query: str) -> list[Any]:
-    """Return what all pages have."""
     found: list[Any] = []
     while True:
         answer = get(embedded, session, f"{path}?{urlencode(query)}")

@@ -1,5 +1,3 @@
-"""The scheduled proof on the deployed stage: by its schedule, with its own role, on true and false books."""
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,18 +12,18 @@ from tests.e2e.embedded import Embedded, new_account, new_request
 pytestmark = pytest.mark.long
 
 PROOFS_MAX = 3
-"""As in `settle acceptance`: what a run could not read, the next one reads."""
+"""As in `settle acceptance`: the next run reads what one could not."""
 
 
 def runs(embedded: Embedded) -> list[dict[str, Any]]:
-    """Return the lines of the runs so far: each has the metrics of one."""
+    """Return the metric lines of the runs so far."""
     lines = (json.loads(line) for line in embedded.logged("ReconcileBooks") if line.startswith("{"))
     return [line for line in lines if "ReconciledRows" in line]
 
 
 @contextmanager
 def each_minute(embedded: Embedded) -> Iterator[None]:
-    """Let the schedule of the proof, and no other one, call each minute."""
+    """Run the proof's schedule alone, each minute."""
     scheduler = embedded.stack.client("scheduler")
     (listed,) = (one for one in scheduler.list_schedules()["Schedules"] if "Proof" in one["Name"])
     found = scheduler.get_schedule(Name=listed["Name"], GroupName=listed["GroupName"])
@@ -40,7 +38,7 @@ def each_minute(embedded: Embedded) -> Iterator[None]:
 
 @contextmanager
 def raised(embedded: Embedded, account: str) -> Iterator[None]:
-    """Make 0.01 EUR from nothing for a while."""
+    """Temporarily create 0.01 EUR from nothing."""
 
     def add(change: int) -> None:
         embedded.dynamodb.update_item(
@@ -58,7 +56,7 @@ def raised(embedded: Embedded, account: str) -> Iterator[None]:
 
 
 def called(embedded: Embedded) -> dict[str, Any]:
-    """Call the function as a person does; return its answer. What a busy machine cuts off is run again."""
+    """Call the function like a person; repeat a run cut off by a busy machine."""
     for _ in range(PROOFS_MAX):
         answer = embedded.stack.client("lambda").invoke(FunctionName=embedded.functions["ReconcileBooks"])
         found: dict[str, Any] = json.loads(answer["Payload"].read())
@@ -98,7 +96,7 @@ def test_the_schedule_proves_the_books_and_names_a_row_that_was_changed_by_hand(
 
 
 def test_its_role_reads_and_does_not_write(embedded: Embedded) -> None:
-    """Without its reads it proves nothing, and says so by an error."""
+    """Without its reads it reports an error and proves nothing."""
     client, function = embedded.stack.client("lambda"), embedded.functions["ReconcileBooks"]
     with embedded.without_grants("ReconcileBooks", "dynamodb:Scan"):
         answer = client.invoke(FunctionName=function)

@@ -1,6 +1,6 @@
-"""Recovery after kills: an execution of each machine dies in each state, and so does the state's function.
+"""An execution and its state's function die, in each state of each machine.
 
-An execution that dies before a state commits has died after the commit of the state before it.
+A death before a state's commit is a death after the previous state's commit.
 """
 
 import re
@@ -23,7 +23,7 @@ STUCK = ["EnterLimbo", "PrepareAlert", "AwaitResolution"]
 
 
 def die(embedded: Embedded, state: str, machine: str, name: str, content: Any) -> None:
-    """Start an execution that dies in a state, and with it the state's function, which has done nothing."""
+    """Start an execution; stop it in a state and kill the state's function before it acts."""
     with embedded.frozen(state):
         arn = embedded.run(machine, content, name)
         embedded.wait_for(lambda: embedded.has_entered(arn, state))
@@ -71,7 +71,7 @@ def test_a_function_that_is_killed_is_called_again_by_its_machine(embedded: Embe
 
 
 def test_a_reversal_that_died_before_it_began_is_decided_anew(embedded: Embedded) -> None:
-    """The payment is still in process: it meets the same refusal again, and is reversed for it."""
+    """The payment is still in process: it meets the same refusal again and is reversed."""
     rich = new_account(embedded, "rich", "1000000.00")
     one = Payment(embedded, payment(embedded).request | {"payee": rich})
     with embedded.frozen("BeginCompensation"):
@@ -100,7 +100,7 @@ def stop_reversal(embedded: Embedded, prefix: str) -> None:
 
 
 def die_reversing(embedded: Embedded, state: str, one: Stuck) -> None:
-    """Order a reversal, and let its execution die while the function of a state has its call."""
+    """Order a reversal; stop its execution while a state's function has its call."""
     with embedded.frozen(state):
         arn = ordered(embedded, one)
         embedded.wait_for(lambda: embedded.has_entered(arn, state))
@@ -108,7 +108,6 @@ def die_reversing(embedded: Embedded, state: str, one: Stuck) -> None:
 
 
 def ordered(embedded: Embedded, one: Stuck) -> str:
-    """Order a reversal; return the ARN of the execution that is started for it."""
     answer = embedded.stack.door.send("reverse", {"key": one.key, "reason": "a test"})
     assert answer.status == 200, answer
     machine = embedded.stack.outputs["CompensationArn"]
@@ -158,7 +157,7 @@ def test_an_execution_that_died_on_its_way_into_limbo_is_replaced(embedded: Embe
 def test_reversals_that_meet_a_broken_function_wait_for_its_repair_and_for_no_person(
     embedded: Embedded,
 ) -> None:
-    """As after a bad deployment: an error that no definition lists, in each call of all of them."""
+    """As after a bad deployment: each call of each execution raises an error that no definition lists."""
     ones = [settled(embedded) for _ in range(4)]
     for one in ones:
         one.pay_back()

@@ -1,5 +1,3 @@
-"""A request's own words go through both machines, and come back in outcome, event and statement."""
-
 import json
 
 import pytest

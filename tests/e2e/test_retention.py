@@ -1,5 +1,3 @@
-"""Entries that expire, on the deployed stage: what is gone is proven, shown, and changes no answer."""
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -33,7 +31,7 @@ EXPIRING = ("HoldFunds", "ReleaseFunds", "CollectFee", "RefundFee", "ReclaimFund
 
 
 class Clock:
-    """The clock of the commands, long after the payment."""
+    """The commands' clock, long after the payment."""
 
     fromisoformat = staticmethod(datetime.fromisoformat)
     now = staticmethod(lambda zone: LATER)
@@ -41,7 +39,7 @@ class Clock:
 
 @pytest.fixture
 def stack(embedded: Embedded) -> Iterator[Stack]:
-    """The stack after a deployment with a retention; the stage keeps its entries again in the end."""
+    """The stack deployed with a retention; afterwards it keeps entries again."""
     before = embedded.variable("HoldFunds", "STAGE_CONFIG")
     config = json.dumps(json.loads(before) | {"retention_days": DAYS, "shortest_retention_days": DAYS})
     for function in EXPIRING:
@@ -58,7 +56,7 @@ def journal_of(embedded: Embedded, key: str) -> tuple[Row, list[Row]]:
 
 
 def download(embedded: Embedded, place: Path) -> str:
-    """Copy the sealed journal to a directory, as `aws s3 sync` does."""
+    """Copy the sealed journal to a directory, like `aws s3 sync`."""
     s3, bucket = embedded.stack.client("s3"), embedded.stack.outputs["JournalBucket"]
     for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
         for one in page.get("Contents", ()):
@@ -69,7 +67,7 @@ def download(embedded: Embedded, place: Path) -> str:
 
 
 def keep_for_ever(embedded: Embedded, entries: list[Row]) -> None:
-    """Put entries back as those of a stage without a retention, which the stage is for all other tests."""
+    """Put entries back without expiry: for other tests the stage has no retention."""
     for entry in entries:
         row = {name: value for name, value in entry.items() if name != EXPIRES}
         embedded.dynamodb.put_item(
@@ -85,7 +83,7 @@ def is_proven(stack: Stack) -> bool:
 def test_a_payment_whose_entries_have_expired_is_proven_shown_replayed_and_reversed(
     embedded: Embedded, stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The embedded AWS deletes nothing by time to live: the test deletes what it would."""
+    """The embedded AWS has no time to live: the test deletes the expired rows."""
     payer, payee = new_account(embedded, "alice", "100.00"), new_account(embedded, "bob")
     request = new_request(embedded, payer=payer, payee=payee)
     start(embedded.stack, Machine.STANDARD, json.dumps(request))

@@ -1,5 +1,3 @@
-"""A reversal in part on the deployed stage: through the door, once for each number, of a merchant too."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""The commands of the runbooks, read out of the Markdown, and run as the person on call would."""
-
 import os
 import re
 import secrets
@@ -37,7 +35,7 @@ RUNBOOKS = PROJECT / "docs" / "runbooks"
 
 
 def blocks(runbook: str, *headings: str) -> list[tuple[str, str]]:
-    """Return the fenced blocks under a heading, and under the next one inside it, as (language, text)."""
+    """Return the fenced (language, text) blocks under nested headings."""
     text = (RUNBOOKS / f"{runbook}.md").read_text()
     for level, heading in enumerate(headings, 2):
         text = text.split(f"\n{'#' * level} {heading}\n")[1]
@@ -60,9 +58,9 @@ _SHOWN = ("SEEN", "DIGEST", "AMOUNT")
 
 
 class Shell:
-    """A person's shell with the variables set that the runbooks name.
+    """A shell with the runbooks' variables.
 
-    The person copies the amount and the digest that a command has printed into the next command.
+    Amount and digest printed by a command go into the next one.
     """
 
     def __init__(self, embedded: Embedded, key: str = "", **environment: str) -> None:
@@ -88,7 +86,7 @@ class Shell:
         }
 
     def run(self, runbook: str, *headings: str) -> list[tuple[int, str]]:
-        """Run the commands under the headings one by one; return exit codes and output."""
+        """Run the commands under the headings; return exit codes and output."""
         results = []
         for language, text in blocks(runbook, *headings):
             if language == "python":
@@ -114,9 +112,9 @@ class Shell:
         return finished.returncode, told
 
     def signed_by(self, one: Person, scripts: Path) -> "Shell":
-        """Return the shell of another person: `settle` signs with that person's credentials.
+        """Return another person's shell: `settle` signs with that person's credentials.
 
-        On the embedded AWS the command has its own credentials: a script of the same name takes the person's.
+        On the embedded AWS a script named `settle` replaces the command, which has its own credentials.
         """
         script = scripts / "settle"
         script.write_text(f"#!{sys.executable}\n{_AS_ANOTHER}")
@@ -137,7 +135,7 @@ class Shell:
 
 
 def test_every_command_of_a_runbook_is_run_by_a_test_here() -> None:
-    """The headings that hold commands are the ones below; a new one needs a test."""
+    """A new heading with commands needs a test."""
     holding = set()
     for path in RUNBOOKS.glob("*.md"):
         for section in re.split(r"\n(?=##+ )", path.read_text())[1:]:
@@ -188,7 +186,7 @@ def test_limbo_is_understood_and_resolved_by_its_runbook(
 
 
 def verify(shell: Shell, one: Stuck, runbook: str, status: str, code: int) -> None:
-    """Demand the promises of the runbook's last section; in the end the proof of the sums."""
+    """Check the promises of the runbook's last section, including the proof of the sums."""
     (stands, text), *lists, (proven, sums) = shell.run(runbook, "Verify")
     assert (stands, status in text) == (code, True), text
     for listed, open_cases in lists:
@@ -262,7 +260,6 @@ def test_many_cases_of_one_account_are_decided_by_two_persons_with_two_commands_
 
 
 def approver(embedded: Embedded) -> list[dict[str, Any]]:
-    """Return the statements of a person who approves, and reads the table."""
     reads = {"Effect": "Allow", "Action": ["dynamodb:*Get*", "dynamodb:Query"], "Resource": "*"}
     return [*routes(embedded, "write-off/approve"), reads]
 

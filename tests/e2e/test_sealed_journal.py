@@ -1,5 +1,3 @@
-"""The sealed journal on the deployed stage: what the rows alone cannot show, the copies do."""
-
 import gzip
 import json
 import time
@@ -23,7 +21,7 @@ pytestmark = pytest.mark.long
 
 
 def compared(embedded: Embedded, *more: str) -> dict[str, Any]:
-    """Seal what is due, as the schedule would, and return the result of the command."""
+    """Seal due periods and return the command's result."""
     embedded.invoke("SealJournal", None)
     finished = embedded.settle("reconcile", "--against", "stack", "--json", *more)
     found: dict[str, Any] = json.loads(finished.stdout)["sealed_journal"]
@@ -32,12 +30,11 @@ def compared(embedded: Embedded, *more: str) -> dict[str, Any]:
 
 
 def about(found: dict[str, Any], names: set[str]) -> list[str]:
-    """Return the faults of these rows: other tests of the stage leave faults of their own."""
+    """Return these rows' faults: other tests leave their own."""
     return [fault for fault in found["faults"] if fault.partition(": ")[0] in names]
 
 
 def sealed_rows(embedded: Embedded) -> set[str]:
-    """Return the names of all rows whose lines the bucket has."""
     s3, bucket = embedded.stack.client("s3"), embedded.stack.outputs["JournalBucket"]
     found = set()
     for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="journal/"):
@@ -67,7 +64,7 @@ def add(embedded: Embedded, account: str, amount: int) -> None:
 
 
 def test_a_settlement_that_is_deleted_whole_is_named(embedded: Embedded) -> None:
-    """Row, entries and evidence, and the balances as they were before: the rows agree with each other."""
+    """Row, entries, evidence and earlier balances: the rows agree with each other."""
     payer, payee = new_account(embedded, "alice", "100.00"), new_account(embedded, "bob")
     request = new_request(embedded, payer=payer, payee=payee)
     start(embedded.stack, Machine.STANDARD, json.dumps(request))
@@ -124,7 +121,7 @@ def update_row(embedded: Embedded, row: Row, **change: Any) -> None:
 
 
 def test_a_refused_payment_that_is_made_payable_is_paid_and_named(embedded: Embedded) -> None:
-    """One update of its status, and the functions pay it: the rows tell a history that could have been."""
+    """One update of its status, and the functions pay it: the rows' history looks lawful."""
     payer, payee = new_account(embedded, "alice"), new_account(embedded, "bob")
     request = new_request(embedded, payer=payer, payee=payee)
     key = request["key"]
@@ -155,7 +152,7 @@ def test_a_refused_payment_that_is_made_payable_is_paid_and_named(embedded: Embe
 
 
 def test_a_payment_of_a_frozen_account_is_named(embedded: Embedded, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The freeze is taken from the account's row, and put back after the hold: the rows agree."""
+    """The freeze is removed from the row and put back after the hold: the rows agree."""
     payer, payee = new_account(embedded, "alice", "100.00"), new_account(embedded, "bob")
     embedded.told("account", "freeze", payer, "--reason", "a court order")
     frozen = embedded.stack.store.read(keys.account(payer))

@@ -1,5 +1,3 @@
-"""A settlement that meets an unforeseen error: its money is held and goes nowhere, and all reports say so."""
-
 import json
 
 import pytest

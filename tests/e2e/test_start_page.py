@@ -1,6 +1,6 @@
-"""The tutorial `docs/start.md`, run as its reader does: it shows the output of each command.
+"""The tutorial `docs/start.md` and the README's demo, run and compared with their output.
 
-So does the README for the demo. `UPDATE_GOLDEN=1` writes the output of the run into both.
+`UPDATE_GOLDEN=1` writes the output into both.
 """
 
 import os
@@ -30,21 +30,21 @@ VARIES = {
         rf"|<instant>  tutorial-heard-01  \d  ({HEARD}) +[A-Z]+ +1\.00 EUR",
     ),
 }
-"""How commands end whose output varies, and the form of each line.
+"""Exit codes and line patterns of commands with varying output.
 
-A reviewer may be there before the outcome of the first is read. The second hears events in any order.
+A reviewer may decide before the first outcome is read. The second command hears events in any order.
 """
 
 
 @pytest.fixture(scope="module")
 def reader() -> Iterator[Embedded]:
-    """A stage for this page alone: its last command ends it, and its proof counts the demo's payments."""
+    """A separate stage: the page's last command ends it, and its proof counts the demo's payments."""
     with embedded_aws() as own:
         yield own
 
 
 def run(command: str, reader: Embedded, folder: Path) -> tuple[int, list[str]]:
-    """Run a command of the page in a shell; the installation has been done."""
+    """Run a command of the page; the installation has been done."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     finished = subprocess.run(
         ["bash", "-c", "settle demo" if command == DEMO else command],
@@ -60,7 +60,6 @@ def run(command: str, reader: Embedded, folder: Path) -> tuple[int, list[str]]:
 
 
 def differs(each: Shown, code: int, real: list[str]) -> str:
-    """Return the difference of an output and the page; empty if there is none."""
     if varies := VARIES.get(each.command.rpartition(" | ")[2]):
         exits, form = varies
         assert code in exits, real

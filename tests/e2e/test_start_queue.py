@@ -1,5 +1,3 @@
-"""The start queue with real queues: what is put aside is whole, and a silent SQS is no fault of ours."""
-
 import json
 import socket
 import time
@@ -17,12 +15,12 @@ pytestmark = pytest.mark.long
 
 REASON = "InvalidRequest: message: must be JSON: Expecting value: line 1 column 1 (char 0)"
 HIDDEN_SECONDS = 30
-"""How long a received message is hidden here: longer than the slowest batch takes."""
+"""Visibility timeout, longer than the slowest batch."""
 
 
 @contextmanager
 def silent_sqs(embedded: Embedded) -> Iterator[None]:
-    """Let the function's calls of SQS reach a server that never answers."""
+    """Send the function's SQS calls to a server that never answers."""
     ours = embedded.stack.client("sqs").meta.endpoint_url
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -35,7 +33,7 @@ def silent_sqs(embedded: Embedded) -> Iterator[None]:
 
 @contextmanager
 def soon_received_again(embedded: Embedded) -> Iterator[str]:
-    """Hide received messages for a short time; yield the queue's address."""
+    """Hide received messages only briefly; yield the queue's address."""
     sqs, url = embedded.stack.client("sqs"), embedded.stack.outputs["StartQueueUrl"]
     name = "VisibilityTimeout"
     before = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=[name])["Attributes"][name]
@@ -64,7 +62,6 @@ def put_aside(embedded: Embedded, *bodies: str) -> list[dict[str, str]]:
 
 
 def lines(embedded: Embedded, since_ms: int) -> list[dict[str, Any]]:
-    """Return the function's own lines since then."""
     logged = embedded.logged("StartSettlements", since_ms)
     return [json.loads(line) for line in logged if line.startswith("{")]
 

@@ -1,5 +1,3 @@
-"""`POST /settlements` on the embedded AWS: a service that may start payments, and nothing else."""
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +21,7 @@ pytestmark = pytest.mark.long
 
 @contextmanager
 def starter(embedded: Embedded, *also: str) -> Iterator[Person]:
-    """Yield a session of a role that has the stack's policy of starters, and those of other outputs."""
+    """Yield a role session with the starters' policy, and other outputs' policies."""
     with of_policies(embedded, "StarterPolicyArn", *also, name="shop") as shop:
         yield shop
 

@@ -1,5 +1,3 @@
-"""`docs/calling/starting.md` works as it stands there, in each of the three ways."""
-
 import ast
 import json
 import os
@@ -41,7 +39,6 @@ def queue(embedded: Embedded) -> Iterator[Upstream]:
 
 
 def ended(embedded: Embedded, upstream: Upstream, execution: str) -> dict[str, Any]:
-    """Look until the execution is over; return its outcome."""
     found: list[dict[str, Any]] = []
 
     def over() -> bool:
@@ -123,7 +120,7 @@ def test_express_waits_longer_than_an_execution_lasts_and_sends_it_once(express:
 
 
 def test_the_example_runs_unchanged_on_the_embedded_aws_as_the_page_shows_it(embedded: Embedded) -> None:
-    """In a shell that has only those of AWS's variables that `settle local env` prints."""
+    """In a shell with only the AWS variables that `settle local env` prints."""
     (shown,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
     finished = subprocess.run(
         ["bash", "-euc", shown],
@@ -181,7 +178,6 @@ def test_after_a_lost_answer_standard_is_started_again(embedded: Embedded, stand
 
 @contextmanager
 def another_machine(embedded: Embedded) -> Iterator[str]:
-    """Deploy the page's state as a machine of its own; yield its ARN."""
     (shown,) = re.findall(r"```jsonc\n(.*?)```", PAGE, re.DOTALL)
     state = json.loads(shown)
     state["Parameters"]["StateMachineArn"] = embedded.stack.outputs["SettlementStandardArn"]
@@ -200,7 +196,7 @@ def another_machine(embedded: Embedded) -> Iterator[str]:
 
 
 def test_another_state_machine_starts_it_linked_and_again_the_same(embedded: Embedded) -> None:
-    """Each of its executions sends an id of its own with the same request."""
+    """Each execution sends its own id with the same request."""
     request = new_request(embedded)
     machine, outcomes = embedded.step_functions, []
 
@@ -220,7 +216,7 @@ def test_another_state_machine_starts_it_linked_and_again_the_same(embedded: Emb
 
 
 def put_aside(embedded: Embedded, request: dict[str, Any]) -> dict[str, str]:
-    """Take a request's message out of the dead-letter queue once it is there; return its attributes."""
+    """Take a request's message from the dead-letter queue once there; return its attributes."""
     sqs, url = embedded.stack.client("sqs"), embedded.stack.outputs["StartDeadLetterQueueUrl"]
     found: list[dict[str, Any]] = []
 

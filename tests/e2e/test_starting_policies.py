@@ -1,5 +1,3 @@
-"""The policies of `docs/calling/starting.md` allow its own calls, and none of the others below."""
-
 import json
 from collections.abc import Iterator
 
@@ -20,7 +18,6 @@ MACHINES = ("SettlementExpressArn", "SettlementStandardArn", "CompensationArn")
 
 
 def attempts(embedded: Embedded, upstream: Upstream, body: str) -> Iterator[tuple[str, str]]:
-    """Calls that a service might try on the stack, and their ends."""
     outputs, states, sqs = embedded.stack.outputs, upstream.client("stepfunctions"), upstream.client("sqs")
     for output in MACHINES:
         arn = outputs[output]

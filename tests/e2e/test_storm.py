@@ -1,7 +1,7 @@
-"""Functions die at random, and each settlement ends: an embedded AWS of its own, with its schedule.
+"""Functions die at random on a separate embedded AWS; each settlement ends.
 
-`STORM_KILLS=1000 pytest tests/e2e/test_storm.py` goes on until so many functions are killed (25 unless it is
-named); new settlements keep coming until then.
+`STORM_KILLS=1000 pytest tests/e2e/test_storm.py` sets the number of killed functions (default 25); new
+settlements keep coming until then.
 """
 
 import os
@@ -29,40 +29,39 @@ pytestmark = pytest.mark.long
 
 KILLS = int(os.environ.get("STORM_KILLS", "25"))
 BURST, PORTION = 20, 10
-"""The number of settlements at first, and the number that follows whenever most of the last have ended."""
+"""Number of initial settlements, and of further ones whenever most have ended."""
 
 AT_WORK_MIN = 0.2
-"""The least share of killed functions that had a call; the others were waiting for one."""
+"""Minimum share of killed functions that had a call."""
 
 STORM_SECONDS_MAX, CALM_SECONDS_MAX = 300 + 6 * KILLS, 1800
 DEADLINE_SECONDS = 86_400
-"""Out of the storm's reach: every payable settlement must settle, on a slow machine too."""
+"""Beyond the storm: every payable settlement must settle."""
 
 HIGHEST = "1000000.00"
-"""The most that an account may hold on the local stage."""
 
 IN_FLIGHT = (Status.PROCESSING, Status.COMPENSATING)
 DIED_AT_WORK = ("Runtime exited before returning a response", "bootstrap exited during init with code -9")
-"""The embedded AWS's messages for a call whose function was killed: at work, or as it started for it."""
+"""The embedded AWS's messages for a function killed at work or during its start."""
 
 UNVERIFIED = {
     (Status.COMPENSATED, ("verify", "KycUnavailable")),
     (Status.COMPENSATED, ("verify", "KycCircuitOpen")),
     (Status.COMPENSATED, ("release", "KycUnavailable")),
 }
-"""A payment is refunded if VerifyKyc gives no answer in time, in all of this: also if it has committed."""
+"""Refunds without an answer of VerifyKyc in time, even if it has committed."""
 
 PAYABLE = {(Status.SETTLED, None), *UNVERIFIED}
 UNPAYABLE = {(Status.COMPENSATED, ("release", "CapExceeded")), *UNVERIFIED}
-"""The ends of a settlement, with their reasons."""
+"""Possible ends of an unpayable settlement, with reasons."""
 
 
 @dataclass
 class Storm:
-    """The settlements of 1.00 EUR that are under way while functions die, and how many of those have died.
+    """Settlements of 1.00 EUR in progress while functions die, with the number of deaths.
 
-    Every tenth cannot be released, as its payee has all that an account may hold. Each has a payer of its
-    own: an account that is in LIMBO places no holds, so what else it pays would be refused.
+    Every tenth cannot be released: its payee has the highest balance. Each has its own payer, because an
+    account in LIMBO places no holds.
     """
 
     embedded: Embedded
@@ -77,7 +76,7 @@ class Storm:
         return [self.account("rich", HIGHEST), *bobs]
 
     def account(self, name: str, deposit: str = "0") -> str:
-        """Open an account, and try another one while the settlements in flight take all concurrency."""
+        """Open an account; retry while settlements in flight use all concurrency."""
         give_up_at = time.monotonic() + STORM_SECONDS_MAX
         while True:
             try:
@@ -89,7 +88,6 @@ class Storm:
         return bool(self.requests[key]["payee"] != self.payees[0])
 
     def ask(self, many: int) -> None:
-        """Start more settlements, all at once; their keys are unclaimed."""
         payers = [self.account("alice", "1.00") for _ in range(many)]
         for payer in payers:
             key = new_key("storm")
@@ -107,14 +105,14 @@ class Storm:
         self.executions[key] = self.embedded.run("SettlementStandardArn", self.requests[key], new_key(key))
 
     def is_driven(self, key: str) -> bool:
-        """Whether the execution that was started last for a key still runs."""
+        """Return whether the last execution started for a key still runs."""
         described = self.embedded.step_functions.describe_execution(executionArn=self.executions[key])
         return bool(described["status"] == "RUNNING")
 
     def kill(self, process: psutil.Process, killed: int) -> None:
-        """Kill functions of the embedded AWS at random until so many in all are dead, enough of them at work.
+        """Kill random functions until `killed` are dead, enough of them at work.
 
-        Two of three are chosen among those that the system shows at work at that instant, if any are.
+        Two of three are chosen among those currently at work, if any.
         """
         give_up_at = time.monotonic() + STORM_SECONDS_MAX
         settled = self.settled()
@@ -141,7 +139,7 @@ class Storm:
                     self.keep_in_flight()
 
     def keep_in_flight(self) -> None:
-        """Ask for more if most of the last ones have ended."""
+        """Start more if most of the last ones have ended."""
         if sum(map(self.is_driven, list(self.requests)[-PORTION:])) < PORTION / 2:
             self.ask(PORTION)
 
@@ -149,7 +147,7 @@ class Storm:
         return any(row["status"] in IN_FLIGHT for row in self.rows().values())
 
     def unspent(self) -> set[str]:
-        """Return the settlements whose payer has all of the money."""
+        """Return the settlements whose payer still has all the money."""
         balances = {row["pk"]: row["available"] for row in self.embedded.rows() if row["sk"] == "BALANCE"}
         payers = {key: keys.account(request["payer"])["pk"] for key, request in self.requests.items()}
         assert {balances[payer] for payer in payers.values()} <= {0, 100}
@@ -166,12 +164,11 @@ class Storm:
         return sum(row["status"] == Status.SETTLED for row in self.rows().values())
 
     def rows(self) -> dict[str, Row]:
-        """Return the rows of the claimed settlements, by their keys."""
         found = {keys.subject(row)[1]: row for row in self.embedded.rows() if keys.is_settlement(row)}
         return {key: found[key] for key in self.requests if key in found}
 
     def over(self) -> dict[str, Row]:
-        """Return the same once nothing is in flight any more. A client asks again for an unclaimed key."""
+        """Wait until all are claimed and none is in flight; start unclaimed ones again. Return their rows."""
         give_up_at = time.monotonic() + CALM_SECONDS_MAX
         while True:
             found = self.rows()
@@ -187,9 +184,9 @@ class Storm:
 
 @pytest.fixture(scope="module")
 def embedded() -> Iterator[Embedded]:
-    """Recovery is called by the clock here, each minute. What there is outlives an orderly stop.
+    """Recovery runs by schedule each minute. State outlives an orderly stop.
 
-    No more than 12 functions run at once, as each is a process; what is beyond that is throttled.
+    At most 12 functions run at once, because each is a process; more are throttled.
     """
     with embedded_aws() as embedded:
         up = embedded.settle("local", "up", PERSIST_STATE="1", LAMBDA_ACCOUNT_CONCURRENCY="12")
@@ -202,7 +199,7 @@ def log(embedded: Embedded) -> Path:
 
 
 def functions(process: psutil.Process) -> list[psutil.Process]:
-    """Return the functions' processes, at work or not: children of the embedded AWS that run Python."""
+    """Return the functions' processes: the embedded AWS's Python children."""
     found = []
     for child in process.children():
         with suppress(psutil.Error):
@@ -218,14 +215,13 @@ def is_busy(process: psutil.Process) -> bool:
 
 
 def end(row: Row) -> tuple[str, tuple[str, str] | None]:
-    """Return a settlement's status, and the failure that kept it from settling: its step and error."""
     failure = row.get("failure")
     return row["status"], (failure["step"], failure["error"]) if failure else None
 
 
 @contextmanager
 def stopped_and_started(embedded: Embedded) -> Iterator[psutil.Process]:
-    """Stop the embedded AWS with all functions, and start it again from the state that it has kept."""
+    """Restart the embedded AWS with all functions from its saved state."""
     process = psutil.Process(embedded.running().pid)
     command, environment, folder = process.cmdline(), process.environ(), process.cwd()
     at_work = functions(process)

@@ -1,5 +1,3 @@
-"""An upgrade under load: each payment runs whole on the code and the definition that it has started with."""
-
 import json
 import os
 import shutil
@@ -26,15 +24,15 @@ CHANGED = (
     "lambdas/handlers/core/collect_fee.py",
     "statemachines/settlement.asl.json",
 )
-"""What the two functions and the definition between them say to each other has another name afterwards."""
+"""Files whose shared field is renamed by the upgrade."""
 
 AT_ONCE = 4
 DELAY_SECONDS = 1
-"""How long the provider thinks, so that payments are in flight when the machine changes; it may take four."""
+"""The provider's delay keeps payments in flight during the change; it may take four."""
 
 
 def sources(folder: Path, *, upgraded: bool) -> Path:
-    """Return a copy of what is deployed; the upgraded one breaks the contract between two functions."""
+    """Return a copy of the sources; an upgrade breaks the contract between two functions."""
     for source in (LAMBDAS, STATE_MACHINES):
         shutil.copytree(source, folder / source.name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in CHANGED if upgraded else ():
@@ -47,7 +45,7 @@ def sources(folder: Path, *, upgraded: bool) -> Path:
 
 
 def deploy(embedded: Embedded, folder: Path, **settings: Any) -> None:
-    """Deploy the sources in a folder, on the settings of the local stage and these."""
+    """Deploy a folder's sources with changed local settings."""
     running = embedded.running()
     environment = embedded.environment | {
         "AWS_ENDPOINT_URL": running.endpoint_url,
@@ -80,7 +78,7 @@ def deploy(embedded: Embedded, folder: Path, **settings: Any) -> None:
 
 
 class Load:
-    """Payments that follow each other, some at once, until they are told to end: no slow machine has more."""
+    """Successive payments, a few at once, until stopped; a slow machine has no more."""
 
     def __init__(self, embedded: Embedded) -> None:
         self.embedded, self.over = embedded, threading.Event()
@@ -111,7 +109,6 @@ class Load:
             self.embedded.wait_for(partial(self._is_over, begun["executionArn"]))
 
     def ends(self) -> list[dict[str, Any]]:
-        """Return the descriptions of all executions, which are over."""
         return [self._described(arn) for arn in self.started]
 
     def _is_over(self, arn: str) -> bool:
@@ -123,7 +120,6 @@ class Load:
 
 
 def of_new_code(embedded: Embedded, described: dict[str, Any]) -> bool:
-    """Return whether the execution had the upgraded definition."""
     pages = embedded.step_functions.get_paginator("get_execution_history").paginate(
         executionArn=described["executionArn"]
     )

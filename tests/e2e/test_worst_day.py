@@ -1,6 +1,6 @@
-"""A short day of the worst KYC provider, on an embedded AWS of its own: each promise is kept.
+"""A short day of the worst KYC provider, on a separate embedded AWS.
 
-`make worst-day` plays it in ten minutes, at 20 payments a second on a machine that bears it.
+`make worst-day` takes ten minutes, at 20 payments a second.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,6 @@ def test_a_short_day_breaks_no_promise(played: Played) -> None:
 
 
 def test_the_day_has_had_all_its_troubles(played: Played) -> None:
-    """Else it shows nothing."""
     assert list(played.began_at) == [hours.name for hours in DAY]
     assert len(played.payments) >= RATE * SECONDS * 0.9
     good = {

@@ -1,4 +1,4 @@
-"""The app with its settlement machines on versions, from the sources in SOURCES. The CDK CLI runs it."""
+"""The app with versioned settlement machines, from the sources in SOURCES. The CDK CLI runs it."""
 
 import json
 import os
@@ -14,7 +14,6 @@ SOURCES = Path(os.environ["SOURCES"])
 
 
 def main() -> None:
-    """Synthesise the local stage."""
     functions.LAMBDAS = SOURCES / "lambdas"
     state_machines.STATE_MACHINES = SOURCES / "statemachines"
     config.STAGES["local"] = replace(

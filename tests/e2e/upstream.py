@@ -1,4 +1,4 @@
-"""A service that starts settlements as `docs/calling/starting.md` shows it, with its policies alone."""
+"""A service that starts settlements with the example and policies of `docs/calling/starting.md`."""
 
 import json
 import re
@@ -19,12 +19,12 @@ from tests.world.templates import PROJECT
 
 PAGE = (PROJECT / "docs" / "calling" / "starting.md").read_text()
 WAYS = {"Express": "express", "Standard": "standard", "The queue": "message"}
-"""The sections of the page that show a way of starting, and the example of each."""
+"""The page's sections about ways of starting, with their examples."""
 
 
 @dataclass(frozen=True)
 class Upstream:
-    """A service that runs an example of the page, with the permissions of the page's policy."""
+    """A service running a page example with the page policy's permissions."""
 
     example: dict[str, Any]
     session: boto3.Session
@@ -40,7 +40,7 @@ class Upstream:
 
     @contextmanager
     def losing_the_answer(self, client: str, operation: str) -> Iterator[None]:
-        """Lose the answers to an operation for a while: the requests arrive and are carried out."""
+        """Lose an operation's answers; its requests still take effect."""
 
         def lose(**_: Any) -> None:
             raise ReadTimeoutError(endpoint_url=self.endpoint_url)
@@ -54,7 +54,7 @@ class Upstream:
 
 
 def policy(embedded: Embedded, way: str) -> str:
-    """Return the page's policy for one way of starting, with the stack's own names in it."""
+    """Return the page's policy for a way of starting, with the stack's names."""
     section = re.split(r"\n## ", PAGE.split(f"\n## {way}\n")[1])[0]
     (text,) = re.findall(r"```json\n(.*?)```", section, re.DOTALL)
     outputs = embedded.stack.outputs
@@ -73,7 +73,7 @@ def policy(embedded: Embedded, way: str) -> str:
 
 @contextmanager
 def service(embedded: Embedded, way: str) -> Iterator[Upstream]:
-    """Yield the page's example, with the credentials of a new role that has exactly the page's policy."""
+    """Yield the page's example, with the credentials of a role that has exactly the page's policy."""
     iam, sts, name = embedded.stack.client("iam"), embedded.stack.client("sts"), new_key("upstream")
     trust = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRole"}
     document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})

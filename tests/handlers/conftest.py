@@ -1,5 +1,3 @@
-"""Fixtures of the handlers' tests."""
-
 import io
 import json
 from collections.abc import Callable, Iterator
@@ -38,7 +36,6 @@ Meanwhile = Callable[..., None]
 
 @pytest.fixture
 def provider(monkeypatch: pytest.MonkeyPatch) -> Provider:
-    """The KYC provider, which approves by default."""
     provider = Provider()
     monkeypatch.setattr(_kyc, "ask", provider.ask)
     return provider
@@ -48,7 +45,7 @@ def provider(monkeypatch: pytest.MonkeyPatch) -> Provider:
 def calls(
     ledger: Ledger, provider: Provider, step_functions: StepFunctions, monkeypatch: pytest.MonkeyPatch
 ) -> Calls:
-    """The real handlers on the table of the test, at `NOW`."""
+    """The real handlers on the test's table, at `NOW`."""
     monkeypatch.setattr(_functions, "_client", Functions())
     monkeypatch.setattr(_topics, "_client", Topics())
     monkeypatch.setattr(_dependencies, "store", ledger.store)
@@ -61,7 +58,7 @@ def calls(
 
 @pytest.fixture
 def secrets(monkeypatch: pytest.MonkeyPatch) -> Secrets:
-    """Secrets Manager, behind the real cache, which is empty and of which the test keeps the time."""
+    """Secrets Manager behind the real cache, empty and with test-controlled time."""
     secrets = Secrets()
     monkeypatch.setattr(_secrets._provider, "client", secrets)
     monkeypatch.setattr(_secrets._provider, "store", {})
@@ -70,7 +67,7 @@ def secrets(monkeypatch: pytest.MonkeyPatch) -> Secrets:
 
 @pytest.fixture
 def step_functions(monkeypatch: pytest.MonkeyPatch) -> StepFunctions:
-    """Step Functions, whose executions stay before their first state."""
+    """Step Functions whose executions never enter their first state."""
     client = StepFunctions()
     monkeypatch.setattr(_step_functions, "_client", client)
     return client
@@ -78,7 +75,6 @@ def step_functions(monkeypatch: pytest.MonkeyPatch) -> StepFunctions:
 
 @pytest.fixture
 def functions(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Functions:
-    """Lambda, which keeps the events that functions send to RecoverStalled."""
     functions = Functions()
     monkeypatch.setattr(_functions, "_client", functions)
     return functions
@@ -86,7 +82,6 @@ def functions(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Functions:
 
 @pytest.fixture
 def topics(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Topics:
-    """The topics, which keep what is published."""
     topics = Topics()
     monkeypatch.setattr(_topics, "_client", topics)
     return topics
@@ -94,7 +89,6 @@ def topics(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Topics:
 
 @pytest.fixture
 def bus(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Bus:
-    """The outcome bus, which keeps what it takes."""
     bus = Bus()
     monkeypatch.setattr(_outcome_bus, "_client", bus)
     return bus
@@ -102,7 +96,6 @@ def bus(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Bus:
 
 @pytest.fixture
 def queues(monkeypatch: pytest.MonkeyPatch) -> Queues:
-    """The queues to which functions send."""
     queues = Queues()
     monkeypatch.setattr(_queues, "_client", queues)
     monkeypatch.setenv("START_DEAD_LETTERS", queues.url)
@@ -111,7 +104,7 @@ def queues(monkeypatch: pytest.MonkeyPatch) -> Queues:
 
 @pytest.fixture
 def s3(monkeypatch: pytest.MonkeyPatch) -> MemoryS3:
-    """The bucket of the sealed journal, in lists of two objects a page."""
+    """The sealed journal's bucket, listing two objects a page."""
     client = MemoryS3(page=2)
     monkeypatch.setattr(_journal, "_client", client)
     monkeypatch.setenv("JOURNAL_BUCKET", "journal")
@@ -130,7 +123,7 @@ def in_review(calls: Calls, provider: Provider, secrets: Secrets) -> Calls:
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
-    """The lines of the functions' logger; their other output is in `capfd`."""
+    """Lines of the functions' logger; other output is in `capfd`."""
     lines = io.StringIO()
     monkeypatch.setattr(telemetry.logger.registered_handler, "stream", lines)
     yield lines
@@ -139,7 +132,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
 
 @pytest.fixture
 def later(monkeypatch: pytest.MonkeyPatch) -> Later:
-    """Move the handlers' clock: by seven seconds, or by another time."""
+    """Move the handlers' clock, by default by seven seconds."""
 
     def move(**by: float) -> None:
         moment = NOW + timedelta(**by or {"seconds": 7})
@@ -150,8 +143,6 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Later:
 
 @pytest.fixture
 def change_config(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """A function that changes the stage's configuration, as a deployment does."""
-
     def change(**to: Any) -> None:
         monkeypatch.setattr(_dependencies, "config", replace(_dependencies.config, **to))
 
@@ -160,7 +151,7 @@ def change_config(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 @pytest.fixture
 def freeze_reads(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """A function that freezes the settlement's row for the handlers' reads, despite later writes."""
+    """Freeze the settlement's row for the handlers' reads, despite later writes."""
 
     def freeze() -> None:
         row, read = calls.row(), calls.ledger.store.read
@@ -172,7 +163,7 @@ def freeze_reads(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Callable[[], 
 
 @pytest.fixture
 def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
-    """Have another call happen once, around the next call of a method."""
+    """Run another call once, around the next call of a method."""
 
     def interleave(owner: Any, method: str, act: Callable[[], object], *, after: bool = False) -> None:
         real = getattr(owner, method)
@@ -193,7 +184,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
 
 @pytest.fixture
 def counted(capsys: pytest.CaptureFixture[str]) -> Counted:
-    """The sums of the metrics that were published since this was last called; of ages, the greatest."""
+    """Return sums of metrics published since the last call; of ages, the maximum."""
 
     def read() -> dict[str, float]:
         sums: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""The stage's real provider client and circuit, on a network, a bus and a table of the test."""
+"""The real provider client and circuit, on a test network, bus and table."""
 
 import json
 from collections.abc import Mapping
@@ -16,17 +16,15 @@ from tests.world.functions import Context
 from tests.world.ledger import Ledger
 
 REAL_ASK = _kyc.ask
-"""The real function, kept before a fixture replaces it."""
 
 YES = (200, json.dumps({"decision": "APPROVED", "reference": "ver_1", "reason": "canary-reason"}).encode())
 DEAD = KycUnavailable("kyc: ConnectTimeoutError")
 FAILURES = 5
-"""The number of failures that opens the circuit."""
 
 
 @dataclass
 class Stage:
-    """The provider: `answers` in turn, the last one for ever; `sent` has the API key of each question."""
+    """The provider: gives `answers` in turn, repeating the last; `sent` has each question's API key."""
 
     ledger: Ledger
     answers: list[tuple[int, bytes] | Exception] = field(default_factory=lambda: [YES])
@@ -56,11 +54,10 @@ class Stage:
         return self.ledger.row(keys.circuit("kyc")) or {}
 
     def forget(self) -> None:
-        """Act as a new environment, which must read the state of the circuit."""
+        """Act as a new environment, which must read the circuit's state."""
         _kyc._circuit._known = None
 
     def recovered(self) -> None:
-        """Let the circuit's recovery time pass."""
         self.ledger.put(self.circuit() | {"opened_at": 0})
         self.forget()
 
@@ -68,11 +65,9 @@ class Stage:
         return [json.loads(entry["Detail"])["state"] for entry in self.events]
 
     def open(self, settlement: Settlement) -> None:
-        """Have the provider fail until the circuit opens."""
         self.open_after(settlement, FAILURES)
 
     def open_after(self, settlement: Settlement, failures: int) -> None:
-        """Have the provider fail for so many payments."""
         self.answers = [DEAD]
         for number in range(failures):
             with pytest.raises(KycUnavailable):

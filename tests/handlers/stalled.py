@@ -1,4 +1,4 @@
-"""Stalled settlements for the tests of RecoverStalled, and what it starts for them."""
+"""Stalled settlements for the tests of RecoverStalled."""
 
 import io
 import json
@@ -20,17 +20,17 @@ from tests.world.services import execution
 from tests.world.step_functions import StepFunctions
 
 FIRST = execution("compensation-1")
-"""The execution that begins every reversal in these tests."""
+"""The execution that begins all reversals in these tests."""
 
 ENDS = ["SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"]
 
 
 OTHER_KEYS = [f"order-2026-0002{number:02}" for number in range(12)]
-"""Keys in every partition of the index."""
+"""Keys in all partitions of the index."""
 
 SHARDS = keys.IN_FLIGHT_SHARDS
 AT_THE_HEAD = "2026-11-20T11:00:00.000Z"
-"""A sort key before those of all due settlements."""
+"""A sort key before all due settlements."""
 
 
 def resumed(number: int = 1, on: str = STANDARD) -> tuple[str, str, Any]:
@@ -51,7 +51,7 @@ def reversing(calls: Calls) -> None:
 
 
 def overdue(calls: Calls) -> None:
-    """Hold the funds. Recovery has looked in time, and looks again at the deadline, after 15 minutes."""
+    """Hold the funds; recovery has looked in time and looks again at the deadline, after 15 minutes."""
     held(calls)
     calls.alter(gsi1sk=calls.row()["deadline_at"])
 
@@ -61,14 +61,14 @@ def limbo(calls: Calls) -> None:
 
 
 def quietly(recover: Callable[[], None]) -> None:
-    """The first of two runs in one process publishes the metrics of both."""
+    """Ignore warnings: the first of two runs in one process publishes both runs' metrics."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         recover()
 
 
 def freeze_index(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the index list the settlement as it is now, despite later writes."""
+    """Freeze the settlement's listing in the index, despite later writes."""
     stale = calls.row()
 
     def listed(partition: str, *, up_to: str, limit: int, since: str = "") -> Iterator[keys.Row]:
@@ -79,7 +79,7 @@ def freeze_index(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def claim(calls: Calls, key: str = KEY) -> keys.Row:
-    """Claim a key as the start queue does; return its row."""
+    """Claim a key like the start queue; return its row."""
     config = _dependencies.config
     settlement = parse_settlement(WIRE | {"key": key}, config)
     calls.ledger.store.claim(forward.claim(settlement, "execution-1", NOW, config))
@@ -89,7 +89,7 @@ def claim(calls: Calls, key: str = KEY) -> keys.Row:
 
 
 def all_overdue(calls: Calls, later: Later) -> None:
-    """Claim a key in every partition of the index, and let every deadline pass; recovery has come in time."""
+    """Claim a key in each partition and let all deadlines pass; recovery has looked in time."""
     for key in OTHER_KEYS:
         row = claim(calls, key)
         calls.ledger.put(row | {"gsi1sk": row["deadline_at"]})
@@ -103,7 +103,6 @@ def recovered(step_functions: StepFunctions) -> bool:
 
 
 def copies(calls: Calls, number: int, **attributes: Any) -> None:
-    """Put this many copies of the settlement into its partition of the index."""
     row = calls.row()
     for copy in range(number):
         calls.ledger.put(row | keys.settlement(f"order-2026-1{copy:05}") | attributes)

@@ -1,5 +1,3 @@
-"""AcceptSettlements: a call is claimed and started once, and a retry is answered, never paid again."""
-
 import json
 from collections.abc import Callable
 from contextlib import suppress
@@ -47,7 +45,6 @@ def post(calls: Calls, step_functions: StepFunctions, clock: Clock) -> Post:
 
 
 def pay(calls: Calls, execution: str) -> None:
-    """Run the settlement to its end, as its execution does."""
     for state in ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"):
         calls(state, claimed_at=calls.row()["claimed_at"], execution=execution)
 

@@ -1,4 +1,4 @@
-"""TakeOrder: decisions that need more than one person, whom conditions of the transaction count."""
+"""TakeOrder: decisions that need several persons, counted by transaction conditions."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -50,7 +50,7 @@ THEMSELVES = {
     ],
     "bea": [PERSONS["bea"], (f"{SESSION}/Operator/bea", "AROAOPERATOR:bea")],
 }
-"""The ways in which one person comes: as a user, or as a session of that name of any role."""
+"""Identities of one person: a user, or a session of that name of any role."""
 
 DECISIONS = ["write-off", "complete", "retry"]
 ALL = [*DECISIONS, "reverse", "reverse-part"]
@@ -71,8 +71,6 @@ def bus(monkeypatch: pytest.MonkeyPatch) -> PageBus:
 
 @pytest.fixture
 def stage(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Set how many persons each decision needs."""
-
     def needs(persons: int) -> None:
         config = replace(_dependencies.config, approvals=dict.fromkeys((*DECISIONS, "reverse"), persons))
         monkeypatch.setattr(_dependencies, "config", config)
@@ -83,7 +81,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 @pytest.fixture
 def order(calls: Calls, stage: Callable[[int], None], bus: PageBus, step_functions: StepFunctions) -> Order:
-    """Give an order as a person, who may also be an ARN and a user id."""
+    """Give an order as a person, or as an (ARN, user id) pair."""
 
     def give(route: str, body: dict[str, Any], who: Any = "ada") -> dict[str, Any]:
         by, user_id = PERSONS[who] if isinstance(who, str) else who
@@ -103,7 +101,7 @@ def body(decision: str, **more: Any) -> dict[str, Any]:
 
 
 def named(route: str) -> dict[str, Any]:
-    """Return what an approval or a withdrawal repeats of a proposal, beside its digest."""
+    """Return the fields, beside the digest, that an approval or withdrawal repeats."""
     decision, _, move = route.partition("/")
     if move == "approve":
         return {"decision": decision, **SHOWN.get(decision, {"case": 1, "amount": "47.72"})}
@@ -112,7 +110,7 @@ def named(route: str) -> dict[str, Any]:
 
 @pytest.fixture(params=ALL)
 def decision(request: pytest.FixtureRequest, calls: Calls, step_functions: StepFunctions) -> str:
-    """A decision, on a settlement that it is possible on."""
+    """A decision, with a settlement that permits it."""
     if request.param in REVERSALS:
         calls.after("CollectFee")
     else:
@@ -124,7 +122,6 @@ def decision(request: pytest.FixtureRequest, calls: Calls, step_functions: StepF
 
 @pytest.fixture
 def digest(decision: str, order: Order) -> str:
-    """Propose it as Ada; return the digest."""
     return str(order(f"{decision}/propose", body(decision))["proposal"]["digest"])
 
 
@@ -150,7 +147,7 @@ def evidence(calls: Calls, decision: str) -> Row:
 
 
 def proven(calls: Calls) -> list[str]:
-    """Return the faults of the settlement: the accounts of these tests have no orders that opened them."""
+    """Return the settlement's faults; these tests' accounts lack opening orders."""
     found = reconcile(calls.ledger.rows(), lambda difference: Look.DISAGREES).faults
     return [fault for fault in found if fault.startswith(f"SETTLEMENT#{KEY}")]
 
@@ -209,7 +206,7 @@ def test_a_second_person_approves_and_both_are_on_record(
 def test_the_proof_names_an_approved_decision_whose_persons_are_not_on_record(
     calls: Calls, decision: str, order: Order, stage: Callable[[int], None], forged: str
 ) -> None:
-    """A proposal's row has no signature: who can write to the table may forge one for another to approve."""
+    """A proposal's row has no signature: a table writer may forge one for another person to approve."""
     stage(3)
     digest = order(f"{decision}/propose", body(decision))["proposal"]["digest"]
     for person in ("bea", "cyd"):
@@ -310,7 +307,7 @@ def test_two_proposals_at_once_are_one(
 def test_a_proposal_is_held_against_the_settlement_as_it_is_after_it(
     calls: Calls, decision: str, order: Order, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Read before it, a proposal of meanwhile would look void, and be replaced although it is open."""
+    """If the settlement were read first, a newer proposal would look void and be replaced while open."""
     other: list[dict[str, Any]] = []
 
     def after_the_first(real: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -406,7 +403,7 @@ def test_a_lost_proposal_of_a_payment_without_other_evidence_is_named(calls: Cal
 def test_a_move_is_answered_from_its_proposals_row_alone(
     calls: Calls, decision: str, order: Order, stage: Callable[[int], None]
 ) -> None:
-    """The row of before a restore lacks an approval that is on record."""
+    """A row from before a restore lacks an approval that is on record."""
     stage(4)
     digest = order(f"{decision}/propose", body(decision))["proposal"]["digest"]
     before = proposal(calls)
@@ -445,7 +442,7 @@ def test_a_move_whose_proposal_is_not_on_record_is_named(
     assert any(f"{step} is about a proposal that is not on record" in fault for fault in proven(calls))
 
 
-# What voids a proposal
+# Void proposals
 
 
 VOID = (ProposalRefused, StepFenced, NotReversible, ResolutionRefused, PartRefused)
@@ -641,7 +638,7 @@ def test_a_decision_that_does_not_fit_pages_no_one(
     assert bus.events == []
 
 
-# What is sent
+# Messages sent
 
 
 @pytest.mark.parametrize("move", ["propose", "approve", "withdraw", "break-glass"])
@@ -859,7 +856,7 @@ def test_a_key_that_is_not_claimed_has_no_proposal(calls: Calls, order: Order, m
         order(f"reverse/{move}", {"digest": "0" * 64})
 
 
-# Who may count as a person
+# Identities that count as a person
 
 
 FEDERATED = ("arn:aws:sts::123456789012:federated-user/bea", "123456789012:bea")
@@ -878,7 +875,6 @@ def test_a_name_of_the_callers_choice_is_no_person(
 
 
 def changed(calls: Calls, **attributes: Any) -> None:
-    """Change the proposal's row, which has no signature."""
     calls.ledger.put(proposal(calls) | attributes)
 
 

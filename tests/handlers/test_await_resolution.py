@@ -1,5 +1,3 @@
-"""AwaitResolution: a row of its own has the execution that waits for the decision, and its token."""
-
 import pytest
 
 from handlers import _dependencies
@@ -16,13 +14,12 @@ def wait(calls: Calls, token: str, execution_arn: str = EXECUTION_ARN) -> None:
 
 
 def waiting(token: str, execution: str = EXECUTION_ARN, case: int = 1) -> Row:
-    """Return the row of an execution that waits."""
     row = {"pk": f"WAITING#{KEY}", "sk": "WAITING", "key": KEY}
     return row | {"case": case, "token": token, "execution": execution}
 
 
 def reopen(calls: Calls) -> None:
-    """Decide to retry, and get stuck again: the second case is open."""
+    """Decide to retry, and get stuck again: case 2 is open."""
     calls.limbo(calls.begin(calls.resolve("retry")))
 
 

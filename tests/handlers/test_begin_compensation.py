@@ -1,5 +1,3 @@
-"""BeginCompensation is the fence: it stops the forward steps and finds the steps to reverse."""
-
 from typing import Any
 
 import pytest
@@ -55,7 +53,7 @@ ORDERED = {
     "cause": f"sent to the wrong shop (by {ORDER['by']})",
 }
 MINE: dict[str, Any] = {"owner": "execution-1", "error": REJECTED_BY_KYC}
-"""The input of the execution that claimed the key, after a failed step."""
+"""Input of the claiming execution after a failed step."""
 
 NO_CAUSE = r"^input: must have the error for which it is to be compensated$"
 UNCLAIMED = f"^input: compensate: the key {KEY} was never claimed$"
@@ -67,7 +65,6 @@ IN_FLIGHT_AGAIN = {
 
 
 def begun(failure: dict[str, str]) -> Row:
-    """Return the attributes of a row whose reversal began for a failure."""
     return {
         "status": "COMPENSATING",
         "failure": failure,
@@ -505,7 +502,7 @@ DECISION = ORDER | {"decision": "write-off"}
 def test_an_order_in_the_input_of_a_start_is_refused_in_whose_name_it_may_be(
     calls: Calls, state: str, forged: dict[str, Any]
 ) -> None:
-    """A role that may start the machine once wrote off money in the name of another."""
+    """With it, a role allowed to start the machine could write off money in another's name."""
     _ = calls.fall() if state == "LIMBO" else calls.after(state)
 
     message = r"^input: must have no order but the name of one on record$"

@@ -1,5 +1,3 @@
-"""No log line, metric or message has a secret, an account, or the provider's reason about a person."""
-
 import io
 import json
 from collections.abc import Callable
@@ -41,7 +39,7 @@ CANARY_WIRE: dict[str, Any] = WIRE | {
     "metadata": {"cart": "canary cart"},
 }
 TELLTALES = ["canary", "muster", "Muster", "66391826047", "Y2FuYXJ5", "whsec_"]
-"""Parts of API keys, accounts, names, reasons, base64, amounts (more digits than a time shares by chance)."""
+"""Parts of API keys, accounts, names, reasons, base64, and amounts too long to match a time by chance."""
 
 
 def answered(decision: str, **more: Any) -> tuple[int, bytes]:
@@ -63,13 +61,11 @@ GARBAGE = [
 
 
 class Listened:
-    """The output of the functions: the logger's lines, the printed text, the answers."""
-
     def __init__(self, log: io.StringIO, capfd: pytest.CaptureFixture[str]) -> None:
         self._log, self._capfd, self.heard = log, capfd, ""
 
     def to(self, call: Callable[[], Any]) -> str:
-        """Make a call and keep its output, its refusal included; return that as text."""
+        """Make a call; keep and return its output as text, including a refusal."""
         try:
             call()
         except SettlementError as error:
@@ -96,7 +92,7 @@ def listened(log: io.StringIO, capfd: pytest.CaptureFixture[str]) -> Listened:
 def kyc(
     calls: Calls, secrets: Secrets, step_functions: StepFunctions, monkeypatch: pytest.MonkeyPatch
 ) -> Stage:
-    """A held settlement between two named people, with the real client of the provider."""
+    """A held settlement between two named people, with the real provider client."""
     made = stage(calls.ledger, monkeypatch)
     monkeypatch.setattr(_kyc, "ask", made.ask)
     calls.ledger.open(CANARY_WIRE["payer"], 10_000_000_000_000)
@@ -179,7 +175,7 @@ def test_no_unusable_secret_leaks(
 def test_no_refused_name_leaks(
     calls: Calls, kyc: Stage, listened: Listened, queues: Queues, names: dict[str, Any]
 ) -> None:
-    """Neither by the error, nor by a log line, nor by the reason in the dead-letter queue."""
+    """Checks the error, the log lines and the dead letter's reason."""
     refused = CANARY_WIRE | names
 
     listened.to(lambda: calls("HoldFunds", refused))

@@ -1,5 +1,3 @@
-"""CancelSettlement: a payment is cancelled before its hold or in review, once, and never after that."""
-
 from collections.abc import Callable
 from typing import Any
 
@@ -31,7 +29,7 @@ def cancel(calls: Calls) -> Cancel:
 
 
 def told(found: Answer) -> tuple[int, str, str]:
-    """Return the answer's HTTP status, and the status and the failure's error of its outcome."""
+    """Return the answer's HTTP status and its outcome's status and error."""
     outcome = checked_outcome(found.content)
     return found.status, outcome["status"], outcome["failure"]["error"]
 
@@ -41,7 +39,7 @@ def refusal(found: Answer) -> tuple[int, str]:
 
 
 def give_back(calls: Calls, functions: Functions) -> None:
-    """Let recovery and its execution do what the cancellation has asked for."""
+    """Let recovery and its execution carry out the cancellation."""
     assert [calls.recover_now(**event)["execution"] for event in functions.sent] == [COMPENSATOR]
     found = calls.begin_as(COMPENSATOR, {"settlement": WIRE})
     calls.unwind(found)
@@ -144,7 +142,7 @@ def test_a_verdict_after_the_cancellation_is_refused_by_any_clock(
 def test_a_cancellation_after_the_verdict_is_refused(
     in_review: Calls, cancel: Cancel, meanwhile: Meanwhile, decision: str
 ) -> None:
-    """The verdict comes between the look at the row and the write."""
+    """The verdict comes between the read and the write."""
     meanwhile(_dependencies.store, "update", lambda: in_review.decided(signed(decision=decision)))
 
     late = cancel()
@@ -241,7 +239,7 @@ def test_a_table_without_an_answer_is_503_and_the_same_call_again_is_answered(
 def test_a_review_that_recovery_has_expired_is_cancelled_all_the_same(
     in_review: Calls, cancel: Cancel, later: Later, step_functions: StepFunctions
 ) -> None:
-    """The first one names the reason, and the one execution gives the amount back."""
+    """Recovery's expiry stays the reason, and one execution gives the amount back."""
     later(days=2)
     in_review.recover()
 
@@ -252,7 +250,7 @@ def test_a_review_that_recovery_has_expired_is_cancelled_all_the_same(
     assert told(cancel()) == (200, "COMPENSATED", "Cancelled")
 
 
-# Neither before the hold nor in review
+# After the hold, outside a review
 
 
 @pytest.mark.parametrize(
@@ -285,7 +283,7 @@ def test_after_its_hold_it_is_refused_with_what_can_be_done(
     "status", [Status.COMPENSATING, Status.COMPENSATED, Status.LIMBO, Status.REJECTED, Status.SETTLED]
 )
 def test_a_payment_that_ends_otherwise_is_refused(in_review: Calls, cancel: Cancel, status: Status) -> None:
-    """Its review stays on the row of a payment that was reversed in it."""
+    """The review stays on the row of a payment reversed during it."""
     in_review.alter(status=status, failure={"step": "verify", "error": "DeadlineExceeded", "cause": "late"})
 
     with in_review.writes_nothing():
@@ -353,7 +351,7 @@ def test_a_bad_call_names_its_fields_and_changes_nothing(
 
 
 def test_a_start_after_the_cancellation_gets_its_outcome(calls: Calls, cancel: Cancel) -> None:
-    """A late start of the cancelled key pays nothing: to pay after all takes a new key."""
+    """A late start of a cancelled key pays nothing; paying after all needs a new key."""
     calls.claimed()
     cancel()
 

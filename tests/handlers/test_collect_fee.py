@@ -1,5 +1,3 @@
-"""CollectFee: the last movement, and the outcome of the whole settlement, in one call."""
-
 import pytest
 
 from settlement.core.model.errors import StepFenced
@@ -41,7 +39,7 @@ def test_the_first_call_settles_and_its_outcome_is_that_of_a_later_report(
 
 
 def test_a_late_call_reports_the_reversal_that_a_person_has_ordered_since(calls: Calls, later: Later) -> None:
-    """The answer of the first call was lost, and the machine tries again."""
+    """The first answer was lost, and the machine tries again."""
     calls.after("CollectFee")
     later()
     found = calls.begin(reversal=ORDER)

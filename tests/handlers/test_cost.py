@@ -1,7 +1,7 @@
-"""The handlers' calls of DynamoDB, and their write units: five writes and two reads on the happy path.
+"""The handlers' DynamoDB calls and write units: five writes and two reads on the happy path.
 
-The units are by AWS's rule: a written row costs one unit a kilobyte and twice that in a transaction, an
-entry of the index one for each change. A refused write costs its units, too; they are counted apart.
+Units by AWS's rule: one per written kilobyte, two in a transaction, one for each index change. Refused writes
+also cost their units; they are counted apart.
 """
 
 from collections.abc import Callable
@@ -44,20 +44,20 @@ from tests.world.services import signed, text
 GET, PUT, UPDATE, TRANSACT = "get_item", "put_item", "update_item", "transact_write_items"
 QUERY = "query"
 LAGGING_GET = "get_item, which may lag"
-"""At half the price of another read."""
+"""Half the price of a consistent read."""
 
 TO_SHOP = WIRE | {"payee": "merchant.shop"}
 ORDERED = (GET, TRANSACT, GET)
-"""A person's order to reverse: the row before it and after it."""
+"""A person's order to reverse: row read before and after."""
 
 UNIT_BYTES = 1024
 
 
 @dataclass
 class Meter:
-    """A client of the table in memory that notes each call, and adds up the units of the writes.
+    """In-memory client that records calls and sums write units.
 
-    `refused` are the units of writes whose condition failed, or whose transaction was cancelled.
+    `refused` are units of failed conditions and cancelled transactions.
     """
 
     client: MemoryDynamoDb
@@ -83,7 +83,7 @@ class Meter:
         return call
 
     def take(self) -> tuple[list[str], int, int]:
-        """Return the operations and the units, committed and refused, since this was last called."""
+        """Return operations, committed units and refused units since the last call."""
         taken = self.operations, self.units, self.refused
         self.operations, self.units, self.refused = [], 0, 0
         return taken
@@ -93,7 +93,6 @@ class Meter:
 
 
 def _writes(operation: str, parameters: Any) -> list[tuple[str, str]]:
-    """Return the keys of the rows that a call writes."""
     if operation == TRANSACT:
         writes = [write for item in parameters["TransactItems"] for write in item.values()]
     else:
@@ -111,7 +110,7 @@ def _units(before: Row, after: Row, *, is_transaction: bool) -> int:
 
 @pytest.fixture
 def meter(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Meter:
-    """The meter of all calls of the functions, on a stage whose entries expire: that costs no unit."""
+    """The meter of all calls, on a stage whose entries expire: expiry costs no unit."""
     made = Meter(calls.ledger.client)
     metered = signing(Ledger(made, calls.ledger.table_name, calls.ledger.store))
     monkeypatch.setattr(metered.store, "client", made)
@@ -350,7 +349,7 @@ CASES = [
         id="a decision that comes again: the row twice, the evidence, and the execution that waits",
     ),
 ]
-"""The arrangement, the calls, their operations, and their units: committed, and of refused writes."""
+"""Arrangement, calls, operations, and units, committed and refused."""
 
 
 @pytest.mark.parametrize(("arrange", "act", "expected"), CASES)

@@ -1,5 +1,3 @@
-"""The parts that a function gets from its deployment."""
-
 import json
 import os
 import random
@@ -21,7 +19,7 @@ from settlement.core.policy.pager import PagerConfig
 from tests.world.functions import FILES
 
 CLIENTS = {"handlers.kyc.verify_kyc": ["secretsmanager"], "handlers.kyc.kyc_decided": ["secretsmanager"]}
-"""The clients besides DynamoDB's that a function makes when it starts: each of its calls needs them."""
+"""Clients besides DynamoDB's that a function makes at start, because each of its calls needs them."""
 
 START = """
 import gc, importlib, json, sys
@@ -55,7 +53,7 @@ def test_the_pager_config_is_the_deployments() -> None:
 def test_a_function_starts_with_the_clients_that_each_call_needs_and_sets_its_imports_aside(
     module: str,
 ) -> None:
-    """A process of its own, which knows of each client from the first import on."""
+    """Runs in a new process, to see all clients since the first import."""
     ended = subprocess.run([sys.executable, "-c", START, module], capture_output=True, text=True, check=True)
 
     made, collects, is_frozen = json.loads(ended.stdout)
@@ -87,7 +85,7 @@ def test_a_lazy_client_is_made_once_when_it_is_used_by_any_number_of_threads(
 
 
 def test_a_restored_snapshot_gets_its_own_chance_and_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SnapStart starts many environments from one memory: each would wait as long as the others."""
+    """SnapStart starts many environments from one memory: all would wait equally long."""
     closed = list[str]()
     monkeypatch.setattr(_dependencies.dynamodb, "close", lambda: closed.append("dynamodb"))
     hooks = [hook for hook, _, _ in snapshot_restore_py.get_after_restore()]
@@ -105,7 +103,7 @@ def test_a_restored_snapshot_gets_its_own_chance_and_connections(monkeypatch: py
 
 
 def test_a_function_starts_without_the_hooks_of_snapshots() -> None:
-    """They are part of Lambda's Python, but not of every Python that runs the functions."""
+    """Lambda's Python has them, but not every Python that runs the functions."""
     code = "import sys; sys.modules['snapshot_restore_py'] = None; import handlers.core.hold_funds"
 
     subprocess.run([sys.executable, "-c", code], check=True)

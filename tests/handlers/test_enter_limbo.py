@@ -1,5 +1,3 @@
-"""EnterLimbo: a stuck reversal is on record with its reason, and blocks the account it is stuck on."""
-
 from typing import Any
 
 import pytest
@@ -134,7 +132,7 @@ def test_a_reversal_that_committed_though_its_answer_was_lost_is_not_stuck(calls
 def test_a_function_that_never_answers_is_a_case_though_its_step_is_known_to_be_reversed(
     calls: Calls, step: str
 ) -> None:
-    """Otherwise the machine would return to it, and it would fail again, without end."""
+    """Otherwise the machine would return to it and fail again, endlessly."""
     calls.reverse(STATES[step], calls.reopened(STATES[step]))
     known = calls.begin()
     assert step in known["reversed"]

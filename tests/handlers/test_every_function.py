@@ -1,4 +1,4 @@
-"""What holds for every function: its refusals, its replay, its answer's form, its lines and metrics."""
+"""Rules for all functions: refusals, replay, form of the answer, log lines, metrics."""
 
 import io
 import json
@@ -36,19 +36,19 @@ TELLTALES = [
     *("alice", "bob", "ada", "wrong shop", "canary", "AQC"),
     *("48.20", "4820", "47.72", "4772", "10000", "5180", "5272"),
 ]
-"""The parties, a person and their reason, the provider's reason, a token, the amounts, the balances."""
+"""Parties, a person and their reason, the provider's reason, a token, amounts, balances."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A function that a machine calls: its step, the status it needs, the arrangement and the call."""
+    """A function that a machine calls: step, required status, arrangement, call."""
 
     step: str
     needs: Status | None
     arrange: Callable[[Calls], Any]
     call: Callable[[Calls, Any, Any], Any]
     done: str | None = None
-    """The metric of a call that succeeds, besides StepCalled."""
+    """Metric of a successful call, besides StepCalled."""
 
     replayed: str | None = None
     execution: str = "execution-1"
@@ -147,14 +147,14 @@ CASES = {
         execution="compensation-1",
     ),
 }
-"""The functions that the machines call. Each case is the first call that has an effect."""
+"""Functions that the machines call; each case is the first effective call."""
 
 ALERT = {"detail-type": "LimboEntered", "detail": {"key": KEY, "account": "alice", "reason": "wrong shop"}}
 
 
 ROW = to_wire(states.row())
 SPOILT = {"Records": [record(ROW, {**ROW, "status": {"S": "canary"}}, at=0)]}
-"""A batch of the stream with a settlement's record that no event can tell."""
+"""A stream batch with a settlement record that cannot become an event."""
 
 
 TRIGGERED: dict[str, tuple[str, Callable[[Calls], Any]]] = {
@@ -184,7 +184,7 @@ TRIGGERED: dict[str, tuple[str, Callable[[Calls], Any]]] = {
     "PublishEvents": ("publish", lambda calls: calls.handlers["PublishEvents"](SPOILT, Context())),
     "SendPage": ("page", lambda calls: calls.handlers["SendPage"](ALERT, Context())),
 }
-"""The functions that no machine calls, and their steps' names."""
+"""Functions that no machine calls, with their steps' names."""
 
 LOGGED = CASES | {
     "BeginCompensation on order": Case(
@@ -202,25 +202,24 @@ LOGGED = CASES | {
         execution="compensation-1",
     ),
 }
-"""The same, and the other inputs that name a person."""
+"""`CASES`, and the other inputs that name a person."""
 
 every_function = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 READS_BY_THE_KEY_ALONE = ("PrepareAlert", "ReportOutcome")
 CLAIMING = ("HoldFunds", "RejectSettlement")
-"""The functions that claim an unclaimed key."""
+"""Functions that claim an unclaimed key."""
 
 WITH_REQUEST = (*CLAIMING, "ReportOutcome")
-"""The functions of the settlement machine that get the client's request, which may have no fee."""
+"""Settlement-machine functions that get the client's request, which may lack a fee."""
 
 
 @pytest.fixture
 def in_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Full detail, in which a function writes all the lines that it has."""
     monkeypatch.setattr(telemetry, "_detail", {"full": True})
 
 
 def spoken(log: io.StringIO, capfd: pytest.CaptureFixture[str]) -> tuple[list[dict[str, Any]], str]:
-    """Return the lines, the call's own last, and all of the output without times, whose digits are any."""
+    """Return all lines, the call's own last, and all output without timestamps, whose digits vary."""
     printed = capfd.readouterr()
     lines = [json.loads(line) for line in log.getvalue().splitlines()]
     calls = [json.loads(line) for line in printed.out.splitlines()]
@@ -238,8 +237,8 @@ def no_telltale(output: str) -> bool:
 
 
 def test_every_function_is_called_here() -> None:
-    """ReconcileBooks and ProjectEntries read what no model in memory answers: test_reconcile_books.py and
-    tests/books/test_project_entries.py have a server.
+    """Except ReconcileBooks and ProjectEntries, which need a server: test_reconcile_books.py and
+    tests/books/test_project_entries.py.
     """
     assert CASES.keys() | TRIGGERED.keys() | {"ReconcileBooks", "ProjectEntries"} == HANDLERS.keys()
 

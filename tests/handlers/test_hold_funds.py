@@ -1,4 +1,4 @@
-"""HoldFunds: the hold, and each refusal that the machine branches on. For the claim see the next file."""
+"""HoldFunds: the hold and its refusals. The claim: test_hold_funds_claim.py."""
 
 from typing import Any
 
@@ -22,7 +22,6 @@ HELD_AT_ONCE = {"settlement": WIRE, "claimed_at": CLAIMED_AT, "owner_epoch": 0, 
 
 
 def entry(posted_at: str) -> Row:
-    """Return the entry of a hold that commits at this instant."""
     return {
         "pk": "ENTRIES#alice",
         "sk": f"{posted_at}#{KEY}:hold",

@@ -1,4 +1,4 @@
-"""HoldFunds is the idempotency check: one execution with one content runs, every other one learns why not."""
+"""HoldFunds is the idempotency check: one execution runs, all others get the reason."""
 
 import hashlib
 import json
@@ -36,7 +36,6 @@ from tests.world.step_functions import StepFunctions
 
 HELD = {"settlement": WIRE, "claimed_at": CLAIMED_AT, "owner_epoch": 0, "nonce": NONCE}
 NAMELESS = {name: text for name, text in WIRE.items() if name != "key"}
-"""A request without a key."""
 
 FIRST, SECOND = f"{SETTLEMENT_ARN}:one", f"{SETTLEMENT_ARN}:two"
 NAMED = WIRE | {"payer_name": "Alice Muster", "payee_name": "Bob Muster"}
@@ -45,19 +44,17 @@ REFUSED = {"Error": "InsufficientFunds", "Cause": '{"errorMessage": "payer: has 
 
 @pytest.fixture
 def funded(calls: Calls) -> Calls:
-    """Both accounts, and no claim."""
     calls.before("HoldFunds")
     return calls
 
 
 @pytest.fixture
 def optional_keys(change_config: Callable[..., None]) -> None:
-    """Make keys optional, as on a stage whose clients learn to mint keys."""
     change_config(idempotency_key="optional")
 
 
 def is_refused(call: Callable[[], object]) -> bool:
-    """Return whether the key is claimed, and not for this execution to run."""
+    """Return whether another claim prevents this execution from running."""
     try:
         call()
     except AlreadyClaimed:
@@ -322,7 +319,7 @@ def test_of_two_executions_with_one_request_at_once_one_holds_and_the_other_is_r
 def test_other_content_that_holds_after_the_first_was_refused_stays_and_the_first_is_the_conflict(
     calls: Calls,
 ) -> None:
-    """A refused hold claims nothing, until RejectSettlement does."""
+    """A refused hold claims nothing until RejectSettlement does."""
     calls.ledger.open("alice", 4819)
     calls.ledger.open("bob", 500)
     with pytest.raises(InsufficientFunds):
@@ -545,7 +542,7 @@ def _is_refused_as(calls: Calls, settlement: Any, execution: str, refusal: type[
 
 @pytest.mark.parametrize("depth", [101, 1_200, 4_000])
 def test_a_request_that_is_nested_deep_is_refused_by_its_field(calls: Calls, depth: int) -> None:
-    """Lambda, and the embedded AWS, must be able to read it: else no one learns that nothing was claimed."""
+    """Lambda, and the embedded AWS, must be able to read it, or the caller learns nothing."""
     deep = json.loads("[" * depth + "]" * depth)
 
     with calls.writes_nothing(), pytest.raises(InvalidRequest, match=r"amount: must be a decimal string"):

@@ -1,5 +1,3 @@
-"""HoldFunds looks at the payee before it holds: nothing is held that the release could not pay out."""
-
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -28,11 +26,11 @@ REFUSED = [
     ({"currency": "USD"}, CurrencyMismatch),
     ({"closed_at": CLAIMED_AT}, AccountClosed),
 ]
-"""The payee's account, and the error of a hold for it."""
+"""Payee account, and the resulting error of a hold."""
 
 
 class Reads:
-    """The reads of accounts: those that may lag find `lagging`, and each is noted."""
+    """Account reads: lagging reads return `lagging`; each read is recorded."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.made: list[str] = []
@@ -48,7 +46,6 @@ class Reads:
 
 @pytest.fixture
 def funded(calls: Calls) -> Calls:
-    """Both accounts, and no claim."""
     calls.before("HoldFunds")
     return calls
 
@@ -60,7 +57,6 @@ def reads(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Reads:
 
 @pytest.fixture
 def pass_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """A function that moves the environment's own clock, in seconds."""
     now = [1_000.0]
     monkeypatch.setattr(_payee, "time", SimpleNamespace(monotonic=lambda: now[0]))
 
@@ -71,7 +67,6 @@ def pass_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 
 def another(number: int, **other: str) -> dict[str, str]:
-    """Return the request of another payment."""
     return WIRE | {"key": f"order-2026-00020{number}", "amount": "1.00", "fee": "0.00", **other}
 
 

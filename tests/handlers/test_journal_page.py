@@ -1,5 +1,3 @@
-"""`GET /journal`: every entry of the sealed journal, page by page, and no row of the table."""
-
 import base64
 import gzip
 import json
@@ -33,7 +31,7 @@ def town() -> Town:
 
 @pytest.fixture
 def journal(s3: MemoryS3, town: Town, monkeypatch: pytest.MonkeyPatch) -> MemoryS3:
-    """The sealed journal of the town, an hour later. No table is there."""
+    """The town's sealed journal, an hour later, without a table."""
     for name, content in towns.objects(town).items():
         s3.put_object(Bucket="journal", Key=name, Body=content)
     monkeypatch.setattr(_dependencies, "store", None)
@@ -57,7 +55,6 @@ def ask(**query: str) -> Answer:
 
 
 def walk(**query: str) -> list[dict[str, Any]]:
-    """Return all pages."""
     found: list[dict[str, Any]] = []
     while True:
         answer = ask(**query)

@@ -1,5 +1,3 @@
-"""The stage's provider: keys rotate without a deployment, and every change of the circuit is reported."""
-
 import json
 from dataclasses import replace
 from typing import Any
@@ -59,7 +57,7 @@ def test_the_key_is_read_once_for_many_questions(
 def test_a_call_without_the_time_for_an_exchange_does_not_ask_and_is_no_failure_of_the_provider(
     kyc: Stage, settlement: Settlement, left_ms: int
 ) -> None:
-    """Lambda would end it before it has counted a failure. It is DynamoDB that has used up the time."""
+    """DynamoDB used up the time: Lambda would end the call before it counted a failure."""
     with pytest.raises(StoreUnavailable, match=r"^kyc: not asked, as too little of the call's time is left$"):
         kyc.ask(settlement, Context(iter([left_ms])))
 
@@ -197,7 +195,6 @@ def test_a_bus_that_refuses_the_event_is_logged_and_changes_nothing(
 
 
 def measured(counted: Counted) -> float | None:
-    """Return the sum of the circuit's metric since the last call, None if it was not published."""
     telemetry.count("Flushed")
     telemetry.metrics.flush_metrics()
     return counted().get("KycCircuit")
@@ -299,7 +296,7 @@ NO_MATCH = {"status": 200, "results": []}
 
 @pytest.fixture
 def opensanctions(calls: Calls, kyc: Stage, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The questions to OpenSanctions, which matches no one. A settlement has names, and one has none."""
+    """Questions to OpenSanctions, which matches no one, with and without names."""
     asked = list[Any]()
 
     def exchange(method: str, path: str, headers: Any, body: bytes) -> tuple[int, bytes]:
@@ -328,7 +325,7 @@ def test_opensanctions_is_asked_by_name(calls: Calls, opensanctions: list[Any]) 
 def test_a_settlement_without_names_is_refused_for_good_and_leaves_the_circuit_as_it_was(
     calls: Calls, kyc: Stage, opensanctions: list[Any], secrets: Secrets, opened_at: int | None
 ) -> None:
-    """The key was claimed before the stage required them. KycCircuitOpen would invite another try."""
+    """Its key was claimed before names were required. KycCircuitOpen would invite another try."""
     if opened_at is not None:
         opened = {"state": "OPEN", "failure_count": 5, "opened_at": opened_at}
         kyc.ledger.put(keys.circuit("kyc") | opened)

@@ -1,5 +1,3 @@
-"""KycDecided: the provider's webhook has one effect, for any number and any order of calls."""
-
 import base64
 import io
 import json
@@ -41,14 +39,13 @@ from tests.world.step_functions import StepFunctions
 
 ACCEPTED = (200, {"idempotency_key": f"{KEY}:verify", "decision": "APPROVED"})
 STARTED = ("SettlementStandard", f"{KEY}-r2-{NONCE}", WIRE)
-"""What recovery starts, as the webhook's epoch is 1."""
+"""Recovery's start; the webhook's epoch is 1."""
 
 SECOND = replace(signed, id="evt_2")
-"""A valid call with another event."""
 
 
 def refused(calls: Calls, event: Any, status: int, error: str, message: str) -> None:
-    """Check that the call is refused with this answer, and that it writes nothing."""
+    """Check that the call gets this refusal and writes nothing."""
     with calls.writes_nothing():
         answered, content = calls.decided(event)
     assert (answered, content["error"]) == (status, error)
@@ -136,7 +133,7 @@ def test_a_request_that_comes_twice_or_late_resumes_once(
 def test_a_request_that_is_lost_is_made_good_by_the_next_scheduled_run(
     in_review: Calls, step_functions: StepFunctions
 ) -> None:
-    """The verdict's own write makes the settlement due, so that nothing depends on the request."""
+    """The verdict's own write makes the settlement due, so nothing depends on the request."""
     in_review.decided(signed())
 
     in_review.recover()
@@ -289,7 +286,7 @@ def test_every_refusal_of_a_settlement_has_one_http_status() -> None:
 
 @pytest.fixture(params=["APPROVED", "REJECTED"])
 def with_evidence(in_review: Calls, request: pytest.FixtureRequest) -> Calls:
-    """The same settlement in review, with evidence of an answer from before."""
+    """A settlement in review, with evidence of an earlier answer."""
     evidence = {
         "pk": f"EVIDENCE#{KEY}",
         "sk": f"{KEY}:verify",
@@ -316,7 +313,7 @@ def test_the_webhook_decides_and_the_answer_on_record_stays_beside_its_evidence(
     event: Any,
     decision: str,
 ) -> None:
-    """The provider may have changed its mind: the reviewer's decision is the one that the row has."""
+    """The provider may have changed its mind: the row keeps the reviewer's decision."""
     answered = with_evidence.entry("verify")
     later()
     counted()
@@ -361,7 +358,7 @@ def test_the_function_goes_by_the_webhooks_decision_and_not_by_its_own_answer_on
 def test_an_answer_that_comes_after_the_webhooks_decision_is_evidence_and_changes_nothing(
     calls: Calls, provider: Provider, decision: str, answer: Verdict
 ) -> None:
-    """The other order: the webhook decides while VerifyKyc asks."""
+    """The webhook decides while VerifyKyc asks."""
     calls.before("VerifyKyc")
     rows = []
 
@@ -493,7 +490,7 @@ def test_of_two_concurrent_calls_one_writes_and_both_get_the_same_answer(
 
 
 STOLEN = replace(signed, secret=THIRD)
-"""A call that is signed with a secret that the stage does not share."""
+"""A call signed with a secret that the stage does not share."""
 
 
 @pytest.mark.parametrize(
@@ -520,7 +517,7 @@ def test_a_call_that_is_not_signed_is_refused_without_a_word_about_its_body(
 def test_a_call_that_no_secret_could_have_signed_is_refused_before_any_call_of_aws(
     in_review: Calls, secrets: Secrets, monkeypatch: pytest.MonkeyPatch, without: str, is_sent: bool
 ) -> None:
-    """Strangers can send as many as they like: each must be cheap."""
+    """Strangers can send any number of calls: each must be cheap."""
     event = signed()
     headers = {name: value for name, value in event["headers"].items() if name != without}
     monkeypatch.setattr(_dependencies.store, "client", None)

@@ -1,5 +1,3 @@
-"""Rows with attributes of a later release, or of an operator: each handler works on them as before."""
-
 import json
 from collections.abc import Callable
 from typing import Any
@@ -16,12 +14,10 @@ UNKNOWN = [5, "text", None, b"bytes", {"one", "two"}, {5, 6}, ["text", 5, {"a": 
 
 
 def alter(calls: Calls, account: str, **attributes: Any) -> None:
-    """Overwrite attributes of an account's row, past every condition."""
     calls.ledger.put({**keys.account(account), **calls.account(account), **attributes})
 
 
 def add(calls: Calls, value: object) -> None:
-    """Add an unknown attribute to the settlement's row and to both accounts."""
     calls.alter(unheard_of=value)
     for account in ("alice", "bob"):
         alter(calls, account, unheard_of=value)

@@ -1,7 +1,6 @@
-"""The bytes that a happy settlement logs: on a lean stage one line for each call of a function, and no more.
+"""Log bytes of a happy settlement: a lean stage writes one line per function call.
 
-By AWS's published levels the services add none: Lambda's lines of a call that succeeds are below WARN, and
-the events of an Express execution are below ERROR until one fails.
+The services add none: Lambda logs from WARN, an Express execution from ERROR.
 """
 
 import io
@@ -20,11 +19,11 @@ from tests.world.functions import FORWARD, Calls
 from tests.world.services import Secrets
 
 EVENT_BYTES = 26
-"""CloudWatch Logs counts so many bytes for each event besides its text."""
+"""Bytes that CloudWatch Logs adds to each event's text."""
 
 BYTES_MAX = 3_000
 KEY_LENGTH_MAX, NAME_LENGTH_MAX = 64, 80
-"""The longest key of a settlement, and Step Functions' longest name of an execution."""
+"""Longest key of a settlement, and longest execution name in Step Functions."""
 
 Logged = Callable[[str, str], list[dict[str, Any]]]
 
@@ -37,7 +36,7 @@ def logged(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Logged:
-    """Settle with the real client of the provider; return the lines of all functions."""
+    """Settle with the real provider client; return the lines of all functions."""
     monkeypatch.setattr(_kyc, "ask", stage(calls.ledger, monkeypatch).ask)
     calls.before(FORWARD[0])
 
@@ -53,7 +52,7 @@ def logged(
 
 
 def size(lines: list[dict[str, Any]]) -> int:
-    """Return the bytes that CloudWatch Logs charges for lines, which our libraries write without blanks."""
+    """Return the bytes charged by CloudWatch Logs; our libraries write lines without blanks."""
     return sum(len(json.dumps(line, separators=(",", ":"))) + EVENT_BYTES for line in lines)
 
 

@@ -1,5 +1,3 @@
-"""PrepareAlert: the facts of a case, read from the row, and the time until the next alert."""
-
 import json
 from typing import Any
 
@@ -39,7 +37,6 @@ REASON = "resolution.reason: must be one line of at most 500 printable character
 
 @pytest.fixture
 def stuck(calls: Calls, later: Later) -> Calls:
-    """A settlement in LIMBO since `LATER_AT`."""
     later()
     calls.fall()
     return calls

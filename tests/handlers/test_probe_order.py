@@ -1,5 +1,3 @@
-"""TakeOrder: a person lets the KYC circuit have its probe now."""
-
 import json
 
 import pytest

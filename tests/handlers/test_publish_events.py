@@ -1,5 +1,3 @@
-"""PublishEvents: each change of a settlement is told, at least once, and what cannot be told is put aside."""
-
 import json
 import os
 from itertools import pairwise
@@ -26,12 +24,10 @@ AT = NOW.timestamp()
 ENTRY = keys.entry("merchant.shop", CLAIMED_AT, KEY, "release")
 REASON = {"step": {"S": "hold"}, "error": {"S": "x"}}
 TYPES = ["held", "verified", "released", "settled"]
-"""The events of a happy payment, in their order."""
 
 
 @pytest.fixture
 def images(calls: Calls) -> list[Item | None]:
-    """The versions of a happy payment's row."""
     calls.ledger.open("alice", 10_000)
     calls.ledger.open("bob", 0)
     found: list[Item | None] = [None]
@@ -149,7 +145,7 @@ def test_an_event_that_is_never_taken_is_put_aside_and_the_others_go_on(
 def test_an_event_that_is_too_large_is_put_aside(
     records: list[dict[str, Any]], bus: Bus, queues: Queues
 ) -> None:
-    """No function writes such a row, and a call with nine others would be refused as a whole."""
+    """No function writes such a row; a call with nine others would be refused as a whole."""
     large = {"M": {"step": {"S": "hold"}, "error": {"S": "x"}, "cause": {"S": "x" * 30_000}}}
     for image in ("OldImage", "NewImage"):
         records[1]["dynamodb"][image]["failure"] = large
@@ -211,7 +207,7 @@ def test_a_row_with_a_key_that_no_request_has_is_put_aside_and_the_others_go_on(
 def test_a_reason_that_repeats_the_row_is_cut(
     images: list[Item | None], records: list[dict[str, Any]], bus: Bus, queues: Queues
 ) -> None:
-    """A row has 400 KB at most, each byte of which may be six in JSON: more than a queue takes."""
+    """A row has up to 400 KB, each byte up to six in JSON: more than a queue takes."""
     old, new = images[1:3]
     assert new
     records[1] = record(old, {**new, "status": {"S": "x" * 5_000}}, at=AT)
@@ -288,7 +284,6 @@ def test_a_replay_that_the_bus_refuses_says_so(images: list[Item | None], bus: B
 
 @pytest.fixture
 def topic(monkeypatch: pytest.MonkeyPatch) -> OrderedTopic:
-    """The FIFO topic of a stage that has one."""
     topic = OrderedTopic()
     monkeypatch.setattr(_ordered_topic, "_client", topic)
     monkeypatch.setenv("ORDERED_TOPIC", "arn:aws:sns:eu-west-1:123456789012:ordered.fifo")

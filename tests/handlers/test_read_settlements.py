@@ -1,5 +1,3 @@
-"""ReadSettlements: outcomes, statements and lists, read and never changed."""
-
 import base64
 import json
 from collections.abc import Callable, Iterator
@@ -29,7 +27,7 @@ Ask = Callable[..., Answer]
 
 
 class Clock:
-    """A clock that a sleep moves, and what happens meanwhile."""
+    """A clock advanced by sleeps, and actions that happen meanwhile."""
 
     def __init__(self) -> None:
         self.now, self.sleeps = 100.0, 0
@@ -62,7 +60,6 @@ def ask(calls: Calls, clock: Clock) -> Ask:
 
 @pytest.fixture
 def many(calls: Calls) -> list[str]:
-    """Five settled payments of Alice to Bob, by their keys."""
     named = [f"order-2026-00020{number}" for number in range(5)]
     calls.ledger.open("alice", 100_000)
     calls.ledger.open("bob", 0)
@@ -73,7 +70,6 @@ def many(calls: Calls) -> list[str]:
 
 
 def pages(ask: Ask, make: Callable[..., dict[str, Any]], member: str) -> list[list[Any]]:
-    """Return what each page has, up to the last one."""
     found: list[list[Any]] = []
     cursor: dict[str, str] = {}
     while True:
@@ -306,7 +302,7 @@ def test_a_cursor_is_of_its_query_alone(ask: Ask, many: list[str]) -> None:
     ],
 )
 def test_a_forged_cursor_is_refused(ask: Ask, many: list[str], position: list[Any]) -> None:
-    """Its digest can be made by anyone: the form of the position is checked, and it names no partition."""
+    """Anyone can make its digest: the position's form is checked, and it names no partition."""
     given = ask(reading.entries("alice", limit="2")).content["cursor"]
     digest = json.loads(base64.urlsafe_b64decode(given + "=="))[0]
     forged = base64.urlsafe_b64encode(json.dumps([digest, *position]).encode()).decode().rstrip("=")
@@ -400,7 +396,7 @@ def test_a_forged_place_in_the_index_is_refused(calls: Calls, ask: Ask, position
     ],
 )
 def test_a_reader_goes_on_behind_an_entry_of_each_name(step: str) -> None:
-    """A page may end on any: a cursor that is refused would end the walk there for good."""
+    """A page may end on any entry: a refused cursor would end the walk there for good."""
     position = f"2026-11-20T10:00:00.123Z#{KEY}:{step}"
     cursor = parse_entries_query("bob", {}).cursor(position)
 

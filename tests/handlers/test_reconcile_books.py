@@ -1,5 +1,3 @@
-"""ReconcileBooks: what a run publishes, logs and returns, and what it does when it cannot prove the table."""
-
 import io
 import json
 import sqlite3
@@ -33,7 +31,7 @@ ALICE, PAYMENT = keys.account("alice"), keys.settlement(KEY)
 
 @pytest.fixture
 def engine() -> str:
-    """A DynamoDB server: the proof reads its answers past the client's parser."""
+    """A DynamoDB server: the proof bypasses the client's parser."""
     return "server"
 
 
@@ -163,7 +161,7 @@ EVIDENCE = keys.evidence(KEY, "verify")
 def test_a_line_has_the_kind_of_a_row_and_the_key_of_a_settlement_alone(
     settled: Calls, log: io.StringIO, row: Row, told: dict[str, str]
 ) -> None:
-    """The names of all other rows have accounts, or may have."""
+    """The names of all other rows may contain accounts."""
     settled.ledger.put(row | {"status": "NONSENSE", "payer": "alice"})
 
     answer = run()
@@ -224,7 +222,7 @@ def test_a_run_that_is_cut_off_while_it_judges_is_unproven_too(settled: Calls, c
 def test_a_hot_account_takes_no_time_of_the_others_and_is_unproven_itself(
     settled: Calls, counted: Counted, call_ms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its statement is never still. Killed by Lambda, the run would tell nothing at all."""
+    """Its statement always changes. Killed by Lambda, the run would report nothing at all."""
     counted()
     _differ(settled)
     store, clock = settled.ledger.store, Clock(900_000, call_ms, monkeypatch)
@@ -266,7 +264,7 @@ def test_a_second_look_that_has_no_time_left_ends_the_run_and_the_faults_by_then
 
 
 class Clock:
-    """The time that a run has left, of which each call of DynamoDB takes some."""
+    """A run's remaining time, reduced by each DynamoDB call."""
 
     def __init__(self, left_ms: int, call_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
         self.left_ms, send = left_ms, Store._call
@@ -279,7 +277,7 @@ class Clock:
 
 
 def _differ(settled: Calls) -> None:
-    """Let a settlement be at fault, and an account after it differ."""
+    """Make a settlement faulty and a later account differ."""
     row = settled.ledger.row(ALICE)
     assert row
     settled.ledger.put(row | {"available": row["available"] + 1})
@@ -388,7 +386,7 @@ def test_a_row_of_a_later_layout_is_unproven_and_an_attribute_of_one_is_ignored(
 def test_a_row_that_the_scan_meets_twice_leaves_the_table_unproven(
     settled: Calls, monkeypatch: pytest.MonkeyPatch, row: Row
 ) -> None:
-    """As if two segments overlapped, or a page came again: no row is at fault, and the sums are wrong."""
+    """Like overlapping segments or a repeated page: no row is at fault, but the sums are wrong."""
     page = Store.page
 
     def twice(store: Store, operation: str, **parameters: Any) -> Any:

@@ -1,5 +1,3 @@
-"""RecoverStalled: a recovery that is behind gives nothing back for it, keeps its pace, and obeys quotas."""
-
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
@@ -37,7 +35,6 @@ START = throttled("StartExecution")
 
 @pytest.fixture
 def pauses(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The pauses of the run, in seconds."""
     found: list[float] = []
     monkeypatch.setattr(_workers, "pause", found.append)
     return found
@@ -321,7 +318,7 @@ def test_a_run_begins_its_looks_evenly_at_its_pace(
 
 
 def test_threads_share_one_pace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of them takes a turn of its own, though none has waited for its turn yet."""
+    """Each takes its own turn, even before any has waited."""
     paused: list[float] = []
     monkeypatch.setattr(_workers, "pause", paused.append)
     monkeypatch.setattr(_dependencies, "now", lambda: NOW)
@@ -358,7 +355,7 @@ def test_settlements_are_looked_at_side_by_side_and_answered_in_their_order() ->
 
 
 def test_each_thread_counts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Powertools reads, changes and writes its set of metrics: two threads at once would lose a count."""
+    """Powertools reads, changes and writes its metrics: concurrent threads would lose a count."""
 
     together, met = Barrier(2), list[bool]()
 

@@ -1,5 +1,3 @@
-"""RecoverStalled for one settlement that a person names: the same path, at once, with an answer."""
-
 from typing import Any
 
 import pytest

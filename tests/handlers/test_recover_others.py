@@ -1,5 +1,3 @@
-"""RecoverStalled: a settlement that cannot be recovered does not delay the others."""
-
 import io
 import json
 from itertools import chain, repeat

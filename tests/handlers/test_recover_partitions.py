@@ -1,4 +1,4 @@
-"""RecoverStalled: a run works on one partition, as long as it has time, and leaves the rest to the next."""
+"""RecoverStalled: a run works on one partition while it has time; the next run continues."""
 
 import io
 from collections.abc import Callable, Iterator
@@ -32,13 +32,12 @@ Listing = Callable[..., Iterator[keys.Row]]
 
 @pytest.fixture
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a run look at one settlement after another."""
     monkeypatch.setattr(_workers, "THREADS", 1)
 
 
 @pytest.fixture
 def listing(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], None]:
-    """Replace the store's listing by one that is called with the real one, the partition and its bounds."""
+    """Replace the store's listing by a fake, which also gets the real one."""
 
     def replace(fake: Callable[..., Any]) -> None:
         real = _dependencies.store.listed
@@ -146,7 +145,7 @@ def test_the_settlements_listed_before_a_page_that_fails_are_recovered(
 def test_a_partition_that_cannot_be_listed_publishes_no_age(
     calls: Calls, counted: Counted, listing: Callable[[Listing], None]
 ) -> None:
-    """It is unknown, and a 0 would wrongly end an alarm."""
+    """The age is unknown, and a 0 would wrongly end an alarm."""
 
     def throttles(real: Listing, partition: str, **bounds: Any) -> Iterator[keys.Row]:
         raise UNAVAILABLE
@@ -162,7 +161,7 @@ def test_a_partition_that_cannot_be_listed_publishes_no_age(
 def test_recovery_is_as_late_as_the_longest_due_settlement_of_any_partition(
     calls: Calls, later: Later, counted: Counted
 ) -> None:
-    """The run on LIMBO tells, as a partition whose own run never begins would be silent."""
+    """The LIMBO run reports it, because a partition whose own run never begins would be silent."""
     for number, key in enumerate(OTHER_KEYS):
         calls.ledger.put(claim(calls, key) | {"gsi1sk": f"2026-11-20T12:{30 - number}:00.000Z"})
     later(minutes=25)
@@ -180,7 +179,7 @@ def test_recovery_is_as_late_as_the_longest_due_settlement_of_any_partition(
 def test_a_run_recovers_everything_that_is_due_and_counts_it_exactly(
     calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted, many: int
 ) -> None:
-    """Many threads count into the one set of metrics of the invocation."""
+    """Many threads count into the invocation's one set of metrics."""
     claim(calls)
     copies(calls, many - 1)
     later(seconds=30)
@@ -249,7 +248,7 @@ def test_every_case_of_limbo_is_counted_and_looked_at_within_minutes(
 
 
 def test_each_run_begins_at_a_random_case_of_limbo() -> None:
-    """With a fixed stride some number of cases would always leave one out."""
+    """A fixed stride would always leave out a case, for some number of cases."""
     assert {_dependencies.random.randrange(3) for _ in range(200)} == {0, 1, 2}
 
 
@@ -308,7 +307,7 @@ def test_the_settlements_that_are_due_for_longest_come_first(
 def test_a_review_is_counted_from_an_hour_to_a_quarter_of_an_hour_before_its_end(
     in_review: Calls, later: Later, counted: Counted, hours_left: float, counted_as: int
 ) -> None:
-    """What ends sooner cannot be told from what is due by the index alone."""
+    """A review that ends sooner looks like a due settlement in the index."""
     later(hours=24 - hours_left)
     before = in_review.row()
     counted()
@@ -322,7 +321,7 @@ def test_a_review_is_counted_from_an_hour_to_a_quarter_of_an_hour_before_its_end
 def test_no_other_settlement_in_flight_is_taken_for_a_review(
     calls: Calls, later: Later, counted: Counted
 ) -> None:
-    """An hour long, at each minute: recovery lists it for its next look again and again."""
+    """Checks each minute of an hour: recovery lists it repeatedly for its next look."""
     claim(calls)
     for minute in range(0, 61, 4):
         later(minutes=minute)

@@ -1,5 +1,3 @@
-"""RecoverStalled: a reversal without an execution gets a new one, and a case of LIMBO alerts again."""
-
 from collections.abc import Callable
 
 import pytest

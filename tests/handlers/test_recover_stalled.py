@@ -1,5 +1,3 @@
-"""RecoverStalled: one execution resumes a stalled settlement, reverses it, or alerts about it."""
-
 import json
 from collections.abc import Callable
 from typing import Any
@@ -187,7 +185,7 @@ def test_a_settlement_whose_start_failed_or_was_lost_is_found_again(
     later(minutes=minutes, seconds=60)
     calls.recover()
 
-    # A reversal is known to run if it was started after all; any other execution is not looked up.
+    # A reversal runs if it was started after all; other executions are not looked up.
     expected = names[:1] if loses_answers and minutes == 15 else names[not loses_answers :]
     assert step_functions.names == [f"{KEY}-{name}-{NONCE}" for name in expected]
     assert calls.row()["owner"] == f"{KEY}-{expected[-1]}-{NONCE}"
@@ -283,7 +281,7 @@ def test_a_listed_key_without_a_row_is_skipped(
 def test_an_expired_settlement_is_left_to_its_compensation_while_that_runs(
     calls: Calls, step_functions: StepFunctions, later: Later, end: str | None
 ) -> None:
-    """The settlement is PROCESSING until that execution begins, which Lambda may delay for minutes."""
+    """The settlement stays PROCESSING until that execution begins, perhaps minutes later."""
     overdue(calls)
     later(minutes=15)
     calls.recover()

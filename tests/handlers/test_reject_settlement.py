@@ -1,5 +1,3 @@
-"""RejectSettlement: the end of a settlement that could not be held, with the reason on record."""
-
 import json
 from typing import Any
 
@@ -49,7 +47,7 @@ BLOCKED = {"Error": "AccountInLimbo", "Cause": "later"}
 
 
 def refused_hold(calls: Calls, execution: str = "execution-1") -> Any:
-    """Try a hold that the payer cannot cover; return its error as the machine passes it on."""
+    """Try an unfunded hold; return its error in the machine's form."""
     calls.ledger.open("alice", 4819)
     calls.ledger.open("bob", 500)
     with pytest.raises(Exception, match=f"^{MESSAGE}$") as refusal:
@@ -131,7 +129,7 @@ def test_a_key_that_another_execution_has_claimed_since_the_refusal_is_left_to_i
 def test_a_rejection_of_another_execution_is_not_this_ones_outcome_but_a_replay(
     calls: Calls, later: Later, counted: Counted, held: bool
 ) -> None:
-    """Two executions of one request: both holds were refused, or one of them was not."""
+    """Two executions of one request: both holds were refused, or one was not."""
     if held:
         calls.after("HoldFunds")
     else:
@@ -171,7 +169,7 @@ def test_nothing_is_rejected_once_something_is_held(calls: Calls, state: str, st
 def test_a_hold_that_commits_between_the_claim_and_the_rejection_is_not_rejected(
     calls: Calls, meanwhile: Meanwhile
 ) -> None:
-    """A slow try of the same execution: Lambda has ended its call, and the payer has funds by now."""
+    """A slow try of the same execution: Lambda has ended its call, and the payer now has funds."""
     owner = calls.claimed()
     meanwhile(_dependencies.store, "update", lambda: calls("HoldFunds", execution=owner))
 

@@ -1,5 +1,3 @@
-"""ReleaseFunds: the release, and each refusal that the machine branches on."""
-
 from typing import Any
 
 import pytest
@@ -85,7 +83,7 @@ SHOP = {**WIRE, "payee": "merchant.shop"}
 def test_a_merchant_who_cannot_be_paid_is_refused_by_name_unless_it_has_been_paid(
     calls: Calls, shop: dict[str, Any] | None, error: type[Exception]
 ) -> None:
-    """A merchant is closed after its release: an execution that resumes goes on to the fee."""
+    """A merchant closed after its release: a resumed execution goes on to the fee."""
 
     def change() -> None:
         calls.close("merchant.shop")

@@ -1,5 +1,3 @@
-"""ReportOutcome: the outcome of a settlement in each of its states, without a write."""
-
 import json
 from collections.abc import Callable
 from typing import Any
@@ -44,12 +42,12 @@ SETTLED = {
 }
 STOPPED = {"Error": "InReview", "Cause": "kyc: waits for a reviewer's decision"}
 FENCED = {"Error": "StepFenced", "Cause": "reject: the settlement is PROCESSING with steps [hold] committed"}
-"""The state of an execution whose rejection found that its hold had committed after all."""
+"""State of an execution whose rejection found its hold committed."""
 
 EXECUTION_ARN = f"{SETTLEMENT_ARN}:execution-1"
 NAMELESS = {name: text for name, text in WIRE.items() if name != "key"}
 FAILURE = {"step": "verify", "error": "KycRejected", "cause": "kyc: the provider says no"}
-"""The failure of a held settlement whose execution was stopped by `REJECTED_BY_KYC`."""
+"""Failure of a held settlement stopped by `REJECTED_BY_KYC`."""
 
 REVERSED = {
     "status": "COMPENSATING",
@@ -111,7 +109,7 @@ def test_a_keyless_settlement_is_reported_by_the_key_that_its_hold_has_returned(
     capsys: pytest.CaptureFixture[str],
     more: dict[str, Any],
 ) -> None:
-    """Its stage has come to require keys since: the hold was made, and the caller must hear of it."""
+    """The stage requires keys by now, but the hold was made, and the caller must learn of it."""
     calls.before("HoldFunds")
     change_config(idempotency_key="optional")
     held = calls("HoldFunds", NAMELESS, execution_arn=EXECUTION_ARN)
@@ -177,7 +175,7 @@ def test_a_settlement_past_processing_is_reported_as_it_is(
 def test_with_an_error_a_settlement_is_reported_as_compensating_if_its_compensation_is_about_to_begin(
     calls: Calls, state: str, execution: str, outcome: dict[str, Any]
 ) -> None:
-    """The error has stopped this execution, which has started the compensation."""
+    """The error stopped this execution, which has started the compensation."""
     calls.after(state)
 
     with calls.writes_nothing():
@@ -198,7 +196,7 @@ def test_a_settlement_that_waits_for_a_review_or_for_another_owner_is_reported_a
 
 
 def test_an_answer_compensating_says_why_and_the_row_will_say_the_same(calls: Calls) -> None:
-    """An Express execution reports before the compensation begins, a replay of it reports afterwards."""
+    """An Express execution reports before the compensation begins, its replay afterwards."""
     calls.before("ReleaseFunds")
     calls.ledger.open("bob", 100_000_000)
     with pytest.raises(CapExceeded) as refused:

@@ -1,5 +1,3 @@
-"""ResolveLimbo: it reads a decision from the table, and who wakes the machine decides nothing."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""RefundFee, ReclaimFunds and VoidHold: each reverses its committed step, once."""
-
 from typing import Any
 
 import pytest
@@ -110,7 +108,7 @@ def test_what_never_committed_is_not_reversed(calls: Calls, state: str, last: st
 def test_a_settlement_of_which_nothing_was_held_ends_compensated_without_an_entry(
     calls: Calls, later: Later, counted: Counted
 ) -> None:
-    """The queue has claimed the key, and a person orders the reversal of what no execution runs."""
+    """The queue claimed the key, no execution runs, and a person orders the reversal."""
     calls.claimed()
     found = calls.begin(reversal=STALLED_ORDER)
     before, journal = calls.row(), calls.entries()
@@ -140,7 +138,7 @@ def test_an_unheld_settlement_in_another_status_is_not_finished(calls: Calls, st
 
 
 def test_a_held_settlement_is_not_finished_by_a_call_that_knows_of_no_hold(calls: Calls) -> None:
-    """Nothing can be held after the fence, so that this call has a wrong input: the escrow stays."""
+    """Nothing can be held after the fence, so this call has a wrong input: the escrow stays."""
     calls.reopened("VoidHold")
 
     with calls.writes_nothing(), pytest.raises(StepFenced, match=r"^compensate:hold: "):

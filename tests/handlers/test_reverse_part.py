@@ -1,5 +1,3 @@
-"""TakeOrder: a settled payment is reversed in part, each part once, and never above what was released."""
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""TakeOrder on rows of both layouts: each part counts once, in the layout that its function writes."""
+"""TakeOrder on both row layouts: each part counts once, in the function's own layout."""
 
 from dataclasses import replace
 from typing import Any
@@ -25,8 +25,6 @@ def settled(calls: Calls, later: Later) -> Calls:
 
 @pytest.fixture
 def write(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Let the functions write this layout from now on."""
-
     def deploy(layout: int) -> None:
         monkeypatch.setattr(_dependencies, "config", replace(_dependencies.config, row_layout=layout))
 
@@ -117,7 +115,7 @@ def test_a_part_counts_once_on_a_row_that_is_migrated_under_its_hands(
 
 
 def migrating_before(calls: Calls, direction: Direction, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Migrate the row once, between the function's look at it and its write."""
+    """Migrate the row once, between the function's read and its write."""
     record, done = _dependencies.store.record, list[bool]()
 
     def record_late(writes: Any) -> Any:

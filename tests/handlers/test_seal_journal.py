@@ -1,5 +1,3 @@
-"""SealJournal: rows are copied once and as they are, periods are sealed in a chain, and tampering alarms."""
-
 import gzip
 import io
 import json
@@ -159,7 +157,6 @@ OVER = AT + 400 * 86_400 + 3_600
 
 
 def expired(row: Any = EXPIRING, at: int = OVER, **identity: Any) -> dict[str, Any]:
-    """Return the record of DynamoDB's own deletion of a row."""
     return record(row, None, at) | (identity or TIME_TO_LIVE)
 
 
@@ -203,7 +200,7 @@ def test_an_entry_whose_time_is_over_is_neither_copied_nor_tampering(
 def test_any_other_deletion_alarms_and_is_on_record(
     s3: MemoryS3, counted: Counted, change_config: Callable[..., None], deletion: dict[str, Any]
 ) -> None:
-    """DynamoDB deletes what says that it expires: what no function gave an end goes with an alarm."""
+    """DynamoDB deletes any row that claims to expire: without an end given by a function, it alarms."""
     change_config(shortest_retention_days=400)
     counted()
 
@@ -226,7 +223,7 @@ def test_on_a_stage_that_keeps_its_entries_each_deletion_alarms(s3: MemoryS3, co
     [{"N": "1.5"}, {"L": [{"S": "x"}]}, {"B": "eA=="}, {"NULL": True}, {"M": {"a": {"SS": ["b", "a"]}}}],
 )
 def test_a_forged_row_of_any_type_is_copied(s3: MemoryS3, row: Any) -> None:
-    """A row that could not be copied would keep back all rows behind it."""
+    """An uncopyable row would keep back all rows behind it."""
     copy(put(row=ENTRY | {"amount": row}))
 
     assert len(list(told(s3))) == 1
@@ -286,7 +283,7 @@ def test_after_a_pause_each_period_is_sealed_some_at_a_time(s3: MemoryS3, later:
 def test_of_two_runs_at_once_the_slower_one_leaves_the_chain_to_the_other(
     s3: MemoryS3, later: Later, meanwhile: Meanwhile
 ) -> None:
-    """The slower one has two hours to seal, of which the other one seals the first a moment before."""
+    """The slower one has two hours to seal; the other seals the first a moment before."""
     copy(put())
     later(hours=2, minutes=10)
 
@@ -323,7 +320,7 @@ def test_nothing_follows_a_seal_that_is_none(s3: MemoryS3, later: Later, content
 
 
 def test_a_copy_waits_for_no_seal(s3: MemoryS3, later: Callable[..., None]) -> None:
-    """A chain that cannot go on keeps no row back."""
+    """A chain that cannot continue keeps no row back."""
     s3.put_object(Bucket="", Key="seals/2026-11-20T1100.json", Body=b"")
 
     copy(put())

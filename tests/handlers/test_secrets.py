@@ -1,4 +1,4 @@
-"""A secret is cached for seconds; one that cannot be read is counted each time, for the alarm."""
+"""Secrets are cached for seconds; each failed read is counted, for the alarm."""
 
 import io
 import json
@@ -51,14 +51,13 @@ NO_API_KEY = "secret: api_key must be a string of printable ASCII"
 NO_SECRET = "secret: current must be a signing secret"
 NO_END = "secret: previous_until must be a time with its offset, as 2026-11-22T06:04:00Z"
 LATER = "2026-11-21T13:00:00+01:00"
-"""A day after the clock of these tests."""
 
 
 @pytest.fixture
 def kyc(
     calls: Calls, secrets: Secrets, step_functions: StepFunctions, monkeypatch: pytest.MonkeyPatch
 ) -> Stage:
-    """A held settlement, with the stage's real client of the provider."""
+    """A held settlement, with the real provider client."""
     made = stage(calls.ledger, monkeypatch)
     monkeypatch.setattr(_kyc, "ask", made.ask)
     calls.before("VerifyKyc")
@@ -67,7 +66,7 @@ def kyc(
 
 @pytest.fixture
 def cached_until(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Stop the clock of the secrets' cache, this many seconds after the test began."""
+    """Set the cache's clock, in seconds since the test began."""
     began = datetime(2026, 11, 20, 12)
 
     def move(seconds: float) -> None:

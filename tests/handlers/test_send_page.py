@@ -1,5 +1,3 @@
-"""SendPage: an event of the bus becomes a message that a person reads, on the topic of its urgency."""
-
 import json
 import os
 from typing import Any

@@ -1,4 +1,4 @@
-"""The services' API keeps docs/contracts/settlements.openapi.yaml, with the cases of schemathesis."""
+"""The services' API keeps docs/contracts/settlements.openapi.yaml, by schemathesis cases."""
 
 import base64
 import copy
@@ -42,7 +42,7 @@ CONTRACT: dict[str, Any] = yaml.safe_load((CONTRACTS / "settlements.openapi.yaml
 api = schemathesis.openapi.from_dict(
     {name: part for name, part in copy.deepcopy(CONTRACT).items() if name != "security"}
 )
-"""Without the signature, which API Gateway checks: the function sees none."""
+"""Without the signature, which API Gateway checks and the function never sees."""
 
 reproducible = settings(
     max_examples=80,
@@ -55,7 +55,7 @@ statuses: Counter[int] = Counter()
 
 
 class Door(requests.adapters.HTTPAdapter):
-    """Calls the function as an HTTP API does: the route's name, decoded parameters, doubles joined."""
+    """Calls the function like an HTTP API: route name, decoded parameters, repeated ones joined."""
 
     def send(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> requests.Response:
         url = urlsplit(str(request.url))

@@ -1,5 +1,3 @@
-"""StartSettlements: a message is claimed and started once, or becomes a dead letter with the reason."""
-
 import hashlib
 import io
 import json
@@ -234,7 +232,7 @@ def test_a_message_that_cannot_become_a_dead_letter_is_received_again_and_the_ot
     failure: Exception,
     body: str,
 ) -> None:
-    """No answer of SQS is no fault of the function: it pages for a FunctionFailed."""
+    """A silent SQS is not a fault of the function, which pages on FunctionFailed."""
     calls.after("HoldFunds")
     counted()
     queues.failure = failure

@@ -1,5 +1,3 @@
-"""SweepMerchants, and the release to a merchant and its refund: received, available, given back."""
-
 import json
 import os
 from collections.abc import Iterator
@@ -37,13 +35,13 @@ ENTRY = keys.entry("merchant.shop", CLAIMED_AT, KEY, "release")
 
 
 def sweep(*entries: Row, left_ms: Iterator[int] | None = None) -> list[int]:
-    """Call SweepMerchants with a message for each entry; return the numbers of those that come again."""
+    """Call SweepMerchants with a message per entry; return the failed entries' numbers."""
     answer = sweep_merchants.handler(released(*entries), Context(left_ms))
     return [int(one["itemIdentifier"].removeprefix("m-")) for one in answer["batchItemFailures"]]
 
 
 def of_merchant(calls: Calls, account: str, minute: int = 0, **changed: Any) -> Row:
-    """Put a release to a merchant as large as the first one, some minutes later; return its key."""
+    """Put a release equal to the first one, `minute` minutes later; return its key."""
     entry = calls.ledger.row(ENTRY)
     assert entry
     at = timestamp(NOW + timedelta(minutes=minute))
@@ -54,7 +52,7 @@ def of_merchant(calls: Calls, account: str, minute: int = 0, **changed: Any) -> 
 
 @pytest.fixture
 def paid(calls: Calls) -> Calls:
-    """A settlement with a merchant, who has nothing: released, and not swept."""
+    """A settlement released to a merchant with no money, not yet swept."""
     calls.ledger.open("alice", 10_000)
     calls.ledger.open("merchant.shop", 0)
     for state in FORWARD[: FORWARD.index("ReleaseFunds") + 1]:
@@ -63,7 +61,7 @@ def paid(calls: Calls) -> Calls:
 
 
 def spoilt(calls: Calls, changed: Row) -> Row:
-    """Put an entry as a foreign hand would, in the second of the release; return its key."""
+    """Put a tampered entry into the second of the release; return its key."""
     entry = calls.ledger.row(ENTRY)
     assert entry
     key = {**ENTRY, "sk": ENTRY["sk"].replace(KEY, "order-spoilt")}
@@ -140,7 +138,7 @@ def test_one_account_that_cannot_be_swept_does_not_keep_another_waiting(
 def test_a_busy_merchant_keeps_no_other_waiting_and_is_tried_once_a_call(
     paid: Calls, counted: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its balance is written without end by others: the name of the next one sorts behind its own."""
+    """Other writers keep changing its balance; the next merchant sorts behind it."""
     paid.ledger.open("merchant.zoo", 0)
     entries = [ENTRY, of_merchant(paid, "merchant.shop", 1), of_merchant(paid, "merchant.zoo")]
     transact = Store.transact
@@ -241,7 +239,7 @@ def test_what_is_no_release_is_not_looked_at(paid: Calls, queues: Queues) -> Non
 def test_a_release_of_which_no_sum_can_tell_whether_it_is_swept_is_put_aside(
     paid: Calls, queues: Queues, amount: int
 ) -> None:
-    """The first one was swept before a foreign hand changed it. Once it is mended, the late one is swept."""
+    """The first one was swept before a foreign hand changed it. Once mended, the late one is swept."""
     sweep(ENTRY)
     entry = paid.ledger.row(ENTRY)
     assert entry

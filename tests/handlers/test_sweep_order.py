@@ -1,5 +1,3 @@
-"""TakeOrder: a person has a merchant swept, as far as the time of one call allows."""
-
 import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -25,7 +23,7 @@ ENTRY = keys.entry(SHOP, CLAIMED_AT, KEY, "release")
 
 @pytest.fixture
 def paid(calls: Calls) -> Calls:
-    """A merchant with nothing, who has got 47.72 EUR that no sweep has reached."""
+    """A merchant with no money and 47.72 EUR unswept."""
     calls.ledger.open("alice", 10_000)
     calls.ledger.open(SHOP, 0)
     for state in FORWARD[: FORWARD.index("ReleaseFunds") + 1]:
@@ -35,7 +33,7 @@ def paid(calls: Calls) -> Calls:
 
 @pytest.fixture
 def backlog(paid: Calls) -> Calls:
-    """Thirty such releases, each in another minute, in several partitions."""
+    """Thirty such releases in distinct minutes and several partitions."""
     entry = paid.ledger.row(ENTRY)
     assert entry
     for number in range(1, 30):
@@ -50,8 +48,6 @@ def sweep(calls: Calls, **more: Any) -> dict[str, Any]:
 
 
 def time_runs_out(monkeypatch: pytest.MonkeyPatch, seconds: int) -> None:
-    """Let each look at the clock take this long."""
-
     def instants() -> Iterator[datetime]:
         for number in range(1000):
             yield NOW + timedelta(seconds=number * seconds)
@@ -92,7 +88,7 @@ def test_a_whole_backlog_is_swept_in_one_call_if_there_is_time(backlog: Calls) -
 def test_what_is_swept_is_not_read_again_minute_by_minute(
     backlog: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A history of years has to be passed within few calls."""
+    """Years of history must be passed within few calls."""
     sweep(backlog)
     monkeypatch.setattr(sweeper, "fold", lambda *_: pytest.fail("the minute is swept"))
 
@@ -141,7 +137,7 @@ def test_a_call_that_failed_half_way_is_repeated_and_folds_nothing_twice(
 
 
 def test_a_minute_that_is_swept_in_part_is_swept_to_its_end(backlog: Calls) -> None:
-    """A release that commits late, into a minute that has a row of a sweep already."""
+    """A late release commits into a minute that already has a sweep row."""
     sweep(backlog)
     entry = backlog.ledger.row(ENTRY)
     assert entry

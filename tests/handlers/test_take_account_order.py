@@ -1,5 +1,3 @@
-"""TakeOrder: an order on an account is carried out once, its answer is true, and a refusal writes nothing."""
-
 from typing import Any
 
 import pytest
@@ -39,7 +37,6 @@ STATES = (
     {"available": "0.00"},
     {"available": "0.00", "closed_at": CLAIMED_AT},
 )
-"""The account after each order of the course."""
 
 
 def reach(calls: Calls, order: dict[str, str]) -> None:

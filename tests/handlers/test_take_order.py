@@ -1,5 +1,3 @@
-"""TakeOrder: three ways out of LIMBO and a reversal, each decided once, by the person whom AWS has proven."""
-
 import base64
 import json
 from collections.abc import Callable
@@ -62,20 +60,19 @@ def on_record(decision: str, at: str = LATER_AT) -> dict[str, Any]:
 
 
 def named(name: str) -> dict[str, Any]:
-    """Return the input with which an execution is woken: no decision, but its name."""
+    """Return the input that wakes an execution: the decision's name only."""
     return {"settlement": WIRE, "order": name}
 
 
 @pytest.fixture
 def limbo(calls: Calls, step_functions: StepFunctions) -> Calls:
-    """A settlement in LIMBO, and the execution that waits for the decision."""
     calls.fall()
     step_functions.waits(EXECUTION_ARN, "AQC")
     calls("AwaitResolution", token="AQC", execution_arn=EXECUTION_ARN)
     return calls
 
 
-# Who gives the order
+# The person
 
 
 def test_an_order_is_on_record_with_the_identity_and_the_request_that_aws_has_proven(calls: Calls) -> None:
@@ -122,7 +119,7 @@ def test_a_call_without_a_proven_identity_is_refused(calls: Calls, change: Calla
     assert (answer["statusCode"], json.loads(answer["body"])["error"]) == (403, CallerUnknown.__name__)
 
 
-# What is ordered
+# The order
 
 
 @pytest.mark.parametrize(
@@ -185,7 +182,7 @@ def test_a_body_that_is_no_object_is_refused(limbo: Calls, body: str, encoded: b
 
 @pytest.mark.parametrize("encoded", [True, False])
 def test_a_body_above_the_limit_is_refused_with_both_figures(limbo: Calls, encoded: bool) -> None:
-    """The bytes count, and not the characters of their base64."""
+    """The limit applies to the bytes, not to their base64."""
     for size in (BODY_BYTES_MAX, BODY_BYTES_MAX + 1):
         body = '{"key": "é"}'.encode().ljust(size)
         text = base64.b64encode(body).decode() if encoded else body.decode()
@@ -407,7 +404,7 @@ def test_a_completed_case_whose_execution_was_not_woken_is_announced_when_its_wa
 def test_a_repeated_decision_leaves_it_to_recovery_whether_an_execution_runs(
     limbo: Calls, step_functions: StepFunctions, functions: Functions
 ) -> None:
-    """The first one has woken the execution, whose token is used up. A second execution would alert twice."""
+    """The first one woke the execution and used up its token. A second execution would alert twice."""
     limbo.decide("retry")
     step_functions.failing["send_task_success"] = ClientError(
         {"Error": {"Code": "TaskTimedOut", "Message": "used"}}, "SendTaskSuccess"

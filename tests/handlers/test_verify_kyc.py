@@ -1,5 +1,3 @@
-"""VerifyKyc: the provider is asked once, and its verdict is on record for ever."""
-
 import io
 import json
 from collections.abc import Callable
@@ -44,11 +42,11 @@ EVIDENCE = {
 DEAD = KycUnavailable("kyc: ConnectTimeoutError")
 ANSWERS = [APPROVED, REJECTED, IN_REVIEW]
 UNTIL = ("deadline_at", "in_flight_since", "gsi1sk")
-"""The attributes that a review moves to its end."""
+"""Attributes that a review moves to its end."""
 
 
 def during(provider: Provider, answer: Verdict, meanwhile: Callable[[], object]) -> None:
-    """Call `meanwhile` once while the provider is asked, before it answers."""
+    """Call `meanwhile` once during the provider's call."""
 
     def once() -> None:
         provider.meanwhile = lambda: None
@@ -60,7 +58,7 @@ def during(provider: Provider, answer: Verdict, meanwhile: Callable[[], object])
 
 
 def outcome(calls: Calls) -> str:
-    """Return the outcome of VerifyKyc: an approval, or the name of its error."""
+    """Return VerifyKyc's outcome: approved, or the error's name."""
     try:
         assert calls("VerifyKyc") is None, "the verdict stays in the evidence"
     except (KycRejected, InReview) as error:
@@ -69,7 +67,7 @@ def outcome(calls: Calls) -> str:
 
 
 def die_between(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a call of VerifyKyc put the evidence on record, and end before the row has the verdict."""
+    """Make VerifyKyc die after the evidence and before the row's verdict."""
 
     def dies(write: Any) -> None:
         raise Died
@@ -283,7 +281,7 @@ def test_of_two_answers_the_first_verdict_stays_and_a_contradiction_is_counted_a
     second: Verdict,
     by_webhook: bool,
 ) -> None:
-    """Our own answer is a fact beside the webhook's. A review contradicts a twin's answer alone."""
+    """Our own answer is a fact beside the webhook's. A review contradicts only a twin's answer."""
     calls.before("VerifyKyc")
     provider.answer = replace(first, reference="ver_2", reason="canary-first")
 
@@ -423,7 +421,7 @@ def test_a_verdict_whose_call_died_counts_if_the_next_call_gets_none(
     first: Verdict,
     answer: Verdict | Exception,
 ) -> None:
-    """The provider is asked first: the evidence alone is a fact that no step has built on."""
+    """The provider is asked first: no step has built on evidence alone."""
     calls.before("VerifyKyc")
     provider.answer = first
     die_between(calls, monkeypatch)
@@ -476,7 +474,7 @@ def test_a_verdict_on_record_comes_too_late_at_the_deadline_like_any_other(
 def test_nothing_is_recorded_on_evidence_of_other_content(
     calls: Calls, provider: Provider, monkeypatch: pytest.MonkeyPatch, answer: Verdict | Exception
 ) -> None:
-    """The row is read before the question, and has that content: this evidence was written past it."""
+    """The row, read before the question, has other content: this evidence was written past it."""
     calls.before("VerifyKyc")
     die_between(calls, monkeypatch)
     calls.ledger.put(_evidence(calls) | {"request_hash": "another"})

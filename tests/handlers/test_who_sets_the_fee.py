@@ -1,4 +1,4 @@
-"""The stage says who sets the fee. It is asked of a first claim alone: what is claimed runs, and replays."""
+"""The stage decides who sets the fee, for first claims only: claimed settlements run and replay."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,7 +21,7 @@ CLIENT = {"fee": "client", "fee_floor_basis_points": 50, "fee_ceiling_basis_poin
 BY_SCHEDULE = "fee: must be 0.48 by the stage's schedule, or be left out"
 BY_BOUNDS = "fee: must be from 0.24 to 0.96 for this amount, or be left out"
 OWN_FEE = WIRE | {"fee": "1.00"}
-"""A request with a fee that neither of the two stages accepts."""
+"""A request with a fee that neither stage accepts."""
 
 LINK = {STARTED_BY: "arn:aws:states:eu-west-1:123456789012:execution:Upstream:order-1"}
 
@@ -34,7 +34,6 @@ def with_another_key(request: dict[str, str]) -> dict[str, str]:
 
 @pytest.fixture
 def funded(calls: Calls) -> Calls:
-    """Both accounts, and no claim."""
     calls.before("HoldFunds")
     return calls
 
@@ -142,7 +141,7 @@ def test_a_key_that_the_queue_claimed_under_other_rules_is_held(calls: Calls, ch
 def test_a_hold_that_was_refused_under_other_rules_is_still_rejected_for_good(
     calls: Calls, change_config: Change
 ) -> None:
-    """Its execution has been accepted: to refuse the request now would leave it without an outcome."""
+    """Its execution was accepted: refusing the request now would leave it without an outcome."""
     change_config(**SCHEDULE)
 
     assert calls("RejectSettlement", OWN_FEE, error=SPENT)["status"] == "REJECTED"
@@ -233,7 +232,6 @@ def test_a_linked_compensation_is_one_like_any_other(calls: Calls) -> None:
 
 
 def test_the_environment_of_the_tests_lets_the_client_set_any_fee() -> None:
-    """So that every other test may name fees; this file's stages do not."""
     config = _dependencies.config
 
     assert config.fee_bounds(10_000) == (0, 9_999)

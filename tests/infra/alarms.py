@@ -1,4 +1,4 @@
-"""The table of alarms, as they must be deployed, and the metrics that the functions write."""
+"""Expected alarms, and the metrics that the functions write."""
 
 import ast
 import re
@@ -15,13 +15,13 @@ from tests.infra.stack import properties
 from tests.world.templates import PROJECT
 
 STACK = "the stack's name"
-"""The value of the dimension of the functions' metrics, in the place of each stage's own."""
+"""Dimension value of the functions' metrics, for any stage."""
 
 _VISIBLE, _OLDEST = "ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage"
 
 
 class Alarm(NamedTuple):
-    """An alarm on one metric: it goes off when `threshold` is reached in one of the last `periods`."""
+    """An alarm on one metric: fires if `threshold` is reached in `breaching` of the last `periods`."""
 
     namespace: str
     metric: str
@@ -32,11 +32,10 @@ class Alarm(NamedTuple):
     missing: str = "notBreaching"
     periods: int = 1
     breaching: int = 1
-    """The periods, of the last `periods`, in which the threshold is reached."""
 
 
 def _ours(metric: str, threshold: int = 1, statistic: str = "Sum", seconds: int = 300, **more: Any) -> Alarm:
-    """Return an alarm on a metric of our own, which the functions write into their logs."""
+    """Return an alarm on a metric from the functions' logs."""
     namespace = str(telemetry.metrics.namespace)
     return Alarm(namespace, metric, ("service", STACK), statistic, seconds, threshold, **more)
 
@@ -56,7 +55,7 @@ def _queue(queue: str, metric: str, threshold: int = 1) -> Alarm:
 
 
 ONE_FAULT_MINUTES = 30
-"""A reversal that recovery starts again fails every 20 minutes at the latest: one fault is one page."""
+"""Recovery restarts a failed reversal within 20 minutes, so one fault is one page."""
 
 ALARMS = {
     # A run measures a stalled settlement when it is due: after the longest pause, and up to a minute late.
@@ -136,15 +135,14 @@ ALARMS = {
     "KycSecretUnreadable": _ours("KycSecretUnreadable"),
     "KycVerdictConflict": _ours("KycVerdictConflict"),
 }
-"""Each alarm on one metric."""
 
 OPTIONAL_ALARMS = {
-    # A round each minute, and a quarter of an hour; without a figure, no round knows how far the books are.
+    # A round each minute, and a quarter of an hour; no data means that the lag is unknown.
     "BooksBehind": _ours("BooksBehindSeconds", 960, "Maximum", missing="breaching", periods=2, breaching=2),
     "BooksLeftOut": _ours("BooksLeftOut", 1, "Maximum", missing="ignore"),
     "BooksLate": _ours("BooksLate"),
 }
-"""The alarms of a stage with the books in Aurora, and a round each minute."""
+"""Alarms of a stage with books in Aurora, projected each minute."""
 
 SUMS = {
     "ForwardThrottled": ("AWS/Lambda", {"Throttles"}),
@@ -155,17 +153,15 @@ SUMS = {
     "StatesThrottled": ("AWS/States", {"ThrottledEvents"}),
     "DeliveryFailed": ("AWS/SNS", {"NumberOfNotificationsFailed"}),
 }
-"""The alarms on a sum of metrics, on AWS only: the embedded AWS has no metric math."""
+"""Alarms on sums of metrics, on AWS only: the embedded AWS has no metric math."""
 
 
 def deployed(stage: str) -> dict[str, Any]:
-    """Return the properties of the stage's alarms by their names."""
     found = properties(stage, "CloudWatch::Alarm")
     return {name.removeprefix("Pager"): alarm for name, alarm in found.items()}
 
 
 def listed() -> dict[str, str]:
-    """Return the topic of each alarm, as the table of the runbook sorts them."""
     table = (PROJECT / "docs" / "runbooks" / "alarms.md").read_text().partition("\n## ")[0]
     rows = re.findall(r"the topic `(\w+)Arn` \| (.+) \|", table)
     topics = {"PagerTopic": "Topic"}
@@ -173,7 +169,7 @@ def listed() -> dict[str, str]:
 
 
 def counted() -> set[str]:
-    """Return the metrics that the functions write: by name, as a refusal, or as a reason of the store."""
+    """Return the functions' metrics: by name, as a refusal, or as a store's reason."""
     refusals = {one for one, kind in vars(errors).items() if isinstance(kind, type)}
     found = refusals | dynamodb._TRANSIENT_REASONS
     for path in LAMBDAS.rglob("*.py"):

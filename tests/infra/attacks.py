@@ -1,7 +1,7 @@
-"""What a thief can do who has one function's role and nothing else, while all functions run as they are.
+"""Damage by a thief with one function's role, while all functions run unchanged.
 
-Each attack writes what the role allows, in each way that the role allows. Then recovery, the machines and all
-functions do their work. Money is made if the customers' balances are more than before.
+Each attack writes in each way its role allows. Then recovery, machines and functions run. Money was made if
+the customers' balances grew. `docs/reference/roles.py` prints the docstrings of attacks.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,11 +40,10 @@ TABLE = "${LedgerTable.Arn}"
 LOOT = Settlement(
     key="order-2026-000900", payer="mallory", payee="eve", amount=900_000, currency="EUR", fee=0
 )
-"""A payment that was refused, as its payer has nothing."""
+"""A payment refused because its payer has nothing."""
 
 REFUNDED = "order-2026-000500"
 FORGED = replace(LOOT, key="order-2026-000901")
-"""A payment that no caller has asked for."""
 
 FAILED = {"step": "verify", "error": "KycRejected", "cause": "x"}
 OF_A_REFUND = {"status": "COMPENSATING", "resolutions": 0, "failure": FAILED, "reversed_for": FAILED}
@@ -53,12 +52,10 @@ Policy = Sequence[Mapping[str, Any]]
 
 
 class Denied(Exception):
-    """The role does not allow the call, by itself or in a transaction."""
+    """The role denies the call, alone or in a transaction."""
 
 
 class End(StrEnum):
-    """The end of an attack."""
-
     DENIED = "denied"
     IN_VAIN = "in vain"
     NAMED = "named by `settle reconcile`"
@@ -68,19 +65,18 @@ class End(StrEnum):
 
 @dataclass
 class Thief:
-    """A caller with a function's policy, over the table of a world."""
+    """A caller with a function's policy, on a world's table."""
 
     world: World
     own: Policy
     rehearses: bool = False
-    """Whether it only asks what it would be denied."""
+    """Only check for denial."""
 
     def put(self, row: Row) -> None:
-        """Put a row, over any that is there."""
         self._send("Put", {"Item": to_wire(row)})
 
     def change(self, key: Row, *, remove: Sequence[str] = (), **to: Any) -> None:
-        """Change attributes of a row, or of one that the call makes."""
+        """Update attributes of a row, perhaps a new one."""
         sets = ", ".join(f"#{name} = :{name}" for name in to)
         expression = f"SET {sets}" + (f" REMOVE {', '.join(f'#{name}' for name in remove)}" if remove else "")
         self._send(
@@ -142,13 +138,12 @@ def staged() -> Iterator[World]:
 
 
 def money(world: World) -> int:
-    """Return the sum of all balances in EUR, in minor units."""
     rows = [row for row in world.ledger.rows() if "available" in row]
     return sum(int(row["available"]) for row in rows if row.get("currency", "EUR") == "EUR")
 
 
 def played(own: Policy, attack: "Attack") -> End:
-    """Make an attack with a policy, let everything run for a day, and return the end of it."""
+    """Attack with a policy, let everything run for a day, and return the end."""
     with staged() as world:
         before = money(world)
         try:
@@ -171,7 +166,7 @@ def played(own: Policy, attack: "Attack") -> End:
 
 
 def _row(world: World, settlement: Settlement, **changes: Any) -> Row:
-    """Return a row of a payment that is due for recovery now, with these changes."""
+    """Return a payment's row, due for recovery now, with changes."""
     claimed = forward.claim(settlement, "x", world.now, _dependencies.config).parameters["Item"]
     due = keys.in_flight_index(settlement.key, timestamp(world.now))
     later = timestamp(world.now + timedelta(hours=12))
@@ -422,7 +417,6 @@ ATTACKS: tuple[Attack, ...] = (
 
 @cache
 def ends(stage: str, function: str) -> Mapping[Attack, End]:
-    """Return the end of each attack by a function's role."""
     own, attacks = policy(stage, function), ATTACKS
     with staged() as world:  # one world serves for all that is denied
         denied = {attack for attack in attacks if _is_denied(Thief(world, own, rehearses=True), attack)}

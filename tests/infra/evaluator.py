@@ -1,6 +1,6 @@
-"""IAM's evaluation of one role's policy, as far as this stack's policies go; anything else is an error.
+"""IAM's evaluation of a role's policy, limited to this stack's features; others raise ValueError.
 
-A request is allowed if a statement allows it and none denies it. See
+Allowed if a statement allows and none denies. See
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic_policy-eval-basics.html.
 """
 
@@ -26,7 +26,7 @@ _ONE: Mapping[str, Callable[[str, str], bool]] = {
 
 @dataclass(frozen=True)
 class Request:
-    """An action on a resource, and the values of the condition keys that the service passes with it."""
+    """An action on a resource, with the service's condition keys."""
 
     action: str
     resource: str
@@ -34,12 +34,10 @@ class Request:
 
 
 def policy(stage: str, function: str) -> list[dict[str, Any]]:
-    """Return the statements of a function's role."""
     return of_role(stage, f"{function}Role")
 
 
 def of_role(stage: str, role: str) -> list[dict[str, Any]]:
-    """Return the statements of a role."""
     own = properties(stage, "IAM::Role")[role]
     if own.keys() & {"ManagedPolicyArns", "PermissionsBoundary"}:
         raise ValueError(f"{role}: a policy that the template names alone says nothing to the evaluator")
@@ -54,13 +52,11 @@ def of_role(stage: str, role: str) -> list[dict[str, Any]]:
 
 
 def allows(statements: Iterable[Mapping[str, Any]], request: Request) -> bool:
-    """Return whether a policy allows a request: a denial wins, and what nothing allows is refused."""
     effects = {one["Effect"] for one in statements if applies(one, request)}
     return effects == {"Allow"}
 
 
 def applies(statement: Mapping[str, Any], request: Request) -> bool:
-    """Return whether a statement is about this request."""
     if not statement.keys() <= {"Sid", "Effect", "Action", "Resource", "Condition"}:
         raise ValueError(f"the evaluator does not know all of {sorted(statement)}")
     return (
@@ -75,7 +71,7 @@ def applies(statement: Mapping[str, Any], request: Request) -> bool:
 
 
 def _holds(operator: str, values: Values, wanted: Sequence[str]) -> bool:
-    """Evaluate one operator. ForAnyValue of no value is false, ForAllValues of none is true."""
+    """Evaluate one operator. Without values ForAnyValue is false, ForAllValues true."""
     quantifier, _, name = operator.rpartition(":")
     matches = [any(_ONE[name](value, one) for one in wanted) for value in values]
     if quantifier == "ForAllValues":
@@ -86,15 +82,14 @@ def _holds(operator: str, values: Values, wanted: Sequence[str]) -> bool:
 
 
 def listed(value: Any) -> list[Any]:
-    """Return a policy's value as a list, which it may be or not."""
     return value if isinstance(value, list) else [value]
 
 
 def requests(table: str, operation: str, parameters: Mapping[str, Any]) -> Iterator[Request]:
-    """Yield what IAM is asked for a call of DynamoDB.
+    """Yield IAM's requests for a DynamoDB call.
 
-    For a transaction: each item by itself, and for each action all of its leading keys and attributes at
-    once. AWS documents neither, so that a role must allow both.
+    For a transaction: each item alone, and for each action all its leading keys and attributes together. AWS
+    documents neither, so a role must allow both.
     """
     if operation == "Scan":  # it has no leading keys
         yield Request("dynamodb:Scan", table, {})
@@ -120,7 +115,7 @@ def requests(table: str, operation: str, parameters: Mapping[str, Any]) -> Itera
 
 
 def context(parameters: Mapping[str, Any]) -> dict[str, Values]:
-    """Return the leading keys and the attributes that a call of one item, or a query, names."""
+    """Return the leading keys and attributes of a one-item call or a query."""
     row = parameters.get("Item") or parameters.get("Key")
     given = parameters.get("ExpressionAttributeValues", {})
     leading = row["pk"] if row else next(iter(given.values()))

@@ -1,4 +1,4 @@
-"""The permissions that the machines and the schedules need: by their definitions, and by their targets."""
+"""Permissions that machines and schedules need, from definitions and targets."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 from tests.infra.stack import FUNCTIONS, MACHINES, definition, executions, properties
 
 Needed = set[tuple[str, str]]
-"""Actions, each with its resource."""
+"""(action, resource) pairs."""
 
 LOGS = {
     *("logs:CreateLogDelivery", "logs:DeleteLogDelivery", "logs:DescribeLogGroups"),
     *("logs:DescribeResourcePolicies", "logs:GetLogDelivery", "logs:ListLogDeliveries"),
     *("logs:PutResourcePolicy", "logs:UpdateLogDelivery"),
 }
-"""The delivery of a machine's vended log, which has no resource to name.
+"""Delivery of a machine's vended log, which has no resource to name.
 
 https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html
 """
@@ -28,7 +28,7 @@ SYNC_RULE = (
     "arn:${AWS::Partition}:events:${AWS::Region}:${AWS::AccountId}:rule/"
     "StepFunctionsGetEventsForStepFunctionsExecutionRule"
 )
-"""AWS's own rule, through which a machine learns of the end of the execution that it waits for."""
+"""AWS's own rule that reports the end of an awaited execution to a machine."""
 
 ANY_VERSION = "CDK grants a function with all of its versions. None is published, so that it allows no more."
 BY_CDK = {
@@ -37,11 +37,11 @@ BY_CDK = {
     ("lambda:InvokeFunction", "${ReconcileBooks.Arn}:*"): ANY_VERSION,
     ("lambda:InvokeFunction", "${VerifyKyc.Arn}:*"): "As for those. It has versions: each has the same role.",
 }
-"""The needless permissions that CDK's own grants add to a schedule's role, each with its reason."""
+"""Needless permissions that CDK's grants add to a schedule's role, with reasons."""
 
 
 def roles(stage: str) -> dict[str, Needed]:
-    """Return all roles but those of the functions, and what each needs: nothing, if nothing takes it."""
+    """Return the needs of all roles except functions'; an unused role needs nothing."""
     others = {role: Needed() for role in properties(stage, "IAM::Role")}
     for function in FUNCTIONS:
         del others[f"{function}Role"]
@@ -53,7 +53,7 @@ def roles(stage: str) -> dict[str, Needed]:
 
 
 def users(stage: str, role: str) -> str:
-    """Return what takes a role: a machine, or the schedules of a function."""
+    """Return the user of a role: a machine, or a function's schedules."""
     if role.removesuffix("Role") in MACHINES:
         return f"the machine `{role.removesuffix('Role')}`"
     (target,) = {
@@ -65,7 +65,7 @@ def users(stage: str, role: str) -> str:
 
 
 def of_machine(stage: str, machine: str) -> Needed:
-    """Return what a machine needs: for its tasks, its log and its traces."""
+    """Return the needs of a machine's tasks, log and traces."""
     own = properties(stage, "StepFunctions::StateMachine")[machine]
     texts = own["DefinitionSubstitutions"]
     needed = {need for task in _tasks(definition(stage, machine)) for need in _of_task(task, texts)}
@@ -77,7 +77,7 @@ def of_machine(stage: str, machine: str) -> Needed:
 
 
 def of_target(stage: str, target: dict[str, Any]) -> Needed:
-    """Return what a schedule needs for its target, and for the queue of its dead letters."""
+    """Return a schedule's needs for its target and dead-letter queue."""
     function = target["Arn"].strip("${}").removesuffix(".Arn")
     if function not in properties(stage, "Lambda::Function"):
         raise ValueError(f"no schedule has a target such as {target['Arn']} so far: say what it needs")
@@ -88,7 +88,7 @@ def of_target(stage: str, target: dict[str, Any]) -> Needed:
 
 
 def _any_version(function: str) -> str:
-    """Return the permission for this version, and for an earlier one from an execution in flight."""
+    """Permit any version: an execution in flight may call an earlier one."""
     return function.replace("CurrentVersion}", ".Arn}:*")
 
 
@@ -97,7 +97,7 @@ def _role(arn: str) -> str:
 
 
 def _tasks(part: Any) -> Iterator[dict[str, Any]]:
-    """Yield the tasks of a definition, also those of a branch or a map."""
+    """Yield a definition's tasks, including those in branches and maps."""
     if isinstance(part, dict) and part.get("Type") == "Task":
         yield part
     members = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
@@ -106,7 +106,9 @@ def _tasks(part: Any) -> Iterator[dict[str, Any]]:
 
 
 def _of_task(task: dict[str, Any], texts: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield what one task needs: https://docs.aws.amazon.com/step-functions/latest/dg/service-integration-iam-templates.html."""
+    """Yield a task's needs: https://docs.aws.amazon.com/step-functions/latest/dg/service-integration-iam-
+    templates.html.
+    """
 
     def named(value: str) -> str:
         return texts[value.strip("${}")] if value.startswith("${") else value

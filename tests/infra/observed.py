@@ -1,7 +1,7 @@
-"""Every call of AWS that the functions make, as seen while they run: operation and parameters.
+"""All AWS calls of the running functions: operation and parameters.
 
-Most are made in lives of the simulator, which runs all functions. What it has a stand-in for, above the
-client, runs in a scene of its own. A function that is new needs an actor in the simulator, or a scene.
+Most come from simulator lives; parts replaced above the client run in scenes. A new function needs an actor
+in the simulator, or a scene.
 """
 
 import gzip
@@ -63,7 +63,7 @@ from tests.world.services import API_KEY, SECRET
 from tests.world.stream import record
 
 SEEDS = range(450)
-"""The histories that are watched. With fewer, the rarest calls are missed, and their grants look needless."""
+"""Observed histories. With fewer, the rarest calls are missed, and their grants look needless."""
 
 DEAD_LETTERS = "dead-letters"
 """The queue's address in the simulator."""
@@ -71,13 +71,11 @@ DEAD_LETTERS = "dead-letters"
 _SHOP = "merchant.shop"
 _NOW = int(time.time())
 _PREFIXES = {"stepfunctions": "states"}
-"""The names of services in IAM, where they differ from those of boto3."""
+"""IAM service names that differ from boto3's."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a service by a function."""
-
     function: str
     service: str
     operation: str
@@ -85,7 +83,7 @@ class Call:
 
     @property
     def variable(self) -> str:
-        """The variable of the function's environment that names the resource of the call."""
+        """Return the environment variable that names the call's resource."""
         given = [one for one in _leaves(self.parameters) if isinstance(one, str)]
         names = [one.replace(":execution:", ":stateMachine:") for one in given]
         known = {variable: os.environ.get(variable, DEAD_LETTERS) for variable in _VARIABLES}
@@ -99,7 +97,6 @@ class Call:
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    """Yield the values of a call's parameters."""
     members = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     if not isinstance(value, dict | list):
         yield value
@@ -117,7 +114,7 @@ _VARIABLES = {
 
 
 def _lazy_clients() -> list[tuple[Any, str, str]]:
-    """Return each client that a module makes when it is first used: module, name, service."""
+    """Return (module, name, service) of each lazily made client."""
     found = [*pkgutil.walk_packages(handlers.__path__, "handlers.")]
     found += pkgutil.walk_packages(settlement.__path__, "settlement.")
     return [
@@ -129,8 +126,6 @@ def _lazy_clients() -> list[tuple[Any, str, str]]:
 
 
 class _Watched:
-    """A client of a world, whose calls by functions are kept."""
-
     def __init__(self, world: World, service: str, client: Any, calls: list[Call]) -> None:
         self._world, self._service, self._client, self._calls = world, service, client, calls
 
@@ -150,7 +145,6 @@ class _Watched:
 
 
 def _lives() -> Iterator[Call]:
-    """Yield the calls of the simulator's functions."""
     calls: list[Call] = []
     places = [(_dependencies.store, "client", "dynamodb"), *_lazy_clients()]
     with set_up() as current:
@@ -164,7 +158,7 @@ def _lives() -> Iterator[Call]:
 
 
 def _asks_the_provider() -> None:
-    """Let VerifyKyc meet a provider that is down until the circuit opens, and then one that answers."""
+    """Run VerifyKyc with a failing provider until the circuit opens, then with a working one."""
     answer = json.dumps({"decision": "APPROVED", "reference": "ver_1"}).encode()
     is_down, is_up = mock.Mock(side_effect=KycUnavailable("down")), mock.Mock(return_value=(200, answer))
     for later, exchange in ((0, is_down), (120, is_up)):
@@ -179,7 +173,7 @@ def _asks_the_provider() -> None:
 
 
 def _copies_and_seals() -> None:
-    """Let SealJournal copy a row, seal the hour of it, and the one after that."""
+    """Make SealJournal copy a row, then seal its hour and the next."""
     image = {"pk": {"S": "ENTRIES#alice"}, "sk": {"S": "k"}}
     change = {"ApproximateCreationDateTime": _NOW, "SequenceNumber": "1", "NewImage": image}
     seal_journal.handler({"Records": [{"eventName": "INSERT", "dynamodb": change}]}, Context())
@@ -189,13 +183,13 @@ def _copies_and_seals() -> None:
 
 
 def _tells_people() -> None:
-    """Let SendPage publish an urgent page, and one for information."""
+    """Make SendPage publish an urgent page and an informational one."""
     for kind in ("LimboEntered", "LimboResolved"):
         send_page.handler({"detail-type": kind, "detail": {"summary": "x"}}, Context())
 
 
 def _tells_of_settlements() -> None:
-    """Let PublishEvents relay a settlement, a malformed one and a merchant's release, and replay one."""
+    """Make PublishEvents relay a settlement, a malformed one and a merchant's release, and replay one."""
     row = to_wire(states.row())
     spoilt, release = {**row, "status": {"S": "NONSENSE"}}, {**row, "pk": {"S": "ENTRIES#merchant.shop#1"}}
     batch = {"Records": [record(None, one, at=_NOW) for one in (row, spoilt, release)]}
@@ -204,22 +198,21 @@ def _tells_of_settlements() -> None:
 
 
 def _puts_a_release_aside() -> None:
-    """Let SweepMerchants meet a message that it cannot read."""
+    """Give SweepMerchants an unreadable message."""
     sweep_merchants.handler({"Records": [{"body": "{}"}]}, Context())
 
 
 def _sweeps_on_order() -> None:
-    """Let TakeOrder sweep a merchant whose release no sweep has reached."""
+    """Make TakeOrder sweep a merchant with an unswept release."""
     take_order.handler(orders.request("sweep", {"account": _SHOP}, ORDER["by"]), Context())
 
 
 def _accepts() -> None:
-    """Let AcceptSettlements claim a key and start its execution."""
     accept_settlements.handler(posting.asked(key="order-2026-000999"), Context())
 
 
 def _reads() -> None:
-    """Let ReadSettlements answer each of its routes."""
+    """Make ReadSettlements answer each route."""
     for event in (
         reading.outcome(SETTLEMENT.key),
         reading.entries("alice"),
@@ -232,7 +225,7 @@ def _reads() -> None:
 
 
 def _projects() -> None:
-    """Let ProjectEntries take an object, and meet one that another round has taken meanwhile."""
+    """Make ProjectEntries take an object, and meet one taken by another round."""
     of_stage = {"BOOKS_CLUSTER": "cluster", "BOOKS_SECRET": "secret"}
     for _ in range(2):
         with (
@@ -243,7 +236,7 @@ def _projects() -> None:
 
 
 class _Inbox:
-    """The Data API of books that know the objects they were told of."""
+    """The Data API of books that know their objects."""
 
     def __init__(self) -> None:
         self._names: set[str] = set()
@@ -264,7 +257,7 @@ class _Inbox:
 
 
 def _counts_the_open_cases() -> None:
-    """Let ReconcileBooks look again at an account whose count of cases has differed."""
+    """Make ReconcileBooks look again at an account with a wrong case count."""
     difference = Difference(keys.account("alice"), None, (), cases=("order-1",))
     look_again(WatchedStore(_dependencies.store, JUDGING, unwatched), difference, NOW)
 
@@ -283,11 +276,11 @@ SCENES: list[tuple[str, Callable[[], object]]] = [
     ("ReconcileBooks", _counts_the_open_cases),
     ("ProjectEntries", _projects),
 ]
-"""What a function does that the simulator replaces, below which boto3's clients are watched."""
+"""Parts of functions that the simulator replaces, run with observed boto3 clients."""
 
 
 def _sealed() -> MemoryS3:
-    """Return a bucket of the sealed journal with one object, of an hour ago."""
+    """Return a sealed journal's bucket with one object, an hour old."""
     content, bucket = lines.content([]), MemoryS3()
     name = seals.object_name(content, datetime.fromtimestamp(_NOW, UTC) - timedelta(hours=1))
     bucket.put_object(Bucket="journal", Key=name, Body=gzip.compress(content))
@@ -295,7 +288,6 @@ def _sealed() -> MemoryS3:
 
 
 def _unswept() -> dict[tuple[str, str], Any]:
-    """Return the rows of a merchant with a release that no sweep has reached."""
     release = keys.entry(_SHOP, CLAIMED_AT, SETTLEMENT.key, "release")
     of_release = {"step": "release", "posted_at": CLAIMED_AT, "amount": 4772, "currency": "EUR"}
     rows = (states.account_row(_SHOP, 0), release | of_release)
@@ -335,5 +327,4 @@ def _scene(function: str, act: Callable[[], object]) -> Iterator[Call]:
 
 @cache
 def observed() -> tuple[Call, ...]:
-    """Return the calls of all functions."""
     return (*_lives(), *(call for function, act in SCENES for call in _scene(function, act)))

@@ -1,4 +1,4 @@
-"""A stage's template in readable form: resources by their names in the stack, references as text."""
+"""A stage's template in readable form: resources by name, references as text."""
 
 import json
 import re
@@ -16,17 +16,15 @@ from tests.world import templates
 ON_AWS = [stage for stage, settings in STAGES.items() if not settings.is_embedded]
 EMBEDDED = [stage for stage in STAGES if stage not in ON_AWS]
 FUNCTIONS = {name: handler.rows for name, handler in HANDLERS.items()}
-"""The functions of states, and the triggered ones: their actions on the table, each with its rows."""
+"""Each function's actions on the table, with their rows."""
 
 STARTING = ("RecoverStalled", "StartSettlements", "AcceptSettlements")
-"""The functions that start settlements. KycDecided, which strangers can call, asks RecoverStalled for it."""
+"""Functions that start settlements. KycDecided, callable by strangers, asks RecoverStalled instead."""
 
 SETTLEMENTS = {"SettlementExpress": "EXPRESS", "SettlementStandard": "STANDARD"}
 MACHINES = SETTLEMENTS | {"Compensation": "STANDARD"}
-"""Each machine and its type."""
 
 KYC_URL = "https://kyc.example.com"
-"""The address of the KYC provider for the stages on AWS."""
 
 KEPT = {
     stage: {
@@ -35,7 +33,7 @@ KEPT = {
     }
     for stage, settings in STAGES.items()
 }
-"""The end of each stage's data: where money is real, they outlive the stack, unless its creation fails."""
+"""Each stage's data policies: real money's data outlive the stack, unless its creation fails."""
 
 each_stage = pytest.mark.parametrize("stage", STAGES)
 each_stage_on_aws = pytest.mark.parametrize("stage", ON_AWS)
@@ -52,28 +50,27 @@ class Permission(NamedTuple):
 
 
 def context(stage: str) -> dict[str, str]:
-    """Return the context of a stage's deployment. On AWS it names the provider, as no settings do."""
+    """Return a stage's deployment context. On AWS it names the provider, which settings never do."""
     provider = {} if STAGES[stage].is_embedded else {"kyc_url": KYC_URL}
     return {"stage": stage} | provider | templates.REACHED.get(stage, {})
 
 
 def runbooks(stage: str) -> str:
-    """Return the address of a stage's runbooks, as it is deployed."""
     return context(stage).get("runbooks", STAGES[stage].runbooks)
 
 
 def name(logical_id: str) -> str:
-    """Return the name of a construct in the stack: its logical id without the hash, or a version's two."""
+    """Return a construct's name: its logical id without its hash, or a version's two hashes."""
     return re.sub(r"[0-9A-F]{8}$|(?<=CurrentVersion)[0-9A-F]{8}[0-9a-f]{32}$", "", logical_id)
 
 
 def resources(stage: str, kind: str) -> dict[str, Any]:
-    """Return the resources of a kind, such as `Lambda::Function`, by their names."""
+    """Return the resources of a kind, such as `Lambda::Function`, by name."""
     return {one: found for one, found in template(stage).items() if found["Type"] == f"AWS::{kind}"}
 
 
 def properties(stage: str, kind: str) -> dict[str, Any]:
-    """Return the properties of the resources of a kind, by their names, but for the tags: `test_tags.py`."""
+    """Return the properties of a kind's resources, without tags (see `test_tags.py`)."""
     return {
         one: {name: value for name, value in found["Properties"].items() if name != "Tags"}
         for one, found in resources(stage, kind).items()
@@ -81,38 +78,34 @@ def properties(stage: str, kind: str) -> dict[str, Any]:
 
 
 def only(stage: str, kind: str) -> Any:
-    """Return the properties of the one resource of its kind."""
     (found,) = properties(stage, kind).values()
     return found
 
 
 def of_function(stage: str, function: str, kind: str) -> Any:
-    """Return the properties of the one resource of its kind that a function has."""
+    """Return the properties of a function's one resource of this kind."""
     (found,) = (one for one in properties(stage, kind).values() if one["FunctionName"] == f"${{{function}}}")
     return found
 
 
 def variables(stage: str, function: str) -> Any:
-    """Return the environment of a function."""
     return properties(stage, "Lambda::Function")[function]["Environment"]["Variables"]
 
 
 def definition(stage: str, machine: str) -> Any:
-    """Return the deployed definition of a machine."""
     return json.loads(properties(stage, "StepFunctions::StateMachine")[machine]["DefinitionString"])
 
 
 def executions(machine: str) -> str:
-    """Return the pattern of the ARNs of one machine's executions."""
     here = "${AWS::Region}:${AWS::AccountId}"
     return f"arn:${{AWS::Partition}}:states:{here}:execution:${{{machine}.Name}}:*"
 
 
 @cache
 def template(stage: str) -> dict[str, Any]:
-    """Return all resources by their names, with references in the form of Fn::Sub: `${Name.Attribute}`.
+    """Return all resources by name, with references in Fn::Sub form: `${Name.Attribute}`.
 
-    They are shared: no test may change one.
+    Cached and shared: tests must not change them.
     """
     found = templates.template(stage).to_json()["Resources"]
     named = {name(logical_id): resource for logical_id, resource in found.items()}
@@ -121,7 +114,7 @@ def template(stage: str) -> dict[str, Any]:
 
 
 def readable(value: Any) -> Any:
-    """Return a part of a template with its references as text."""
+    """Return part of a template with references as text."""
     match value:
         case {"Ref": logical_id}:
             return f"${{{name(logical_id)}}}"
@@ -137,7 +130,6 @@ def readable(value: Any) -> Any:
 
 
 def granted(stage: str, role: str) -> set[Permission]:
-    """Return the permissions of a role."""
     own = properties(stage, "IAM::Role")[role]
     assert "ManagedPolicyArns" not in own, "a managed policy grants what this stack does not say"
     attached = [
@@ -151,14 +143,13 @@ def granted(stage: str, role: str) -> set[Permission]:
 
 
 def attached(stage: str, kind: str, listing: str, resource: str) -> set[Permission]:
-    """Return the permissions of the resource's own policies, which name no other resource."""
+    """Return the permissions of a resource's policies, each attached to this resource only."""
     found = [one for one in properties(stage, kind).values() if resource in one[listing]]
     assert [one[listing] for one in found] == [[resource]] * len(found)
     return {permission for one in found for permission in permissions(one["PolicyDocument"])}
 
 
 def permissions(document: Any) -> Iterator[Permission]:
-    """Yield the permissions of a policy, one by one."""
     for statement in document["Statement"]:
         known = {"Sid", "Effect", "Action", "Resource", "Condition", "Principal"}
         assert statement.keys() <= known, "NotAction and the like grant all"
@@ -173,17 +164,14 @@ def permissions(document: Any) -> Iterator[Permission]:
 
 
 def allow(*actions: str, on: Iterable[str], by: str = "", only_if: Any = None) -> set[Permission]:
-    """Return the permission for some actions on some resources."""
     return set(_each("Allow", actions, on, by, only_if))
 
 
 def deny(*actions: str, on: Iterable[str], by: str = "", only_if: Any = None) -> set[Permission]:
-    """Return the denial of some actions on some resources."""
     return set(_each("Deny", actions, on, by, only_if))
 
 
 def no_plain_http(service: str, resource: str) -> set[Permission]:
-    """Return the denial of a service's actions over plain HTTP."""
     return deny(service, on=[resource], by="*", only_if={"Bool": {"aws:SecureTransport": "false"}})
 
 

@@ -1,5 +1,3 @@
-"""The policy of `settle acceptance`: what its checks call, and none on a stage that reaches people."""
-
 import ast
 import json
 import re
@@ -20,16 +18,14 @@ from tests.world.templates import PROJECT
 
 TRIED = [stage for stage, settings in STAGES.items() if not settings.must_reach_people]
 SIZE_MAX = 6_144
-"""The most characters of a managed policy, blanks not counted."""
+"""Limit of a managed policy in characters, without blanks."""
 
 BESIDE = (tail, cost, stuck_reversal)
-"""The modules that speak to AWS for a check, besides those of the checks."""
+"""Modules besides the checks' own that call AWS for a check."""
 
 IAM = {"stepfunctions": "states"}
-"""The names of services in policies, where they differ from boto3's."""
 
 ACTIONS = {"lambda:Invoke": "lambda:InvokeFunction"}
-"""The actions that are not called like their operation."""
 
 
 def statements(stage: str) -> list[dict[str, Any]]:
@@ -48,7 +44,7 @@ def with_the_viewers(stage: str) -> set[str]:
 
 @cache
 def operations(service: str) -> dict[str, str]:
-    """Return the name in IAM of each method of a service's client."""
+    """Return the IAM action of each method of a service's client."""
     client = boto3.client(service, region_name="eu-west-1", aws_access_key_id="a", aws_secret_access_key="b")
     return {
         method: f"{IAM.get(service, service)}:{operation}"
@@ -57,7 +53,7 @@ def operations(service: str) -> dict[str, str]:
 
 
 def called(path: Path) -> Iterator[str]:
-    """Yield each action of AWS that a module calls: a method of a client of a service that it names."""
+    """Yield each AWS action called by a module: client methods of the services that it names."""
     tree = ast.parse(path.read_text())
     texts = {
         one.value for one in ast.walk(tree) if isinstance(one, ast.Constant) and isinstance(one.value, str)
@@ -119,7 +115,7 @@ def test_it_writes_no_row_and_changes_nothing_that_is_deployed(stage: str) -> No
 
 @pytest.mark.parametrize("stage", TRIED)
 def test_it_starts_payments_and_no_reversal(stage: str) -> None:
-    """A reversal begins by an order, through the door."""
+    """A reversal begins by an order, through the orders API."""
     (started,) = (one["Resource"] for one in statements(stage) if "states:StartExecution" in one["Action"])
 
     assert started == ["${SettlementExpress}", "${SettlementStandard}"]
@@ -127,7 +123,7 @@ def test_it_starts_payments_and_no_reversal(stage: str) -> None:
 
 @pytest.mark.parametrize("stage", TRIED)
 def test_its_own_queues_are_none_of_the_stage_s(stage: str) -> None:
-    """Those of the stage have names by CloudFormation: the stack's, and then a construct with a capital."""
+    """CloudFormation's queue names have the stack's name and then a capitalised construct."""
     (own,) = (one["Resource"] for one in statements(stage) if "sqs:DeleteQueue" in one["Action"])
 
     assert [re.search(r"settlement-.*", one)[0] for one in own] == [  # type: ignore[index]

@@ -1,5 +1,3 @@
-"""The region in which tools look at an account: that to which the CDK deploys."""
-
 import pytest
 
 from infra.account import session

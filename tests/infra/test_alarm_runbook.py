@@ -1,5 +1,3 @@
-"""Each alarm leads to its section of `alarms.md`; links and commands of runbooks are valid."""
-
 import re
 
 import pytest
@@ -14,25 +12,23 @@ EACH = sorted(path.name for path in RUNBOOKS.glob("*.md"))
 
 
 def sections() -> dict[str, str]:
-    """Return the text of each section of `alarms.md`, in their order."""
     _, *found = re.split(r"^## ", (RUNBOOKS / "alarms.md").read_text(), flags=re.MULTILINE)
     return {heading: text for heading, _, text in (one.partition("\n") for one in found)}
 
 
 def anchors(runbook: str) -> set[str]:
-    """Return the anchors of a file, as GitHub derives them from its headings."""
+    """Return a file's anchors, derived from headings by GitHub's rule."""
     headings = re.findall(r"^#+ (.+)$", (RUNBOOKS / runbook).read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def commands(text: str) -> list[str]:
-    """Return the commands that a text shows."""
     return re.findall(r"`((?:settle|aws) [^`]+)`", text)
 
 
 @each_stage
 def test_a_message_says_what_it_means_then_the_command_then_the_address_of_its_section(stage: str) -> None:
-    """CloudWatch shows no more than 1,024 characters of a description."""
+    """CloudWatch shows at most 1,024 characters of a description."""
     option = "" if STAGES[stage].is_embedded else f" --stack settlement-{stage}"
     for alarm, found in deployed(stage).items():
         told, run, read = found["AlarmDescription"].split("\n")

@@ -1,5 +1,3 @@
-"""The alarms: each one's metric, its threshold, and its action."""
-
 from typing import Any
 
 import pytest
@@ -15,12 +13,10 @@ OURS = sorted(alarm.metric for alarm in ALARMS.values() if alarm.namespace == "S
 
 
 def parts(stage: str, alarm: str) -> list[Any]:
-    """Return the metrics that a sum adds up."""
     return [one for one in deployed(stage)[alarm]["Metrics"] if "MetricStat" in one]
 
 
 def dimensions(stage: str, alarm: str) -> list[dict[str, str]]:
-    """Return the dimensions of each part of a sum."""
     metrics = [one["MetricStat"]["Metric"] for one in parts(stage, alarm)]
     return [{one["Name"]: one["Value"] for one in metric["Dimensions"]} for metric in metrics]
 
@@ -42,7 +38,7 @@ def test_these_are_the_alarms_and_each_notifies_the_topic_of_its_urgency(stage: 
 @each_stage
 @pytest.mark.parametrize("name", ALARMS)
 def test_an_alarm_goes_off_as_soon_as_its_metric_reaches_its_threshold(stage: str, name: str) -> None:
-    """Most metrics have no data while nothing happens: that is an alarm only if recovery is dead."""
+    """Most metrics lack data while idle; that is an alarm only if recovery is dead."""
     found, alarm = deployed(stage)[name], ALARMS[name]
     dimension, value = alarm.dimension
 
@@ -113,7 +109,7 @@ def test_each_quota_of_step_functions_that_bounds_a_stage_is_watched(stage: str)
 
 
 def test_an_alarm_on_a_metric_of_our_own_names_one_that_is_counted() -> None:
-    """CloudWatch takes any name for a metric. An alarm on one that no function writes is silent for ever."""
+    """CloudWatch accepts any metric name: an alarm on an unwritten metric stays silent."""
     written = counted()
 
     assert sorted(set(OURS) - written) == []
@@ -122,9 +118,9 @@ def test_an_alarm_on_a_metric_of_our_own_names_one_that_is_counted() -> None:
 
 @each_stage
 def test_an_alarm_that_a_callers_requests_can_set_off_pages_no_person(stage: str) -> None:
-    """A refused request fails its execution, and its message is a dead letter; a stranger has no signature.
+    """A refused request fails its execution, and its message is a dead letter; strangers have no signature.
 
-    No alarm has a metric that counts refusals of requests.
+    No alarm uses a metric that counts refusals of requests.
     """
     caused = {
         *("SettlementExpressFailed", "SettlementStandardFailed", "StartDeadLetters", "SignatureRefused"),
@@ -138,7 +134,7 @@ def test_an_alarm_that_a_callers_requests_can_set_off_pages_no_person(stage: str
 
 
 def test_a_fault_of_reversals_pages_once_from_the_first_failure_to_the_last() -> None:
-    """Between two failures of one reversal are recovery's longest pause, a run, and the retries of a task."""
+    """Two failures of a reversal are separated by recovery's longest pause, a run, and retries."""
     seconds_max = [
         sum(
             10 + min(one["IntervalSeconds"] * one["BackoffRate"] ** n, one["MaxDelaySeconds"])

@@ -1,4 +1,4 @@
-"""A stolen role: no single one makes money unseen, and none that a stranger's input reaches makes any."""
+"""No single stolen role makes money unseen; roles reached by strangers' input make no money."""
 
 from typing import Any
 
@@ -32,12 +32,12 @@ IN_VAIN = {
     "releases_twice_without_escrow",
     "skips_the_reclaim_without_escrow",
 }
-"""What makes no money even for a thief who may write everything: the escrow must hold what is paid."""
+"""Attacks that fail even with full write access: the escrow must hold the payment."""
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
 def test_an_attack_makes_money_if_nothing_denies_it(attack: Attack) -> None:
-    """Otherwise it would prove nothing to deny it. The proof names each."""
+    """Otherwise its denial would prove nothing. The proof names each attack."""
     expected = End.IN_VAIN if attack.__name__ in IN_VAIN else End.NAMED
     if attack is forges_a_deposit_with_its_order:
         expected = End.UNSIGNED
@@ -81,7 +81,7 @@ def test_no_role_adds_to_a_balance_or_puts_an_entry_outside_a_transaction(stage:
 
 @each_stage_on_aws
 def test_the_hold_adds_to_a_balance_in_a_transaction(stage: str) -> None:
-    """As far as IAM can tell, the same write, and so the other half of the test above."""
+    """To IAM it is the same write, and so complements the test above."""
     change = {
         "Key": {"pk": {"S": "ACCOUNT#eve"}, "sk": {"S": "BALANCE"}},
         "UpdateExpression": "SET available = available + :n",
@@ -120,7 +120,7 @@ def test_no_role_changes_an_attribute_of_what_is_agreed_or_written_once(
 
 @each_stage_on_aws
 def test_the_webhook_says_which_key_resumes_and_nothing_else(stage: str) -> None:
-    """It starts no machine, sends no task's success, and invokes no function but recovery."""
+    """It may not start machines, send task success, or invoke functions except recovery."""
     other = {
         (one.action, one.resource)
         for one in granted(stage, "KycDecidedRole")

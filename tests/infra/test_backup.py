@@ -1,5 +1,3 @@
-"""Backups outside the stage's reach: off by default, and what they are where they are on."""
-
 import json
 import re
 from dataclasses import replace
@@ -76,7 +74,7 @@ def test_the_lock_is_one_that_an_administrator_may_lift_or_no_one(lock: str, wan
 
 
 def test_the_table_alone_is_backed_up_daily_and_copied_to_the_other_account() -> None:
-    """A copy that is kept for less than the backup would be the first to go."""
+    """A copy kept for less time than the backup would be the first to go."""
     (rule,) = only("BackupPlan")["Properties"]["BackupPlan"]["BackupPlanRule"]
     selection = only("BackupSelection")["Properties"]["BackupSelection"]
     kept = {"DeleteAfterDays": 35}

@@ -1,5 +1,3 @@
-"""The books in Aurora: off by default, and what they are where they are on."""
-
 import json
 import re
 from dataclasses import replace
@@ -73,7 +71,7 @@ def test_no_stage_has_them_unless_its_operator_wants_them(stage: str) -> None:
 
 @each_deployed
 def test_they_change_nothing_else(stage: str) -> None:
-    """No function that moves money has a way to them, nor waits for them."""
+    """Functions that move money neither reach nor await the books."""
     before, after = template(stage), resources(stage)
 
     changed = {one for one in before if after.get(one) != before[one]}
@@ -102,7 +100,7 @@ def test_the_cluster_pauses_and_is_reached_by_the_data_api_alone(stage: str) -> 
 
 @each_deployed
 def test_the_cluster_and_both_secrets_are_encrypted_with_one_key_and_outlive_the_stack(stage: str) -> None:
-    """So does their network, without which the cluster cannot stay."""
+    """So does their network, which the cluster needs."""
     cluster = properties("BooksCluster", stage=stage)
 
     assert (cluster["StorageEncrypted"], cluster["KmsKeyId"]) == (True, KEY)
@@ -140,7 +138,7 @@ def test_each_secret_is_of_its_own_user() -> None:
 
 
 def needed(stage: str) -> set[Permission]:
-    """Return what the function needs, by what it is seen to do, and what the services do in its name."""
+    """Return the function's needs: observed calls, and calls of services on its behalf."""
     actions = {f"{call.service}:{call.operation}" for call in observed() if call.function == "ProjectEntries"}
     assert {one for one in actions if not one.startswith("rds-data:")} == {
         *("s3:ListObjectVersions", "s3:GetObject")
@@ -164,7 +162,7 @@ def needed(stage: str) -> set[Permission]:
 
 @each_deployed
 def test_the_function_may_do_what_it_does_and_nothing_more(stage: str) -> None:
-    """It calls the Data API as the projector, and reads the journal: no row, no seal, no other secret."""
+    """It calls the Data API as the projector and reads the journal: no row, seal or other secret."""
     documents = [
         one["Properties"]["PolicyDocument"]
         for one in resources(stage).values()
@@ -198,7 +196,7 @@ def test_the_function_gets_the_cluster_the_projectors_secret_and_the_journal(sta
 
 
 def test_a_round_has_time_for_a_database_that_resumes_and_ends_within_a_statement() -> None:
-    """AWS names 15 s, and more after a day of pause; the Data API gives a statement 45 s."""
+    """AWS names 15 s, longer after a day of pause; the Data API allows a statement 45 s."""
     seconds = properties("ProjectEntries")["Timeout"]
 
     assert seconds - project_entries.RESERVED_MS // 1_000 >= 60
@@ -223,7 +221,7 @@ def test_an_alarm_tells_of_books_that_are_behind_and_of_what_is_left_out(stage: 
 
 @each_deployed
 def test_finance_has_an_encrypted_topic_of_its_own_whose_failures_are_watched(stage: str) -> None:
-    """It admits this account's alarms, as the other topics do."""
+    """Like the other topics, it admits this account's alarms."""
     topic, others = "PagerFinanceTopic", properties("PagerMorningTopicPolicy", stage=stage)
     watched = [
         one["MetricStat"]["Metric"]["Dimensions"][0]["Value"]
@@ -299,8 +297,10 @@ EXPLAINED: dict[type, dict[str, str]] = {
         "PCI.DSS.321-VPCFlowLogsEnabled": NOTHING_SPEAKS,
     },
 }
-"""Each accepted finding, and why it stays. Of checkov's, CKV_AWS_118 is left: the monitoring of the machine
-costs a role and a log, and the books' alarm tells of a database that is slow.
+"""Accepted findings, with reasons.
+
+Of checkov's, CKV_AWS_118 stays: machine monitoring costs a role and a log, and the books' alarm shows a slow
+database.
 """
 
 

@@ -1,5 +1,3 @@
-"""The canary of a deployment: off by default, and what it is where it is on."""
-
 import json
 from dataclasses import replace
 from functools import cache
@@ -22,7 +20,7 @@ each_settlement = pytest.mark.parametrize("machine", SETTLEMENTS)
 
 @cache
 def resources() -> dict[str, Any]:
-    """Return the resources of `prod` with a canary. The template has no circle: `from_stack` refuses one."""
+    """Return the resources of `prod` with a canary. `from_stack` refuses a circular template."""
     settings = replace(settings_of(context("prod")), canary_percent=10, canary_minutes=20)
     flags = json.loads((PROJECT / "cdk.json").read_text())["context"]
     stack = SettlementStack(App(context=flags | {"stage": "prod"}), settings=settings)
@@ -39,7 +37,7 @@ def test_no_stage_has_an_alias_unless_its_operator_wants_one(stage: str) -> None
 
 
 def test_it_adds_an_alias_and_a_version_and_changes_who_starts_settlements_alone() -> None:
-    """A reversal takes the newest code, and so no version of its machine."""
+    """A reversal takes the newest code, so its machine has no version."""
     before, after = template("prod"), resources()
 
     assert after.keys() - before.keys() == ADDED
@@ -60,7 +58,7 @@ def test_who_starts_settlements_starts_the_alias_and_so_is_updated_after_the_shi
 
 @each_settlement
 def test_each_revision_of_a_machine_is_a_version_which_stays(machine: str) -> None:
-    """The alias needs the one before during the shift, and a person may point it back."""
+    """The alias needs the previous version during the shift, and a person may switch back."""
     version = resources()[f"{machine}LiveVersion"]
 
     assert version["Properties"] == {
@@ -89,7 +87,7 @@ def test_the_alias_gives_the_new_version_a_share_and_the_rest_unless_an_alarm_go
 
 
 def test_each_alarm_that_stops_it_is_one_of_the_stage_and_is_over_within_the_canary() -> None:
-    """One that looks back for longer would end the next deployment for the faults of the last one."""
+    """A longer look back would end the next deployment for the previous one's faults."""
     for alarm in STOPS:
         found = resources()[f"Pager{alarm}"]
         assert found["Type"] == "AWS::CloudWatch::Alarm"

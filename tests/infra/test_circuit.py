@@ -1,4 +1,4 @@
-"""The circuit around the KYC provider is a row of the table: VerifyKyc's role must suffice for it."""
+"""VerifyKyc's role suffices for the KYC circuit's row."""
 
 from typing import Any
 
@@ -16,8 +16,6 @@ ACTIONS = {"get_item": "GetItem", "put_item": "PutItem", "update_item": "UpdateI
 
 
 class Recorded:
-    """A client that records its calls: the method and the parameters."""
-
     def __init__(self, client: Any) -> None:
         self._client = client
         self.exceptions = client.exceptions
@@ -33,7 +31,7 @@ class Recorded:
 
 @pytest.fixture
 def calls(ledger: Ledger) -> list[tuple[str, dict[str, Any]]]:
-    """Take the circuit through each of its changes, and return its calls."""
+    """Drive the circuit through each of its changes; return its calls."""
     client, now = Recorded(ledger.client), [1_800_000_000]
     circuit = SharedCircuit(client, ledger.table_name, THRESHOLDS, lambda state: None, lambda: now[0])
     circuit.failed(Lease("one"))

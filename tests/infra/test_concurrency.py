@@ -1,5 +1,3 @@
-"""Reserved concurrency: an account bears it, and no one takes the share of those that end payments."""
-
 from typing import Any
 
 import pytest
@@ -9,7 +7,7 @@ from infra.config import STAGES
 from tests.infra.stack import FUNCTIONS, definition, each_stage, properties
 
 ENDING = (*REVERSING, *SELDOM, "RecoverStalled")
-"""The functions that end payments, or have them ended."""
+"""Functions that end payments, or have them ended."""
 
 
 # The settings
@@ -62,7 +60,7 @@ def test_few_reversals_call_some_of_the_functions_and_these_have_a_tenth_of_the_
 
 
 def test_who_may_only_read_or_start_cannot_take_what_payments_and_orders_need() -> None:
-    """The API lets 50 calls a second through: those who wait for 20 s would hold 1,000 environments."""
+    """The API allows 50 calls a second: 20-second waits would hold 1,000 environments."""
     prod = STAGES["prod"].concurrency
     left = prod.account - prod.reserved
 
@@ -86,7 +84,6 @@ def test_the_template_reserves_what_the_settings_say(stage: str) -> None:
 
 
 def reservations(stage: str) -> dict[str, int]:
-    """Return the reservations in a stage's template."""
     return {
         name: function["ReservedConcurrentExecutions"]
         for name, function in properties(stage, "Lambda::Function").items()

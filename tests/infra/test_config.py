@@ -1,5 +1,3 @@
-"""The stages' settings: invalid ones are refused before a deployment, and the functions can read the rest."""
-
 import dataclasses
 import json
 import shlex
@@ -30,15 +28,12 @@ UNCHANGED = (
     *("deadline_seconds", "recover_after_seconds"),
     *("idempotency_key", "party_names"),
 )
-"""The settings that the functions get as they are."""
 
 RECOVER = "recover_after_seconds: must be positive, and below deadline_seconds$"
 ALERT = "alert_again_after_seconds: must exceed function_timeout_seconds, and be at most 86400$"
 VAULT = "arn:aws:backup:eu-central-1:123456789012:backup-vault:safe"
-"""The ARN of another account's vault."""
 
 LABEL = "2026-11-23T06:00:00.000"
-"""The label of a table's stream."""
 
 EXCHANGE = "kyc: both timeouts must leave 3 s of function_timeout_seconds for the rest$"
 ADDRESS = "url: must be an address without user, query or fragment$"
@@ -162,7 +157,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     # The function may run on after its task has timed out, and overwrite a live token with a dead one.
     *(({"alert_again_after_seconds": seconds}, ALERT) for seconds in (-1, 0, 7, 8, 86_401)),
-    # Cut or misread, it would be another bound than the settings say.
+    # Cut or misread, it would be a different bound from the setting.
     *(
         ({"highest_balances": {currency: amount}}, f"highest_balances: .*{currency}")
         for currency, amount in (
@@ -192,7 +187,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"finance_address": "finance@example.com"},
         "finance_address: must be left out without books_every_minutes",
     ),
-    # It has no snapshots: the setting would promise what no function does.
+    # It has no snapshots: the setting would have no effect.
     (
         {"warm_write_units": 5_000, "embedded_python": "/usr/bin/python3"},
         "warm_write_units: must be None on the embedded AWS",
@@ -237,7 +232,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         ({"canary_percent": percent}, "canary_percent: must be from 1 to 99, or None$")
         for percent in (-1, 0, 100, 10.5, True, "10")
     ),
-    # Misspelt, it is told before the day on which the canary is wanted.
+    # A misspelling must be found before the canary is needed.
     *(
         ({"canary_minutes": minutes}, "canary_minutes: must be from 10 to 2100, as an alarm")
         for minutes in (0, 9, 2_101, True, "15")
@@ -263,7 +258,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     # It knows no account ids: it would approve every payment.
     (BY_NAME, "party_names: must be required with the KYC provider opensanctions, which screens by name"),
 ]
-"""Changes of the settings, and the beginning of the refusal."""
 
 ACCEPTED: list[dict[str, Any]] = [
     *({"fee_basis_points": points} for points in (0, 9_999)),
@@ -318,7 +312,6 @@ NUMBERS = {
     "recovery_seconds": (1, 3_600),
     "review_seconds": (60, 2_592_000),
 }
-"""The bounds of each number of the provider's settings."""
 
 BAD_ADDRESSES = [
     *("", "kyc.example", "ftp://kyc.example", "https://", "https:///verifications"),
@@ -326,7 +319,7 @@ BAD_ADDRESSES = [
     *("https://kyc.example/v1?key=secret", "https://kyc.example/#top", "https://kyc.example#top"),
     *("https://kyc example", "https://kyc.example/v 1", "https://kyc.example\n", " https://kyc.example"),
 ]
-"""Settings are in the repository and in the template: no place for a password or a key."""
+"""Settings are in the repository and the template: no place for a password or key."""
 
 KYC_REFUSED: list[tuple[dict[str, Any], str]] = [
     *(
@@ -381,7 +374,6 @@ def config(**changes: Any) -> StageConfig:
 
 
 def parse(line: str) -> dict[str, Any]:
-    """Return the parameters of a command line, as the command itself parses them."""
     _, group, name, *arguments = shlex.split(line)
     click: Any = typer.main.get_command(commands)
     found: dict[str, Any] = click.commands[group].commands[name].make_context(name, arguments).params
@@ -426,7 +418,7 @@ def test_settings_do_not_change() -> None:
 
 
 def test_a_stage_is_strict_where_nothing_is_said_and_where_money_is_real() -> None:
-    """No stage of the repository screens by name, and only the embedded one asks over plain HTTP."""
+    """No stage of the repository screens by name; only the embedded one asks over plain HTTP."""
     assert (settings().idempotency_key, settings().party_names) == ("required", "optional")
     assert {name for name, one in STAGES.items() if one.idempotency_key == "optional"} == {"dev"}
     assert {one.party_names for one in STAGES.values()} == {"optional"}
@@ -452,7 +444,7 @@ def test_a_stage_is_found_by_its_name(stage: str) -> None:
 
 @each_stage
 def test_the_alert_has_a_valid_command_and_the_address_of_the_runbook(stage: str) -> None:
-    """On AWS the command must name the stack; the embedded one is its default."""
+    """On AWS the command must name the stack; the embedded stack is its default."""
     chosen = replace(STAGES[stage], runbooks="https://runbooks.example/settlement")
     alert, key = json.loads(chosen.pager), "order-2026-000101"
 
@@ -505,7 +497,7 @@ def test_the_functions_read_the_detail_of_the_log_that_the_stage_sets(
 def test_the_providers_that_screen_by_name_are_those_that_ask_nothing_without_a_name(
     provider: str, settlement: Settlement, config: StageConfig
 ) -> None:
-    """A new provider that needs names, but is not in the list, would be asked with account ids."""
+    """An unlisted provider that needs names would be asked with account ids."""
     body = kyc_client.PROVIDERS[provider].body
     named = replace(settlement, payer_name="Alice Muster", payee_name="Bob Muster")
 
@@ -552,7 +544,7 @@ def test_a_stage_whose_settings_name_no_provider_is_refused_without_the_argument
 def test_prod_is_refused_without_an_address_for_pages_and_one_for_runbooks(
     given: dict[str, str], message: str
 ) -> None:
-    """A page that reaches no person, or leads to a path on the machine of its author, is none."""
+    """A page must reach a person and must not lead to a path on its author's machine."""
     with pytest.raises(SystemExit, match=f"^{message}"):
         build(cdk.App(context={"stage": "prod", "kyc_url": "https://kyc.example"} | given))
 
@@ -581,7 +573,7 @@ def test_the_argument_is_refused_as_a_setting_is(url: str, message: str) -> None
 
 
 def test_the_argument_changes_no_setting() -> None:
-    """The settings are frozen and shared with the next stack of the process."""
+    """The settings are shared with the next stack of the process."""
     assert template("dev")
     assert STAGES["dev"].kyc.url == NOT_NAMED
 

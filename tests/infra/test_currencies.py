@@ -1,5 +1,3 @@
-"""Exponents are pinned: no update of a package and no deployment changes what a row means."""
-
 import json
 from collections.abc import Iterator
 
@@ -40,7 +38,7 @@ def test_a_stage_has_the_pinned_exponents_and_those_of_its_assets(stage: str) ->
 
 
 def codes() -> Iterator[str]:
-    """Yield the assets' codes of all lengths that begin and end at the bounds of their pattern."""
+    """Yield asset codes of all lengths, with first and last characters at the pattern's bounds."""
     for length in range(1, 15):
         for last in "AZ09":
             yield "A" * (length - 1) + last

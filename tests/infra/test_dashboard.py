@@ -1,5 +1,3 @@
-"""The dashboard shows the metrics of the alarms and the rate of settlements, and each has a writer."""
-
 import json
 import re
 from typing import Any
@@ -19,7 +17,7 @@ LEVELS = {
     ),
     *("ReconcileFaults", "ReconcileUnproven", "ReconciledRows", "ListedAhead"),
 }
-"""The functions' own metrics that are no counts."""
+"""The functions' own metrics that are not counts."""
 
 SHOWN = LEVELS | {
     *("Settled", "Rejected", "Compensated", "LimboEntered"),
@@ -42,7 +40,6 @@ OF_ALL = {
     "ExecutionsAborted": MACHINES_SHOWN,
     "ExecutionTime": {"${SettlementExpress}"},
 }
-"""The metrics of AWS that are shown for each resource of a kind."""
 
 OF_THE_TABLE = (
     *("ConsumedReadCapacityUnits", "ConsumedWriteCapacityUnits"),
@@ -56,13 +53,13 @@ def widgets(stage: str) -> list[Any]:
 
 
 def metrics(stage: str) -> list[list[Any]]:
-    """Return each line of each graph: namespace, name, dimensions, and options."""
+    """Return each graph line: namespace, name, dimensions, options."""
     return [line for one in widgets(stage) for line in one["properties"].get("metrics", ())]
 
 
 @each_stage
 def test_the_dashboard_shows_every_alarm_its_state_and_its_metric(stage: str) -> None:
-    """The person on call wants to see when it began, and what else changed then."""
+    """The person on call needs its start and simultaneous changes."""
     (found,) = (one["properties"]["alarms"] for one in widgets(stage) if one["type"] == "alarm")
     watched = {(alarm.namespace, alarm.metric) for alarm in ALARMS.values()}
     watched |= {(namespace, metric) for namespace, names in SUMS.values() for metric in names}
@@ -73,9 +70,9 @@ def test_the_dashboard_shows_every_alarm_its_state_and_its_metric(stage: str) ->
 
 @each_stage
 def test_the_dashboard_shows_how_settlements_fare_by_metrics_that_are_counted(stage: str) -> None:
-    """The graph of a metric that no function writes is empty, and so looks well.
+    """An unwritten metric's graph is empty and looks healthy.
 
-    A level is shown as it is: the sum of five measurements of one case of LIMBO would be five cases.
+    A level is not summed: five measurements of one LIMBO case would be five cases.
     """
     ours = [line for line in metrics(stage) if line[0] == "Settlement"]
 
@@ -99,7 +96,7 @@ def test_every_function_machine_queue_and_index_is_shown(stage: str) -> None:
 
 @each_stage
 def test_the_dashboard_has_the_stacks_name_and_names_no_region_or_account(stage: str) -> None:
-    """It is the same in each, and shows the one that it is deployed to."""
+    """The same dashboard serves any region and account."""
     found = only(stage, "CloudWatch::Dashboard")
 
     assert found["DashboardName"] == f"settlement-{stage}"

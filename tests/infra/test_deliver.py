@@ -1,5 +1,3 @@
-"""The steps of a delivery: each ends it, and what is deployed is what the guard has judged."""
-
 import json
 import subprocess
 import sys
@@ -17,8 +15,6 @@ ABSENT.response["Error"]["Message"] = "Stack with id settlement-dev does not exi
 
 
 class CloudFormation:
-    """CloudFormation, with the template of one stack, or the refusal of it."""
-
     def __init__(self, answers: Any) -> None:
         self.answers = answers
 
@@ -29,8 +25,6 @@ class CloudFormation:
 
 
 class Ran:
-    """The commands that were run, of which one may fail."""
-
     def __init__(self) -> None:
         self.commands: list[list[str]] = []
         self.before: Any = None

@@ -1,5 +1,3 @@
-"""The delivery from GitHub: who may deploy a stage, and what the workflows do before and after."""
-
 import json
 import re
 from collections.abc import Iterator
@@ -26,7 +24,7 @@ WILDCARDS = {
     "lambda:GetAccountSettings",
     "logs:DescribeLogGroups",
 }
-"""The reads that AWS binds to no resource."""
+"""Reads that AWS binds to no resource."""
 
 
 def template(stage: str = "prod", repository: str = "octo-org/payments", **more: Any) -> dict[str, Any]:
@@ -44,7 +42,6 @@ def listed(value: Any) -> list[Any]:
 
 
 def steps(path: Path) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Yield each job of a workflow that has steps, with each step."""
     for job in yaml.safe_load(path.read_text())["jobs"].values():
         for step in job.get("steps", ()):
             yield job, step

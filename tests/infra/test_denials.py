@@ -1,5 +1,3 @@
-"""The acceptance's look at the functions' roles, with a simulator of policies over the template."""
-
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
@@ -28,7 +26,7 @@ OUTPUTS = {
 
 
 class Simulator(Stack):
-    """A stack whose IAM evaluates the policies of a stage's template, one of them with a planted fault."""
+    """A stack whose IAM evaluates a stage's policies, one with a planted fault."""
 
     def __init__(self, stage: str, spoilt: str = "", plant: Plant = lambda statements: None) -> None:
         self.__dict__.update(name="settlement-test", outputs=OUTPUTS, endpoint_url=None)
@@ -64,7 +62,6 @@ class Simulator(Stack):
 
 @pytest.fixture(autouse=True)
 def roles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give each role the name of its function."""
     monkeypatch.setattr(denials, "physical", lambda stack, kind: {f"{name}Role": name for name in FUNCTIONS})
 
 
@@ -78,7 +75,6 @@ def test_each_role_of_a_stage_does_what_is_granted_and_no_more(stage: str) -> No
 
 
 def _conditions(statements: Statements, key: str) -> Any:
-    """Return the first conditions that have a key."""
     return next(
         operator for one in statements for operator in one.get("Condition", {}).values() if key in operator
     )

@@ -1,5 +1,3 @@
-"""CDK's feature flags: each one that the pinned release recommends for a new app is set."""
-
 import json
 import tarfile
 from pathlib import Path
@@ -10,11 +8,10 @@ import aws_cdk
 from tests.world.templates import PROJECT
 
 OTHERWISE = {"@aws-cdk/core:target-partitions": ["aws"]}
-"""The flags that are set to another value: the stack is made for the partition that its prices are of."""
+"""Flags set differently: the stack targets the partition that its prices belong to."""
 
 
 def recommended() -> dict[str, Any]:
-    """Return the flags with their values, as the library's own file has them."""
     (library,) = (Path(aws_cdk.__file__).parent / "_jsii").glob("aws-cdk-lib@*.tgz")
     with tarfile.open(library) as archive:
         file = archive.extractfile("package/recommended-feature-flags.json")

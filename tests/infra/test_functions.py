@@ -1,5 +1,3 @@
-"""The functions: their code, logs, and environment."""
-
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
@@ -40,8 +38,10 @@ SECONDS = {
     "ReadSettlements": 29,
     "AcceptSettlements": 29,
 }
-"""The functions with seconds of their own: they work through a backlog, or through the table, and no caller
-waits for them; the callers of ReadSettlements and AcceptSettlements wait up to 20 s for a change.
+"""Functions with special timeouts.
+
+Most process a backlog or the table without a waiting caller; callers of ReadSettlements and AcceptSettlements
+wait up to 20 s.
 """
 
 LAMBDA_SECONDS_MAX = 900
@@ -53,7 +53,7 @@ def functions(stage: str) -> dict[str, Any]:
 
 @each_stage
 def test_every_handler_is_deployed_as_the_function_of_its_name(stage: str) -> None:
-    """No construct adds a function of its own, which these tests would not cover."""
+    """Constructs must not add functions that these tests would miss."""
     named = {"".join(map(str.capitalize, module.split("_"))): module for module in HANDLERS}
 
     assert {name: one["Handler"] for name, one in functions(stage).items()} == {
@@ -85,13 +85,13 @@ def test_the_proof_has_the_largest_disk_and_no_other_function_more_than_it_gets(
 
 
 def test_a_proof_begins_nothing_in_its_last_minute() -> None:
-    """A page that DynamoDB throttles takes some twenty seconds, and a second look as long."""
+    """A page throttled by DynamoDB takes some twenty seconds, and a second look equally long."""
     assert reconcile_books.RESERVED_MS == 60_000
 
 
 @each_stage
 def test_the_webhook_is_limited_and_recovery_has_its_own_concurrency(stage: str) -> None:
-    """A new account has not enough concurrency to reserve any: `test_concurrency.py`."""
+    """A new account cannot reserve concurrency: `test_concurrency.py`."""
     reserved = {
         name: function["ReservedConcurrentExecutions"]
         for name, function in functions(stage).items()
@@ -167,7 +167,7 @@ def test_a_function_gets_its_table_and_the_stages_configuration(stage: str) -> N
 
 @each_stage
 def test_a_function_outlives_two_attempts_at_a_write(stage: str) -> None:
-    """Cut off in its first attempt, it would be called again and again while DynamoDB is slow."""
+    """Cut off in its first attempt, it would be called repeatedly while DynamoDB is slow."""
     attempts: int = CLIENT_CONFIG.retries["total_max_attempts"]
     sending = attempts * (CLIENT_CONFIG.connect_timeout + CLIENT_CONFIG.read_timeout)
 
@@ -175,7 +175,7 @@ def test_a_function_outlives_two_attempts_at_a_write(stage: str) -> None:
 
 
 def test_a_run_of_recovery_begins_no_settlement_once_the_next_run_has_begun() -> None:
-    """The embedded AWS starts functions slowly and lets them run longer; overlap does no harm there."""
+    """The embedded AWS starts functions slowly and lets them run longer; overlap is harmless there."""
     for stage in ON_AWS:
         assert 50_000 < functions(stage)["RecoverStalled"]["Timeout"] * 1000 - RESERVED_MS < 60_000
 

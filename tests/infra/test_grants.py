@@ -1,5 +1,3 @@
-"""The grants of each function follow from the writes of its step, action by action and row by row."""
-
 from collections.abc import Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -37,13 +35,12 @@ ROWS: dict[str, Row] = {
     "swept": SWEEP[0].parameters["Item"],
     "order": keys.order("k"),
 }
-"""A row of each kind."""
 
 STRANGERS = (
     *("VerifyKyc", "KycDecided", "StartSettlements", "AcceptSettlements", "CancelSettlement"),
     "RecoverStalled",
 )
-"""The functions whose input, or a part of it, comes from outside the account."""
+"""Functions with input from outside the account."""
 
 NAMED = replace(
     SETTLEMENT,
@@ -56,22 +53,22 @@ NAMED = replace(
 PUT = [write.parameters["Item"] for write in ALL if write.action == "Put"]
 OF_ENTRIES = {name for row in PUT if "posted_at" in row for name in row} - {"pk", "sk"}
 TOUCHED = {name for update in UPDATES for name in named(update)}
-"""The attributes that entries and evidence have, and those that updates name in a change or a condition."""
+"""Attributes of entries and evidence, and attributes that updates change or test."""
 
 
 def granted(function: str) -> set[tuple[str, str]]:
-    """Return each action of a function, with each pattern of partition keys."""
+    """Return a function's (action, partition key pattern) pairs."""
     return {(action, pattern) for action, patterns in FUNCTIONS[function].items() for pattern in patterns}
 
 
 def admits(grants: Mapping[str, tuple[str, ...]], action: str, row: Row) -> bool:
-    """Return whether an action on a row is granted, by itself or in a transaction."""
+    """Return whether an action on a row is granted, alone or in a transaction."""
     rows = (*grants.get(action, ()), *grants.get(action.removesuffix("Item"), ()))
     return any(fnmatchcase(row["pk"], pattern) for pattern in rows)
 
 
 def allowed(action: str, *kinds: str) -> set[str]:
-    """Return the functions that may take an action on a row of any of these kinds."""
+    """Return the functions that may take an action on a row of one of these kinds."""
     return {
         function
         for function, grants in FUNCTIONS.items()
@@ -109,7 +106,7 @@ def test_a_pattern_matches_rows_of_one_kind_only() -> None:
 
 
 def test_money_moves_in_transactions_alone() -> None:
-    """A balance or an entry by itself is no move, but money made or lost."""
+    """A lone balance or entry write would create or destroy money."""
     for function, grants in FUNCTIONS.items():
         for action, kind in product(("PutItem", "UpdateItem"), ("account", "merchant", "entry", "swept")):
             alone = {action: grants.get(action, ())}
@@ -131,7 +128,7 @@ def test_a_function_may_name_the_attributes_of_money_that_its_writes_name_and_no
 
 
 def test_the_input_of_strangers_moves_no_money() -> None:
-    """A mistake in the code that reads it, then, is no way to an account or into the journal."""
+    """So a mistake in reading it cannot reach an account or the journal."""
     for function in STRANGERS:
         for action in ("PutItem", "UpdateItem"):
             for kind in ("account", "entry", "entry of fees"):
@@ -139,7 +136,7 @@ def test_the_input_of_strangers_moves_no_money() -> None:
 
 
 def test_a_settlement_is_put_by_the_hold_the_queue_and_the_api_or_as_rejected() -> None:
-    """Any other function that could put the row could put a settlement as it likes, with its escrow."""
+    """Any function that could put the row could choose the settlement's escrow."""
     assert allowed("PutItem", "settlement") == {
         "HoldFunds",
         "StartSettlements",
@@ -150,8 +147,9 @@ def test_a_settlement_is_put_by_the_hold_the_queue_and_the_api_or_as_rejected() 
 
 
 def test_no_role_puts_a_balance_or_updates_a_row_that_is_put_once() -> None:
-    """A balance only moves, by its condition. Entries, evidence and markers stay as they were written; a row
-    of who waits is replaced as a whole.
+    """A balance only moves, under its condition.
+
+    Entries, evidence and markers are permanent; a row with a waiting execution is replaced whole.
     """
     assert allowed("PutItem", "account") == set()
     assert allowed("UpdateItem", "entry", "entry of fees", "evidence", "waiting", "event", "order") == set()
@@ -201,11 +199,11 @@ def test_only_recovery_and_the_door_read_whose_token_resumes_a_machine() -> None
 
 
 PLACE = ("gsi1pk", "gsi1sk")
-"""The place in the index, which an update of a settlement changes. The proof holds that of an order."""
+"""Index attributes changed by settlement updates. Those of orders are checked by the proof."""
 
 
 def test_no_role_may_change_an_attribute_of_an_entry_but_those_that_updates_of_other_rows_need() -> None:
-    """A second fence, should a grant of updates ever reach too far. It leaves out what conditions need."""
+    """A second fence for overbroad update grants. It excludes attributes that conditions need."""
     assert {"account", "by", "cause", "decision", "error", "reason", "reference"} <= OF_ENTRIES
     assert {"credit", "debit", "posted_at", "side", "step"} <= IMMUTABLE
     assert {"currency", "request_hash", *PLACE} == OF_ENTRIES - IMMUTABLE
@@ -213,7 +211,7 @@ def test_no_role_may_change_an_attribute_of_an_entry_but_those_that_updates_of_o
 
 
 def test_no_role_may_change_an_agreed_payment_or_when_it_was_claimed() -> None:
-    """A reversal moves the row's amounts: changed in between, it would refund another amount."""
+    """A reversal moves the row's amounts: a change would refund another amount."""
     claimed = forward.claim(NAMED, EXECUTION, NOW, CONFIG).parameters["Item"]
     agreed = {"payer", "payee", "amount", "fee", "claimed_at", *OPTIONAL}
 
@@ -229,7 +227,7 @@ def test_no_role_may_change_a_webhooks_marker() -> None:
 
 
 def test_no_step_needs_an_update_that_is_denied() -> None:
-    """IAM counts the attributes of conditions, too. A denied step would stall every settlement."""
+    """IAM also counts attributes in conditions. A denied step would stall every settlement."""
     assert {"escrow", "available", "request_hash", "status"} <= TOUCHED
     assert {"resolutions", "resolution", "limbo_cases", "failure"} <= TOUCHED
     assert {"hold_at", "verify_at", "release_at", "fee_at"} <= TOUCHED
@@ -238,12 +236,12 @@ def test_no_step_needs_an_update_that_is_denied() -> None:
 
 
 def not_first(update: Write) -> bool:
-    """Return whether a write updates a row that there is: the opening of an account makes one."""
+    """Return whether a write updates an existing row; opening an account creates one."""
     return bool(update.parameters["ConditionExpression"] != ABSENT.expression)
 
 
 def test_no_update_changes_an_attribute_that_conditions_rely_on() -> None:
-    """IAM cannot deny these, as it counts the attributes of conditions, too."""
+    """IAM cannot deny these, because it also counts attributes in conditions."""
     fixed = {"currency", "request_hash", "pk", "sk"}
 
     assert UPDATES
@@ -253,8 +251,9 @@ def test_no_update_changes_an_attribute_that_conditions_rely_on() -> None:
 
 
 def test_no_attribute_of_a_row_that_is_replaced_is_immutable() -> None:
-    """A later execution waits in the place of an earlier one. No role updates the row, so that the denial of
-    updates would protect nothing there, and `key` and `case` would read as if they did.
+    """A later waiting execution replaces an earlier one.
+
+    No role updates the row, so listing `key` and `case` would falsely suggest protection.
     """
     (waiting,) = [row for row in PUT if row["sk"] == "WAITING"]
 
@@ -263,7 +262,7 @@ def test_no_attribute_of_a_row_that_is_replaced_is_immutable() -> None:
 
 @pytest.mark.parametrize("function", ["HoldFunds", "VerifyKyc", "ReleaseFunds", "RefundFee", "ReclaimFunds"])
 def test_a_step_that_finishes_nothing_leaves_the_index_alone(function: str) -> None:
-    """It is written when a settlement is claimed, in review, finished, in LIMBO or resolved."""
+    """Only claim, review, finish, LIMBO and resolution write it."""
     updates = [one for one in WRITES[function] if one.action == "Update" and one is not PARKING]
 
     assert updates

@@ -1,5 +1,3 @@
-"""The guard before an update, on the real template and on changes that are made to it."""
-
 import json
 from collections.abc import Callable
 from copy import deepcopy
@@ -19,7 +17,6 @@ KEYS = [name for name, kind in GUARDED.items() if kind == "AWS::KMS::Key"]
 
 
 def changed(change: Callable[[Any], Any], name: str = TABLE) -> list[str]:
-    """Return the faults of an update that changes one resource."""
     new = deepcopy(DEPLOYED)
     change(new["Resources"][name])
     return list(faults(DEPLOYED, new))
@@ -131,7 +128,7 @@ def test_all_else_of_the_stack_may_change() -> None:
 def test_the_command_ends_with_1_for_a_fault_and_with_2_for_no_template(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An empty answer of AWS, or a file that was never written, must not look like a stack without faults."""
+    """An empty AWS answer or a missing file must not look like a faultless stack."""
     files = {"deployed": json.dumps(DEPLOYED), "none": '{"Resources": {}}', "broken": "", "list": "[]"}
     for name, text in files.items():
         (tmp_path / name).write_text(text)

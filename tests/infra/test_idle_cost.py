@@ -1,5 +1,3 @@
-"""What a stage costs by being there: the figures of the page, from its template and the prices' file."""
-
 import pytest
 
 from benchmarks import cost, idle

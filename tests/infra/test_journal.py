@@ -1,5 +1,3 @@
-"""The sealed journal: its bucket, and the stream's records that are copied."""
-
 import json
 from typing import Any
 
@@ -31,7 +29,7 @@ STATUSES = (None, *Status, "FORGED")
 
 
 def passes(told: dict[str, Any]) -> bool:
-    """Return whether a record passes a filter, by the rules of EventBridge, which are Lambda's."""
+    """Return whether a record passes a filter, by EventBridge's rules, which Lambda shares."""
     return any(EventPattern(None, one).matches_event(told) for one in SEALED)  # type: ignore[arg-type]
 
 
@@ -42,7 +40,7 @@ def changed(event: str, pk: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_filters_let_pass_what_is_sealed_and_the_changes_that_no_function_makes(kind: str) -> None:
-    """The changes of settlements and accounts are lawful, and far more than all others."""
+    """Changes of settlements and accounts are lawful, and far more frequent."""
     passing = {event for event in ("INSERT", "MODIFY", "REMOVE") if passes(changed(event, f"{kind}x"))}
 
     wanted = {"INSERT", "REMOVE"} if kind in lines.KINDS else set()
@@ -52,7 +50,7 @@ def test_the_filters_let_pass_what_is_sealed_and_the_changes_that_no_function_ma
 @pytest.mark.parametrize("new", STATUSES)
 @pytest.mark.parametrize("old", STATUSES)
 def test_the_filters_let_pass_a_status_that_no_function_leaves_so(old: str | None, new: str | None) -> None:
-    """No legal transition passes, and each that lets a payment be paid that was not to be paid."""
+    """No legal transition passes; each change that would let a stopped payment be paid does."""
     before, after = (
         {"pk": {"S": "SETTLEMENT#x"}, "sk": {"S": "SETTLEMENT"}, **({"status": {"S": one}} if one else {})}
         for one in (old, new)
@@ -76,7 +74,7 @@ def test_an_accounts_status_is_its_own() -> None:
 
 @each_stage
 def test_the_stream_calls_the_function_in_large_batches_and_gives_up_after_half_a_day(stage: str) -> None:
-    """The stream keeps a record for a day: a person has as long again."""
+    """The stream keeps records for a day, which leaves a person another half-day."""
     mappings = properties(stage, "Lambda::EventSourceMapping").values()
     (found,) = (one for one in mappings if one["FunctionName"] == "${SealJournal}")
     filters: list[Any] = [json.loads(one["Pattern"]) for one in found.pop("FilterCriteria")["Filters"]]
@@ -97,7 +95,7 @@ def test_the_stream_calls_the_function_in_large_batches_and_gives_up_after_half_
 
 @each_stage
 def test_a_tables_stream_has_two_readers_at_most(stage: str) -> None:
-    """More of them throttle each other: the decision record of the sealed journal says what a third does."""
+    """More throttle each other: see the sealed journal's decision record."""
     mappings = properties(stage, "Lambda::EventSourceMapping").values()
 
     readers = {one["FunctionName"] for one in mappings if "StreamArn" in one["EventSourceArn"]}

@@ -1,5 +1,3 @@
-"""The stage's side of its KYC provider: the secrets, the webhook's address, the client's settings."""
-
 import base64
 import json
 import string
@@ -26,22 +24,21 @@ from tests.infra.stack import (
 from tests.world.templates import PROJECT
 
 READERS = {"KycCredentials": "VerifyKyc", "KycSigning": "KycDecided"}
-"""Each secret, and the one function that needs it. That no other may read it is in test_roles.py."""
+"""Each secret and its only reader; test_roles.py excludes others."""
 
 NEW = {"KycCredentials": ({}, "api_key"), "KycSigning": ({"previous": None}, "current")}
-"""The content of a new secret: its known fields, and the name of the random one."""
+"""A new secret's known fields, and the name of the random one."""
 
 
 def description(stage: str) -> Any:
-    """Return VerifyKyc's settings of the provider."""
     return json.loads(variables(stage, "VerifyKyc")["KYC"])
 
 
 @each_stage
 def test_a_new_secret_is_random_and_no_value_of_it_is_in_the_template(stage: str) -> None:
-    """Every person who may describe the stack can read its template.
+    """Each person who may describe the stack can read its template.
 
-    44 characters of base64 make a webhook's key of 33 bytes.
+    44 base64 characters make a webhook key of 33 bytes.
     """
     found = properties(stage, "SecretsManager::Secret")
 
@@ -81,9 +78,9 @@ def test_where_money_is_real_a_secret_outlives_the_stack(stage: str) -> None:
 
 @each_stage
 def test_the_webhook_is_the_stacks_only_public_address_and_can_be_called_through_it_only(stage: str) -> None:
-    """No CORS: a browser has no business there. Its calls carry a signature, so AWS asks for none.
+    """No CORS, because browsers have no business there; calls are signed, so AWS requires no authentication.
 
-    AWS asks for both permissions; either without its restriction lets any account invoke the function.
+    AWS requires both permissions; without its restriction, either lets any account invoke the function.
     """
     webhook = {"FunctionName": "${KycDecided.Arn}", "Principal": "*"}
 

@@ -1,5 +1,3 @@
-"""The functions' roles and what the functions do: neither allows more than the other needs."""
-
 import inspect
 import json
 import re
@@ -21,7 +19,6 @@ TABLE, KEY, INDEX = "${LedgerTable.Arn}", "${LedgerKey.Arn}", "${LedgerTable.Arn
 HELPERS = {
     path.stem: f"handlers.{path.parent.name}.{path.stem}" for path in LAMBDAS.glob("handlers/*/_[a-z]*.py")
 }
-"""The modules that handlers share."""
 
 READ: dict[str, Row] = {
     "settlement": keys.settlement("k"),
@@ -30,11 +27,11 @@ READ: dict[str, Row] = {
     "evidence": keys.evidence("k", "verify"),
     "waiting": keys.waiting("k"),
 }
-"""The store's methods that read a row, and such a row."""
+"""Store methods that read a row, with such a row."""
 
 THROUGH_DYNAMODB = {"kms:ViaService": ("dynamodb.${AWS::Region}.amazonaws.com",)}
 OF_THE_KEY = ("Decrypt", "DescribeKey", "Encrypt", "GenerateDataKey*", "ReEncrypt*")
-"""What DynamoDB does with a table's key on behalf of a caller.
+"""DynamoDB's use of a table's key for a caller.
 
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html
 """
@@ -47,7 +44,7 @@ OF_THE_BUCKETS_KEY = {
 THROUGH_S3 = {"kms:ViaService": ("s3.${AWS::Region}.amazonaws.com",)}
 TOPICS_KEY, OF_THE_TOPICS_KEY = "${PagerKey.Arn}", ("kms:Decrypt", "kms:GenerateDataKey")
 THROUGH_SNS = {"kms:ViaService": ("sns.${AWS::Region}.amazonaws.com",)}
-"""What S3 does with the bucket's key on behalf of a caller that reads a seal or puts an object."""
+"""S3's use of the journal's key, and SNS's use of the topics' key, for a caller."""
 
 SOURCES = {
     "sqs": ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"),
@@ -55,8 +52,9 @@ SOURCES = {
         f"dynamodb:{name}" for name in ("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams")
     ),
 }
-"""What Lambda does with a source of events in a function's name: AWSLambdaSQSQueueExecutionRole and
-AWSLambdaDynamoDBExecutionRole.
+"""Lambda's use of event sources for a function:
+
+AWSLambdaSQSQueueExecutionRole and AWSLambdaDynamoDBExecutionRole.
 """
 
 OPERATIONS = {
@@ -64,13 +62,13 @@ OPERATIONS = {
     "s3:ListObjectsV2": "s3:ListBucket",
     "s3:ListObjectVersions": "s3:ListBucketVersions",
 }
-"""The actions that have another name than their operation."""
+"""Actions that differ from their operation's name."""
 
 
 def reads(function: str) -> Iterator[Row]:
-    """Yield a row of each kind that a handler, or a helper that it imports, reads, by their source.
+    """Yield a row of each kind that a handler and its helpers read, by their source.
 
-    Some are read only after a rare course of events, so that no number of lives is enough to see them.
+    Some are read too rarely for any number of simulated lives.
     """
     source = inspect.getsource(import_module(handler_of(function).removesuffix(".handler")))
     helpers = sorted(set(re.findall(r"\b(_[a-z_]+)\.", source)) & HELPERS.keys())
@@ -80,7 +78,7 @@ def reads(function: str) -> Iterator[Row]:
 
 @cache
 def of_the_table(function: str) -> tuple[Request, ...]:
-    """Return what IAM is asked when the function uses the table."""
+    """Return IAM's requests for a function's use of the table."""
     found = [Request("dynamodb:GetItem", TABLE, {LEADING: (row["pk"],)}) for row in reads(function)]
     for call in observed():
         if call.function == function and call.service == "dynamodb":
@@ -91,7 +89,7 @@ def of_the_table(function: str) -> tuple[Request, ...]:
 
 
 def of_services(stage: str, function: str) -> set[tuple[str, str]]:
-    """Return each action on a resource of another service that the function has used."""
+    """Return (action, resource) of the function's calls of other services."""
     return {
         (_action(call), _resource(stage, call))
         for call in observed()
@@ -100,7 +98,7 @@ def of_services(stage: str, function: str) -> set[tuple[str, str]]:
 
 
 def listings(function: str, action: str) -> list[dict[str, tuple[str, ...]]]:
-    """Return what S3 passes with an action: each prefix of a list, or nothing."""
+    """Return S3's context of an action: each list prefix, or nothing."""
     prefixes = {
         call.parameters["Prefix"]
         for call in observed()
@@ -110,7 +108,7 @@ def listings(function: str, action: str) -> list[dict[str, tuple[str, ...]]]:
 
 
 def of_constructs(stage: str, function: str) -> set[tuple[str, str]]:
-    """Return what Lambda does in the function's name: its logs, its traces, and the source of its events."""
+    """Return Lambda's actions for the function: logs, traces, event source."""
     own = properties(stage, "Lambda::Function")[function]
     group = own["LoggingConfig"]["LogGroup"].strip("${}")
     needed = {(f"logs:{name}", f"${{{group}.Arn}}") for name in ("CreateLogStream", "PutLogEvents")}
@@ -137,7 +135,7 @@ def _action(call: Call) -> str:
 
 
 def _resource(stage: str, call: Call) -> str:
-    """Return the resource of a call, as the template gives it to the function by a variable."""
+    """Return a call's resource, which the template passes in a variable."""
     if call.operation == "SendTaskSuccess":  # by a token, which names no resource
         return "*"
     named: str = variables(stage, call.function)[call.variable]
@@ -154,7 +152,7 @@ def _resource(stage: str, call: Call) -> str:
 
 
 def grants(statements: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield what a policy allows, piece by piece: one action on one resource, or on rows of one pattern."""
+    """Yield a policy's grants: one action on one resource, or on rows of one pattern."""
     for statement in statements:
         if statement["Effect"] != "Allow":
             continue
@@ -174,15 +172,15 @@ def grants(statements: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def uses_the_key(stage: str, function: str) -> bool:
-    """Return whether a function reads or writes rows, or Lambda reads their stream in its name."""
+    """Return whether the function uses rows, or Lambda reads their stream for it."""
     stream = ("dynamodb:GetRecords", "${LedgerTable.StreamArn}")
     return bool(of_the_table(function)) or stream in of_constructs(stage, function)
 
 
 def is_needed(stage: str, function: str, piece: Mapping[str, Any]) -> bool:
-    """Return whether the function needs a piece of its policy.
+    """Return whether the function needs a grant.
 
-    What is allowed outside a transaction must be used outside one.
+    A grant outside transactions must be used outside one.
     """
     if piece["Resource"] in (TABLE, INDEX):
         enclosed = ENCLOSING in str(piece.get("Condition"))
@@ -203,7 +201,7 @@ def is_needed(stage: str, function: str, piece: Mapping[str, Any]) -> bool:
 @each_stage_on_aws
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_role_allows_nothing_that_its_function_does_not_need(stage: str, function: str) -> None:
-    """To mend a failure, remove the grant; or, of a new function, let the simulator or a scene run it."""
+    """On failure, remove the grant, or let the simulator or a scene run a new function."""
     needless = [
         (piece["Action"], piece["Resource"], piece.get("Condition"))
         for piece in grants(policy(stage, function))
@@ -216,7 +214,7 @@ def test_a_role_allows_nothing_that_its_function_does_not_need(stage: str, funct
 @each_stage_on_aws
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_role_allows_all_that_its_function_does(stage: str, function: str) -> None:
-    """Each write item by item, and each transaction with all of its keys at once."""
+    """Writes are checked item by item, and transactions with all keys together."""
     own = policy(stage, function)
     needed = [
         *of_the_table(function),

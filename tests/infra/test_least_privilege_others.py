@@ -1,6 +1,6 @@
-"""The roles of the machines, the schedules and of CDK: neither allows more than the definition needs.
+"""Roles of machines, schedules and CDK allow exactly their definitions' needs.
 
-Those of the functions are in test_least_privilege.py.
+Functions: test_least_privilege.py.
 """
 
 import pytest
@@ -14,7 +14,7 @@ EACH = [(stage, role) for stage in (*ON_AWS, *EMBEDDED) for role in roles(stage)
 
 @pytest.mark.parametrize(("stage", "role"), EACH)
 def test_a_role_allows_nothing_that_its_machine_or_schedule_does_not_need(stage: str, role: str) -> None:
-    """To mend a failure, remove the grant. A role that nothing takes needs none."""
+    """On failure, remove the grant. An unused role needs none."""
     needed = roles(stage)[role] | BY_CDK.keys()
     allowed = [
         (action, resource)
@@ -61,7 +61,7 @@ def test_an_exception_for_cdk_is_in_the_template_and_allows_nothing_more(stage: 
 
 @each_stage
 def test_every_machine_and_schedule_is_looked_at(stage: str) -> None:
-    """And no other kind of resource takes a role that the stack makes."""
+    """Other kinds of resources take no role that the stack makes."""
     takers = {
         found["Type"]
         for found in template(stage).values()

@@ -1,5 +1,3 @@
-"""The sweep of merchants: the stream's records of releases to merchants, and no others, call its function."""
-
 import pytest
 
 from infra.merchants import RECEIVES_MAX, RELEASES, VISIBILITY_MARGIN_SECONDS
@@ -20,7 +18,7 @@ def entry(step: str, moved: Transfer) -> Row:
 
 
 def passes(event: str, row: Row) -> bool:
-    """Return whether a record passes the filter, by the rules of Lambda that the filter uses."""
+    """Return whether a record passes the filter, by the Lambda rules that it uses."""
     (prefix,) = RELEASES["dynamodb"]["Keys"]["pk"]["S"]  # type: ignore[index]
     steps = RELEASES["dynamodb"]["NewImage"]["step"]["S"]  # type: ignore[index]
     return bool(

@@ -1,5 +1,3 @@
-"""The role of a migration: it exists while the settings name one, and reaches what the migration is about."""
-
 import json
 from dataclasses import replace
 from functools import cache

@@ -1,4 +1,4 @@
-"""The findings of cdk-nag, by AWS's own rules and by those for PCI DSS 3.2.1, are all explained here."""
+"""All cdk-nag findings, of AWS's rules and PCI DSS 3.2.1, are explained here."""
 
 import json
 import re
@@ -23,8 +23,8 @@ EACH_POLICY = {f"People/{name}" for name in POLICIES.values()}
 MACHINE_ROLES = {f"{machine}/Role/DefaultPolicy/Resource" for machine in MACHINES}
 
 BY_THE_STACKS_NAME = "Acceptance/Policy"
-"""The one policy that binds by the stack's name: its role makes queues and rules of its own, and looks at
-every part of a stack that moves no customer's money. test_acceptance.py has each of its actions.
+"""The one policy bound by the stack's name: its role makes queues and rules, and inspects a stack without
+customers' money. Its actions: test_acceptance.py.
 """
 
 EXPLAINED: dict[str, tuple[set[str], str]] = {
@@ -141,7 +141,7 @@ EXPLAINED: dict[str, tuple[set[str], str]] = {
         "Python 3.13 is a supported runtime; it is raised together with the layer that is made for it.",
     ),
 }
-"""Each accepted finding: the constructs that have it, below the stack, and why it stays."""
+"""Accepted findings: their constructs, and why they stay."""
 
 OF_LEAN_LOGS: dict[str, tuple[set[str], str]] = {
     "AwsSolutions-SF1": (
@@ -149,7 +149,7 @@ OF_LEAN_LOGS: dict[str, tuple[set[str], str]] = {
         "What succeeds is in the functions' lines and in the rows: docs/decisions/2026-11-22-logs.md.",
     ),
 }
-"""The same of a stage that logs no more than it needs."""
+"""Additional findings of a stage with minimal logs."""
 
 
 SCHEDULES = {f"SchedulerRoleForTarget-{target}" for target in ("3d2812", "4543ec", "9e5f28")}
@@ -187,16 +187,16 @@ OF_PCI: dict[str, tuple[set[str], str]] = {
         "Secrets Manager's key encrypts them, and IAM admits one function to each.",
     ),
 }
-"""The same of the rules for PCI DSS. No card data comes here, but an operator may be held to them."""
+"""Additional PCI DSS findings. No card data comes here, but an operator may need to comply."""
 
 
 def findings(stage: str, directory: Path, pack: Any) -> set[tuple[str, str]]:
-    """Return the findings in the stage's stack, as pairs of a rule and the construct that breaks it."""
+    """Return a stage's findings as (rule, construct) pairs."""
     flags: dict[str, Any] = json.loads((PROJECT / "cdk.json").read_text())["context"]
     app = cdk.App(context=flags | context(stage), outdir=str(directory))
     stack = build(app)
     cdk.Validations.of(app).add_plugins(pack(app))
-    # Synthesis fails on any finding, accepted ones included; the report is written all the same.
+    # Synthesis fails on any finding, even an accepted one, but still writes the report.
     with pytest.raises(RuntimeError, match=r"^ValidationFailed: "):
         app.synth()
     (report,) = json.loads((directory / "validation-report.json").read_text())["pluginReports"]

@@ -1,5 +1,3 @@
-"""`cdk synth` needs no network, no credentials, no git and no Docker; its result is our sources alone."""
-
 import json
 import os
 import py_compile
@@ -22,12 +20,10 @@ from tests.world.templates import PROJECT
 FORBIDDEN = {"git", "docker", "aws"}
 NOWHERE = "http://127.0.0.1:9"
 UNPACKED = Path.home() / ".cache/aws/jsii/package-cache"
-"""The CDK's own library as its wheel has it: to unpack it takes longer than all the other work."""
+"""The unpacked CDK library: unpacking takes longer than all the other work."""
 
 
 class Assembly(NamedTuple):
-    """The result of a stage's synthesis."""
-
     stage: str
     path: Path
 
@@ -47,7 +43,7 @@ def in_this_process(stage: str, scratch: Path) -> None:
 
 
 def offline(stage: str, scratch: Path) -> None:
-    """Run `cdk synth` with an empty home, no way out, and the machine's programs without the forbidden."""
+    """Run `cdk synth` with an empty home, no network, and no forbidden programs."""
     tools, home = scratch / "bin", scratch / "home"
     tools.mkdir()
     home.mkdir()
@@ -96,7 +92,7 @@ def files(root: Path) -> set[str]:
 def test_a_stage_is_synthesised_offline_from_our_sources_alone(
     stage: str, synthesise: Callable[[str, Path], None], tmp_path: Path
 ) -> None:
-    """One test, as a synthesis takes seconds. The bytecode beside the sources must stay there."""
+    """One test, because a synthesis takes seconds. The bytecode beside the sources must stay there."""
     for package in ("handlers", "settlement"):
         py_compile.compile(str(LAMBDAS / package / "__init__.py"))
 
@@ -106,7 +102,7 @@ def test_a_stage_is_synthesised_offline_from_our_sources_alone(
 
 
 def check(found: Assembly) -> None:
-    """Check the outputs, the asset, the provider's address, and the protection of the stack."""
+    """Check the stack's outputs, asset, provider address and protection."""
     settings = STAGES[found.stage]
     assert found.template["Outputs"].keys() == contract(found.stage).keys()
     # A context lookup would be noted here as missing, and asked of AWS at the next synthesis.
@@ -118,7 +114,7 @@ def check(found: Assembly) -> None:
     assert files(asset) == sources | ({"bootstrap"} if settings.is_embedded else set())
     assert not list(asset.rglob("__pycache__"))
 
-    # The provider's address is that of the deployment: a deployment to another account changes no file.
+    # The provider's address comes from the deployment: another account needs no changed file.
     (verify,) = (one for key, one in found.template["Resources"].items() if name(key) == "VerifyKyc")
     described = json.loads(readable(verify["Properties"]["Environment"]["Variables"]["KYC"]))
     assert described["endpoint"]["url"] == (settings.kyc.url if settings.is_embedded else KYC_URL)

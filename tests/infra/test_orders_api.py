@@ -1,5 +1,3 @@
-"""The door for orders: AWS proves who calls each route, and nothing else reaches its function."""
-
 import json
 from typing import Any
 
@@ -11,7 +9,6 @@ from tests.infra.stack import each_stage, properties
 
 
 def of_orders(stage: str, kind: str) -> list[dict[str, Any]]:
-    """Return the properties of the resources of a kind that belong to the orders' API."""
     found = properties(stage, f"ApiGatewayV2::{kind}")
     return [one for name, one in found.items() if name.startswith("Orders")]
 
@@ -33,7 +30,7 @@ def test_the_routes_are_the_orders_that_the_function_takes() -> None:
 
 @each_stage
 def test_all_routes_call_the_one_function_which_only_this_api_may(stage: str) -> None:
-    """Who may invoke it directly can name any identity."""
+    """A direct invocation can claim any identity."""
     (integration,) = of_orders(stage, "Integration")
     (permission,) = (
         one

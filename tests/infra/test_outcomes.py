@@ -1,5 +1,3 @@
-"""The outcome events: a bus of their own, which one function fills from the records of settlements."""
-
 import json
 from typing import Any
 
@@ -20,7 +18,7 @@ ROW: Item = {name: {"S": str(value)} for name, value in states.row().items()}
 
 @each_stage
 def test_the_stream_calls_the_function_soon_and_gives_up_after_half_a_day(stage: str) -> None:
-    """Each row's records stay in their order, with many calls at once; the table has what is given up."""
+    """Each row's records stay in order despite concurrent calls; the table keeps what is abandoned."""
     mappings = properties(stage, "Lambda::EventSourceMapping").values()
     (found,) = (one for one in mappings if one["FunctionName"] == "${PublishEvents}")
     filters: list[Any] = [json.loads(one["Pattern"]) for one in found.pop("FilterCriteria")["Filters"]]
@@ -59,7 +57,7 @@ def test_the_filter_lets_each_change_of_a_settlement_pass_alone(
 
 @each_stage
 def test_the_bus_is_not_that_of_the_pages_and_one_function_puts_events_on_it(stage: str) -> None:
-    """Who could put one there could tell a caller of a payment that was never made."""
+    """A forged event could announce a payment that was never made."""
     buses = properties(stage, "Events::EventBus")
     putting = {
         statement["Resource"]: policy["Roles"]

@@ -1,5 +1,3 @@
-"""The stack's outputs: the contract with the services that start settlements."""
-
 from typing import Any
 
 from infra.config import STAGES
@@ -16,7 +14,7 @@ CONTRACT: dict[str, Any] = {
     "MorningTopicArn": "${PagerMorningTopic}",
     "InformationTopicArn": "${PagerInformationTopic}",
     "KycWebhookUrl": "${KycDecidedFunctionUrl.FunctionUrl}",
-    # By the attribute, as its Ref is the ARN on AWS, but the name on the embedded AWS.
+    # The attribute, because its Ref is the ARN on AWS, but the name on the embedded AWS.
     "KycCredentialsArn": "${KycCredentials.Id}",
     "KycSigningArn": "${KycSigning.Id}",
     "RowKeyArns": "${RowKeysSecret1.Id}",
@@ -41,7 +39,6 @@ CONTRACT: dict[str, Any] = {
 
 
 def contract(stage: str) -> dict[str, Any]:
-    """Return the outputs of a stage."""
     ordered = {"OrderedTopicArn": "${OutcomesOrdered}"} if STAGES[stage].ordered_events else {}
     tried = {} if STAGES[stage].must_reach_people else {"AcceptancePolicyArn": "${AcceptancePolicy}"}
     return CONTRACT | ordered | tried | {"StageConfig": STAGES[stage].stage_config}

@@ -1,5 +1,3 @@
-"""The way of a page: a bus, a rule, SendPage, encrypted topics, and a queue for what was not sent."""
-
 import pytest
 
 from tests.infra.stack import (
@@ -19,7 +17,7 @@ from tests.infra.stack import (
 
 RULE, SEND = "PagerRule", "${SendPage.Arn}"
 TOLD = {"LimboEntered", "LimboResolved", "GlassBroken"}
-"""The events that people are told of: the machine's, and that of an order without its second person."""
+"""Events that page people: the machine's, and an order without its second person."""
 
 TOPICS = ("${PagerTopic}", "${PagerMorningTopic}", "${PagerInformationTopic}")
 EVENTS, CLOUDWATCH = "events.amazonaws.com", "cloudwatch.amazonaws.com"
@@ -32,7 +30,7 @@ each_topic = pytest.mark.parametrize("topic", TOPICS)
 
 @each_stage
 def test_the_bus_is_the_stages_own_and_this_is_the_rule(stage: str) -> None:
-    """On the account's default bus, other rules would match our events. The bus admits this account only."""
+    """On the account's default bus, other rules would match our events. The bus admits only this account."""
     (rule,) = properties(stage, "Events::Rule").values()
 
     assert properties(stage, "Events::EventBus")["PagerBus"] == {"Name": f"settlement-{stage}"}
@@ -60,10 +58,10 @@ def test_every_event_of_the_machine_matches_the_rule(stage: str) -> None:
 
 @each_stage
 def test_an_event_goes_to_the_function_and_after_a_quarter_of_an_hour_to_the_queue(stage: str) -> None:
-    """A page that is retried for a day helps no one; in the queue it sets off an alarm.
+    """A page retried for a day helps no one; in the queue it sets off an alarm.
 
-    By default EventBridge makes up to 185 attempts, the maximum: time alone decides. The function gets the
-    event whole, and fails thrice at most.
+    EventBridge defaults to its maximum of 185 attempts, so time alone decides. The function gets the whole
+    event and fails at most three times.
     """
     (found,) = properties(stage, "Events::Rule")[RULE]["Targets"]
     (config,) = (
@@ -83,7 +81,7 @@ def test_an_event_goes_to_the_function_and_after_a_quarter_of_an_hour_to_the_que
 
 @each_stage
 def test_only_the_rule_calls_the_function(stage: str) -> None:
-    """A caller of it could page people with any text."""
+    """A caller could page people with any text."""
     (permission,) = (
         one for one in properties(stage, "Lambda::Permission").values() if one["FunctionName"] == SEND
     )
@@ -130,7 +128,7 @@ def test_only_the_rule_puts_events_into_the_queue_besides_the_function(stage: st
 @each_stage
 @each_topic
 def test_a_topic_admits_this_accounts_alarms(stage: str, topic: str) -> None:
-    """Without its condition an alarm of another account could publish to our topic."""
+    """Without its condition, another account's alarm could publish to our topic."""
     by_alarms = allow("sns:Publish", on=[topic], by=CLOUDWATCH, only_if=OUR_ACCOUNT)
 
     found = attached(stage, "SNS::TopicPolicy", "Topics", topic)
@@ -140,9 +138,9 @@ def test_a_topic_admits_this_accounts_alarms(stage: str, topic: str) -> None:
 
 @each_stage
 def test_the_topics_share_a_key_of_their_own_and_alarms_may_use_it(stage: str) -> None:
-    """Without it the publisher gets an error, and its alert is lost. SNS asks it for these actions only.
+    """Without the key the publisher gets an error, and its alert is lost. SNS needs only these actions.
 
-    A publisher that may use the table's key could decrypt rows.
+    A publisher with the table's key could decrypt rows.
     """
     key = properties(stage, "KMS::Key")["PagerKey"]
     use = allow("kms:Decrypt", "kms:GenerateDataKey*", on=["*"], by=CLOUDWATCH)

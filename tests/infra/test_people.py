@@ -1,5 +1,3 @@
-"""The policies of people: which orders each kind may give, and that none has a way past the door."""
-
 import json
 from typing import Any
 
@@ -14,7 +12,7 @@ from tests.infra.stack import each_stage, each_stage_on_aws, executions, propert
 TABLE, API = "${LedgerTable.Arn}", "arn:${AWS::Partition}:execute-api:${AWS::Region}:${AWS::AccountId}"
 KINDS = pytest.mark.parametrize("kind", PEOPLE)
 SIZE_MAX = 6_144
-"""The most characters of a managed policy, blanks not counted. An ARN is longer than its reference."""
+"""Limit of a managed policy in characters, without blanks. An ARN is longer than its reference."""
 
 READS = {
     *(f"dynamodb:{one}" for one in ("BatchGetItem", "DescribeTable", "GetItem", "Query", "Scan")),
@@ -48,7 +46,7 @@ def test_a_policy_allows_the_routes_of_its_kind_and_no_others(stage: str, kind: 
 
 
 def test_each_route_is_given_to_one_kind_but_for_withdrawals_of_proposals() -> None:
-    """A route that no kind has would be ordered by none, or by a policy that a person writes by hand."""
+    """An unassigned route would be unusable, or need a handwritten policy."""
     given = {one: [kind for kind, routes in PEOPLE.items() if one in routes] for one in ROUTES}
 
     assert {kind for kinds in given.values() for kind in kinds} == {"operator", "approver", "break-glass"}
@@ -82,7 +80,7 @@ def test_every_kind_reads_by_the_readers_api(stage: str, kind: str, path: str) -
 @KINDS
 @each_stage
 def test_no_policy_has_a_way_past_the_door(stage: str, kind: str) -> None:
-    """No write of the table, no start, no wake, no call of a function, and no secret, as of the row keys."""
+    """No table write, start, wake, function call or secret, such as the row keys."""
     actions = {one for statement in statements(stage, kind) for one in listed(statement["Action"])}
 
     assert actions - {"execute-api:Invoke"} == READS
@@ -137,6 +135,6 @@ def test_a_policy_is_short_enough_for_aws(kind: str) -> None:
 
 @each_stage
 def test_a_policy_is_attached_to_no_one_by_the_stack_and_has_no_name_of_its_own(stage: str) -> None:
-    """Who gets it is decided outside; a name would be one for all regions of the account."""
+    """Attachment is decided outside; a name would be shared by all the account's regions."""
     for found in properties(stage, "IAM::ManagedPolicy").values():
         assert found.keys() == {"Description", "PolicyDocument"}

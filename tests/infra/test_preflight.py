@@ -1,5 +1,3 @@
-"""A look at an account before a deployment, against answers that have the form of AWS's own."""
-
 import json
 from datetime import UTC, datetime
 from typing import Any
@@ -32,13 +30,13 @@ TOPIC = f"arn:aws:sns:eu-west-1:123456789012:{STACK}-PagerNow"
 CREATED = datetime(2026, 11, 20, tzinfo=UTC)
 
 Answer = dict[str, Any] | str
-"""What AWS answers to a call; a text is the code of an error, with its message after a colon."""
+"""AWS's answer to a call; text is an error code, with a message after a colon."""
 
 
 class Aws:
-    """AWS as it answers each operation; what is not named is not there. A call that it does not know is red.
+    """AWS with scripted answers; unnamed resources are missing, and unknown calls fail.
 
-    botocore's stub checks each call and each answer against the service's own model.
+    botocore's stub validates each call and answer by the service's model.
     """
 
     region_name = "eu-west-1"
@@ -108,7 +106,6 @@ NOTHING_YET: dict[str, Answer] = {
     f"DescribeEventBus:{STACK}-outcomes": "ResourceNotFoundException",
     "DescribeLogGroups": {"logGroups": []},
 }
-"""The answers of an account that is ready for a first deployment."""
 
 DEPLOYED: dict[str, Answer] = {
     "DescribeStacks": stack(StageConfig=PROD.stage_config, KycCredentialsArn=SECRET, PagerTopicArn=TOPIC),
@@ -116,21 +113,18 @@ DEPLOYED: dict[str, Answer] = {
     "DescribeSecret": secret(stored=True),
     "ListSubscriptionsByTopic": subscribed(f"{TOPIC}:1"),
 }
-"""The answers about a stack that is deployed, and in use."""
 
 BOOKS: dict[str, Answer] = DEPLOYED | {
     "DescribeStacks": stack(StageConfig=PROD.stage_config, KycCredentialsArn=SECRET, FinanceTopicArn=TOPIC)
 }
-"""The same with books in Aurora; no person is paged."""
+"""A deployed stack with books in Aurora, paging no person."""
 
 
 def found(**answers: Answer) -> dict[str, Finding]:
-    """Return the finding of each check that has one."""
     return {one.check: one for one in checks.findings(Account(Aws(**answers), PROD))}
 
 
 def verdicts(**answers: Answer) -> dict[str, str]:
-    """Return the checks that are not fine, with their verdicts."""
     return {
         name: one.verdict.value for name, one in found(**answers).items() if one.verdict is not Verdict.FINE
     }

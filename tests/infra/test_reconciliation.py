@@ -1,4 +1,4 @@
-"""The scheduled proof. Its permissions are in test_roles.py, its alarms in test_alarms.py."""
+"""The scheduled proof. Permissions: test_roles.py; alarms: test_alarms.py."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from tests.infra.stack import each_stage, of_function, properties, variables
 
 @each_stage
 def test_the_proof_runs_each_day_and_no_run_is_repeated(stage: str) -> None:
-    """Each run reads the whole table: a second one at once would only cost as much again."""
+    """Each run reads the whole table: a concurrent second one would only double the cost."""
     schedule = properties(stage, "Scheduler::Schedule")["ReconciliationProof"]
 
     assert STAGES[stage].reconcile_every_hours == 24
@@ -71,6 +71,5 @@ def test_a_period_that_no_alarm_could_watch_is_refused(hours: int) -> None:
 
 
 def deployed(*, reconcile_every_hours: int | None) -> Template:
-    """Return the template of the local stage with another schedule."""
     settings = replace(STAGES["local"], reconcile_every_hours=reconcile_every_hours)
     return Template.from_stack(SettlementStack(App(), settings=settings))

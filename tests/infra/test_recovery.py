@@ -1,4 +1,4 @@
-"""The schedules of recovery. Its permissions are in test_roles.py, its alarms in test_alarms.py."""
+"""Recovery's schedules. Permissions: test_roles.py; alarms: test_alarms.py."""
 
 import json
 
@@ -12,7 +12,7 @@ from tests.infra.stack import each_stage, of_function, properties, variables
 
 @each_stage
 def test_recovery_runs_on_each_partition_each_minute_and_no_run_is_repeated(stage: str) -> None:
-    """The next run makes up for a failed one. A flexible window would delay recovery by its length."""
+    """The next run replaces a failed one. A flexible window would delay recovery."""
     found = properties(stage, "Scheduler::Schedule").items()
     schedules = [schedule for name, schedule in found if name.startswith("Recovery")]
 

@@ -1,5 +1,3 @@
-"""A stage on a restored table: all that it has points there, and the stack's own table stays as it was."""
-
 import json
 from dataclasses import replace
 from functools import cache
@@ -46,7 +44,7 @@ def test_nothing_points_to_the_stacks_own_table() -> None:
 
 
 def test_the_stacks_own_table_and_its_key_stay_as_they_are() -> None:
-    """So neither the restore nor its end deletes a table or makes one, and the guard lets both pass."""
+    """So neither the restore nor its end deletes or makes a table, and the guard accepts both."""
     deployed = templates.template("prod").to_json()
 
     for one in (OWN, "LedgerKey"):
@@ -72,7 +70,7 @@ def test_the_readers_of_the_stream_read_the_restored_ones() -> None:
 
 
 def test_each_role_may_do_on_the_restored_table_what_it_may_on_the_own_one() -> None:
-    """The key is the same: rows are restored under the key of their table."""
+    """The key is the same: rows are restored under their table's key."""
     of_the_own = {
         f"${{{OWN}.StreamArn}}": f"{ARN}/stream/{LABEL}",
         f"${{{OWN}.Arn}}": ARN,

@@ -1,6 +1,6 @@
-"""The roles that there are, and what may take each.
+"""Existing roles and their users.
 
-Their permissions are in test_least_privilege.py and test_least_privilege_others.py.
+Permissions: test_least_privilege.py and test_least_privilege_others.py.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ EXPRESS, STANDARD = "${SettlementExpress}", "${SettlementStandard}"
 
 
 def scheduled(stage: str) -> tuple[str, ...]:
-    """Return the functions with schedules: VerifyKyc, if its provider tells its health."""
+    """Return the functions with schedules: VerifyKyc only if its provider reports its health."""
     checked = ("VerifyKyc",) if STAGES[stage].kyc.health_path else ()
     return ("RecoverStalled", "SealJournal", "ReconcileBooks", *checked)
 
@@ -33,7 +33,6 @@ IN_THIS_ACCOUNT = {"StringEquals": {"aws:SourceAccount": "${AWS::AccountId}"}}
 
 
 def scheduler(stage: str, function: str) -> str:
-    """Return the role of the schedules of a function."""
     (found,) = (
         role
         for role in properties(stage, "IAM::Role")
@@ -44,7 +43,7 @@ def scheduler(stage: str, function: str) -> str:
 
 @each_stage
 def test_there_is_no_other_role(stage: str) -> None:
-    """And so no other one reads a secret, queries the index, uses a queue, or invokes the recovery."""
+    """Other roles could read secrets, query the index, use queues, or invoke recovery."""
     expected = {f"{one}Role" for one in FUNCTIONS.keys() | MACHINES.keys()} | {
         scheduler(stage, function) for function in scheduled(stage)
     }
@@ -62,7 +61,7 @@ def test_each_function_and_machine_has_its_own_role(stage: str) -> None:
 
 @each_stage
 def test_only_its_own_service_takes_a_role(stage: str) -> None:
-    """A machine's and the schedule's service must act for this account: others have machines, too."""
+    """Services of machines and schedules must act for this account: others have machines too."""
     services = {
         **{f"{function}Role": ("lambda", None) for function in FUNCTIONS},
         **{f"{machine}Role": ("states", IN_THIS_ACCOUNT) for machine in MACHINES},
@@ -81,7 +80,6 @@ def test_only_its_own_service_takes_a_role(stage: str) -> None:
 
 @each_stage
 def test_no_resource_admits_a_caller_past_its_role(stage: str) -> None:
-    """A person's permission is in their own role."""
     for kind in ("SecretsManager::ResourcePolicy", "Events::EventBusPolicy"):
         assert properties(stage, kind) == {}
     assert {one["FunctionName"] for one in properties(stage, "Lambda::Permission").values()} == {
@@ -92,7 +90,7 @@ def test_no_resource_admits_a_caller_past_its_role(stage: str) -> None:
 
 @each_stage
 def test_only_the_starting_functions_know_a_machine_and_each_by_its_name(stage: str) -> None:
-    """A step that could start an execution would be a second way to settle. Crossed, it would reverse."""
+    """A step that starts an execution would be a second way to settle; a wrong machine would reverse."""
     for function in FUNCTIONS:
         known = {
             name: value for name, value in variables(stage, function).items() if name.endswith("_MACHINE")

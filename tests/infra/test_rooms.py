@@ -1,5 +1,3 @@
-"""A stage with the core alone: what its rooms bring is not there, and nothing of it is left."""
-
 import json
 import re
 from functools import cache
@@ -35,7 +33,6 @@ each_stage_on_aws = pytest.mark.parametrize("stage", ON_AWS)
 
 @cache
 def core_alone(stage: str) -> Any:
-    """Return the template of a stage without rooms, with resources by their names."""
     stack = SettlementStack(cdk.App(), settings=settings_of(context(stage)), rooms=())
     found = Template.from_stack(stack).to_json()
     named = {name(key): readable(one) for key, one in found["Resources"].items()}
@@ -82,7 +79,7 @@ def test_the_core_alone_has_no_output_policy_or_trigger_of_a_room(stage: str) ->
 
 @each_stage_on_aws
 def test_every_reference_of_the_core_alone_is_to_a_resource_of_it(stage: str) -> None:
-    """CloudFormation refuses a template with a reference to what a missing room would have made."""
+    """CloudFormation refuses a reference to a missing room's resource."""
     stack = SettlementStack(cdk.App(), settings=settings_of(context(stage)), rooms=())
     found = Template.from_stack(stack).to_json()
     known = found["Resources"].keys() | found.get("Parameters", {}).keys()
@@ -104,7 +101,7 @@ def test_every_reference_of_the_core_alone_is_to_a_resource_of_it(stage: str) ->
 
 @pytest.mark.parametrize("left_out", ROOMS, ids=lambda room: room.build.__module__)
 def test_a_stage_is_built_without_any_one_room(left_out: Room) -> None:
-    """The policies of people are about their orders, and go with them."""
+    """People's policies are about their orders and disappear with them."""
     gone = (orders.ROOM, people.ROOM) if left_out is orders.ROOM else (left_out,)
     rooms = [room for room in ROOMS if room not in gone]
 

@@ -1,5 +1,3 @@
-"""The keys that sign the rows: who has them, what encrypts them, and how one more comes."""
-
 import json
 from dataclasses import replace
 
@@ -15,7 +13,6 @@ from settlement.signing import signature
 from tests.infra.stack import FUNCTIONS, KEPT, each_stage, name, properties, resources, variables
 
 SIGNS = {*signing(HANDLERS)}
-"""The functions that put signed rows."""
 
 
 @each_stage

@@ -1,5 +1,3 @@
-"""The services' door: AWS proves who calls each route, and the function that reads starts nothing."""
-
 import json
 from typing import Any
 
@@ -24,7 +22,6 @@ def of_readers(stage: str, kind: str) -> list[dict[str, Any]]:
 
 
 def called(stage: str, target: str) -> str:
-    """Return the function behind a route's target."""
     name = target.removeprefix("integrations/${").removesuffix("}")
     return str(properties(stage, "ApiGatewayV2::Integration")[name]["IntegrationUri"])
 

@@ -1,5 +1,3 @@
-"""The start queue: its messages are kept, protected, retried, and started by one function."""
-
 import re
 from dataclasses import replace
 from typing import Any
@@ -38,7 +36,7 @@ def queue(stage: str, name: str = "StartQueue") -> Any:
 
 
 def unanswered_seconds(config: Any) -> int:
-    """Return how long an unanswered call takes with all attempts; before a second one it waits 1 s."""
+    """Return the duration of an unanswered call with all attempts, 1 s apart."""
     attempts = config.retries["total_max_attempts"]
     seconds: int = attempts * (config.connect_timeout + config.read_timeout) + attempts - 1
     return seconds
@@ -46,7 +44,7 @@ def unanswered_seconds(config: Any) -> int:
 
 @each_stage
 def test_these_are_the_queues(stage: str) -> None:
-    """No construct adds a queue of its own, which these tests would not cover."""
+    """Constructs must not add queues that these tests would miss."""
     assert resources(stage, "SQS::Queue").keys() == {*QUEUES, "PagerUndelivered"}
 
 
@@ -55,7 +53,7 @@ def test_these_are_the_queues(stage: str) -> None:
 def test_a_queue_is_encrypted_and_keeps_a_message_for_the_longest_time(stage: str, name: str) -> None:
     """A dead letter keeps its message's age: with a shorter retention it would be dropped on arrival.
 
-    Each message is a payment that its sender relies on: where money is real, it outlives the stack.
+    Each message is a payment: with real money, it outlives the stack.
     """
     found = queue(stage, name)
     kept = resources(stage, "SQS::Queue")[name]
@@ -77,7 +75,7 @@ def test_a_queue_on_aws_demands_tls_and_its_policy_admits_no_principal(stage: st
 
 @each_stage_on_aws
 def test_on_aws_a_message_is_hidden_for_six_times_the_functions_timeout(stage: str) -> None:
-    """As AWS advises: Lambda retries a throttled batch within that time, and receives it only once."""
+    """AWS's advice: Lambda retries a throttled batch within that time, and receives it only once."""
     timeout = properties(stage, "Lambda::Function")["StartSettlements"]["Timeout"]
 
     assert queue(stage)["VisibilityTimeout"] >= 6 * timeout
@@ -85,7 +83,7 @@ def test_on_aws_a_message_is_hidden_for_six_times_the_functions_timeout(stage: s
 
 @pytest.mark.parametrize("timeout_factor", [1, 5, 20])
 def test_on_the_embedded_aws_a_message_is_hidden_until_its_function_has_ended(timeout_factor: int) -> None:
-    """Received again before that, two functions would work on it at once."""
+    """Received earlier, two functions would work on it at once."""
     settings = replace(STAGES["local"], timeout_factor=timeout_factor)
 
     assert visibility_seconds(settings) > function_seconds(START, settings)
@@ -93,7 +91,7 @@ def test_on_the_embedded_aws_a_message_is_hidden_until_its_function_has_ended(ti
 
 @each_stage
 def test_a_failed_message_is_tried_again_after_the_minutes_in_the_docs(stage: str) -> None:
-    """Six times the embedded stage's timeout, which is long already, would be 25 minutes."""
+    """Six times the embedded stage's long timeout would be 25 minutes."""
     assert queue(stage)["VisibilityTimeout"] == 5 * 60
     for page in ("calling/starting.md", "runbooks/alarms.md"):
         text = " ".join((PROJECT / "docs" / page).read_text().split())
@@ -102,7 +100,7 @@ def test_a_failed_message_is_tried_again_after_the_minutes_in_the_docs(stage: st
 
 @each_stage
 def test_a_message_is_tried_for_hours_before_it_becomes_a_dead_letter(stage: str) -> None:
-    """That outlasts an outage of Step Functions. A dead letter is for a person: no function reads it."""
+    """That outlasts an outage of Step Functions. Only persons read dead letters."""
     redrive = {"deadLetterTargetArn": "${StartDeadLetters.Arn}", "maxReceiveCount": RECEIVES_MAX}
 
     assert queue(stage)["RedrivePolicy"] == redrive
@@ -114,7 +112,7 @@ def test_a_message_is_tried_for_hours_before_it_becomes_a_dead_letter(stage: str
 def test_one_function_reads_the_queue_and_a_failed_message_does_not_fail_its_batch(stage: str) -> None:
     """A full queue does not use up the concurrency that settlements need.
 
-    A message that matches no filter would be deleted silently: there is no filter.
+    Without a filter: an unmatched message would be deleted silently.
     """
     mappings = properties(stage, "Lambda::EventSourceMapping").values()
     (found,) = (one for one in mappings if one["FunctionName"] == "${StartSettlements}")
@@ -141,7 +139,7 @@ def test_the_last_message_of_a_run_ends_in_time(then: Any) -> None:
 
 @pytest.mark.parametrize("then", [_step_functions, _queues])
 def test_each_message_of_the_slowest_batch_has_its_try(then: Any) -> None:
-    """A message that is received and not begun loses one of its attempts."""
+    """A message that is received but not begun loses one of its attempts."""
     slowest = unanswered_seconds(CLIENT_CONFIG) + unanswered_seconds(then._client.meta.config)
     reserved = start_settlements._RESERVED_MS / 1000
 
@@ -152,7 +150,7 @@ def test_each_message_of_the_slowest_batch_has_its_try(then: Any) -> None:
 
 @each_stage
 def test_a_message_that_the_queue_takes_fits_the_dead_letter_queue_with_its_reason(stage: str) -> None:
-    """The size of a message counts its attributes. SQS's default is 256 KiB."""
+    """A message's size includes its attributes. SQS's default is 256 KiB."""
     attributes = 2 * ATTRIBUTE_BYTES_MAX
 
     assert queue(stage)["MaximumMessageSize"] == MESSAGE_BYTES_MAX

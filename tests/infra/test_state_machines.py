@@ -1,5 +1,3 @@
-"""The machines: one settlement twice, its compensation, and logs without payloads."""
-
 import json
 import re
 from dataclasses import replace
@@ -27,7 +25,7 @@ START = {
     "SettlementExpress": "arn:aws:states:::states:startExecution",
     "SettlementStandard": "arn:aws:states:::states:startExecution.sync:2",
 }
-"""The integration with which each starts its compensation: an Express machine cannot wait for its end."""
+"""Each machine's integration for starting its compensation: Express cannot wait for the end."""
 
 FILES = {machine: "settlement" if machine in SETTLEMENTS else "compensation" for machine in MACHINES}
 
@@ -48,7 +46,7 @@ def test_there_is_one_machine_of_each_name_and_type(stage: str) -> None:
 @each_stage
 @each_machine
 def test_a_machine_runs_the_definition_of_its_file(stage: str, machine: str) -> None:
-    """Both settlements are one definition: they differ in the start of a compensation."""
+    """Both settlement machines share one definition, except for the start of a compensation."""
     assert deployed(stage, machine)["DefinitionString"] == render_definition(FILES[machine], STAGES[stage])
 
 
@@ -73,7 +71,7 @@ def test_every_placeholder_is_replaced_by_the_resource_of_its_name(stage: str, m
 @each_stage
 @each_machine
 def test_an_execution_is_logged_and_traced_but_no_payload_is(stage: str, machine: str) -> None:
-    """Under this prefix AWS needs no entry in the account's resource policy, which holds 5,120 characters."""
+    """With this prefix AWS needs no entry in the account's resource policy, limited to 5,120 characters."""
     found = deployed(stage, machine)
     group = properties(stage, "Logs::LogGroup")[f"{machine}Logs"]
 
@@ -96,7 +94,7 @@ def test_the_log_of_a_machine_outlives_the_stack_where_money_is_real(stage: str,
 
 @each_stage_on_aws
 def test_on_aws_the_machine_waits_for_a_decision_as_long_as_the_alert_says(stage: str) -> None:
-    """Each wait is longer; a fixed one would alert at the same pace for months."""
+    """Waits grow; a fixed one would alert at the same pace for months."""
     waiting = definition(stage, "Compensation")["States"]["AwaitResolution"]
 
     assert waiting["TimeoutSecondsPath"] == "$.wait_seconds"
@@ -106,7 +104,7 @@ def test_on_aws_the_machine_waits_for_a_decision_as_long_as_the_alert_says(stage
 @pytest.mark.parametrize("stage", EMBEDDED)
 @pytest.mark.parametrize("seconds", [60, 61])
 def test_on_the_embedded_aws_every_wait_is_as_long_as_the_first(stage: str, seconds: int) -> None:
-    """It has no TimeoutSecondsPath. The timeout factor is for functions, not for a person's time."""
+    """It has no TimeoutSecondsPath. The timeout factor is for functions, not for people."""
     settings = replace(STAGES[stage], alert_again_after_seconds=seconds)
 
     waiting = json.loads(render_definition("compensation", settings))["States"]["AwaitResolution"]

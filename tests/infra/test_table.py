@@ -1,5 +1,3 @@
-"""The one table: its keys and index, its backups, and its encryption."""
-
 from dataclasses import replace
 
 from aws_cdk import App
@@ -16,7 +14,7 @@ from tests.infra.writes import ALL
 
 PUT = [write.parameters["Item"] for write in ALL if write.action == "Put"]
 UNITS_OF_A_RESUMED_SETTLEMENT = 20 + 3
-"""The write units of its steps and of its takeover: see docs/reference/costs.md."""
+"""Write units of its steps and of its takeover: see docs/reference/costs.md."""
 
 ACCOUNT_ROOT = "arn:${AWS::Partition}:iam::${AWS::AccountId}:root"
 
@@ -38,7 +36,7 @@ def test_the_keys_are_texts_and_each_row_has_them(stage: str) -> None:
 
 @each_stage
 def test_the_index_carries_keys_only(stage: str) -> None:
-    """A change of status would otherwise rewrite the index, too."""
+    """Otherwise a status change would also rewrite the index."""
     (index,) = only(stage, "DynamoDB::Table")["GlobalSecondaryIndexes"]
 
     assert index["KeySchema"] == schema("gsi1pk", "gsi1sk")
@@ -46,7 +44,7 @@ def test_the_index_carries_keys_only(stage: str) -> None:
 
 
 def test_the_index_lists_settlements_and_persons_orders_and_no_entries() -> None:
-    """An entry in the index would be written, and paid for, twice; and so would a payment's verdict."""
+    """An indexed entry or payment verdict would be written, and paid for, twice."""
     listed = [row for row in PUT if "gsi1pk" in row]
     orders = [row for row in PUT if "by" in row]
 
@@ -58,7 +56,7 @@ def test_the_index_lists_settlements_and_persons_orders_and_no_entries() -> None
 
 @each_stage
 def test_rows_expire_only_if_the_stage_has_a_retention(stage: str) -> None:
-    """And none of our stages has one: each operator chooses it."""
+    """Our stages have no retention: each operator chooses it."""
     assert STAGES[stage].retention_days is None
     assert "TimeToLiveSpecification" not in only(stage, "DynamoDB::Table")
 
@@ -87,7 +85,7 @@ def test_the_table_can_be_restored_to_any_second_and_streams_every_change(stage:
 
 @each_stage
 def test_a_warm_table_and_its_index_bear_recovery_at_its_pace_from_the_first_second(stage: str) -> None:
-    """An index has partitions of its own, and throttles the table."""
+    """An index has its own partitions, and throttles the table."""
     table, settings = only(stage, "DynamoDB::Table"), STAGES[stage]
     (index,) = table["GlobalSecondaryIndexes"]
     units = settings.warm_write_units
@@ -103,7 +101,7 @@ def test_only_prod_pays_for_a_warm_table() -> None:
 
 @each_stage
 def test_rows_are_encrypted_with_a_key_of_our_own_that_rotates(stage: str) -> None:
-    """Only the account itself governs the key; a role's use of it is in the role."""
+    """Only the account governs the key; a role's use of it is in the role."""
     key = resources(stage, "KMS::Key")["LedgerKey"]["Properties"]
     encryption = {"KMSMasterKeyId": "${LedgerKey.Arn}", "SSEEnabled": True, "SSEType": "KMS"}
 

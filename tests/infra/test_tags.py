@@ -1,5 +1,3 @@
-"""The tags by which a bill is divided: each resource that can have them has the project and the stage."""
-
 from typing import Any
 
 from infra.config import STAGES
@@ -13,18 +11,18 @@ UNTAGGED = {
     *("AWS::S3::BucketPolicy", "AWS::SNS::TopicPolicy", "AWS::SQS::QueuePolicy"),
     *("AWS::SNS::Subscription", "AWS::Scheduler::Schedule"),
 }
-"""The types to which CloudFormation gives no tags. Of these only a schedule has a price of its own."""
+"""Types that CloudFormation does not tag; only schedules have a price."""
 
 
 def tags(resource: Any) -> dict[str, str]:
-    """Return the tags of a resource: API Gateway has a map, and the others a list."""
+    """Return a resource's tags: a map in API Gateway, else a list."""
     found = resource.get("Properties", {}).get("Tags", {})
     return dict(found) if isinstance(found, dict) else {one["Key"]: one["Value"] for one in found}
 
 
 @each_stage_on_aws
 def test_each_resource_that_can_have_tags_tells_the_project_and_the_stage(stage: str) -> None:
-    """A type that is new here is a red test: tag it, or say that CloudFormation cannot."""
+    """For a new type, add its tag or list it in UNTAGGED."""
     for name, resource in template(stage).items():
         expected = {} if resource["Type"] in UNTAGGED else {"project": "settlement", "stage": stage}
         assert tags(resource) == expected, name

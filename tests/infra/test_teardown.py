@@ -1,5 +1,3 @@
-"""Personal stages: nothing of them outlives the stack, and one command deletes them, and no other stage."""
-
 from typing import Any
 
 import pytest
@@ -15,11 +13,11 @@ PAGES = [
     {"Versions": [{"Key": "a", "VersionId": "1"}], "DeleteMarkers": [{"Key": "a", "VersionId": "2"}]},
     {"Versions": [{"Key": "b", "VersionId": "3"}]},
 ]
-"""The journal: an object that was deleted without its version, and another."""
+"""The journal: an object deleted without its version, and another object."""
 
 
 class Aws:
-    """CloudFormation and S3 as one fake: a stack that is deleted once its bucket is empty."""
+    """CloudFormation and S3: the stack can be deleted once its bucket is empty."""
 
     def __init__(self, *, is_protected: bool = False, late_objects: int = 0, refuses: str = "") -> None:
         self.stack: dict[str, Any] | None = {
@@ -69,7 +67,6 @@ class Aws:
         return [*self.pages, {}]
 
     def delete_objects(self, **call: Any) -> Any:
-        """Delete the versions and the markers of a page, each of which has a lock."""
         assert call["Bucket"] == "journal"
         assert call["BypassGovernanceRetention"] is True
         objects = call["Delete"]["Objects"]
@@ -150,7 +147,7 @@ def test_a_stack_that_does_not_go_is_told_after_three_tries() -> None:
 def test_a_refusal_is_one_line_and_exit_code_1(
     stage: str, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Another stage is refused before AWS is asked for anything, so that it needs no region."""
+    """Another stage is refused before any AWS call, so no region is needed."""
     for variable in ("AWS_DEFAULT_REGION", "AWS_REGION", "AWS_PROFILE"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
@@ -160,7 +157,7 @@ def test_a_refusal_is_one_line_and_exit_code_1(
 
 
 def test_nothing_of_a_personal_stage_outlives_its_stack() -> None:
-    """One policy that keeps a resource would leave it without an owner, and its name taken.
+    """A retained resource would have no owner and block its name.
 
     A version goes with its function.
     """

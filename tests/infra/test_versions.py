@@ -1,4 +1,4 @@
-"""The versions of functions: an execution in flight keeps its code over a deployment."""
+"""An execution in flight keeps its function code across a deployment."""
 
 from dataclasses import replace
 from functools import cache
@@ -26,7 +26,6 @@ from tests.infra.stack import (
 
 @cache
 def functions(*, snap_start: bool) -> dict[str, Any]:
-    """Return the properties of the functions of a stage."""
     settings = STAGES["prod"]
     settings = replace(settings, snap_start=snap_start, kyc=replace(settings.kyc, url=KYC_URL))
     found = Template.from_stack(SettlementStack(cdk.App(), settings=settings)).to_json()["Resources"]
@@ -51,7 +50,7 @@ def test_the_functions_of_the_settlement_machine_have_versions_that_stay(stage: 
 @each_stage_on_aws
 @pytest.mark.parametrize("machine", SETTLEMENTS)
 def test_an_execution_may_call_an_earlier_version(stage: str, machine: str) -> None:
-    """What started before the deployment calls the version of its own definition, by today's role."""
+    """Earlier executions call their definition's version, by today's role."""
     allowed = {
         one.resource
         for one in granted(stage, f"{machine}Role")
@@ -63,7 +62,7 @@ def test_an_execution_may_call_an_earlier_version(stage: str, machine: str) -> N
 
 @each_stage
 def test_no_reversal_calls_a_version(stage: str) -> None:
-    """A case of LIMBO may wake after months, and needs the mended code."""
+    """A LIMBO case may wake after months, and needs the corrected code."""
     called = properties(stage, "StepFunctions::StateMachine")["Compensation"]["DefinitionSubstitutions"]
 
     assert "Version" not in str(called)
@@ -83,7 +82,7 @@ def test_a_caller_waits_for_the_functions_of_the_settlement_machine(stage: str) 
 
 
 def test_another_setting_of_a_function_is_another_version() -> None:
-    """CloudFormation publishes nothing for a version that has its old name."""
+    """CloudFormation publishes nothing for a version with an unchanged name."""
 
     def names(memory_mb: int) -> set[str]:
         settings = replace(STAGES["prod"], function_memory_mb=memory_mb)

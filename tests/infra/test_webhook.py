@@ -1,5 +1,3 @@
-"""The webhook's address: a function URL, or an HTTP API that throttles, on the same function."""
-
 import re
 from dataclasses import replace
 from functools import cache
@@ -24,7 +22,6 @@ SETTINGS = replace(
 
 @cache
 def template() -> dict[str, Any]:
-    """Return the template of `prod` with an HTTP API, as `stack.template` does."""
     found = Template.from_stack(SettlementStack(cdk.App(), settings=SETTINGS)).to_json()
     return {name(one): readable(resource) for one, resource in found["Resources"].items()}
 
@@ -33,7 +30,7 @@ _OTHER_DOORS = re.compile(r"Orders|Settlements(Api|Stage|.*Integration|.*Route)|
 
 
 def of(kind: str) -> list[Any]:
-    """Return the resources of a kind, without those of the doors for orders and for readers."""
+    """Return a kind's resources, except the other APIs'."""
     return [
         one["Properties"]
         for name, one in template().items()
@@ -42,7 +39,7 @@ def of(kind: str) -> list[Any]:
 
 
 def test_with_an_http_api_nothing_of_the_stack_is_a_public_function_url() -> None:
-    """The controls of some organisations forbid them, and the permission of every account to call one."""
+    """Some organisations forbid them, with their permission for all accounts."""
     assert of("Lambda::Url") == []
     assert [one for one in of("Lambda::Permission") if one["Principal"] == "*"] == []
 

@@ -1,4 +1,4 @@
-"""The writes of each function: every write that any of its branches builds."""
+"""All writes of each function, in any branch."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -39,28 +39,27 @@ STALLED = [
         {"status": Status.LIMBO},
     )
 ]
-"""A settlement in each state from which recovery resumes it."""
+"""A settlement in each state that recovery resumes."""
 
 PARKING = kyc_review.begin_review(SETTLEMENT, IN_REVIEW, NOW + timedelta(days=1), NOW)
 """VerifyKyc's write for a payment in review: the one step that moves a settlement's index."""
 
 _WORDS = {"attribute_exists", "attribute_not_exists", "begins_with", "contains", "if_not_exists", "size"}
-"""The lower-case words of DynamoDB's expressions that are no attributes."""
+"""Lower-case words of DynamoDB expressions that are not attributes."""
 
 
 def ordered(expected: Status) -> StepTransaction:
-    """Return the beginning of a reversal that a person orders, who sees the settlement as `expected`."""
+    """Return a person's ordered reversal of a settlement seen as `expected`."""
     order = Reversal(reason="paid twice", by="olga", expected_status=expected)
     return compensation.reverse_on_order(SETTLEMENT, order, NOW, CONFIG)
 
 
 def reversing(step: Step) -> StepTransaction:
-    """Return the reversal of a committed step."""
     return compensation.reverse_step(SETTLEMENT, step, NOW)
 
 
 def stuck_at(step: Step, committed: set[Step]) -> Case:
-    """Return the case of a stuck reversal, after those that come before it."""
+    """Return the case of a stuck reversal, after the preceding ones."""
     earlier = set(REVERSIBLE[: REVERSIBLE.index(step)])
     state = SettlementState.from_row(
         CLAIMED
@@ -79,14 +78,13 @@ def entering(case: Case) -> list[Write]:
 
 
 def resolving(case: Case) -> list[Write]:
-    """Return the writes of each decision about a case."""
     decided = [Resolution(decision=each, reason="she paid", by="olga", case=1) for each in Decision]
     made = [compensation.resolve(SETTLEMENT, case, one, EXECUTION, NOW, CONFIG) for one in decided]
     return [write for transaction in made for write in transaction.writes]
 
 
 def _recovering() -> Iterator[Write]:
-    """Yield each takeover and its way back, and the deferrals of a running settlement and of a broken row."""
+    """Yield each takeover and its undo, and deferrals of running and broken settlements."""
     for state in STALLED:
         takeover = recovery.take_over(state, NOW, CONFIG, NONCE)
         assert takeover
@@ -108,10 +106,10 @@ ORDERED = _all(ordered(Status.SETTLED), ordered(Status.PROCESSING))
 FENCED = [
     reversal.begin(SETTLEMENT, FAILURE, owner=owner, execution="compensation") for owner in (EXECUTION, None)
 ]
-"""The writes of BeginCompensation, on a person's order and after an error."""
+"""BeginCompensation's writes, for an order and after an error."""
 
 SWEEP = sweep.fold(Span("ENTRIES#merchant.shop#3", "2026-11-22T06:04"), None, {"57": 4_772}, "EUR")
-"""The writes of a sweep, alike for the stream's function and for a refund."""
+"""A sweep's writes, the same for stream and refund."""
 
 WRITES: dict[str, list[Write]] = {
     "ReconcileBooks": [],
@@ -174,24 +172,22 @@ WRITES: dict[str, list[Write]] = {
         *(write for order in ORDERS_ON_ACCOUNTS for write in administration.carry_out(order, NOW, CONFIG)),
     ],
 }
-"""None for a function that only reads."""
+"""Empty for a function that only reads."""
 
 ALL = [write for of_function in WRITES.values() for write in of_function]
 UPDATES = [write for write in ALL if write.action == "Update"]
 
 
 def assigned(write: Write) -> set[str]:
-    """Return the attributes that an update changes."""
     return _names(write, write.parameters["UpdateExpression"])
 
 
 def named(write: Write) -> set[str]:
-    """Return the attributes that an update's expressions name. IAM counts those of conditions too."""
+    """Return the attributes in an update's expressions. IAM also counts those in conditions."""
     return assigned(write) | _names(write, write.parameters["ConditionExpression"])
 
 
 def names_in(expression: str, aliases: Mapping[str, str]) -> set[str]:
-    """Return the attributes that an expression names, in a change or in a condition."""
     words = set(re.findall(r"(?<![:\w])#?[a-z]\w*", expression))
     return {aliases.get(word, word) for word in words} - _WORDS
 

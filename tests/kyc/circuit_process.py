@@ -1,8 +1,8 @@
-"""An environment of VerifyKyc as a process of its own, for `test_circuit_processes.py`. Run as a program.
+"""A VerifyKyc environment as a process, run by `test_circuit_processes.py`.
 
-Its arguments are the table's name and the threshold. Each line that it reads is a payment and the provider's
-answer, `up`, `down` or `hang`: with the last one it stops between its question and its count. It says when it
-is ready, when it hangs, and how each call ended.
+Arguments: table name and threshold. Each input line is a payment and the provider's answer: `up`, `down`, or
+`hang`, which stops between the question and the count. It prints when it is ready, when it hangs, and how
+each call ended.
 """
 
 import sys
@@ -27,7 +27,6 @@ RECOVERY_SECONDS = 1
 
 
 def ask(settlement: Settlement, answer: str) -> Any:
-    """Ask the provider, which gives this answer."""
     if answer == "hang":
         print("asks", flush=True)
         time.sleep(WAIT_SECONDS_MAX)
@@ -37,7 +36,6 @@ def ask(settlement: Settlement, answer: str) -> Any:
 
 
 def main(table_name: str, failures: str) -> None:
-    """Ask about the payment of each line."""
     thresholds = Thresholds(
         failures=int(failures), within_seconds=WAIT_SECONDS_MAX, recovery_seconds=RECOVERY_SECONDS
     )

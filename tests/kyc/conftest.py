@@ -1,5 +1,3 @@
-"""Fixtures of the tests that go to a provider over HTTP, or share a circuit."""
-
 import logging
 import threading
 import traceback
@@ -19,13 +17,13 @@ from tests.world.ledger import Ledger
 API_KEY = "canary-of-the-api-key"
 CANARIES = (API_KEY, PERSON.decode(), PAYMENT.payer, PAYMENT.payee, "48.20")
 TIMES = ("created", "msecs", "relativeCreated")
-"""The fields of a log record whose digits may be those of an amount."""
+"""Log record fields whose digits may match an amount's."""
 
 Ask = Callable[..., Verdict | Refused | KycUnavailable]
 
 
 class Counting(Server):
-    """The simulated provider, which also counts its connections, and sends no webhook."""
+    """The simulated provider, which counts its connections and sends no webhook."""
 
     connections = 0
 
@@ -45,13 +43,12 @@ class Counting(Server):
 
 @pytest.fixture
 def engine() -> str:
-    """A DynamoDB server: the promises of the circuit are those of its conditions."""
+    """A DynamoDB server: the circuit's promises depend on its conditions."""
     return "server"
 
 
 @pytest.fixture
 def simulator() -> Iterator[Counting]:
-    """The simulated provider, on a free port."""
     server = Counting(0)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
@@ -64,9 +61,9 @@ def simulator() -> Iterator[Counting]:
 
 @pytest.fixture
 def ask(caplog: pytest.LogCaptureFixture) -> Ask:
-    """Ask about a payment; return the answer, or the outage.
+    """Ask about a payment; return the answer or the outage.
 
-    Neither the outage nor a log record, of any level and logger, may tell a secret or name a person.
+    Check that neither the outage nor any log record contains a secret or a person's name.
     """
 
     def ask(client: Client, settlement: Settlement = PAYMENT) -> Verdict | Refused | KycUnavailable:
@@ -94,5 +91,5 @@ def _everything(record: logging.LogRecord) -> str:
 
 @pytest.fixture
 def shared(ledger: Ledger) -> Shared:
-    """A circuit on a fresh table, and its clock, which only the test moves."""
+    """A circuit on a fresh table, with a test-controlled clock."""
     return Shared(ledger)

@@ -1,4 +1,4 @@
-"""Function environments that share a circuit: each has a circuit object and a thread of its own."""
+"""Function environments that share a circuit, each with its own circuit object and thread."""
 
 import itertools
 import threading
@@ -23,12 +23,9 @@ PAYMENT = Settlement(key="order-2026-000101", payer="alice", payee="bob", amount
 
 
 NUMBERS = itertools.count(1)
-"""The numbers of payments, each of which is another one."""
 
 
 class Clock:
-    """The clock of all environments; a test may give one another."""
-
     def __init__(self) -> None:
         self.seconds = 1_800_000_000
 
@@ -37,7 +34,7 @@ class Clock:
 
 
 class Watched:
-    """A DynamoDB client that records its calls, fails those in `failing`, and runs those in `after`."""
+    """DynamoDB client that records calls, fails those in `failing`, and runs those in `after`."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -62,7 +59,7 @@ class Watched:
 
 
 class Environment:
-    """One function environment, with the states that its circuit `announced` and `measured`."""
+    """One function environment; records the states its circuit `announced` and `measured`."""
 
     def __init__(
         self,
@@ -85,7 +82,7 @@ class Environment:
         self.client.after.pop("announce", lambda: None)()
 
     def start(self, barrier: threading.Barrier | None = None, key: str | None = None) -> Future[Any]:
-        """Ask about a payment of this key, or about one that is new."""
+        """Ask about this key's payment, or a new one."""
 
         def ask() -> Any:
             if barrier:
@@ -95,7 +92,7 @@ class Environment:
         return self._thread.submit(ask)
 
     def ask(self, answer: Any = None, key: str | None = None) -> Any:
-        """Set the provider's answer if one is given, ask about a payment, return the answer or the error."""
+        """Ask about a payment, after setting a given provider answer; return the answer or error."""
         if answer is not None:
             self.provider.answer = answer
         if isinstance(self.provider.answer, Exception):
@@ -103,33 +100,29 @@ class Environment:
         return outcome(self.start(key=key))
 
     def cut_off(self, outage: Exception, *calls: str) -> None:
-        """Let the calls to DynamoDB fail; by default all that touch the circuit's row."""
+        """Fail DynamoDB calls, by default all that touch the circuit's row."""
         self.client.failing = dict.fromkeys(calls or ("get_item", "put_item"), outage)
 
     @property
     def refused(self) -> list[State]:
-        """The circuit's state at each call that it kept from the provider."""
         return [state for state in self.measured if state is not State.CLOSED]
 
     @property
     def calls(self) -> int:
-        """The number of its calls that reached the provider."""
+        """Return the number of calls that reached the provider."""
         return len(self.provider.asked)
 
 
 @dataclass
 class Shared:
-    """A circuit's table, and its clock."""
-
     ledger: Ledger
     clock: Clock = field(default_factory=Clock)
 
     def environment(self, ahead: int = 0) -> Environment:
-        """Return a new environment, whose clock may be ahead (or behind) by some seconds."""
+        """Return a new environment, its clock `ahead` seconds fast (or slow)."""
         return Environment(self.ledger, lambda: self.clock.now() + ahead)
 
     def opened(self) -> Environment:
-        """Return an environment that has just opened the circuit."""
         opener = self.environment()
         for _ in range(THRESHOLDS.failures):
             opener.ask(DOWN)
@@ -148,11 +141,9 @@ class Shared:
         return str((self.row or {})["state"])
 
     def has(self, **attributes: Any) -> bool:
-        """Whether the circuit's row has these attributes, among others."""
         return (self.row or {}).items() >= attributes.items()
 
 
 def outcome(future: Future[Any]) -> Any:
-    """Return the answer of a call, or its error."""
     error = future.exception(timeout=WAIT_SECONDS_MAX)
     return error if error else future.result()

@@ -1,6 +1,6 @@
-"""VerifyKyc's question in a process of its own, which the test ends as Lambda would. Run as a program.
+"""VerifyKyc's question in a killable process.
 
-Its arguments: the name of the table, the trouble, and perhaps `unbounded` for an exchange without a limit.
+Arguments: the table's name, the trouble, and optionally `unbounded` for an exchange without a limit.
 """
 
 import os
@@ -17,8 +17,6 @@ assert NOW, "the environment is set"
 
 
 class Context:
-    """Lambda's context of a call that has just begun."""
-
     def __init__(self) -> None:
         self._ends_at = time.monotonic() + FUNCTION_SECONDS
 
@@ -44,7 +42,6 @@ def trouble(name: str) -> Iterator[Resolver]:
 
 
 def main(table_name: str, name: str, *how: str) -> None:
-    """Ask once, and print the error."""
     quick = os.environ["KYC"].replace('"read_timeout_seconds":3', '"read_timeout_seconds":1')
     os.environ |= {"TABLE_NAME": table_name, "KYC": quick}
     from handlers.kyc import _provider as _kyc  # noqa: PLC0415 (they read the environment)

@@ -1,4 +1,4 @@
-"""A resolver and listeners of our own: names that take long, addresses that are silent."""
+"""A slow resolver and silent listeners."""
 
 import os
 import socket
@@ -11,14 +11,14 @@ from typing import Any
 from settlement.kyc import connection as kyc_connection
 
 HELD_SECONDS_MAX = 120
-"""The longest that a lookup hangs, should a test fail to let it go."""
+"""Bounds a lookup that a failed test never releases."""
 
 FUNCTION_SECONDS = 8
-"""The time after which Lambda ends VerifyKyc."""
+"""When Lambda ends VerifyKyc."""
 
 
 class Resolver:
-    """A stand-in for getaddrinfo: it answers with `ports` of this machine, once it may."""
+    """A stand-in for getaddrinfo that answers with local `ports`, once allowed."""
 
     def __init__(self, *ports: int) -> None:
         self.ports: Sequence[int] = ports
@@ -37,13 +37,13 @@ class Resolver:
 
     @property
     def socket(self) -> Any:
-        """The module `socket` with this resolver, for `kyc_connection`."""
+        """Return the module `socket` with this resolver, for `kyc_connection`."""
         return SimpleNamespace(**vars(socket) | {"getaddrinfo": self.getaddrinfo})
 
 
 @contextmanager
 def silent_ports(count: int) -> Iterator[list[int]]:
-    """Yield ports with a full backlog, where no connection is ever accepted: as behind a lost route."""
+    """Yield ports with a full backlog, which never accept a connection, as behind a lost route."""
     with ExitStack() as stack:
         ports = []
         for _ in range(count):
@@ -60,7 +60,7 @@ def silent_ports(count: int) -> Iterator[list[int]]:
 
 @contextmanager
 def dripping_handshake() -> Iterator[int]:
-    """Yield a port whose server begins a TLS record of 16 KB, and sends a byte of it each 50 ms."""
+    """Yield a port whose server begins a TLS record of 16 KB and sends a byte each 50 ms."""
     stopped = threading.Event()
 
     def drip(connection: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""A server that sends the bytes of a test's choice, well-formed or not."""
+"""A server that sends any bytes, well-formed or not."""
 
 import os
 import socket
@@ -12,7 +12,6 @@ from settlement.kyc import client as kyc_client
 
 Talk = Callable[[socket.socket], object]
 WAIT_SECONDS_MAX = 60
-"""The longest wait of a test, under any fault."""
 
 PERSON = b"canary-of-a-person"
 HEAD = b"HTTP/1.1 200 OK\r\n"
@@ -21,7 +20,7 @@ VERDICT = b'{"decision": "APPROVED", "reference": "ver_1", "reason": "%b"}' % PE
 
 
 class Raw:
-    """Calls `talk` with the connection after each request, until that returns False; counts connections."""
+    """Calls `talk` after each request until it returns False; counts connections."""
 
     def __init__(self, talk: Talk, context: ssl.SSLContext | None = None) -> None:
         self.requests: list[bytes] = []
@@ -63,7 +62,7 @@ class Raw:
 
 @contextmanager
 def raw(talk: Talk | bytes, context: ssl.SSLContext | None = None) -> Iterator[Raw]:
-    """Serve. Bytes are the answer to each request, after which the connection is closed."""
+    """Serve. Bytes answer each request and then close the connection."""
     server = Raw(talk if callable(talk) else says(talk), context)
     try:
         yield server
@@ -72,7 +71,7 @@ def raw(talk: Talk | bytes, context: ssl.SSLContext | None = None) -> Iterator[R
 
 
 def says(answer: bytes, *, hang_up: bool = True) -> Talk:
-    """Send the answer, and hang up or wait for the next request."""
+    """Send the answer, then hang up or wait for the next request."""
 
     def talk(connection: socket.socket) -> bool:
         connection.sendall(answer)
@@ -97,26 +96,25 @@ def dripping(head: bytes, tail: bytes) -> Talk:
 
 
 def silent(connection: socket.socket, head: bytes = b"") -> bool:
-    """Send the head only, and wait until the client hangs up."""
+    """Send only the head, and wait until the client hangs up."""
     connection.sendall(head)
     connection.recv(1)
     return False
 
 
 def answer(body: bytes = VERDICT, status: int = 200, *headers: bytes) -> bytes:
-    """Return a well-formed answer."""
     lines = [b"HTTP/1.1 %d Said" % status, b"Content-Length: %d" % len(body), *headers, b"", body]
     return b"\r\n".join(lines)
 
 
 IMPATIENT = (0.2, 0.2)
-"""Timeouts to connect and to read for answers that never come whole: no test depends on their length."""
+"""Connect and read timeouts for incomplete answers; their length does not matter."""
 
 
 def client(
     url: str, timeouts: tuple[float, float] = (20, 20), provider: str = "verifications"
 ) -> kyc_client.Client:
-    """Return a client. By default it is patient: an answer that comes at once is judged by its content."""
+    """Return a client, patient by default, so that an immediate answer is judged by its content."""
     connect, read = timeouts
     endpoint = kyc_client.Endpoint(
         url=url,
@@ -129,7 +127,7 @@ def client(
 
 
 def _request(connection: socket.socket) -> bytes:
-    """Read one request, which must have a Content-Length; nothing if the client has hung up."""
+    """Read one request with a Content-Length; return nothing if the client has hung up."""
     received = b""
     while b"\r\n\r\n" not in received:
         if not (more := connection.recv(65_536)):

@@ -1,5 +1,3 @@
-"""The opening of the circuit: which failures count, how, and for how long."""
-
 from typing import Any
 
 import pytest

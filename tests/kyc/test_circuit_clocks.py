@@ -1,5 +1,3 @@
-"""Wrong clocks and frozen environments: neither keeps the circuit open, loses failures, or asks in vain."""
-
 import pytest
 
 from settlement.core.model.errors import KycCircuitOpen
@@ -12,7 +10,6 @@ RECOVERY = THRESHOLDS.recovery_seconds
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the counted metrics."""
     counted: list[str] = []
     monkeypatch.setattr(kyc_circuit, "count", counted.append)
     return counted

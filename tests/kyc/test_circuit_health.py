@@ -1,4 +1,4 @@
-"""The provider's health: it closes an open circuit that no payment comes to, on probation."""
+"""The provider's health closes an open circuit without payments, on probation."""
 
 import pytest
 from botocore.exceptions import EndpointConnectionError
@@ -17,7 +17,7 @@ RECOVERY = THRESHOLDS.recovery_seconds
 
 
 def check(environment: Environment, *, is_healthy: bool) -> int:
-    """Let an environment check the provider's health; return how often it asked the provider."""
+    """Check the provider's health in an environment; return the number of requests."""
     asked: list[bool] = []
 
     def ask() -> bool:

@@ -1,5 +1,3 @@
-"""The probe of an open circuit: after the recovery time one call passes, and decides."""
-
 from typing import Any
 
 import pytest
@@ -16,12 +14,12 @@ UNDER_WAY = "kyc: not asked, as a probe is under way"
 
 
 class Frozen(Exception):
-    """A stand-in for an environment that ends in the middle of its call: the circuit learns nothing."""
+    """A stand-in for an environment that dies during its call: the circuit learns nothing."""
 
 
 @pytest.fixture(params=["opened it", "is new"])
 def prober(request: pytest.FixtureRequest, shared: Shared) -> Environment:
-    """An environment that will try again after another has opened the circuit, or it itself."""
+    """The environment that opened the circuit, or a new one."""
     opener = shared.opened()
     chosen = opener if request.param == "opened it" else shared.environment()
     chosen.announced.clear()

@@ -1,4 +1,4 @@
-"""Sixteen environments as processes, which ask at once; one is killed between its question and its count."""
+"""Sixteen environments as concurrent processes; one is killed between question and count."""
 
 import subprocess
 import sys
@@ -21,13 +21,11 @@ pytestmark = pytest.mark.long
 
 
 class Processes:
-    """The environments: those that still run."""
-
     def __init__(self, running: list[subprocess.Popen[str]]) -> None:
         self._running = running
 
     def say(self, answer: str, count: int | None = None) -> list[str]:
-        """Let the first ones, or all, ask at once about a payment each; return how their calls end."""
+        """Let the first `count`, or all, ask at once; return how their calls end."""
         asking = self._running[:count]
         for number, process in enumerate(asking):
             assert process.stdin
@@ -36,7 +34,7 @@ class Processes:
         return [_line(process) for process in asking]
 
     def kill_one_that_asks(self) -> str:
-        """Let one ask, and end it before it learns the answer; return its payment."""
+        """Kill one between its question and the answer; return its payment."""
         assert self.say("hang", 1) == ["asks"]
         process = self._running.pop(0)
         process.kill()
@@ -51,7 +49,6 @@ def _line(process: subprocess.Popen[str]) -> str:
 
 @contextmanager
 def processes(ledger: Ledger, failures: int) -> Iterator[Processes]:
-    """Start the environments, and end them."""
     environment = {"AWS_ENDPOINT_URL_DYNAMODB": ledger.client.meta.endpoint_url}
     environment |= {"PYTHONPATH": f"{PROJECT}:{PROJECT / 'lambdas'}", "PATH": "/usr/bin:/bin"}
     command = [sys.executable, "-m", "tests.kyc.circuit_process", ledger.table_name, str(failures)]

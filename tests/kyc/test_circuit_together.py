@@ -1,5 +1,3 @@
-"""Sixteen environments at once: their failures, their probes, and the announcements."""
-
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +20,7 @@ THRESHOLDS = Thresholds(failures=5, within_seconds=60, recovery_seconds=30)
 
 @dataclass
 class Together:
-    """The environments, and one provider for all: it counts its calls, and answers once `allowed` is set."""
+    """The environments, and one provider that counts calls and answers once `allowed` is set."""
 
     shared: Shared
     answer: Any = DOWN
@@ -42,14 +40,13 @@ class Together:
         return self.answer
 
     def all_at_once(self, skipped: int = 0) -> list[Any]:
-        """Let all environments ask, but for the first ones; return their answers and errors."""
         asking = self.environments[skipped:]
         barrier = threading.Barrier(len(asking), timeout=WAIT_SECONDS_MAX)
         return [outcome(future) for future in [environment.start(barrier) for environment in asking]]
 
     @contextmanager
     def held_until(self, condition: Callable[[], bool]) -> Iterator[None]:
-        """Hold all answers until the condition holds; if it never does, the test's own checks fail."""
+        """Hold all answers until the condition holds; release them after a timeout to fail the test."""
 
         def hold() -> None:
             fails_at = time.monotonic() + WAIT_SECONDS_MAX / 2

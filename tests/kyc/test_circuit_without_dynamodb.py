@@ -1,5 +1,3 @@
-"""A circuit that cannot be read or written causes no outage of its own."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""The client's reading of each behaviour of a provider, over real HTTP."""
-
 from dataclasses import replace
 
 import pytest
@@ -32,7 +30,7 @@ OUTAGES = {
     Behaviour.DRIP_HEADERS: "kyc: ",
 }
 KEPT = (Behaviour.REFUSE, Behaviour.BUSY, Behaviour.ERROR, Behaviour.REDIRECT)
-"""The behaviours without a verdict after which the connection is good for the next question."""
+"""Behaviours without a verdict that leave the connection usable."""
 
 SLOW = {Behaviour.HANG, Behaviour.DRIP, Behaviour.DRIP_HEADERS}
 OTHER = replace(PAYMENT, key="order-2026-000102")

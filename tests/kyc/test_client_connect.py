@@ -1,5 +1,3 @@
-"""The request to the provider, and the failures to send it."""
-
 import json
 import socket
 from dataclasses import replace
@@ -91,7 +89,7 @@ def test_opensanctions_is_asked_about_both_parties_by_name_and_its_score_stays_a
 
 
 def test_opensanctions_is_not_asked_without_names() -> None:
-    """It approves what matches no list, and an account id matches none."""
+    """It approves parties that match no list, and an account id matches none."""
     with raw(answer()) as server:
         asking = client(server.url, provider="opensanctions")
         for refused in (lambda: asking.ensure_can_ask(PAYMENT), lambda: asking.ask(PAYMENT, "secret")):

@@ -1,4 +1,4 @@
-"""One time limit for an exchange: lookup, all addresses, handshake, question and answer together."""
+"""One time limit for lookup, addresses, handshake, question and answer together."""
 
 import socket
 import threading
@@ -40,7 +40,6 @@ def resolver(monkeypatch: pytest.MonkeyPatch) -> Resolver:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """The wall clock of the lookups, which only the test moves."""
     clock = SimpleNamespace(seconds=1_800_000_000.0)
     told = SimpleNamespace(**vars(time) | {"time": lambda: clock.seconds})
     monkeypatch.setattr(kyc_connection, "time", told)
@@ -48,7 +47,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 def in_time(act: Callable[[], Any]) -> Any:
-    """Return the result. Fail if it took as long as 64 timeouts of a second, one after the other."""
+    """Return the result. Fail if it took as long as 64 consecutive one-second timeouts."""
     began = time.monotonic()
     result = act()
     assert time.monotonic() - began < WAIT_SECONDS_MAX
@@ -138,7 +137,7 @@ def test_an_address_that_accepts_and_is_silent_is_tried_last_and_the_one_that_an
 def test_a_lookup_that_never_ends_is_abandoned_and_later_questions_join_it(
     ask: Ask, resolver: Resolver
 ) -> None:
-    """Nothing can interrupt one: its thread stays. Its answer serves the question that comes then."""
+    """A lookup cannot be interrupted: its thread stays, and its answer serves a later question."""
     resolver.may_answer.clear()
     with raw(says(answer(), hang_up=False)) as server:
         resolver.ports = [server.port]
@@ -154,7 +153,7 @@ def test_a_lookup_that_never_ends_is_abandoned_and_later_questions_join_it(
 
 
 def asking_patiently(asking: Any) -> Any:
-    """Let a client wait for as long as a slow machine needs."""
+    """Let a client wait for a slow machine."""
     patient = client(NAMED)
     patient._addresses = asking._addresses
     return patient
@@ -230,7 +229,7 @@ def test_a_host_that_is_no_name_is_an_outage(ask: Ask) -> None:
 def test_a_handshake_that_drips_ends_within_the_limit(
     ask: Ask, resolver: Resolver, lookup_seconds: int, said: str
 ) -> None:
-    """No silence in it is as long as a timeout."""
+    """Each silence in it is shorter than a timeout."""
     resolver.may_answer.clear()
     threading.Timer(lookup_seconds, resolver.may_answer.set).start()
     with dripping_handshake() as port:

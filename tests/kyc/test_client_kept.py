@@ -1,5 +1,3 @@
-"""The reuse of connections: how long one is kept, and that no old answer is left on it."""
-
 import socket
 from types import SimpleNamespace
 
@@ -15,7 +13,6 @@ from tests.kyc.raw import WAIT_SECONDS_MAX, answer, client, raw, says
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """The client's clock, which only the test moves."""
     clock = SimpleNamespace(seconds=1_800_000_000)
     monkeypatch.setattr(kyc_client, "time", SimpleNamespace(time=lambda: clock.seconds))
     return clock
@@ -45,7 +42,7 @@ def test_a_connection_is_kept_while_it_is_in_use_and_not_for_longer(
 
 
 def test_a_connection_that_was_closed_in_between_is_replaced(ask: Ask) -> None:
-    """A restart of the provider closes the kept connections."""
+    """A provider restart closes the kept connections."""
     with raw(says(answer(), hang_up=True)) as server:
         asking = client(server.url)
         for number in range(3):

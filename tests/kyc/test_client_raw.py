@@ -1,5 +1,3 @@
-"""The client's reading of answers that no HTTP library would give, and of every status."""
-
 import gzip
 import socket
 import struct

@@ -1,5 +1,3 @@
-"""The certificates that the client accepts as the provider's."""
-
 import ssl
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +13,6 @@ from tests.kyc.raw import HEAD_AND_LENGTH, IMPATIENT, answer, client, dripping, 
 
 @pytest.fixture
 def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> trustme.CA:
-    """The one authority that the client's machine trusts."""
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))

@@ -1,4 +1,4 @@
-"""Both directions of docs/contracts/kyc.openapi.yaml, with the cases that schemathesis makes of it."""
+"""Both directions of docs/contracts/kyc.openapi.yaml, by schemathesis cases."""
 
 import base64
 import copy
@@ -96,7 +96,7 @@ def test_each_answer_of_the_simulator_is_in_the_contract(
 
 
 class FunctionUrl(requests.adapters.HTTPAdapter):
-    """Calls the webhook as a function URL does: headers in lower case, a binary body in base64.
+    """Calls the webhook like a function URL: lower-case headers, binary body in base64.
 
     Source: https://docs.aws.amazon.com/lambda/latest/dg/urls-invocation.html
     """
@@ -125,7 +125,7 @@ class FunctionUrl(requests.adapters.HTTPAdapter):
 
 
 class Signing(requests.auth.AuthBase):
-    """Signs a request as the provider does: its very bytes, with its id."""
+    """Signs a request's exact bytes and id, like the provider."""
 
     def __call__(self, request: Any) -> Any:
         event, body = (
@@ -141,7 +141,7 @@ class Signing(requests.auth.AuthBase):
 
 
 class Held:
-    """A settlement that waits for its verdict, and the webhook's answers to the cases."""
+    """A settlement awaiting its verdict, and the webhook's answers to the cases."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
@@ -172,7 +172,7 @@ def held(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
 @reproducible
 @pytest.mark.parametrize("engine", ["memory"])
 def test_the_webhook_keeps_the_contract(case: schemathesis.Case[Any], held: Held) -> None:
-    """Half of the cases are signed, and half of those are about a settlement that exists."""
+    """Half of the cases are signed, half of those for an existing settlement."""
     held.cases += 1
     sent: dict[str, Any] = dict(case.headers or {})
     proper = all(isinstance(sent.get(name), str) and _SENT[name].fullmatch(sent[name]) for name in _SENT)

@@ -1,4 +1,4 @@
-"""A provider's failure is counted though Lambda ends functions: the exchange ends long before that."""
+"""A provider failure is counted because the exchange ends well before Lambda's timeout."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ TROUBLES = {
 
 
 def called(ledger: Ledger, *arguments: str, seconds: int = FUNCTION_SECONDS) -> str | None:
-    """Let a process ask; return its answer, or None if it was ended because its time was over."""
+    """Ask in a process; return its answer, or None if its time ran out."""
     endpoint = {"AWS_ENDPOINT_URL_DYNAMODB": ledger.client.meta.endpoint_url}
     path = {"PYTHONPATH": f"{PROJECT}:{PROJECT / 'lambdas'}", "PATH": "/usr/bin:/bin"}
     with subprocess.Popen(
@@ -54,6 +54,6 @@ def test_a_provider_in_trouble_is_counted_before_the_function_is_ended(ledger: L
 
 
 def test_a_function_that_is_ended_counts_nothing(ledger: Ledger) -> None:
-    """As it was with a slow name server, before an exchange had one limit."""
+    """The former situation with a slow name server, before an exchange had one limit."""
     assert called(ledger, "lookup", "unbounded", seconds=4) is None
     assert failures(ledger) == 0

@@ -1,4 +1,4 @@
-"""Hand-made rows of a table, as settlements would have left them."""
+"""Hand-made table rows, as left by settlements."""
 
 from itertools import count
 from typing import Any
@@ -23,7 +23,7 @@ STUCK = {"error": "InsufficientFunds", "cause": "it is spent"}
 
 
 class Book:
-    """Accounts and settlements kept in memory; `rows` is the table that they make."""
+    """Accounts and settlements in memory; `rows` is their table."""
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
@@ -40,7 +40,7 @@ class Book:
             self.deposit(account, deposit, currency)
 
     def deposit(self, account: str, amount: int, currency: str = "EUR") -> Row:
-        """Post money from outside, with the order for it, and leave the balance as it is."""
+        """Post a deposit with its order, without changing the balance."""
         at, key = self._now(), f"first-deposit-of-{account.replace('.', '-')}"
         ordered = order(key, "deposit", account, at, currency, amount)
         entry = {
@@ -61,7 +61,7 @@ class Book:
     def settle(
         self, key: str, payer: str, payee: str, amount: int, fee: int, *, steps: int, status: str = ""
     ) -> None:
-        """Settle as far as the first `steps` steps; the status follows from that unless it is given."""
+        """Settle the first `steps` steps, which imply the status unless it is given."""
         currency = self.row(f"ACCOUNT#{payer}")["currency"]
         settlement = {
             "pk": f"SETTLEMENT#{key}",
@@ -101,7 +101,7 @@ class Book:
             self._finish(settlement, self._now())
 
     def reject(self, key: str, by: str = "verify") -> None:
-        """Put a rejection on record, which commits no step: the provider's, or its webhook's by `review`."""
+        """Record a rejection, which commits no step: the provider's, or by `review` its webhook's."""
         at = self.record(key, by, decision="REJECTED")
         row = self.row(f"SETTLEMENT#{key}")
         row |= {"verdict": "REJECTED"} | ({"in_flight_since": at} if by == "review" else {})
@@ -113,7 +113,7 @@ class Book:
         row["sequence"] += 1
 
     def compensate(self, key: str, *, last: str = "hold", written_off: str = "") -> None:
-        """Reverse a settlement as far as the step `last`, of which a person has covered `written_off`."""
+        """Reverse a settlement as far as `last`, with the step `written_off` covered by a person."""
         row = self.row(f"SETTLEMENT#{key}")
         self._begin(row)
         for step in REVERSIBLE[: REVERSIBLE.index(last) + 1]:
@@ -134,7 +134,7 @@ class Book:
             self._finish(row, row.get("hold_reversed_at") or self._now())
 
     def limbo(self, key: str, stuck: str) -> None:
-        """Reverse a settlement up to the step `stuck`, whose reversal is in LIMBO."""
+        """Reverse a settlement up to `stuck`, whose reversal is in LIMBO."""
         row = self.row(f"SETTLEMENT#{key}")
         self._begin(row)
         if before := REVERSIBLE[: REVERSIBLE.index(stuck)]:
@@ -150,11 +150,10 @@ class Book:
             blocked["limbo_cases"] = blocked.get("limbo_cases", 0) + 1
 
     def retry(self, key: str) -> None:
-        """Decide to try the stuck reversal again."""
         self._decide(self.row(f"SETTLEMENT#{key}"), "retry")
 
     def complete(self, key: str) -> None:
-        """Accept what was released of a settlement in LIMBO: what the escrow has is the fee."""
+        """Let the payee keep the released amount; the escrow becomes the fee."""
         row = self.row(f"SETTLEMENT#{key}")
         at = self._decide(row, "complete")
         fees = f"fees:{row['currency']}"
@@ -164,7 +163,7 @@ class Book:
         self._finish(row, at)
 
     def post(self, key: str, step: str, account: str, side: str, amount: int, at: str = "") -> str:
-        """Add an entry between an account and the escrow, and move a customer's balance; return its time."""
+        """Add an entry between account and escrow, move a customer's balance, and return the time."""
         at = at or self._now()
         self.rows.append(
             {
@@ -185,7 +184,7 @@ class Book:
         return at
 
     def sweep(self, key: str) -> Row:
-        """Fold the release of a settlement with a merchant, alone in its second; return the sweep's row."""
+        """Fold a release to a merchant, alone in its second; return the sweep's row."""
         entry = self.entry(key, "release")
         at, pk = entry["posted_at"], f"SWEPT#{entry['pk']}"
         found = [row for row in self.rows if (row["pk"], row["sk"]) == (pk, at[:16])]
@@ -213,7 +212,6 @@ class Book:
         return next(row for row in self.rows if row["pk"] == pk and sk in (None, row["sk"]))
 
     def entry(self, key: str, step: str) -> Row:
-        """Return a settlement's entry, of any account."""
         return next(row for row in self.rows if row["sk"].endswith(f"#{key}:{step}"))
 
     def evidence(self, key: str, step: str) -> Row:
@@ -227,7 +225,7 @@ class Book:
         self.rows.remove(row)
 
     def _decide(self, row: Row, decision: str) -> str:
-        """Put a person's decision on the next case on record, and on the row."""
+        """Record a person's decision on the next case, also on the row."""
         key, number = row["pk"].partition("#")[2], row.get("resolutions", 0) + 1
         opened = [one for one in self.rows if one["sk"] == f"{key}:limbo:{number}"]
         if not opened:
@@ -251,7 +249,7 @@ class Book:
         return at
 
     def _begin(self, row: Row) -> None:
-        """Begin to reverse a settlement, unless that has begun: one that has settled on a person's order."""
+        """Begin a reversal unless begun: of a settled payment by a person's order, else by a failure."""
         if "reversed_for" not in row:
             step = next((step for step in STEPS if f"{step}_at" not in row), "reverse")
             failure = {"step": step, "error": "KycUnavailable", "cause": "no answer"}
@@ -274,7 +272,7 @@ class Book:
             row.pop(name, None)
 
     def _reversal(self, row: Row, step: str) -> tuple[str, str, int]:
-        """The account beside the escrow when a step is reversed, its side, and how much moves back."""
+        """Return the account, its side and the amount of a step's reversal."""
         return {
             "fee": (f"fees:{row['currency']}", "debit", row["fee"]),
             "release": (row["payee"], "debit", row["amount"] - row["fee"]),

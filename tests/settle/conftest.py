@@ -25,7 +25,6 @@ Ended = tuple[int, str, str]
 """Exit code, standard output, standard error."""
 
 Command = Callable[..., Ended]
-"""`settle` with these arguments."""
 
 Starts = Callable[..., subprocess.Popen[bytes]]
 WAIT = "import time; print(flush=True); time.sleep(600)"
@@ -33,13 +32,13 @@ WAIT = "import time; print(flush=True); time.sleep(600)"
 
 @pytest.fixture
 def engine() -> str:
-    """A DynamoDB server: the command scans, queries and reads in batches, which the model cannot."""
+    """A DynamoDB server: the model cannot scan, query or batch for the command."""
     return "server"
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A place of its own for the record of the embedded AWS, of which none is up."""
+    """A separate folder for the embedded AWS's record, with none running."""
     monkeypatch.setattr(record, "HOME", tmp_path)
     monkeypatch.setattr(record, "STATE", tmp_path / "local.json")
     monkeypatch.setattr(record, "SCRATCH", tmp_path / "embedded")
@@ -48,7 +47,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A small tree in place of the sources of the app."""
+    """A small tree in place of the app's sources."""
     project = tmp_path / "project"
     for name in ("app.py", "cdk.json", "infra/table.py", "lambdas/handlers/a.py", "statemachines/a.asl.json"):
         file = project / name
@@ -60,7 +59,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def starts(home: Path) -> Iterator[Starts]:
-    """Start a process that calls itself `program` and works in `folder`, until the test is over."""
+    """Start a process named `program` in `folder`, until the test ends."""
     record.SCRATCH.mkdir()
     started = []
 
@@ -81,7 +80,7 @@ def starts(home: Path) -> Iterator[Starts]:
 
 @pytest.fixture
 def settle(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """The whole command, error handling included, without the price of a process."""
+    """The whole command with its error handling, in this process."""
 
     def run(*arguments: str) -> Ended:
         monkeypatch.setattr(sys, "argv", ["settle", *arguments])
@@ -95,7 +94,7 @@ def settle(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 
 @pytest.fixture
 def desk(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    """A stack with three accounts, whose machines run at once and whose clock moves by itself."""
+    """A stack with three accounts, immediate machines and a clock that advances at each look."""
     seconds = count()
     ledger = signing(ledger)
     monkeypatch.setattr(_dependencies, "store", ledger.store)
@@ -115,20 +114,17 @@ def desk(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
 
 @pytest.fixture
 def command(desk: Desk, settle: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """The whole command, on the stack of the desk."""
     monkeypatch.setattr(stack, "find", lambda name: desk.stack)
     return settle
 
 
 @pytest.fixture
 def simulator() -> Iterator[Simulator]:
-    """The simulated KYC provider, on a free port."""
     with simulating() as simulator:
         yield simulator
 
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    """The receiver of a webhook, on a free port."""
     with receiving() as receiver:
         yield receiver

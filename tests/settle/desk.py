@@ -1,4 +1,4 @@
-"""What the person on call works with: a table, the machines at work on it, and who AWS says they are."""
+"""The on-call person's stack: table, machines and AWS identity."""
 
 import io
 import json
@@ -46,7 +46,7 @@ FORWARD = {
 
 
 def call(function: str, event: Mapping[str, Any]) -> Any:
-    """Call a function as Lambda does; what it prints are metrics, and none of the command's business."""
+    """Call a function like Lambda; hide its printed metrics."""
     with redirect_stdout(io.StringIO()):
         try:
             return HANDLERS[function](event, Context())
@@ -55,20 +55,19 @@ def call(function: str, event: Mapping[str, Any]) -> Any:
 
 
 class Orders:
-    """The stack's door, as API Gateway shows it: it knows who asks, and the order does not say it."""
+    """The stack's orders API behind API Gateway, which identifies the caller."""
 
     def __init__(self) -> None:
         self.given: list[tuple[str, Any]] = []
-        """The orders: what was ordered, and the body."""
 
         self.losing = 0
-        """How many answers will be lost, each after its effect."""
+        """Number of answers that will be lost after their effect."""
 
         self.answering: Answer | None = None
-        """What API Gateway answers by itself, without asking the function."""
+        """API Gateway's own answer, without a call of the function."""
 
         self.throttled = 0
-        """How many orders API Gateway will refuse, for want of room."""
+        """Number of orders that API Gateway will throttle."""
 
         self.by = ADA
 
@@ -89,8 +88,6 @@ class Orders:
 
 @dataclass(frozen=True)
 class Reached(Stack):
-    """A stack whose services are the test's."""
-
     clients: dict[str, Any] = field(default_factory=dict)
     orders: Orders = field(default_factory=Orders)
 
@@ -103,17 +100,15 @@ class Reached(Stack):
 
 
 class Secrets:
-    """Secrets Manager: it has the key that signs the rows of the tests."""
-
     def get_secret_value(self, SecretId: str) -> dict[str, str]:  # noqa: N803
         assert SecretId == "row-keys"
         return {"SecretString": os.environ["ROW_KEYS"].removeprefix("1:")}
 
 
 class Desk:
-    """A stack under test, with what a test does to it and sees of it.
+    """A stack under test, its control and its effects.
 
-    Functions in `broken` fail with what they are given there.
+    Functions in `broken` fail with the given error.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -139,15 +134,15 @@ class Desk:
 
     @property
     def orders(self) -> list[Any]:
-        """The inputs of the executions that the command, or recovery for it, has started."""
+        """Inputs of the executions started by the command, or by recovery for it."""
         return [order for _, _, order in self.machines.started]
 
     def refuse(self, operation: str, code: str) -> None:
-        """Let Step Functions refuse an operation with this error code."""
+        """Make Step Functions refuse an operation with this error code."""
         self.machines.failing[operation] = client_error(operation, code)
 
     def open(self) -> "Desk":
-        """Open the accounts of all tests: Alice has 500.00 EUR, Bob and the shop nothing."""
+        """Open the tests' accounts: Alice has 500.00 EUR, Bob and the shop nothing."""
         for account, deposit in (("alice", "500.00"), ("bob", "0"), ("shop", "0")):
             accounts.open_account(self.stack, account, "EUR", deposit)
         return self
@@ -155,9 +150,9 @@ class Desk:
     def pay(
         self, key: str = KEY, until: str = "fee", *, execution: str = "", **request: str
     ) -> dict[str, str]:
-        """Let Alice pay Bob 48.20 EUR, 0.48 EUR of it the fee, as far as the step `until`.
+        """Let Alice pay Bob 48.20 EUR with a fee of 0.48, up to the step `until`.
 
-        With "claim", the key is claimed for the execution, as the start queue does it, and nothing is held.
+        "claim" only claims the key for the execution, like the start queue.
         """
         wire = constants.WIRE | {"key": key} | request
         if until == "claim":
@@ -174,28 +169,25 @@ class Desk:
         return wire
 
     def spend(self) -> None:
-        """Let Bob pass on what he has received, so that it cannot be reclaimed."""
         self.pay("order-spent-0001", payer="bob", payee="shop", amount="40.00", fee="0.00")
 
     def pay_back(self) -> None:
-        """Give Bob enough again."""
         self.pay("order-rich-00001", amount="100.00", fee="0.00")
 
     def reverse(self, reason: str, key: str = KEY, **more: str) -> None:
-        """Give an order to reverse a settlement, as Grace, past the command."""
+        """Order a reversal as Grace, without the command."""
         answer = call("TakeOrder", request("reverse", {"key": key, "reason": reason, **more}, GRACE))
         assert answer["statusCode"] == 200, answer
         self.machines.started.clear()
 
     def compensate(self, wire: Mapping[str, str], error: Any = constants.REJECTED_BY_KYC) -> None:
-        """Start the compensating machine for what stopped the settlement."""
         text = json.dumps({"settlement": wire, "error": error})
         name = f"{wire['key']}-c{len(self.executions)}-{NONCE}"
         self.machines.start_execution(stateMachineArn=COMPENSATION, name=name, input=text)
         self.machines.started.clear()
 
     def half_reversed(self, until: str = "ReclaimFunds") -> Execution:
-        """Begin to reverse a settled payment, as far as the state `until`; return what does so, and runs."""
+        """Begin to reverse a settled payment, up to the state `until`; return the running execution."""
         self.pay()
         self.machines.runs = False
         self.reverse("first")
@@ -205,9 +197,9 @@ class Desk:
         return half
 
     def stuck(self, step: str = "release", key: str = KEY) -> None:
-        """Put a settlement into LIMBO: the reversal of `step` is stuck.
+        """Put a settlement into LIMBO at the reversal of `step`.
 
-        Bob has spent what he got; of the other steps, the reversal is refused.
+        For a release, Bob has spent the money; for other steps, the reversal is refused.
         """
         wire = self.pay(key, "claim" if step == "nothing" else step)
         if step == "release":
@@ -229,7 +221,7 @@ class Desk:
         return row
 
     def alter(self, **attributes: Any) -> None:
-        """Overwrite attributes of the settlement's row, past every condition."""
+        """Overwrite attributes of the settlement's row, without conditions."""
         self.ledger.put(self.row() | attributes)
 
     def entry(self, step: str, key: str = KEY) -> Row:

@@ -1,4 +1,4 @@
-"""A small AWS at one address: a stack, a table with one settlement, and no execution."""
+"""A small AWS at one address: a stack, a table with one settlement, no executions."""
 
 import json
 import threading
@@ -20,7 +20,6 @@ OUTPUT = "<member><OutputKey>{name}</OutputKey><OutputValue>{value}</OutputValue
 
 @contextmanager
 def fake_aws(outputs: Mapping[str, str], row: Mapping[str, Any]) -> Iterator[str]:
-    """Serve, and yield the address."""
     serialize = TypeSerializer().serialize
     members = "".join(
         OUTPUT.format(name=name, value=value.replace('"', "&quot;")) for name, value in outputs.items()

@@ -1,4 +1,4 @@
-"""Settlements as recovery and the operator find them, put into the table past every condition."""
+"""Settlements in flight, put into the table without conditions."""
 
 from datetime import timedelta
 from typing import Any
@@ -13,7 +13,6 @@ from tests.world.environment import NOW
 
 
 def at(seconds: int) -> str:
-    """An instant, by its distance from NOW."""
     return timestamp(NOW + timedelta(seconds=seconds))
 
 
@@ -22,7 +21,7 @@ def key_of(number: int) -> str:
 
 
 def claimed(desk: Desk, number: int = 1, *, due: int = 30, ago: int = 0, **extra: Any) -> Row:
-    """A settlement claimed `ago` seconds before NOW, due for recovery `due` seconds after it."""
+    """Put a settlement claimed `ago` seconds before NOW, due `due` seconds after it."""
     settlement = Settlement(
         key=key_of(number), payer="alice", payee="bob", amount=4820, currency="EUR", fee=48
     )
@@ -33,7 +32,7 @@ def claimed(desk: Desk, number: int = 1, *, due: int = 30, ago: int = 0, **extra
 
 
 def finished(desk: Desk, number: int = 1, *, status: str = "SETTLED", **extra: Any) -> Row:
-    """A settlement that is over: the index lists it no more."""
+    """Put a finished settlement, which is not in the index."""
     row = claimed(desk, number, status=status, finished_at=at(1), **extra)
     row = {name: value for name, value in row.items() if name not in ("gsi1pk", "gsi1sk")}
     desk.ledger.put(row)
@@ -41,7 +40,7 @@ def finished(desk: Desk, number: int = 1, *, status: str = "SETTLED", **extra: A
 
 
 def stuck(desk: Desk, number: int = 1, *, since: int = 0, **extra: Any) -> Row:
-    """A settlement in LIMBO since then: Bob has spent the 47.72 EUR that he received."""
+    """Put a settlement in LIMBO since then: Bob has spent the received 47.72 EUR."""
     return claimed(
         *(desk, number),
         **{

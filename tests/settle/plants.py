@@ -1,4 +1,4 @@
-"""Faults to plant in a book, and second looks to answer with."""
+"""Faults to plant in a book, and answers for second looks."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,6 @@ from tests.settle.book import Book, Row
 
 Plant = Callable[[Book], object]
 Find = Callable[[Book], Row]
-"""A row of the book."""
 
 
 def always(look: Look) -> Callable[[Difference], Look]:
@@ -44,7 +43,6 @@ def add(find: Find, name: str, amount: int) -> Plant:
 
 
 def lose(find: Find, *names: str) -> Plant:
-    """The row has lost these attributes."""
     return lambda book: [find(book).pop(name) for name in names]
 
 
@@ -53,5 +51,5 @@ def drop(find: Find) -> Plant:
 
 
 def all_of(*plants: Plant) -> Plant:
-    """Several changes, which together keep the sums as they were."""
+    """Combine changes that together preserve the sums."""
     return lambda book: [plant(book) for plant in plants]

@@ -1,4 +1,4 @@
-"""A console's server in a thread, on a stack of the tests."""
+"""A console's server in a thread, on a test stack."""
 
 import http.client
 import threading
@@ -15,12 +15,9 @@ from settle.console.session import Session
 from settle.stack import Stack
 
 SECONDS_MAX = 60
-"""The end of a hang."""
 
 
 class Served:
-    """A console that is served by a thread, and the address that it has announced."""
-
     def __init__(self, console: Console) -> None:
         self.announced, self.address, self.session = threading.Event(), "", console.session
         self.thread = threading.Thread(target=server.serve, args=(console, 0, self._announce))
@@ -43,7 +40,6 @@ class Served:
         return answer
 
     def send_end(self, csrf: str, cookie: str) -> int:
-        """Send the form that ends the session."""
         headers = {"origin": self.origin, "cookie": cookie}
         headers |= {"content-type": "application/x-www-form-urlencoded"}
         return self.ask("POST", "/end", urlencode({"csrf": csrf}), **headers).status
@@ -51,7 +47,7 @@ class Served:
 
 @contextmanager
 def serving(stack: Stack, now: Callable[[], datetime] = instants.now) -> Iterator[Served]:
-    """Yield a console that is served, and end it as its person does."""
+    """Yield a served console; end its session like its user."""
     console = Console(stack, Session(), now)
     served, session = Served(console), console.session
     try:

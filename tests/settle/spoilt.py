@@ -1,4 +1,4 @@
-"""Rows that a foreign hand has changed: each attribute of good rows, missing or spoilt."""
+"""Rows changed by a foreign hand: attributes missing or spoilt."""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -8,7 +8,7 @@ from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 
 PLACE = ("pk", "sk", "gsi1pk", "gsi1sk")
-"""The row's key and its place in the index, without which no reader would meet it."""
+"""Without key and place in the index, no reader would meet the row."""
 
 OPTIONAL = frozenset(
     {
@@ -26,11 +26,11 @@ OPTIONAL = frozenset(
         *("opened_at", "frozen_at", "failure", "reversed_for", "resolution"),
     }
 )
-"""Attributes that a good row may lack, or of which no reader of a list asks more than the type."""
+"""Attributes that a good row may lack, or whose type alone matters to list readers."""
 
 
 def spoils(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield values that an attribute of this type must not have, each with a name."""
+    """Yield (name, value) of invalid values for an attribute of this type."""
     yield "a fraction", Decimal("1.5")
     if isinstance(value, str):
         yield "a number", 7
@@ -46,7 +46,7 @@ def spoils(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def spoilt(row: Row, *, exhaustive: bool) -> Iterator[tuple[str, Row]]:
-    """Yield copies of a row with one attribute missing or spoilt; one spoil of each, unless exhaustive."""
+    """Yield copies of a row with one attribute missing or spoilt; one spoil each unless exhaustive."""
     for place, name in enumerate(sorted(row.keys() - {*PLACE})):
         if name not in OPTIONAL:
             yield f"without {name}", {one: row[one] for one in row if one != name}
@@ -58,5 +58,5 @@ def spoilt(row: Row, *, exhaustive: bool) -> Iterator[tuple[str, Row]]:
 
 
 def under(row: Row, number: int) -> Row:
-    """Return a settlement's row under a key of its own."""
+    """Return a settlement's row under a new key."""
     return row | keys.settlement(f"order-spoilt-{number:04}")

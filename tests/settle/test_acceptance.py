@@ -1,5 +1,3 @@
-"""`settle acceptance`: the verdict on what a check does, and what is refused before any call."""
-
 import json
 import signal
 import socket
@@ -48,7 +46,6 @@ FINE = Check("fine", lambda run: "1 | of 1", ("a row",))
 
 @pytest.fixture
 def proof(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The proof that the runner gets: a test changes it."""
     found = dict(CONSERVED)
     monkeypatch.setattr(runner, "_proof", lambda stack: found)
     return found

@@ -1,4 +1,4 @@
-"""Checks of the acceptance that no engine here can show: against answers as AWS documents them."""
+"""Acceptance checks beyond the local engines, against AWS's documented answers."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +31,7 @@ def run_on(client: Any, **more: Any) -> Run:
 
 
 class History:
-    """The history of an execution that waits in LIMBO."""
+    """History of an execution waiting in LIMBO."""
 
     def __init__(self, timeout: int | None, state: str = "AwaitResolution") -> None:
         scheduled = {"resource": "invoke.waitForTaskToken", "timeoutInSeconds": timeout}
@@ -72,7 +72,7 @@ STOPPED = datetime(2026, 11, 24, 12, tzinfo=UTC)
 
 
 def aborted(monkeypatch: pytest.MonkeyPatch, *changes: tuple[str, int]) -> str:
-    """Look at an alarm that has changed to these states, so many seconds after a stop."""
+    """Check an alarm with these (state, seconds after the stop) changes."""
     monkeypatch.setattr(watching, "ALARM_SECONDS_MAX", 0)
     monkeypatch.setattr(
         watching, "physical", lambda stack, kind: {"PagerSettlementStandardAborted": "an-alarm"}
@@ -111,7 +111,7 @@ def test_without_a_stop_no_alarm_has_to_go_off() -> None:
 
 
 class CloudWatch:
-    """Alarms that publish their changes, but for those that a test silences."""
+    """Alarms that publish their changes, unless silenced."""
 
     def __init__(self, silent: Sequence[tuple[str, str]] = (), before: str = "OK") -> None:
         self.silent, self.states = silent, {"urgent-1": "ALARM", "urgent-2": before, "morning": "OK"}
@@ -134,7 +134,7 @@ class CloudWatch:
 
 @pytest.fixture
 def rings(monkeypatch: pytest.MonkeyPatch) -> Callable[[CloudWatch], str]:
-    """Run the check with alarms, and a queue that gets what they publish, after a page of another case."""
+    """Run the check with alarms and their queue, after a page of another case."""
 
     def check(alarms: CloudWatch) -> str:
         @contextmanager
@@ -183,7 +183,7 @@ def test_a_topic_whose_alarms_all_ring_is_refuted(rings: Callable[[CloudWatch], 
 
 
 class Payments:
-    """A stage that settles payments, with its rows and its functions' lines, as a load sees them."""
+    """A stage that settles payments, with its rows and log lines."""
 
     def __init__(self, *, throttles: int = 0, loses: int = 0, stalls: int = 0, conflicts: int = 0) -> None:
         self.throttles, self.loses, self.stalls, self.conflicts = throttles, loses, stalls, conflicts
@@ -224,7 +224,7 @@ class Payments:
 
 
 def loaded(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run the load of one payment a second, ten in all, within a moment."""
+    """Run a load of one payment a second, ten in all, without delay."""
     config = SimpleNamespace(
         currencies={"EUR": 2}, party_names="optional", scheduled_fee=lambda amount: amount // 100
     )

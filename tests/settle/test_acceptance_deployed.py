@@ -1,4 +1,4 @@
-"""Checks of what is deployed, against answers as AWS documents them, and as a fault would make them."""
+"""Checks of a deployment, against AWS's documented answers and planted faults."""
 
 import io
 import json
@@ -33,14 +33,13 @@ def run_on(client: Any, **outputs: str) -> Run:
 
 @pytest.fixture
 def resources(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """The resources of the stack of each kind: a test fills them in."""
     found: dict[str, str] = {}
     monkeypatch.setattr(deployed, "physical", lambda stack, kind: found)
     return found
 
 
 class Definitions:
-    """Step Functions that judges definitions; `valid` and `broken` are what it says of each."""
+    """Step Functions that judges definitions as `valid` or `broken`."""
 
     def __init__(self, valid: str = "OK", broken: str = "FAIL") -> None:
         self.answers, self.asked = {"HoldFunds": valid, "Nowhere": broken}, list[str]()
@@ -93,7 +92,7 @@ def triggers(
     readers: tuple[str, ...] = ("PublishEvents", "SealJournal"),
     **told: Any,
 ) -> str:
-    """Look at triggers whose readers have met records of these ages, in milliseconds."""
+    """Check triggers whose readers met records of these ages, in milliseconds."""
     queue = {"EventSourceArn": "arn:aws:sqs:eu-west-1:123456789012:queue", "FunctionArn": f"{FUNCTION}Start"}
     mappings = {"Start": queue} | {
         one: {"EventSourceArn": STREAM, "FunctionArn": f"{FUNCTION}{one}"} for one in readers
@@ -252,7 +251,7 @@ def test_an_object_without_a_lock_is_refuted_and_a_denied_look_is_no_evidence() 
 
 
 class Starts:
-    """Step Functions that answers a second start in some way, while the first one runs or after its end."""
+    """Step Functions' answer to a second start, during or after the first execution."""
 
     class ExecutionAlreadyExists(Exception):
         pass

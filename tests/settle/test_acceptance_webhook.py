@@ -1,5 +1,3 @@
-"""The webhook's calls of the acceptance, as the provider and its own library see them."""
-
 import json
 import time
 from types import SimpleNamespace

@@ -1,5 +1,3 @@
-"""`settle account`: orders are carried out once, and a statement is read from its own partitions."""
-
 import json
 
 import pytest
@@ -264,7 +262,7 @@ def test_the_statement_of_an_internal_account_is_one_over_all_its_partitions(
 
 
 def test_a_statement_lists_an_entry_as_soon_as_it_has_committed(desk: Desk) -> None:
-    """It is read consistently, from the table itself: no index may be behind."""
+    """It is read consistently from the table: an index could lag."""
     desk.pay(until="hold")
 
     assert lines(desk, "alice") == [

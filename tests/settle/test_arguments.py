@@ -1,5 +1,3 @@
-"""Arguments are checked before anything is looked up, and nothing that is printed moves a terminal."""
-
 import shlex
 
 import pytest
@@ -32,7 +30,6 @@ OF_AN_ACCOUNT: list[tuple[str, ...]] = [
 
 @pytest.fixture(autouse=True)
 def nothing_is_looked_up(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A refused argument must not get as far as a stack."""
     if "command" not in request.fixturenames:
         monkeypatch.setattr(stack, "find", lambda name: pytest.fail("a stack was looked for"))
 

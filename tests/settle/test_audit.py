@@ -1,5 +1,3 @@
-"""`settle audit`: each order of a person, who gave it, who approved it, and what it moved."""
-
 import csv
 import io
 import json

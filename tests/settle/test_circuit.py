@@ -1,5 +1,3 @@
-"""`settle kyc`: the state of the circuit around the provider, after any history, and a probe by order."""
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -25,7 +23,7 @@ THRESHOLDS = Thresholds(failures=3, within_seconds=60, recovery_seconds=30)
 
 @dataclass
 class Circuit:
-    """One function environment with the real circuit, and a clock that goes when it is told to."""
+    """One function environment with the real circuit and a manual clock."""
 
     desk: Desk
     settlement: Settlement
@@ -44,7 +42,7 @@ class Circuit:
         return int(NOW.timestamp()) + self.seconds
 
     def call(self, *, fails: bool, after: int = 1) -> None:
-        """Ask the provider, `after` seconds later than the time before."""
+        """Ask the provider, `after` seconds after the previous call."""
         self.seconds, self.fails = self.seconds + after, fails
         try:
             self._guarded(replace(self.settlement, key=f"order-{self.seconds}"), "an-api-key")
@@ -95,7 +93,6 @@ HISTORIES: list[tuple[list[dict[str, Any]], dict[str, Any]]] = [
         told("OPEN", since=at(48), failures=3, last_failure=at(48), last_probe=at(40)),
     ),
 ]
-"""Calls of the provider, and the status after them."""
 
 
 def test_during_a_probe_the_circuit_is_half_open_since_then(circuit: Circuit) -> None:

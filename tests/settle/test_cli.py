@@ -239,7 +239,7 @@ def test_the_installed_command_ends_with_the_code_and_the_line(tmp_path: Path) -
 def test_ctrl_c_outside_a_command_ends_it_without_a_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Typer takes care of a command that runs; this is about the rest, such as the loading of modules."""
+    """Typer handles a running command; this covers the rest, such as module loading."""
 
     def interrupted() -> None:
         raise KeyboardInterrupt

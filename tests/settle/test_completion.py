@@ -1,5 +1,3 @@
-"""The shell's completion: keys of LIMBO with what is at risk, and decisions; never an error."""
-
 from typing import Any
 
 import pytest
@@ -19,7 +17,6 @@ DECISIONS = ["retry", "write-off", "complete"]
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
-    """The stacks that were asked for their cases."""
     found: list[str | None] = []
 
     def find(name: str | None) -> str:
@@ -32,7 +29,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
 
 
 def completed(line: str, shell: str = "bash") -> str:
-    """Return what a shell is offered for the last word of a line."""
+    """Return a shell's completions for the last word of a line."""
     asking = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" ")), "_TYPER_COMPLETE_ARGS": line}
     environment = {"_SETTLE_COMPLETE": f"complete_{shell}", **asking}
     ended = CliRunner().invoke(cli.app, [], prog_name="settle", env=environment)

@@ -1,5 +1,3 @@
-"""The pages of a console: what each tells, links to and refuses."""
-
 import csv
 import io
 import re
@@ -255,7 +253,7 @@ def test_an_identity_that_aws_does_not_tell_is_told_as_such(desk: Desk) -> None:
 @settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=80) | st.just(HOSTILE))
 def test_a_hostile_text_of_a_row_is_text_on_each_page(hostile: tuple[Desk, Visitor], text: str) -> None:
-    """Each page has the elements and the attributes that it has with a tame text."""
+    """Each page keeps the elements and attributes that it has with a harmless text."""
     desk, visitor = hostile
     paths: tuple[str, ...] = ("/", f"/settlements/{KEY}", f"/settlements/{KEY}/decide", "/accounts/bob")
     paths += (f"/settlements/{KEY}/decide/retry?verb=resolve", "/search?by=")

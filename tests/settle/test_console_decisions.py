@@ -1,5 +1,3 @@
-"""Decisions at a console: what is offered, what is shown before, and what reaches the door."""
-
 from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
@@ -31,13 +29,13 @@ def two_persons(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def as_person(desk: Desk, arn: str) -> Visitor:
-    """Return a console of a person: who signs, and so who AWS says it is."""
+    """Return a console of the person with this AWS identity."""
     desk.stack.clients["sts"], desk.door.by = Sts(arn), arn
     return Visitor(desk).enter()
 
 
 def given(desk: Desk) -> list[str]:
-    """Return the orders on settlements that the door got, less the questions what it takes."""
+    """Return the orders on settlements, without questions about accepted orders."""
     return [route for route, order in desk.door.given if "key" in order and "account" not in order]
 
 
@@ -236,7 +234,7 @@ def test_a_proposed_reversal_is_shown_with_its_amounts(desk: Desk) -> None:
     assert desk.row()["status"] == "COMPENSATED"
 
 
-# What the door does not take
+# Refused orders
 
 
 def test_what_the_identity_may_not_do_is_not_offered(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,3 @@
-"""Who gets into a console: one browser, by its own pages, once."""
-
 import re
 from collections.abc import Callable
 

@@ -1,5 +1,3 @@
-"""The console's server: on this machine alone, until its session is ended."""
-
 import socket
 import time
 from collections.abc import Iterator
@@ -40,7 +38,7 @@ def test_the_console_is_entered_by_the_printed_address_and_ended_by_its_person(s
 
 
 def test_the_token_is_spent_once_also_by_two_at_once(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other one comes after the first one's token is found right, and before it is spent."""
+    """The second request comes after the first token is found right and before it is spent."""
     monkeypatch.setattr("settle.console.session.secrets", SimpleNamespace(token_urlsafe=_slow))
     with ThreadPoolExecutor(2) as threads:
         answers = list(threads.map(lambda _: served.ask("GET", served.path).status, range(2)))

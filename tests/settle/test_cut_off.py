@@ -1,4 +1,4 @@
-"""`settle reconcile`, cut off during a second look: it names the row, and ends with 1."""
+"""`settle reconcile`, cut off during a second look, names the row and exits with 1."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,7 +35,7 @@ def wrong(desk: Desk) -> Desk:
 
 
 def cut_off(phase: str, done: int) -> None:
-    """Let nothing but the second look at an account run out of time."""
+    """Cut off only the second look at an account."""
     if phase == looking_again("ACCOUNT"):
         raise CutOff(WHY)
 

@@ -1,5 +1,3 @@
-"""`settle demo` as a whole, without its embedded AWS: its exit codes and its one JSON value."""
-
 import json
 from typing import Any
 
@@ -19,7 +17,7 @@ from tests.world.constants import KEY
 
 @pytest.fixture(autouse=True)
 def walked(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, Any]]:
-    """One request, and walks that end as the test says."""
+    """One request, and walks with results set by the test."""
     walked: dict[str, dict[str, Any]] = {"limbo": {"conserved": True}, "outage": {"conserved": True}}
     outcome = {"status": "SETTLED", "replayed": False, "failure": None}
     request = {"key": KEY, "payer": "a.run", "payee": "b.run", "amount": "1.00", "currency": "EUR"}

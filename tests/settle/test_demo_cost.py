@@ -1,5 +1,3 @@
-"""The cost of an execution, from the log lines of its functions: read and write units apart."""
-
 import json
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -19,13 +17,12 @@ RESOURCES = [
 
 
 def line(execution: str = "an-execution", /, **units: float) -> str:
-    """Return the line of a function's call, which called each operation once."""
     used = {operation: {"calls": 1, "units": number} for operation, number in units.items()}
     return json.dumps({"execution": execution, "step": "hold", "dynamodb": used, "StepCalled": [1.0]})
 
 
 class Aws:
-    """CloudFormation, Lambda and CloudWatch Logs, with these lines in the functions' logs."""
+    """CloudFormation, Lambda and CloudWatch Logs, with these log lines."""
 
     def __init__(self, logs: dict[str, list[str]]) -> None:
         self.logs, self.asked = logs, list[dict[str, Any]]()

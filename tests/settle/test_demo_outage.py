@@ -1,5 +1,3 @@
-"""The demo's outage: what is paid while the provider fails, and that the provider always comes back."""
-
 import json
 import time
 from collections.abc import Callable
@@ -19,9 +17,9 @@ Walk = Callable[[], dict[str, Any]]
 
 
 class Paying:
-    """The machine that the demo starts: it asks the real simulator, and reverses what gets no verdict.
+    """The demo's machine: asks the real simulator, and reverses payments without a verdict.
 
-    The first `refused` payments after the provider is back are still kept from it, as an open circuit does.
+    After the provider's return the first `refused` payments still meet an open circuit.
     """
 
     def __init__(self, desk: Desk, simulator: Simulator) -> None:

@@ -1,4 +1,4 @@
-"""The demo's pager: a queue that is subscribed for as long as the demo needs it."""
+"""The demo's pager: a queue subscribed only while needed."""
 
 import json
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ NOTICE = {"summary": "order-1 is out of LIMBO", "key": "order-1"}
 
 @pytest.fixture
 def stack() -> Iterator[Stack]:
-    """A stack that has the topics, on moto."""
+    """A stack with the topics, on moto."""
     with mock_aws():
         topics = {
             output: boto3.client("sns").create_topic(Name=output)["TopicArn"]
@@ -34,7 +34,6 @@ def publish(stack: Stack, alert: dict[str, str], topic: str = "PagerTopicArn") -
 
 
 def left(stack: Stack) -> tuple[list[Any], list[Any]]:
-    """The subscriptions and queues that there are."""
     subscriptions = stack.client("sns").list_subscriptions()["Subscriptions"]
     return subscriptions, stack.client("sqs").list_queues().get("QueueUrls", [])
 

@@ -22,12 +22,12 @@ def silent(text: str) -> None:
 
 @pytest.fixture(autouse=True)
 def any_port_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server answers on any recorded port, which by itself does not make it ours."""
+    """A server answers on any recorded port, which does not prove that it is ours."""
     monkeypatch.setattr(presence, "answers", lambda started: True)
 
 
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAIT}"
-"""Heeds no polite request to end, as a function in the middle of its work may not."""
+"""Ignores SIGTERM, like a busy function."""
 
 
 def recorded(process: subprocess.Popen[bytes], **other: Any) -> dict[str, Any]:
@@ -35,7 +35,6 @@ def recorded(process: subprocess.Popen[bytes], **other: Any) -> dict[str, Any]:
 
 
 def has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Whether it has, or is about to: a process that was sent a signal takes a moment."""
     try:
         process.wait(timeout=10)
     except subprocess.TimeoutExpired:
@@ -175,7 +174,7 @@ def test_a_process_is_asked_politely_and_killed_if_it_does_not_heed(
 def test_a_process_that_is_none_of_ours_is_never_killed_even_under_the_recorded_id(
     starts: Starts, home: Path, program: str, folder: str
 ) -> None:
-    """The recorded process has ended long ago, and its id was given to another one."""
+    """The recorded process ended long ago, and its id was reused."""
     (home / folder).mkdir(exist_ok=True)
     bystander = starts(program, home / folder)
     write(recorded(bystander))
@@ -189,7 +188,7 @@ def test_a_process_that_is_none_of_ours_is_never_killed_even_under_the_recorded_
 def test_down_stops_the_processes_of_this_home_and_removes_their_files(
     starts: Starts, is_recorded: bool
 ) -> None:
-    """Also where the server was killed before it could be recorded, or its functions were left behind."""
+    """Even if the server was killed before it was recorded, or its functions were left behind."""
     server, function, provider = (
         starts("ministack"),
         starts("awslambdaric"),
@@ -222,7 +221,7 @@ def test_an_embedded_aws_is_running_once_the_app_is_on_it_and_it_answers(
 
 
 class Busy:
-    """An embedded AWS that leaves the first questions unanswered, and may end meanwhile."""
+    """An embedded AWS that ignores the first questions, and may end meanwhile."""
 
     def __init__(self, silent: int, end: Callable[[], object] = lambda: None) -> None:
         self.silent, self.end, self.asked = silent, end, 0
@@ -313,7 +312,7 @@ def test_a_port_that_another_process_has_taken_is_named(home: Path) -> None:
 def test_files_that_could_not_be_removed_do_not_keep_up_from_starting(
     starts: Starts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A CDK whose `up` was killed writes on, and puts new files where the old ones are being removed."""
+    """A CDK whose `up` was killed keeps writing into the folder being removed."""
     (record.SCRATCH / "cdk.out").mkdir()
     monkeypatch.setattr(embedded_aws, "shutil", SimpleNamespace(rmtree=lambda *_, **__: None))
 

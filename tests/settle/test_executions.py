@@ -1,5 +1,3 @@
-"""`settle status` names the owner, its executions and recovery's next look, and says whether one runs."""
-
 import json
 from typing import Any
 
@@ -22,7 +20,6 @@ def told(desk: Desk, key: str = FIRST) -> dict[str, Any]:
 
 
 def waits(desk: Desk, case: int = 1) -> None:
-    """An execution waits for the decision on a case."""
     execution = arn("the-waiter", COMPENSATION)
     row = {"key": FIRST, "case": case, "token": "a-token", "execution": execution}
     desk.ledger.put({**keys.waiting(FIRST), **row})

@@ -1,5 +1,3 @@
-"""The commands of the person on call: exit codes, JSON for scripts, and text that says what was written."""
-
 import json
 from collections.abc import Callable
 
@@ -19,7 +17,7 @@ from tests.settle.test_settlement import (
 )
 from tests.world.constants import KEY
 
-# What the commands do is tested elsewhere; here it is what they print.
+# Only the output is tested here; the commands' effects are tested elsewhere.
 
 Make = Callable[[Desk], object]
 NASTY = "[bold]not[/bold] paid [/] :warning: [red]"
@@ -127,13 +125,13 @@ def test_a_refused_command_is_one_line_and_writes_nothing(
 
 
 def squeezed(text: str) -> str:
-    """A text without its line breaks and blanks: a table may break a long text anywhere."""
+    """Return a text without whitespace: a table may break it anywhere."""
     return "".join(text.split())
 
 
 @pytest.mark.parametrize("reason", [NASTY, "[bold]", "[/bold]", ":warning:"])
 def test_a_reason_is_printed_as_it_was_written(desk: Desk, command: Command, reason: str) -> None:
-    """A person's words are no markup: nothing in them is lost, and none of them ends the command."""
+    """A person's words are not markup."""
     desk.pay()
 
     reversed_, status = command("reverse", KEY, "--reason", reason), command("status", KEY)

@@ -1,5 +1,3 @@
-"""`settle explain`: each error has a meaning, a person or none who acts, and a page that is there."""
-
 import json
 import re
 import tomllib

@@ -1,5 +1,3 @@
-"""`make setup` and `make demo` say what they install, show a failure, and end quietly on Ctrl-C."""
-
 import signal
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""`settle journal entries`: every entry of the sealed journal, once, as CSV and as JSON."""
-
 import csv
 import gzip
 import io
@@ -31,7 +29,6 @@ def town() -> Town:
 
 @pytest.fixture
 def journal(town: Town, monkeypatch: pytest.MonkeyPatch) -> MemoryS3:
-    """The sealed journal of the town. No table is there."""
     journal = MemoryS3()
     for name, content in towns.objects(town).items():
         journal.put_object(Bucket="journal", Key=name, Body=content)

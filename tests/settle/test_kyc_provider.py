@@ -1,5 +1,3 @@
-"""The simulated KYC provider as a part of the embedded AWS: started, found, started again, stopped."""
-
 import base64
 import json
 import socket
@@ -43,7 +41,7 @@ echo '{{"settlement-local": {outputs}}}' > {home}/embedded/outputs.json
 
 @pytest.fixture(autouse=True)
 def embedded(home: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An embedded AWS that answers, and whose Secrets Manager has the two secrets of the stage."""
+    """An embedded AWS that answers, with the stage's two secrets."""
 
     def read(*, SecretId: str) -> dict[str, str]:  # noqa: N803
         return {"SecretString": json.dumps(SECRETS[SecretId])}
@@ -55,7 +53,7 @@ def embedded(home: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     started: list[subprocess.Popen[bytes]] = []
 
     class Kept(subprocess.Popen[bytes]):
-        """A process that `up` leaves to itself is the test's to wait for."""
+        """The test must wait for a process that `up` leaves running."""
 
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
@@ -72,7 +70,7 @@ def embedded(home: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 @pytest.fixture
 def running(starts: Starts, receiver: Receiver) -> Running:
-    """What the record says: all is up and deployed, and the receiver of webhooks is its gateway."""
+    """A recorded, deployed AWS whose gateway is the webhook receiver."""
     return recorded(starts, receiver, sources=deployment.digest())
 
 
@@ -88,7 +86,7 @@ def providers() -> list[psutil.Process]:
 
 
 def asked(running: Running, api_key: str, payee: str = "bob") -> int:
-    """How the provider answers a verification: the status."""
+    """Return the HTTP status of a verification."""
     headers = {"Authorization": f"Bearer {api_key}", "Idempotency-Key": f"{KEY}:verify"}
     answer = urllib3.request(
         "POST", f"{running.kyc_url}/verifications", json=PAYMENT | {"payee": payee}, headers=headers
@@ -104,7 +102,7 @@ def calls(running: Running) -> int:
 def test_up_starts_one_provider_with_the_stage_s_secrets_and_webhook_and_down_stops_it(
     running: Running, receiver: Receiver
 ) -> None:
-    """No secret is on its command line or in a file: any user who may list processes could read it there."""
+    """Secrets are not on its command line or in a file: other users may list processes."""
     reported: list[str] = []
 
     assert embedded_aws.up(silent) == running
@@ -156,7 +154,7 @@ def test_up_starts_a_provider_again_that_has_died_where_the_stage_asks_it(
 
 
 def test_a_provider_that_was_started_but_never_told_is_told_by_the_next_up(running: Running) -> None:
-    """The first `up` was killed in between: a provider that takes any key and calls no webhook is useless."""
+    """The first `up` was killed in between: without key and webhook the provider is useless."""
     kyc_provider.start(running)
     assert asked(running, "another-key") == 200
 

@@ -1,6 +1,6 @@
-"""The simulated KYC provider at the wire: its answers, its failures, its control and its webhook.
+"""The simulated KYC provider at the wire: answers, failures, control, webhook.
 
-`tests/kyc/test_contract.py` sends it generated requests, and holds its answers against the contract.
+`tests/kyc/test_contract.py` checks it against the contract with generated requests.
 """
 
 import base64
@@ -27,15 +27,13 @@ from tests.settle.wire import KEY, PAYMENT, SECONDS_MAX, Delivery, Receiver, Sim
 SECRET = "whsec_" + base64.b64encode(b"shared by the two, and no others alike").decode()
 OTHER_SECRET = "whsec_" + base64.b64encode(b"shared with another service altogether").decode()
 BOUND_SECONDS = 3
-"""After which a delivery is abandoned here. The provider's own minute is a hundred deliveries long."""
+"""A delivery is abandoned after this; the provider's own minute is a hundred deliveries long."""
 
 ORDER = {"idempotency_key": f"{KEY}:verify"}
 HEADERS = {"Idempotency-Key": f"{KEY}:verify", "Authorization": "Bearer any"}
 
 
 class Waits(threading.Event):
-    """The provider's waits, none of which takes time."""
-
     def __init__(self) -> None:
         super().__init__()
         self.seconds: list[float | None] = []
@@ -54,7 +52,7 @@ def waits(simulator: Simulator) -> Waits:
 
 @pytest.fixture
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The pauses between deliveries, which move the provider's clock and nothing else does."""
+    """Pauses between deliveries, which alone move the provider's clock."""
     slept: list[float] = []
     clock = SimpleNamespace(monotonic=lambda: 1000 + sum(slept), sleep=slept.append)
     monkeypatch.setattr(kyc_simulator, "time", clock)
@@ -64,13 +62,12 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.fixture
 def provider(simulator: Simulator, receiver: Receiver, slept: list[float]) -> Simulator:
-    """The provider, which knows the webhook's address and shares its secret."""
     assert simulator.tell({"webhook_url": receiver.url, "signing_secret": SECRET}).status == 200
     return simulator
 
 
 def event_of(delivery: Delivery, secret: str = SECRET) -> str:
-    """Return the event's id. Raises SignatureRefused if it is not signed with the secret, and just now."""
+    """Return the event's id. Raises SignatureRefused unless freshly signed with the secret."""
     return verify(delivery.headers, delivery.body, [secret], datetime.now(UTC))
 
 
@@ -333,7 +330,7 @@ def test_a_webhook_that_fails_is_called_again_under_the_same_id(
 def test_each_repetition_is_signed_afresh(
     provider: Simulator, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A webhook takes no signature that is older than five minutes, and an outage may last longer."""
+    """A signature expires after five minutes, and an outage may last longer."""
     receiver.statuses.append(503)
     moments = iter([datetime(2026, 11, 20, 12, 0, tzinfo=UTC), datetime(2026, 11, 20, 12, 10, tzinfo=UTC)])
     monkeypatch.setattr(kyc_simulator, "datetime", SimpleNamespace(now=lambda zone: next(moments)))

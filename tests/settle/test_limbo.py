@@ -1,5 +1,3 @@
-"""`settle limbo list` and `show`: the open cases, and what each decision on a case does."""
-
 from typing import Any
 
 import pytest
@@ -16,7 +14,6 @@ from tests.world.constants import KEY
 
 
 def decisions(desk: Desk) -> dict[str, Any]:
-    """The effect of each decision, and the command for it."""
     shown = limbo.show(desk.stack, KEY)["decisions"]
     assert [one["decision"] for one in shown] == list(Decision)
     return {one["decision"]: (one["effect"], one["command"]) for one in shown}
@@ -42,7 +39,7 @@ def test_an_open_case_is_listed_with_its_account_and_amount_at_risk(desk: Desk) 
 
 
 def test_the_oldest_open_case_is_listed_first_and_one_that_has_left_limbo_not_at_all(desk: Desk) -> None:
-    """The index may be behind: the row decides."""
+    """The index may lag: the row decides."""
     names = ["order-zzz-0000001", "order-left-000001", "order-aaa-0000001"]
     for name in names:
         desk.stuck("nothing", name)
@@ -104,7 +101,7 @@ def test_an_account_that_is_gone_is_shown_with_nothing_available(desk: Desk) -> 
 def test_each_possible_decision_is_shown_with_its_effect_and_its_command_on_this_case_and_stack(
     desk: Desk, step: str, account: str, amount: str, fees: str
 ) -> None:
-    """The reason is for the person to fill in: the placeholder is refused."""
+    """The placeholder for the reason is refused: a person must fill it in."""
     desk.stuck(step)
 
     effects = {
@@ -125,7 +122,7 @@ def test_each_possible_decision_is_shown_with_its_effect_and_its_command_on_this
 def test_a_stuck_hold_can_only_be_retried_and_the_other_decisions_say_why(
     desk: Desk, step: str, amount: str
 ) -> None:
-    """To void a hold is to pay the payer: a person who decides at night must not read the reverse."""
+    """Voiding a hold pays the payer: a person who decides at night must not read the reverse."""
     desk.stuck(step)
 
     found = decisions(desk)

@@ -1,5 +1,3 @@
-"""`settle list`: the index says where to look, the rows decide, and no more is read than is shown."""
-
 import json
 from typing import Any
 
@@ -20,7 +18,7 @@ from tests.world.step_functions import client_error
 
 
 class Client:
-    """DynamoDB, of which a test counts the calls, and which may leave rows of a batch unread."""
+    """DynamoDB that counts calls and may leave rows of a batch unread."""
 
     def __init__(self, desk: Desk) -> None:
         self._client = desk.ledger.client
@@ -53,7 +51,6 @@ class Client:
 
 @pytest.fixture
 def client(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Client:
-    """The table's client, and a pause that takes no time."""
     monkeypatch.setattr(batch, "pause", lambda tries: None)
     return Client(desk)
 
@@ -110,7 +107,6 @@ def test_no_more_is_read_than_it_takes_to_show_so_many(
 def test_a_settlement_that_has_ended_since_it_was_listed_is_dropped_and_the_next_takes_its_place(
     desk: Desk, status: str
 ) -> None:
-    """The index may be behind: it lists what the row no longer is."""
     claimed(desk, 1, due=1, status=status)
     claimed(desk, 2, due=2)
     claimed(desk, 3, due=3, status="COMPENSATING")
@@ -159,7 +155,7 @@ REVIEW: dict[str, Any] = {
     "deadline_at": at(86_340),
     "due": 86_340,
 }
-"""The row of a settlement in review has the review's end as the time from which recovery counts."""
+"""In review, recovery counts from the review's end."""
 
 
 @pytest.mark.parametrize(
@@ -198,7 +194,7 @@ def test_a_line_of_since_tells_when_it_was_claimed_and_ended(desk: Desk) -> None
 
 @pytest.mark.parametrize("missing", ["status", "amount", "currency", "owner", "claimed_at", "owner_epoch"])
 def test_a_broken_row_is_listed_with_what_it_has(desk: Desk, command: Command, missing: str) -> None:
-    """It is in the list that a person looks for it."""
+    """A person looks for it in the list."""
     row = claimed(desk)
     desk.ledger.put({name: value for name, value in row.items() if name != missing})
 

@@ -1,5 +1,3 @@
-"""`settle reconcile` names the settlements that the index hides from recovery."""
-
 import json
 
 import pytest
@@ -18,7 +16,6 @@ NAMED = f"SETTLEMENT#{KEY}: recovery's next look is at {FAR}"
 
 @pytest.fixture
 def hidden(desk: Desk) -> Desk:
-    """A held payment whose deadline and place in the index were moved."""
     desk.pay(until="hold")
     desk.alter(deadline_at=FAR, gsi1sk=FAR)
     return desk

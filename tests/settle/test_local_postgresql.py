@@ -1,4 +1,4 @@
-"""What keeps a PostgreSQL from running beside the embedded AWS; `tests/e2e/test_ledger.py` runs it."""
+"""Obstacles to a PostgreSQL beside the embedded AWS; `tests/e2e/test_ledger.py` runs one."""
 
 import os
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""`settle local up` that fails or is ended: nothing of it stays, and `status` looks at the processes."""
-
 import os
 import signal
 import subprocess
@@ -38,7 +36,7 @@ def kill(*_: Any) -> None:
 
 @pytest.fixture(autouse=True)
 def a_kill_ends_the_test_alone() -> Iterator[None]:
-    """As in a shell, no handler is set; without the one of `up`, the test process would end."""
+    """As in a shell, no handler is set; without `up`'s handler, the test process would end."""
     earlier = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     yield
     assert signal.signal(signal.SIGTERM, earlier) is signal.SIG_DFL
@@ -46,7 +44,7 @@ def a_kill_ends_the_test_alone() -> Iterator[None]:
 
 @pytest.fixture
 def server(starts: Starts, monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
-    """The servers that `up` starts: processes that answer."""
+    """Answering processes in place of the servers that `up` starts."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start(module: str, **_: Any) -> int:
@@ -198,7 +196,7 @@ def test_outside_a_checkout_up_is_refused_and_writes_nothing(
 
 
 def state_folder(code: Path, **environment: str) -> str:
-    """Return the folder that a process takes whose code is in another place."""
+    """Return the state folder of a process with its code elsewhere."""
     (code / "settle").mkdir(parents=True)
     for part in ("settle", "settle/local"):
         (code / part).mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Each reader of rows meets each malformed row: it names the row, puts it aside, and goes on."""
+"""Each reader names each malformed row, puts it aside, and goes on."""
 
 import json
 import tempfile
@@ -51,7 +51,7 @@ REASON = ("--reason", "the row is as it is")
 
 @pytest.fixture
 def town(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    """Payments in flight, settled, stuck and to a merchant, and what the functions tell others."""
+    """Payments in flight, settled, stuck and to a merchant, with recorded messages of the functions."""
     monkeypatch.setattr(instants, "now", lambda: NOW + timedelta(minutes=30))
     for module, client in ((_queues, Queues()), (_outcome_bus, Bus()), (_ordered_topic, OrderedTopic())):
         monkeypatch.setattr(module, "_client", client)
@@ -66,7 +66,7 @@ def town(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
 
 
 def plant(desk: Desk, key: str, *, exhaustive: bool = False) -> Planted:
-    """Put each malformed copy of a settlement's row beside it; return the copies by their keys."""
+    """Put all malformed copies of a settlement's row; return them by key."""
     first, found = int.from_bytes(key.encode()) % 9 * 1000, Planted()
     for number, (_, one) in enumerate(spoilt(desk.row(key), exhaustive=exhaustive)):
         row = under(one, first + number)
@@ -76,13 +76,12 @@ def plant(desk: Desk, key: str, *, exhaustive: bool = False) -> Planted:
 
 
 def raw(desk: Desk, key: str) -> Any:
-    """Return a settlement's item as DynamoDB has it, as it may have what no reader takes."""
     key_of = to_wire(keys.settlement(key))
     return desk.ledger.client.get_item(TableName=desk.ledger.table_name, Key=key_of)["Item"]
 
 
 def is_broken(row: Row) -> bool:
-    """Return whether nothing may be decided on a row."""
+    """Return whether the row permits no decision."""
     try:
         state = SettlementState.from_row(row)
         state.settlement.exponent(_dependencies.config)
@@ -133,7 +132,7 @@ def _wrong(row: Row) -> str:
 
 
 def _has_left(row: Row) -> bool:
-    """Return whether the row says nothing by which it would be in the list."""
+    """Return whether the row lacks the attribute that lists it."""
     return not isinstance(row.get("claimed_at"), str)
 
 
@@ -234,7 +233,6 @@ SINGLES: dict[str, Callable[[str], tuple[str, ...]]] = {
     "limbo withdraw": lambda key: (key, "retry", "--digest", "0" * 64),
     "reverse": lambda key: (key, *REASON),
 }
-"""The commands about one settlement."""
 
 
 @pytest.mark.parametrize(
@@ -263,7 +261,7 @@ def test_a_command_about_a_malformed_row_is_refused_by_its_name(
 
 
 def orders_about(key: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield an order on each route that is about a settlement."""
+    """Yield an order for each route about a settlement."""
     for decision in ("retry", "write-off", "complete"):
         body = {"key": key, "case": 1, "decision": decision, "reason": "so it is"}
         yield decision, body
@@ -330,7 +328,7 @@ def test_a_function_of_a_machine_raises_a_declared_error_for_a_malformed_row(tow
 
 
 def spoil_orders(desk: Desk) -> dict[str, str]:
-    """Put malformed copies of each kind of order beside it; return their names with what is wrong."""
+    """Put malformed copies of each kind of order; return their names and faults."""
     call("TakeOrder", request("reverse", {"key": SETTLED, "reason": "sent back"}, "olga"))
     orders = [row for row in desk.ledger.rows() if str(row.get("gsi1pk", "")).startswith(keys.ORDERS)]
     assert {keys.subject(row)[0] for row in orders} == {"ORDER", "EVIDENCE"}
@@ -345,7 +343,7 @@ def spoil_orders(desk: Desk) -> dict[str, str]:
 
 
 def concerns(what: str, *names: str) -> bool:
-    """Return whether a spoil is one of these attributes, or of those that no reader reads."""
+    """Return whether a spoil hits one of these attributes, or an attribute that is never read."""
     return not {"signature", "expires_at", *names}.isdisjoint(what.split())
 
 
@@ -374,7 +372,7 @@ def test_an_audit_names_each_malformed_order_whoever_it_is_of(town: Desk, comman
 
 
 def spoil_entries(desk: Desk, account: str) -> list[str]:
-    """Put malformed copies of an entry of an account into its statement; return their sort keys."""
+    """Put malformed copies of an entry into an account's statement; return their sort keys."""
     partitions = keys.entry_partitions(account)
     good = next(row for row in desk.ledger.rows() if row["pk"] in partitions and row["step"] != "deposit")
     found = []
@@ -488,7 +486,6 @@ COMMANDS = {
     *(name.partition(" --")[0] for name in (*LISTS, *SINGLES)),
     *("watch", "audit", "account show", "account sweep", "events replay"),
 }
-"""The commands that meet malformed rows here."""
 
 ELSEWHERE = {
     "reconcile": "test_reconciliation_malformed.py",
@@ -502,10 +499,10 @@ ELSEWHERE = {
         for one in ("migrate", "project", "follow", "verify", "rebuild", "close", "put-aside")
     },
 }
-"""The commands whose tests are in another file."""
+"""Commands tested in another file."""
 
 BY_ORDER = {f"account {one}" for one in ("open", "deposit", "withdraw", "freeze", "unfreeze", "close")}
-"""The commands that give an order on an account, which the door answers."""
+"""Commands that order something on an account, answered by the orders API."""
 
 WITHOUT_ROWS = {
     *("start", "console", "explain", "permissions", "preflight", "acceptance", "demo"),

@@ -1,5 +1,3 @@
-"""Many cases in one command: what a dry run shows, which cases are decided then, and what stops it."""
-
 import json
 import re
 import shlex
@@ -40,7 +38,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def stuck(desk: Desk) -> Desk:
-    """Bob has spent what he received in three payments, and another one is stuck on Alice."""
+    """Three payments stuck because Bob spent them, and one stuck on Alice."""
     for key in (ONE, TWO, THREE):
         desk.pay(key)
     desk.pay("order-spent-0001", payer="bob", payee="shop", amount="140.00", fee="0.00")
@@ -53,7 +51,7 @@ def stuck(desk: Desk) -> Desk:
 
 
 def shown(command: Command, *arguments: str) -> dict[str, Any]:
-    """Return what a dry run shows; it is always fine."""
+    """Return a dry run's JSON; it always succeeds."""
     code, out, err = command(*arguments, "--json")
     assert (code, err) == (Exit.FINE, "")
     found: dict[str, Any] = json.loads(out)
@@ -61,7 +59,7 @@ def shown(command: Command, *arguments: str) -> dict[str, Any]:
 
 
 def ordered(command: Command, told: str) -> tuple[int, dict[str, str], str]:
-    """Run the command that a dry run has printed; return its code, each key's result, and the notes."""
+    """Run the command printed by a dry run; return exit code, result by key, and notes."""
     words = shlex.split(told.removesuffix(" --stack under-test"))
     assert words[0] == "settle"
     code, out, err = command(*words[1:], "--json")
@@ -236,7 +234,7 @@ def test_a_refused_case_stops_no_other_one_and_the_code_is_the_gravest(stuck: De
 
 
 def answers(desk: Desk, answer: Answer | BaseException, after: int) -> None:
-    """Let the door answer so, after some orders."""
+    """Give this answer or error after some orders."""
     send, sent = desk.door.send, list[str]()
 
     def door(decision: str, order: dict[str, Any]) -> Answer:
@@ -361,7 +359,7 @@ def test_ctrl_c_while_it_waits_for_the_ends_says_that_all_orders_were_given(
 
 @pytest.fixture
 def together(stuck: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    """A stage that wants two persons for a write-off."""
+    """A stage that needs two persons for a write-off."""
     config = replace(_dependencies.config, approvals={"write-off": 2})
     monkeypatch.setattr(_dependencies, "config", config)
     stuck.stack.__dict__["config"] = config

@@ -1,4 +1,4 @@
-"""`settle migrate`: finished rows from one layout to the next and back, by a runner that may die anywhere."""
+"""`settle migrate`: finished rows between layouts, by a runner that may die anywhere."""
 
 import json
 from collections.abc import Callable
@@ -31,8 +31,6 @@ FORWARD, BACK = Direction.FORWARD, Direction.BACK
 
 
 class Clock:
-    """A clock that a wait moves, and that nothing else does."""
-
     def __init__(self) -> None:
         self.at = NOW
         self.slept: list[float] = []
@@ -46,7 +44,7 @@ class Clock:
 
 
 class Town:
-    """A stage with four payments, each but the last one reversed in part, and what a runner works with."""
+    """Four payments, all but the last reversed in part, and a runner's tools."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk, self.clock, self.alarm, self.deployment = desk, Clock(), list[str](), "the first"
@@ -73,7 +71,7 @@ class Town:
         return runner.run(replace(self.means, **other), PARTS, direction, name)
 
     def layouts(self) -> list[tuple[int, int]]:
-        """Return the layout and the number of parts of each payment."""
+        """Return each payment's (layout, number of parts)."""
         rows = [self.desk.row(key) for key in PAID]
         return [(row.get("layout", 1), parts_of(row)) for row in rows]
 
@@ -113,7 +111,7 @@ def test_a_second_run_changes_nothing(town: Town) -> None:
 
 
 def test_a_run_goes_on_where_a_killed_one_was(town: Town) -> None:
-    """One unit a second: a page has ten rows, and so each run is killed at its first write, after a page."""
+    """At one unit a second and ten rows a page, each run dies at its first write after a page."""
     with pytest.raises(KeyboardInterrupt):
         town.run(name="killed", told=killed_after(town, 1), units_per_second=0.2)
     assert town.look().phase is Phase.RUNNING
@@ -132,7 +130,7 @@ def test_a_run_goes_on_where_a_killed_one_was(town: Town) -> None:
 
 
 def test_a_run_begins_anew_after_a_deployment(town: Town) -> None:
-    """The functions have written the first form again meanwhile, into a row that had been read."""
+    """The functions meanwhile rewrote the first layout into a row already read."""
 
     def killed(progress: Progress) -> None:
         if progress.changed:
@@ -177,7 +175,7 @@ def test_a_stage_that_is_being_deployed_is_not_migrated() -> None:
 
 
 def killed_after(town: Town, pages: int) -> Callable[[Progress], None]:
-    """Return what ends a run once it has read a settlement, after so many pages."""
+    """Return a callback that kills a run after `pages` reports, once it has read a settlement."""
     seen: list[int] = []
 
     def told(progress: Progress) -> None:
@@ -210,7 +208,7 @@ def test_a_run_that_dies_at_any_write_is_ended_by_another(town: Town, after: int
 
 
 class Dying:
-    """A DynamoDB client whose process dies at a write: an even one before its effect, an odd one after it."""
+    """DynamoDB client that dies at a write: an even one before its effect, an odd one after it."""
 
     def __init__(self, client: Any, after: int) -> None:
         self._client, self._left, self._takes_effect = client, after // 2, after % 2
@@ -232,7 +230,7 @@ class Dying:
 
 
 def test_a_runner_that_was_taken_for_dead_changes_no_progress(town: Town) -> None:
-    """It has stood still for longer than its lease, and finds the other one at its next write."""
+    """It stood still longer than its lease, and meets the other runner at its next write."""
 
     def stand_still(progress: Progress) -> None:
         if progress.read or progress.phase is not Phase.RUNNING:
@@ -373,7 +371,7 @@ def test_verify_finds_what_is_left_and_what_is_wrong(town: Town, change: dict[st
 
 @pytest.fixture
 def reached(town: Town, monkeypatch: pytest.MonkeyPatch) -> Town:
-    """The command reaches the table of the test, as the role."""
+    """The command reaches the test's table, as the role."""
     monkeypatch.setattr(reach, "means", lambda stack, migration, units, told: replace(town.means, told=told))
     return town
 

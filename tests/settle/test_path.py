@@ -1,4 +1,4 @@
-"""The path that a report shows: told by the rows, held against what the machines have done."""
+"""A report's path, derived from rows, equals the machines' actual path."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -27,7 +27,7 @@ def walks(desk: Desk) -> list[Walk]:
 
 
 def entered(desk: Desk, machine: str) -> list[str]:
-    """Return the states that the payment's executions entered, in order, and the one that is next."""
+    """Return the states that the payment's executions entered, and the next one."""
     kinds = {"Compensation": "compensation"}
     mine = [one for one in desk.executions if kinds.get(one.machine, "settlement") == machine]
     names = [state for one in mine for state in one.visited]
@@ -40,7 +40,7 @@ def shown(found: list[Walk], machine: str) -> list[str]:
 
 @each_way
 def test_the_path_is_the_one_that_the_machines_took(desk: Desk, way: Way) -> None:
-    """Of a claimed key, the first state: its execution is not there yet."""
+    """A claimed key shows its first state: no execution exists yet."""
     way(desk)
     first = {"settlement": ["HoldFunds"]} if way is claimed else {}
 
@@ -52,7 +52,7 @@ def test_the_path_is_the_one_that_the_machines_took(desk: Desk, way: Way) -> Non
 
 @each_way
 def test_each_step_of_the_row_is_on_the_path_as_committed_with_its_time(desk: Desk, way: Way) -> None:
-    """A write-off commits no reversal: the losses cover it, and the path has the decision instead."""
+    """A write-off commits no reversal: losses cover it, and the path shows the decision."""
     way(desk)
     state = SettlementState.from_row(desk.row())
     evidence = journal.read(desk.stack.store, desk.row()).evidence
@@ -141,7 +141,7 @@ MADE = [
     *(stuck_at("hold"), stuck_at("hold", "retry"), stuck_at("release", "complete", steps=after("release"))),
     *(stuck_at("hold", "retry", steps=steps) for steps in range(1, after("release"))),
 ]
-"""Rows made by hand, of more combinations than the machines are run through."""
+"""Hand-made rows, for more combinations than the machines run through."""
 
 WITHOUT_TRACE = {
     *("HoldFunds ReportOutcome", "RejectSettlement ReportOutcome"),
@@ -150,13 +150,13 @@ WITHOUT_TRACE = {
     *("AwaitResolution PrepareAlert", "ResolveLimbo PrepareAlert", "IsDecided PrepareAlert"),
     *("AwaitResolution PauseBetweenAlerts", "PauseBetweenAlerts PrepareAlert", "IsDecided ResolveLimbo"),
 }
-"""The ways that leave no row of their own: a replay, a fence that sends an execution back to the row, an
-alert that is repeated, a decision that another execution announces. A failure leaves none either.
+"""Ways without a row: a replay, a fence that sends an execution back to the row, a repeated alert, a
+decision announced by another execution. Failures leave none either.
 """
 
 
 def test_every_way_of_the_definitions_is_on_a_path_or_is_named_as_one_without_a_trace() -> None:
-    """The mock file lists the same ways, with the errors that lead there."""
+    """The mock file lists the same ways, with their errors."""
     taken = {
         f"{one.state} {following.state}"
         for make in MADE

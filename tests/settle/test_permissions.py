@@ -1,5 +1,3 @@
-"""`settle permissions`: what each kind of people may do, by the policies that are deployed."""
-
 import json
 from typing import Any
 
@@ -23,7 +21,7 @@ ROUTES = {
 
 
 class Iam:
-    """IAM: it has a policy for each kind, in the version that is its default."""
+    """IAM with a policy for each kind, in its default version."""
 
     def get_policy(self, PolicyArn: str) -> dict[str, Any]:  # noqa: N803
         return {"Policy": {"Arn": PolicyArn, "DefaultVersionId": "v2"}}

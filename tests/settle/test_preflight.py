@@ -1,5 +1,3 @@
-"""`settle preflight`: what an account has and lacks, printed; and what is refused before any call."""
-
 import json
 
 import boto3

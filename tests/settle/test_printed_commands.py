@@ -1,5 +1,3 @@
-"""A printed command can be pasted, for each legal id; and the commands take such ids as they are."""
-
 import re
 import shlex
 from pathlib import Path
@@ -35,7 +33,7 @@ SOURCES = [Path(str(one.__file__)).parent for one in (package, settlement, infra
 
 
 def parsed(line: str) -> dict[str, Any]:
-    """Return the parameters of a command line, as a shell and then the command itself read it."""
+    """Return a command line's parameters, parsed by the shell and the command."""
     first, *words = shlex.split(line)
     assert first == "settle"
     found = CLICK

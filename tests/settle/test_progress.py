@@ -1,5 +1,3 @@
-"""The progress of a proof: a bar on a terminal, a line each ten seconds elsewhere, and an honest estimate."""
-
 import io
 from itertools import count
 from types import SimpleNamespace
@@ -16,7 +14,6 @@ from tests.settle.desk import Desk
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock of which each look takes four seconds."""
     seconds = count(0, 4)
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
 

@@ -1,5 +1,3 @@
-"""`settle limbo propose`, `approve`, `withdraw`: what needs two persons, from the page to its end."""
-
 import shlex
 from dataclasses import replace
 from types import SimpleNamespace
@@ -92,7 +90,7 @@ def test_an_approval_of_something_else_than_was_shown_is_refused(
 
 
 def test_a_proposal_of_the_same_first_digits_is_not_approved(desk: Desk, command: Command) -> None:
-    """Two reasons whose digests begin alike are found within minutes: a cut digest would fit both."""
+    """Two reasons with similar digests are found within minutes: a cut digest would fit both."""
     desk.stuck()
     printed = proposal.propose(desk.stack, KEY, WRITE_OFF, "1.00")["command"]
     words = shlex.split(printed)[1:]

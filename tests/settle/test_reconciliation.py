@@ -1,5 +1,3 @@
-"""The reconciliation of a table at work: its sums, and the second look at what moves meanwhile."""
-
 import copy
 from collections.abc import Callable
 from functools import partial
@@ -34,7 +32,7 @@ ALICE, BOB = row("ACCOUNT#alice"), row("ACCOUNT#bob")
 
 @pytest.fixture
 def book() -> Book:
-    """A table at work, in three currencies: one settlement at each point where one may stand."""
+    """Three currencies, one settlement at each possible point."""
     return at_work()
 
 
@@ -54,7 +52,6 @@ def at_work() -> Book:
 
 
 def names(faults: list[str]) -> list[str]:
-    """The partition keys of the rows at fault."""
     return [fault.partition(": ")[0] for fault in faults]
 
 
@@ -94,7 +91,7 @@ def test_the_circuit_has_nothing_to_do_with_money(book: Book) -> None:
 
 
 def test_a_row_of_an_unknown_kind_is_not_proven(book: Book) -> None:
-    """It may be of a newer layout, and have to do with money."""
+    """A newer layout's row may concern money."""
     findings = reconcile([*book.rows, {"pk": "TOKEN#1", "sk": "TOKEN"}], nothing_to_look_at)
 
     assert findings.unproven == ["TOKEN#1: TOKEN is of a kind that this version does not know"]
@@ -155,7 +152,7 @@ def test_a_row_that_moves_or_comes_during_the_scan_is_in_flight_and_no_fault(
 
 
 def test_a_second_look_is_told_which_entries_the_scan_has_seen(book: Book) -> None:
-    """The row tells where its entries are. An entry that nothing explains would not be found again."""
+    """The row locates its entries; an unexplained entry would not be found again."""
     change(settlement(HELD), hold_at="2026-11-20T11:00:00.000Z")(book)
     looked_at = []
 
@@ -172,7 +169,7 @@ def test_a_second_look_is_told_which_entries_the_scan_has_seen(book: Book) -> No
 
 
 def test_an_account_may_be_called_like_a_settlement(book: Book) -> None:
-    """Both may be missing, and that the one has come since says nothing about the other."""
+    """Both may be missing; the account's arrival says nothing about the settlement."""
     book.open(HELD, 100)
     drop(row(f"ACCOUNT#{HELD}"))(book)
     drop(settlement(HELD))(book)
@@ -263,12 +260,12 @@ ENDINGS: list[Callable[[Book, str], object]] = [
     *(partial(Book.compensate, written_off=step) for step in ("fee", "release")),
     *(partial(Book.limbo, stuck=step) for step in REVERSIBLE),
 ]
-"""What becomes of a settlement after the last of its steps that committed."""
+"""Possible continuations after the last committed step."""
 
 
 @st.composite
 def histories(draw: st.DrawFn) -> Book:
-    """Random deposits, and settlements of what each payer has by then, each as far as it came, or back."""
+    """Draw deposits, and settlements within each payer's means, run any distance forward or back."""
     book = Book()
     for account, currency in ACCOUNTS.items():
         book.open(account, draw(st.integers(0, 10**15)), currency)
@@ -324,7 +321,7 @@ def test_any_single_change_of_an_amount_that_moved_or_is_held_is_found(
 def test_a_row_of_the_ledger_that_is_gone_or_has_lost_an_attribute_is_found(
     book: Book, data: st.DataObject
 ) -> None:
-    """Only a balance of nothing, and evidence of what moves nothing, may be gone unseen."""
+    """Only a zero balance, and evidence of what moves nothing, may vanish unseen."""
     rows = [row for row in book.rows if not (row.get("available") == 0 or row["sk"].endswith(("limbo:1",)))]
     assume(rows)
     row = data.draw(st.sampled_from(rows))

@@ -1,5 +1,3 @@
-"""The reconciliation of what was reversed, written off, completed, or is stuck."""
-
 import pytest
 
 from settlement.core.ledger import keys
@@ -31,7 +29,7 @@ DECIDED = {"decision": "retry", "reason": "as agreed", "by": "olga", "decided_at
 
 @pytest.fixture
 def book() -> Book:
-    """A table with a settlement at each point of its way back, and at each of its ends."""
+    """A settlement at each point of its reversal and at each end."""
     book = Book()
     book.open("alice", 50_000)
     book.open("bob", 0)
@@ -91,12 +89,10 @@ def test_a_write_off_is_a_loss_in_the_sums_which_stay_zero(book: Book) -> None:
 
 
 def back(name: str, step: str) -> Find:
-    """The entry that reverses a step."""
     return entry(KEYS[name], f"compensate:{step}")
 
 
 def moved(name: str, case: int = 1) -> Find:
-    """The entry of a decision."""
     return entry(KEYS[name], f"resolve:{case}")
 
 
@@ -117,12 +113,12 @@ def not_reversed(name: str, step: str) -> Plant:
 
 
 def also_reversed(book: Book) -> None:
-    """The release that was written off is reclaimed as well."""
+    """Also reclaim the written-off release."""
     book.post(KEYS["written-off"], "compensate:release", "bob", "debit", 990)
 
 
 def written_off_for_nothing(book: Book) -> None:
-    """A decision that covers no slot, with an entry that moves nothing."""
+    """Add a decision without a slot, with an entry that moves nothing."""
     name, at = KEYS["stuck"], book.record(KEYS["stuck"], "resolve:1", decision="write-off")
     book.post(name, "resolve:1", "losses:EUR", "debit", 0, at)
     book.row(f"SETTLEMENT#{name}").update(
@@ -290,7 +286,7 @@ def test_a_fault_is_found_and_said(book: Book, plant: Plant, fault: str) -> None
 def test_a_write_off_within_the_same_millisecond_as_a_reversal_covers_the_other_one(
     book: Book, stuck: str
 ) -> None:
-    """The clocks of the functions differ: two slots may have the same time."""
+    """The functions' clocks differ: two slots may have the same time."""
     key, other = (
         KEYS["covered-fee" if stuck == "fee" else "written-off"],
         {"fee": "release", "release": "fee"},

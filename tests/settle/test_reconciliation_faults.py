@@ -1,5 +1,3 @@
-"""Faults of a settlement on its way forward, of an account, and of a single row: each is found and named."""
-
 from typing import Any
 
 import pytest
@@ -45,12 +43,11 @@ def says(key: str, text: str) -> str:
 
 
 def again(find: Find, **attributes: Any) -> Plant:
-    """Another row like this one, but for these attributes."""
     return lambda book: book.rows.append(find(book) | attributes)
 
 
 def later(find: Find, at: str = "2026-11-20T23:00:00.000Z") -> Plant:
-    """The same entry once more, at another time: its key is as sound as the first one's."""
+    """Add the same entry at another time, under an equally valid key."""
 
     def plant(book: Book) -> None:
         found = find(book)
@@ -193,7 +190,7 @@ def test_a_fault_is_found_and_its_row_named(book: Book, plant: Plant, fault: str
 
 
 def test_a_settlement_must_have_released_its_amount_less_its_fee(book: Book) -> None:
-    """All rows agree about where the money is: it is the payee who got too little."""
+    """All rows agree about the money, but the payee got too little."""
     all_of(
         add(entry(RELEASED, "release"), "amount", -10),
         add(settlement(RELEASED), "escrow", 10),
@@ -207,7 +204,7 @@ def test_a_settlement_must_have_released_its_amount_less_its_fee(book: Book) -> 
 
 @pytest.mark.parametrize("step", ["hold", "release", "fee", "compensate:fee", "bonus"])
 def test_an_entry_of_nothing_that_no_slot_explains_is_a_fault(book: Book, step: str) -> None:
-    """All sums are right: an entry must have its reason, however little it moves."""
+    """All sums are right, but each entry must have its reason."""
     book.post(CLAIMED, step, "fees:EUR", "credit", 0)
 
     findings = reconcile(book.rows, always(Look.DISAGREES))

@@ -1,5 +1,3 @@
-"""Rows that contradict themselves: each is a fault with its name, and none ends the reconciliation."""
-
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -22,7 +20,7 @@ def book() -> Book:
 
 
 def malformed(book: Book, find: Find, plant: Plant) -> tuple[Row, list[str]]:
-    """Plant a fault in a row; return the row, and what is said of it."""
+    """Plant a fault in a row; return the row and its reported faults."""
     found = find(book)
     plant(book)
     findings = reconcile(book.rows, always(Look.DISAGREES))
@@ -120,7 +118,7 @@ def test_a_row_whose_content_is_not_that_of_its_key_is_malformed(
 
 
 def test_only_a_customer_has_deposits(book: Book) -> None:
-    """The entry is as sound as any, and all sums are right: but no fees are paid from outside."""
+    """The entry and all sums are sound, but fees are not paid from outside."""
     deposit = book.entry("first-deposit-of-alice", "deposit")
     shard = crc32(b"first-deposit-of-alice") % 16
     paid = deposit | {"pk": f"ENTRIES#fees:EUR#{shard}", "credit": "fees:EUR"}
@@ -204,7 +202,7 @@ def test_a_malformed_row_proves_nothing_and_what_depends_on_it_is_at_fault_too(
 
 
 def test_a_sum_has_no_bound(book: Book) -> None:
-    """SQLite adds up 64 bits at most. An account's balance alone has to fit, as any row's amount does."""
+    """SQLite sums up to 64 bits. Only single amounts and balances must fit."""
     for number in range(20):
         book.open(f"carla-{number}", 2**62)
 

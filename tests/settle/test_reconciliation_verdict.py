@@ -1,4 +1,4 @@
-"""The reconciliation of verdicts: a verdict needs its evidence, which may stand without a verdict."""
+"""Reconciliation of verdicts: each needs evidence, which may stand without a verdict."""
 
 import pytest
 
@@ -18,14 +18,14 @@ from tests.settle.plants import (
 from tests.settle.test_reconciliation import names
 
 STEPS = {"in-review": 1, "approved": 2, "rejected": 1, "given-back": 1, "reviewed": 1, "settled": 4}
-"""The settlements of the book, and how many steps of each have committed."""
+"""The book's settlements, with their numbers of committed steps."""
 
 KEYS = {name: f"order-{name}-000001" for name in STEPS}
 
 
 @pytest.fixture
 def book() -> Book:
-    """A table with a settlement at each point where a verdict may leave it."""
+    """A settlement at each point where a verdict may leave it."""
     book = Book()
     book.open("alice", 50_000)
     book.open("bob", 0)
@@ -50,7 +50,7 @@ def test_every_verdict_that_is_on_record_is_conserved(book: Book) -> None:
 @pytest.mark.parametrize("name", ["in-review", "given-back"])
 @pytest.mark.parametrize("decision", ["APPROVED", "REJECTED"])
 def test_evidence_may_stand_without_a_verdict(book: Book, name: str, decision: str) -> None:
-    """The function that asked the provider died before it wrote to the row, or it was fenced off."""
+    """The function that asked the provider died before its row write, or was fenced off."""
     key = KEYS[name]
     book.row(f"SETTLEMENT#{key}").pop("verdict", None)
     book.rows = [row for row in book.rows if row["sk"] != f"{key}:verify"]

@@ -1,5 +1,3 @@
-"""`settle recover` asks recovery, through the door, and tells what it did. It writes nothing itself."""
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,7 +17,7 @@ KEY = key_of(1)
 
 @dataclass
 class Recovery:
-    """The door, behind which recovery does and answers what the test says."""
+    """The orders API with a scripted recovery."""
 
     action: str = "settle"
     execution: str | None = f"{KEY}-r1-{NONCE}"
@@ -45,7 +43,6 @@ def recovery(desk: Desk) -> Recovery:
 
 
 def told(ended: Ended) -> tuple[int, dict[str, Any], str]:
-    """The exit code, the one JSON value, and standard error."""
     code, out, err = ended
     return code, json.loads(out), err
 
@@ -91,7 +88,7 @@ def test_a_settlement_that_recovery_has_taken_over_is_fine_in_any_later_status(
 def test_a_finished_settlement_has_nothing_to_recover_and_recovery_is_not_asked(
     desk: Desk, command: Command, recovery: Recovery, status: str, code: Exit, meanwhile: bool
 ) -> None:
-    """If it finishes while recovery is asked, the command tells the same."""
+    """If it finishes while recovery is asked, the report is the same."""
     claimed(desk) if meanwhile else finished(desk, status=status)
     recovery.nothing().effect = lambda: finished(desk, status=status)
 

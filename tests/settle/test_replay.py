@@ -1,5 +1,3 @@
-"""`settle events replay`: settlements are told again as they are, by keys, since a time, or in LIMBO."""
-
 from datetime import timedelta
 from typing import Any
 
@@ -23,7 +21,6 @@ OTHER, STUCK = "order-2026-000102", "order-2026-000103"
 
 @pytest.fixture
 def bus(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Bus:
-    """The outcome bus, behind PublishEvents."""
     bus = Bus()
     monkeypatch.setattr(_outcome_bus, "_client", bus)
     monkeypatch.setattr(_functions, "_client", Functions(answers=lambda event: call("PublishEvents", event)))
@@ -32,7 +29,6 @@ def bus(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Bus:
 
 @pytest.fixture
 def paid(desk: Desk) -> Desk:
-    """Two payments that are settled, and one in LIMBO."""
     desk.stuck(key=STUCK)
     for key in (KEY, OTHER):
         desk.pay(key)
@@ -45,7 +41,6 @@ def _half_an_hour_later(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def replays(desk: Desk) -> list[Any]:
-    """Return the orders to replay that the command has given."""
     return [body for order, body in desk.door.given if order == replay_order.REPLAY]
 
 
@@ -70,7 +65,7 @@ def test_all_in_limbo_are_told(paid: Desk, bus: Bus, command: Command) -> None:
 def test_since_a_time_all_are_told_that_have_changed_or_still_may(
     paid: Desk, bus: Bus, command: Command
 ) -> None:
-    """An order that is open may have changed unseen: no attribute says when."""
+    """An open order may have changed unseen: no attribute has the time."""
     assert command("events", "replay", "--since", "1h")[0] == 0
 
     assert told(bus).keys() > {KEY, OTHER, STUCK}  # and the payment that has spent the money

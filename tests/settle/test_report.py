@@ -1,5 +1,3 @@
-"""`settle report KEY`: one file that a browser shows without a request, and what it says."""
-
 import base64
 import hashlib
 import os
@@ -38,7 +36,7 @@ from tests.world.templates import PROJECT
 
 AT = datetime(2026, 11, 23, 9, tzinfo=UTC)
 BYTES_MAX = 64_000
-"""The most that a mailable report has, of a payment with two cases of LIMBO."""
+"""Limit of a mailable report of a payment with two LIMBO cases."""
 
 TEMPLATES = sorted((PROJECT / "settle/reports/page/templates").iterdir())
 
@@ -48,7 +46,7 @@ def page(desk: Desk, **how: bool) -> str:
 
 
 def parsed(text: str) -> ElementTree.Element:
-    """Return a page as XML, which it is: each element is closed, and each attribute quoted."""
+    """Return a page parsed as XML: elements closed, attributes quoted."""
     doctype, _, body = text.partition("\n")
     assert doctype == "<!DOCTYPE html>"
     return ElementTree.fromstring(body)
@@ -128,7 +126,7 @@ def test_a_report_runs_nothing_and_asks_no_server(desk: Desk) -> None:
 
 
 def test_a_report_is_read_by_a_screen_reader(desk: Desk) -> None:
-    """Headings in their order, a caption for each table, a scope for each head, a name for each drawing."""
+    """Ordered headings, table captions, header scopes and named drawings."""
     decided("release", RETRY, WRITE_OFF)(desk)
 
     root = parsed(page(desk))
@@ -248,7 +246,7 @@ PEOPLE = {
     "persons": ("by", "user_id", "request_id", "source_ip", "proposer", "persons", "approved_in"),
     "hashes": ("request_hash", "signature", "digest", "seen"),
 }
-"""The attributes that a redacted report leaves out; of an ARN in `by`, the account and the role stay."""
+"""Attributes left out of a redacted report; an ARN in `by` keeps account and role."""
 
 
 def test_each_attribute_of_a_row_that_a_report_shows_is_shown_or_left_out_on_purpose() -> None:
@@ -337,7 +335,7 @@ HOSTILE = (
 
 
 def attacked(told: Any, text: str) -> Any:
-    """Return a report with a text in each field that a stranger fills, at any depth."""
+    """Return a report with this text in each field that a stranger fills."""
     if isinstance(told, dict):
         free = {
             "reason",
@@ -365,7 +363,7 @@ def attacked(told: Any, text: str) -> Any:
 @settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(min_size=1) | st.just(HOSTILE))
 def test_a_hostile_text_is_shown_as_text_in_each_field(hostile_report: dict[str, Any], text: str) -> None:
-    """The page has the elements and the attributes that it has without it."""
+    """The page keeps the elements and attributes that it has without the text."""
     tame = parsed(render.settlement(attacked(hostile_report, "tame")))
 
     shown = parsed(render.settlement(attacked(hostile_report, text)))
@@ -568,7 +566,7 @@ def test_a_row_that_lacks_what_is_only_shown_is_told_without_it(desk: Desk) -> N
 
 @pytest.mark.parametrize("at", ["yesterday", "2026-11-20T12:00:00", ""])
 def test_a_time_that_is_none_is_shown_as_it_is(desk: Desk, at: str) -> None:
-    """A row that was changed by hand is what a report is needed for."""
+    """A report is needed exactly for a row changed by hand."""
     settled(desk)
     desk.alter(claimed_at=at)
 

@@ -1,5 +1,3 @@
-"""`settle report --day`: the figures of a day, from rows."""
-
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -23,7 +21,6 @@ AT = NOW + timedelta(hours=1)
 
 
 def rejected(desk: Desk, number: int, **attributes: object) -> None:
-    """Put a refused settlement of the day before noon."""
     row = {
         **keys.settlement(f"order-refused-{number:04}"),
         "status": "REJECTED",

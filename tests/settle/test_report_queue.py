@@ -1,5 +1,3 @@
-"""`settle report --queue`: LIMBO, proposals and in flight on one page, each with the next command."""
-
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -29,7 +27,7 @@ FLYING = "order-flying-0001"
 
 
 class CloudWatch:
-    """The figures of the scheduled proofs; or a failure, which is raised."""
+    """Figures of the scheduled proofs, or a failure to raise."""
 
     def __init__(self) -> None:
         self.points: dict[str, list[dict[str, Any]]] = {}
@@ -63,7 +61,7 @@ def two_persons(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def cells(text: str, caption: str) -> Iterator[list[str]]:
-    """Return the lines of a table by its caption, cell by cell."""
+    """Return a table's lines by caption, cell by cell."""
     for table in parsed(text).iter():
         if local(table) == "table" and "".join(table[0].itertext()).startswith(caption):
             for row in table[2]:

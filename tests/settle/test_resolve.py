@@ -1,5 +1,3 @@
-"""`settle limbo resolve`: which decision is handed over, to which execution, and which one is refused."""
-
 from collections.abc import Callable
 from typing import Any
 
@@ -30,7 +28,7 @@ def resolve(
 def refused(
     desk: Desk, decision: Decision = RETRY, reason: str = REASON, case: int | None = None
 ) -> tuple[Exit, str]:
-    """Return the code and the message of a refused decision; nothing is written, and nothing is sent."""
+    """Return a refusal's code and message; check that nothing is written or sent."""
     before, sent = desk.ledger.rows(), (len(desk.machines.sent), len(desk.orders))
     with pytest.raises(CommandFailed) as told:
         resolve(desk, decision, reason, case)
@@ -76,7 +74,7 @@ def no_execution_waits_yet(desk: Desk, code: str) -> None:
 
 
 def an_earlier_case_waits(desk: Desk, code: str) -> None:
-    """The row outlives its case: the execution of another one must not get this decision."""
+    """The row outlives its case: another case's execution must not get this decision."""
     waiting = desk.ledger.row(keys.waiting(KEY))
     assert waiting
     desk.ledger.put(waiting | {"case": 0})
@@ -154,7 +152,7 @@ def test_a_repeated_decision_is_followed_and_another_one_is_a_conflict_that_tell
 def test_a_command_that_another_decision_overtakes_reports_that_decision(
     desk: Desk, then_decides_again: bool
 ) -> None:
-    """Another person decides between this command's read of the row and its order."""
+    """Another person decides between the command's read and its order."""
     desk.stuck()
 
     send = desk.door.send
@@ -233,7 +231,7 @@ def test_a_decision_that_the_case_does_not_allow_is_a_conflict_that_names_the_re
 
 
 def test_a_repeated_command_is_a_decision_on_the_next_case_only_if_it_names_that_case(desk: Desk) -> None:
-    """A person who repeats a command whose answer was lost has not seen that it is stuck again."""
+    """A person who repeats a command after a lost answer has not seen the new case."""
     desk.stuck()
     resolve(desk, RETRY, case=1)
 
@@ -250,7 +248,7 @@ def test_a_repeated_command_is_a_decision_on_the_next_case_only_if_it_names_that
 
 
 def test_without_a_case_no_decision_is_on_a_later_case_than_the_first(desk: Desk) -> None:
-    """The person may have been shown case 1, which another person has decided since."""
+    """The person may have seen case 1, which another person has decided since."""
     desk.stuck()
     resolve(desk, RETRY, "bob has paid in")
 
@@ -281,7 +279,7 @@ def test_without_a_case_no_decision_is_on_a_later_case_than_the_first(desk: Desk
 def test_a_command_that_breaks_the_glass_may_be_repeated(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch, line: tuple[str, ...]
 ) -> None:
-    """Its first answer was lost: it is carried out once, pages once, and is answered as it is."""
+    """A lost answer's order is carried out once, pages once, and is answered unchanged."""
     paged: list[str] = []
     monkeypatch.setattr(_event_bus, "put", lambda kind, detail: paged.append(kind))
     send = desk.door.send

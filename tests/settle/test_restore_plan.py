@@ -1,5 +1,3 @@
-"""`settle restore plan`: a table as of an instant, against the sealed journal of the stage that went on."""
-
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -34,7 +32,7 @@ ENABLED = {"PointInTimeRecoveryDescription": {"PointInTimeRecoveryStatus": "ENAB
 
 
 class Described:
-    """DynamoDB, with what AWS says of the restored table, which a local server does not know."""
+    """DynamoDB with AWS's description of the restored table, unknown to a local server."""
 
     def __init__(self, client: Any, table: str) -> None:
         self._client, self._table = client, table
@@ -58,7 +56,7 @@ class Described:
 
 
 class Day:
-    """A stage whose table was copied as of an instant, and which then went on."""
+    """A stage whose table was copied at an instant, and which then went on."""
 
     def __init__(self, desk: Desk, restored: Ledger, command: Command, aws: Described) -> None:
         self.desk, self.restored, self.aws, self._command = desk, restored, aws, command
@@ -67,12 +65,11 @@ class Day:
         desk.stack.outputs["JournalBucket"] = "journal"
 
     def seal(self, at: datetime) -> None:
-        """Copy the rows that are new since the last call to the sealed journal, as its function does."""
+        """Copy the new rows to the sealed journal, like its function."""
         new = [row for row in self.desk.ledger.rows() if lines.is_sealed(row) and self._is_new(row)]
         SealedJournal(self.s3, "journal").add([inserted(row, int(at.timestamp())) for row in new], at)
 
     def restore(self) -> None:
-        """Put all rows of now into the restored table."""
         for row in self.desk.ledger.rows():
             self.restored.put(row)
 
@@ -83,7 +80,7 @@ class Day:
         return code, json.loads(out) if out else None, err
 
     def move(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Let the functions and the command work on the restored table, as a deployment does."""
+        """Let functions and command use the restored table, as after a deployment."""
         ledger = signing(self.restored)
         monkeypatch.setattr(_dependencies, "store", ledger.store)
         self.desk.ledger = ledger
@@ -98,7 +95,7 @@ class Day:
 
 @pytest.fixture
 def day(desk: Desk, command: Command, server_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Day]:
-    """One payment settled, one held, one in review, one in LIMBO: then the instant, and nothing since."""
+    """One payment settled, one held, one in review, one in LIMBO; then the instant."""
     monkeypatch.setattr(instants, "now", lambda: LATER + timedelta(hours=1))
     with tables.on_server(server_url) as restored:
         day = Day(desk, restored, command, Described(desk.ledger.client, restored.table_name))
@@ -148,7 +145,7 @@ def test_a_stage_on_a_ready_table_goes_on_and_its_books_are_whole(
 
 
 def test_the_payments_since_are_named_with_their_amounts_and_nothing_is_written(day: Day) -> None:
-    """Of a verdict the journal has a digest alone: a row rebuilt without its texts is not the one signed."""
+    """The journal has only a verdict's digest: a row rebuilt without its texts is not the signed one."""
     day.desk.pay(NEW)
     day.seal(LATER)
     before = day.restored.rows()
@@ -168,7 +165,7 @@ def test_the_payments_since_are_named_with_their_amounts_and_nothing_is_written(
 
 
 def test_a_payment_that_was_in_flight_then_and_has_gone_on_is_named_with_its_steps(day: Day) -> None:
-    """Recovery would take it on from the restored step, and might end it in another way."""
+    """Recovery would resume the restored step, and might end it differently."""
     day.desk.pay(HELD)
     day.seal(LATER)
 

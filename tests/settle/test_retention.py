@@ -1,5 +1,3 @@
-"""The commands on a stack whose entries have expired: nothing is missed, and the journal has what is gone."""
-
 import json
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -29,7 +27,7 @@ LATER = NOW + timedelta(days=DAYS + 2)
 
 
 class Clock:
-    """A clock of the commands' modules, which parse instants, too."""
+    """A clock for the commands' modules, which also parse instants."""
 
     fromisoformat = staticmethod(datetime.fromisoformat)
     now = staticmethod(lambda zone: LATER)
@@ -42,7 +40,7 @@ def journal() -> Sealed:
 
 @pytest.fixture
 def old(desk: Desk, journal: Sealed, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    """A stack on which Alice has paid Bob and a merchant, and each entry of a payment has expired since."""
+    """Alice has paid Bob and a merchant; all payment entries have expired."""
     monkeypatch.setattr(_dependencies.store, "_adds", adds(days=DAYS))
     for module in (books, sealed, settlement, statement, table_scan):
         monkeypatch.setattr(module, "datetime", Clock)
@@ -60,7 +58,7 @@ def old(desk: Desk, journal: Sealed, monkeypatch: pytest.MonkeyPatch) -> Desk:
 
 
 def kept(desk: Desk) -> Desk:
-    """Return the same desk whose stage keeps its entries for ever, by its settings."""
+    """Return the desk with unlimited retention."""
     config = json.loads(desk.stack.outputs["StageConfig"]) | {"shortest_retention_days": None}
     outputs = desk.stack.outputs | {"StageConfig": json.dumps(config)}
     desk.stack = replace(desk.stack, outputs=outputs)

@@ -1,5 +1,3 @@
-"""`settle reverse`: the order that it gives, and what it leaves to recovery or to a person's decision."""
-
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +17,7 @@ WHY = "the goods came back"
 
 
 def reverse(desk: Desk, reason: str = WHY, *, is_on_record: bool = True) -> dict[str, Any]:
-    """Return the outcome of the command, whose reason is the one on record, or not."""
+    """Return the command's outcome; check whether its reason is on record."""
     outcome = reversal.reverse(desk.stack, KEY, reason)
     assert reversal.is_on_record(desk.stack, KEY, reason) is is_on_record
     return outcome
@@ -149,7 +147,7 @@ def completed_later(desk: Desk) -> None:
 def test_a_settlement_that_has_moved_on_since_it_was_looked_at_is_a_conflict(
     desk: Desk, until: str, meanwhile: Callable[[Desk], object], status: str
 ) -> None:
-    """A settlement that was to be reversed as stalled settles meanwhile: a person must look at it."""
+    """A settlement to be reversed as stalled settles meanwhile: a person must look at it."""
     desk.pay(until=until)
 
     send = desk.door.send
@@ -177,7 +175,7 @@ def test_a_command_gives_up_on_a_machine_that_does_not_come_to_an_end(desk: Desk
 
 
 def test_a_reversal_that_died_is_started_again_by_recovery_for_its_first_reason(desk: Desk) -> None:
-    """The second person's reason goes on no record."""
+    """The second person's reason is not recorded."""
     desk.half_reversed().abort()
 
     outcome = unheard(desk)

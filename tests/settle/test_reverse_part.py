@@ -1,5 +1,3 @@
-"""`settle reverse --amount`: the part that its user is shown, once."""
-
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -60,7 +58,7 @@ def test_a_part_may_be_repeated_with_its_number(desk: Desk) -> None:
 def test_the_same_command_again_gives_nothing_back_a_second_time(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch, option: tuple[str, ...]
 ) -> None:
-    """Its first answer may have been lost: only a number says whether it is meant once more."""
+    """Its first answer may have been lost: only a part number permits another part."""
     monkeypatch.setattr(_event_bus, "put", lambda kind, detail: None)
     desk.pay()
     line = ("reverse", KEY, "--amount", "5.00", "--reason", f" {WHY}")

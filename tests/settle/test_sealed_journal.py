@@ -1,5 +1,3 @@
-"""`settle reconcile --against` and `settle journal fill`, on a table with a sealed journal."""
-
 import gzip
 import json
 from datetime import UTC, datetime, timedelta
@@ -26,7 +24,7 @@ from tests.world.sealed import GRACE, HOUR, inserted
 
 NOW = datetime.now(UTC)
 EARLIER = NOW - timedelta(hours=3)
-"""Before the newest seal, and after the first one."""
+"""Between the first and the newest seal."""
 
 
 def entry(sk: str, at: datetime = EARLIER) -> Row:
@@ -44,7 +42,7 @@ def s3() -> MemoryS3:
 
 @pytest.fixture
 def found(ledger: Ledger, s3: MemoryS3) -> Any:
-    """A stack whose table has one entry, which is sealed."""
+    """A stack whose table has one sealed entry."""
     journal = SealedJournal(s3, "journal")
     ledger.put(entry("sealed"))
     journal.add([inserted(entry("sealed"), int(EARLIER.timestamp()))], EARLIER)
@@ -152,7 +150,7 @@ def command(found: Any, settle: Command, monkeypatch: pytest.MonkeyPatch) -> Com
 
 @pytest.fixture
 def books(ledger: Ledger, found: Any) -> None:
-    """Let the table be empty but for what the proof from the rows accepts."""
+    """An empty table, except for rows that the proof accepts."""
     ledger.delete(address("sealed"))
 
 

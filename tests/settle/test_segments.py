@@ -1,5 +1,3 @@
-"""`settle reconcile --segments`: what one process finds, by several; no proof if one of them fails."""
-
 import multiprocessing
 import signal
 from contextlib import suppress
@@ -29,7 +27,7 @@ from tests.world.ledger import ROW_KEYS, adds
 
 
 def reached(outputs: dict[str, str], server: str | None) -> Stack:
-    """Return a stack with the row keys of the tests: DynamoDB alone runs."""
+    """Return a stack that reaches only DynamoDB, with the tests' row keys."""
     stack = Stack("under-test", outputs, boto3.Session(), server)
     vars(stack)["row_keys"] = ROW_KEYS
     return stack
@@ -37,7 +35,7 @@ def reached(outputs: dict[str, str], server: str | None) -> Stack:
 
 @pytest.fixture
 def stack(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Stack:
-    """The desk's table, as other processes reach it."""
+    """The desk's table, reachable by other processes."""
     server = desk.ledger.client.meta.endpoint_url
     monkeypatch.setattr(second_look, "_PAUSE_SECONDS", 0)
     return reached(desk.stack.outputs, server)
@@ -95,7 +93,7 @@ def test_a_fault_and_a_row_of_a_newer_layout_are_found_in_any_part(desk: Desk, s
 def test_a_second_look_knows_when_the_scan_began(
     desk: Desk, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An order that was given since then may be missed, however long the processes have read."""
+    """An order given since then may be missed, however long the processes have read."""
     desk.pay()
     desk.alter(escrow=desk.row()["escrow"] + 1)
     told, read = list[datetime](), list[datetime]()
@@ -157,7 +155,7 @@ def test_a_process_that_cannot_read_ends_the_command_in_one_line(
 def test_a_process_that_dies_ends_the_command_and_never_hangs_it(
     desk: Desk, stack: Stack, monkeypatch: pytest.MonkeyPatch, phase: str
 ) -> None:
-    """The process is killed before it is first heard of, or when its facts are asked for."""
+    """It dies before its first message, or when asked for its facts."""
     desk.pay()
     method = "await_next" if phase == "reading" else "facts"
     real = getattr(segments.Reader, method)
@@ -214,7 +212,7 @@ def test_a_part_that_is_cut_off_is_unproven_and_nothing_of_the_table_is_judged(
 
 
 def test_a_process_reports_that_dynamodb_has_stopped_answering(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its reason arrives as it is, and what it has read until then is counted."""
+    """Its reason arrives unchanged, and its reads until then count."""
     messages: list[Any] = []
     monkeypatch.setattr(signal, "signal", lambda *_: None)
 

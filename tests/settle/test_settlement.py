@@ -1,5 +1,3 @@
-"""`settle status`: the state, the journal, the review, and whether it is safe to pay again."""
-
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -35,11 +33,11 @@ FORWARD = [
 ]
 HOSTILE = "\x1b[2J\x1b]0;owned\x07 [bold]ok[/bold]\r\nsettle: all is well\x9b31m\u202egnorw\u2028\x00\x7f end"
 WORDS = ("[2J", "]0;owned", "[bold]ok[/bold]", "settle: all is well", "31m", "gnorw", "end")
-"""What is left of it, and does no harm."""
+"""The harmless remains of the hostile text."""
 
 
 def timeline(desk: Desk) -> list[tuple[str, str, str, str]]:
-    """Each entry's step, what it moved, how much, and the escrow after it."""
+    """Return each entry's step, movement, amount and later escrow."""
     entries = settlement.describe(desk.stack, KEY)["entries"]
     return [(line["step"], line["moved"], line["amount"], line["escrow"]) for line in entries]
 
@@ -50,19 +48,19 @@ def notes(desk: Desk) -> dict[str, str]:
 
 
 def verify(desk: Desk, verdict: Verdict) -> None:
-    """Let Alice pay Bob until the provider has said `verdict`."""
+    """Pay until the provider has given `verdict`."""
     desk.provider.answer = verdict
     desk.pay(until="verify")
 
 
 def decide(desk: Desk, verdict: Verdict) -> None:
-    """Let the payment wait for a reviewer, and send the reviewer's verdict."""
+    """Let the payment wait for review, then send the verdict."""
     in_review(desk)
     send(desk, verdict)
 
 
 def send(desk: Desk, verdict: Verdict) -> None:
-    """Do what the provider's webhook does to a settlement in review."""
+    """Record the verdict of a webhook on a settlement in review."""
     settlement = SettlementState.from_row(desk.row()).settlement
     later, event = NOW + timedelta(hours=1), WebhookEvent("evt_1", "d" * 64)
     desk.ledger.store.transact(
@@ -190,7 +188,7 @@ def test_the_journal_is_told_entry_by_entry_with_the_escrow_after_each(
 
 @pytest.mark.parametrize("until", ["hold", "fee"])
 def test_entries_of_one_millisecond_are_told_in_the_order_of_their_steps(desk: Desk, until: str) -> None:
-    """Clocks differ between functions: an escrow that seems to be overdrawn alarms its reader."""
+    """Clocks differ between functions: an apparently overdrawn escrow alarms its reader."""
     desk.pay(until=until)
     expected = FORWARD if until == "fee" else FORWARD[:1]
     for step, *_ in expected:
@@ -200,7 +198,7 @@ def test_entries_of_one_millisecond_are_told_in_the_order_of_their_steps(desk: D
 
 
 SAID = "decision: {}; reason: {}; reference: ver_1; provider: {}"
-"""The note of a verdict's entry."""
+"""Note of a verdict's entry."""
 
 
 @pytest.mark.parametrize(
@@ -230,7 +228,7 @@ def test_an_entry_s_note_says_what_was_decided_why_and_who_decided(
 
 
 def test_a_reviewers_verdict_is_told_after_an_answer_that_never_reached_the_row(desk: Desk) -> None:
-    """Also within a millisecond: another call's answer came while the payment was in review."""
+    """Even within a millisecond: another call's answer came during the review."""
     in_review(desk)
     known = SettlementState.from_row(desk.row()).settlement
     desk.ledger.store.put(entries.evidence(known, Step.VERIFY, APPROVED.evidence(), NOW))
@@ -349,7 +347,7 @@ def test_a_settlement_that_is_not_in_review_or_no_longer_is_told_without_one(des
 
 @pytest.mark.parametrize("make", [in_review, rejected_by_provider, settled_after_review, given_back, ran_out])
 def test_the_books_are_right_in_and_after_a_review(desk: Desk, command: Command, make: Make) -> None:
-    """An event's marker and the circuit's row are in the table too, and hold no money."""
+    """An event's marker and the circuit's row are also in the table, without money."""
     make(desk)
     desk.ledger.put({"pk": "CIRCUIT", "sk": "kyc", "state": "OPEN", "failure_count": 5, "opened_at": 1})
 

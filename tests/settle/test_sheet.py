@@ -1,5 +1,3 @@
-"""CSV where there is a table: all fields, a header for nothing, too, and no formula in a spreadsheet."""
-
 import csv
 import io
 import json

@@ -1,5 +1,3 @@
-"""`settle reconcile` and the keys that sign the rows."""
-
 import json
 from typing import Any
 
@@ -16,14 +14,14 @@ LAST = "NOT JUDGED: the signatures of the rows, which show who put them"
 
 
 class Refusing:
-    """Secrets Manager for a person who may not read the keys."""
+    """Secrets Manager that denies the person the keys."""
 
     def get_secret_value(self, **_: Any) -> Any:
         raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "GetSecretValue")
 
 
 def forge(desk: Desk) -> str:
-    """Put the evidence of an approval that no provider gave, and that the row agrees with."""
+    """Forge the evidence of an approval, consistent with the row."""
     desk.pay()
     row = next(row for row in desk.ledger.rows() if row["pk"].startswith("EVIDENCE#"))
     desk.ledger.put(row | {"reason": "checked"})

@@ -1,5 +1,3 @@
-"""The bars of a timeline."""
-
 import pytest
 
 from settle.output import spark

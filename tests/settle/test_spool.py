@@ -1,5 +1,3 @@
-"""The spool of a reconciliation: sorted, exact, private, and gone afterwards."""
-
 import os
 import random
 import tracemalloc
@@ -17,7 +15,7 @@ from tests.settle.plants import always
 from tests.world.picture import after
 
 SETTLEMENTS = 2_200
-"""Enough that every batch is full: half of them are enough for that."""
+"""Twice the number that fills each batch."""
 
 
 def entry(key: str, posted_at: str = "2026-11-20T12:00:00.000Z") -> EntryFacts:
@@ -75,10 +73,10 @@ def test_changes_add_up_by_account_and_currency_without_a_bound(spool: Spool) ->
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc to see the open files")
 def test_the_file_has_no_name_and_is_gone_afterwards() -> None:
-    """Not even a process that is killed leaves it behind, and no other process can open it."""
+    """Even a killed process leaves no file, and other processes cannot open it."""
 
     def files() -> list[str]:
-        """The open files that SQLite calls temporary, by what their links say."""
+        """Return SQLite's open temporary files."""
         found = []
         for fd in os.listdir("/proc/self/fd"):
             with suppress(FileNotFoundError):  # the listing itself
@@ -99,7 +97,7 @@ def test_the_file_has_no_name_and_is_gone_afterwards() -> None:
 
 
 def table(settlements: int) -> Iterator[Row]:
-    """Yield a table at work, which is nowhere as a whole."""
+    """Yield a busy table, never held as a whole."""
     for number in range(settlements):
         book = Book()
         book.open(f"payer-{number}", 10_000)
@@ -109,7 +107,7 @@ def table(settlements: int) -> Iterator[Row]:
 
 
 def test_no_more_of_a_large_table_is_in_memory_than_of_a_small_one() -> None:
-    """Python's own memory; SQLite's is bounded by its cache."""
+    """Measures Python's memory; a cache limit bounds SQLite's."""
 
     def peak(settlements: int) -> int:
         tracemalloc.start()

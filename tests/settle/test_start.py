@@ -29,7 +29,7 @@ REQUEST = json.dumps({"key": KEY})
 
 
 class Machines:
-    """Step Functions, as far as starting goes: one prepared end, and a record of what was started."""
+    """Step Functions' starts: one prepared end, and a record."""
 
     def __init__(self, row: Row | None = None, **end: Any) -> None:
         self.end = end
@@ -56,7 +56,7 @@ class Machines:
         return self.end
 
     def settlement(self, key: str) -> SettlementState | None:
-        """The table beside the machines, which has this one settlement's row."""
+        """Return the state of this one settlement."""
         assert key == KEY
         return SettlementState.from_row(self.row) if self.row else None
 
@@ -194,7 +194,7 @@ def test_a_request_is_started_as_it_is_under_a_new_name_and_ends_with_the_machin
 def test_a_machine_that_does_not_succeed_ends_with_its_error_and_no_outcome(
     machine: Machine, end: dict[str, str], error: str, message: str
 ) -> None:
-    """Even if the row is in LIMBO: the machine that has ended is believed."""
+    """Even if the row is in LIMBO: the ended machine is believed."""
     machines = Machines(row_of("LIMBO"), **end)
 
     ended = start(stack_of(machines), machine, REQUEST)
@@ -270,7 +270,7 @@ def test_waiting_for_a_standard_machine_has_an_end(
 def test_a_standard_machine_whose_settlement_is_in_limbo_is_waited_for_no_longer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A person may take days; the outcome is the row's, which says that it is stuck and why."""
+    """A person may take days; the row's outcome says that it is stuck and why."""
     monkeypatch.setattr(starting, "STANDARD_SECONDS_MAX", -1)
     machines = Machines(row_of("LIMBO"), status="RUNNING")
 
@@ -289,7 +289,7 @@ def test_a_standard_machine_whose_settlement_is_in_limbo_is_waited_for_no_longer
 def test_an_answer_that_is_lost_leaves_a_key_to_ask_for(
     monkeypatch: pytest.MonkeyPatch, machine: Machine, lost: str
 ) -> None:
-    """The request may have been taken: the person must learn which key it was, and that it is not known."""
+    """The request may have been taken: the person must learn its key and the doubt."""
 
     def lose(self: Machines, **parameters: Any) -> None:
         raise ReadTimeoutError(endpoint_url="http://127.0.0.1")
@@ -304,8 +304,6 @@ def test_an_answer_that_is_lost_leaves_a_key_to_ask_for(
 
 
 class Queue:
-    """SQS, as far as sending goes."""
-
     def __init__(self) -> None:
         self.sent: list[tuple[str, str]] = []
         self.failing: Exception | None = None
@@ -318,7 +316,7 @@ class Queue:
 
 @pytest.fixture
 def queue(monkeypatch: pytest.MonkeyPatch) -> Queue:
-    """The start queue of the stack that the command finds."""
+    """The start queue of the found stack."""
     queue = Queue()
     found = SimpleNamespace(outputs={"StartQueueUrl": "the-queue"}, client=lambda service: queue)
     monkeypatch.setattr(stack, "find", lambda name: found)
@@ -399,7 +397,7 @@ def test_a_request_that_may_not_be_in_the_queue_is_to_be_sent_again(
 
 @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c"])
 def test_only_a_line_feed_ends_a_request(tmp_path: Path, separator: str) -> None:
-    """A JSON text may have U+2028 in a string; the others are no JSON, and the message names their line."""
+    """A JSON string may contain U+2028; the others are invalid JSON, reported by line."""
     file = tmp_path / "payments.jsonl"
     first = f'{{"key": "{KEY}", "reference": "a{separator}b"}}'
     file.write_text(f"{first}\r\n\n{{", "utf-8", newline="")

@@ -1,5 +1,3 @@
-"""`settle` and merchants: what is available, what waits for a sweep, the sweep by hand, and the proof."""
-
 import re
 from datetime import timedelta
 from typing import Any
@@ -25,7 +23,7 @@ SHOP, KEY, OTHER = "merchant.shop", "order-2026-000101", "order-2026-000102"
 
 @pytest.fixture
 def paid(desk: Desk) -> Desk:
-    """Alice has paid a merchant twice, 47.72 EUR net each; the merchant came with 3.00 EUR."""
+    """Alice has paid a merchant twice, 47.72 EUR net each; the merchant started with 3.00 EUR."""
     accounts.open_account(desk.stack, SHOP, "EUR", "3.00")
     for key in (KEY, OTHER):
         desk.pay(key, payee=SHOP)
@@ -70,7 +68,7 @@ def test_a_sweep_by_hand_reads_every_page(paid: Desk, monkeypatch: pytest.Monkey
 def test_a_sweep_by_hand_asks_the_door_until_nothing_is_left(
     paid: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three partitions have the deposit and the two releases, and each call has time for one."""
+    """Three partitions have the deposit and the two releases; each call has time for one."""
     monkeypatch.setattr(_sweeps, "TIME", timedelta(0))
 
     told = sweep(paid.stack, SHOP)
@@ -121,7 +119,7 @@ def test_a_merchant_spends_what_is_swept_and_no_more(paid: Desk) -> None:
 
 
 def test_what_is_not_reversed_yet_waits_for_no_sweep(paid: Desk) -> None:
-    """A refund sweeps the second of its release, in which the other payment may be, too."""
+    """A refund sweeps its release's second, which may include the other payment."""
     paid.pay("order-2026-000103", payee=SHOP)
     paid.reverse("r", "order-2026-000103")
 
@@ -165,7 +163,7 @@ def test_the_commands_print_what_waits_and_what_was_swept(paid: Desk, command: C
 
 @pytest.fixture
 def book() -> Book:
-    """Two payments to a merchant, of which one is swept."""
+    """Two payments to a merchant, one swept."""
     book = Book()
     book.open("alice", 50_000)
     book.open(SHOP, 300)

@@ -1,5 +1,3 @@
-"""`settle reconcile` on a table that moves: the scan, and the second look at what differs in it."""
-
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from types import SimpleNamespace
@@ -32,7 +30,7 @@ LATER = NOW + timedelta(seconds=1)
 def stack(
     ledger: Ledger, config: StageConfig, settlement: Settlement, monkeypatch: pytest.MonkeyPatch
 ) -> Stack:
-    """A table with two accounts, and one settlement that holds its money."""
+    """A table with two accounts and one held settlement."""
     monkeypatch.setattr(second_look, "_PAUSE_SECONDS", 0)
     stack = cast(
         Stack,
@@ -52,19 +50,18 @@ def stack(
 
 
 def verify(stack: Stack, settlement: Settlement) -> None:
-    """Put the provider's approval on record."""
     stack.store.put(entries.evidence(settlement, Step.VERIFY, APPROVED.evidence(), LATER))
     stack.store.update(kyc_review.record_verdict(settlement, APPROVED, LATER))
 
 
 def release(stack: Stack, settlement: Settlement) -> None:
-    """Pay the payee, so that only the fee is left in escrow."""
+    """Pay the payee; only the fee stays in escrow."""
     verify(stack, settlement)
     stack.store.commit(steps.release(settlement, stack.config, LATER))
 
 
 def give_up(stack: Stack, settlement: Settlement) -> None:
-    """Reverse what is held, which leaves nothing in escrow."""
+    """Reverse the hold; nothing stays in escrow."""
     failure = {"step": "verify", "error": "KycRejected", "cause": "no"}
     stack.store.update(reversal.begin(settlement, failure, owner="an-execution", execution="a-reversal"))
     stack.store.commit(compensation.reverse_step(settlement, Step.HOLD, LATER))
@@ -82,7 +79,7 @@ FIRST: dict[str, Callable[[Row], bool]] = {
     "settlements and entries": lambda row: keys.is_settlement(row) or keys.is_entry(row),
     "none": lambda row: False,
 }
-"""The rows that a scan meets before something happens; it meets all others after it."""
+"""Rows that a scan meets before an event; it meets the others after it."""
 
 
 @pytest.mark.parametrize(
@@ -167,7 +164,7 @@ def test_a_deposit_in_another_currency_is_a_fault_of_its_account(ledger: Ledger,
 
 
 def test_an_entry_that_nothing_explains_is_found_again_by_its_own_key(ledger: Ledger, stack: Stack) -> None:
-    """Its settlement's row names only the entries that it knows: reading these would miss the other one."""
+    """Its settlement's row names only known entries: reading those would miss it."""
     hold = journal(ledger.rows(), "order-2026-000101")["hold"]
     again = keys.entry("alice", "2026-11-20T13:00:00.000Z", "order-2026-000101", "hold")
     ledger.put(hold | again | {"posted_at": "2026-11-20T13:00:00.000Z", "amount": 0})
@@ -220,13 +217,13 @@ PRIVATE = (
     *("approved_by", "approved_in", "break_glass", "proposer", "proposed_by", "persons"),
     *("error", "cause", "token", "failure", "reversed_for", "reference", "metadata"),
 )
-"""What is read of a row, but never kept or told: personal data, free text, and secrets."""
+"""Read, but never kept or shown: personal data, free text, secrets."""
 
 
 def test_the_proof_keeps_and_tells_no_name_reason_or_token(
     monkeypatch: pytest.MonkeyPatch, ledger: Ledger, stack: Stack
 ) -> None:
-    """They are read, as the hash and the evidence are judged with them. Every row here is at fault."""
+    """The hash and the evidence need them. All rows here are at fault."""
     row, kept = stack.store.read(PAYMENT), list[object]()
     assert row
     private = {name: f"private {name}" for name in PRIVATE}

@@ -1,5 +1,3 @@
-"""No table loses or breaks a value on a terminal of 80 columns, however long its keys and names are."""
-
 import io
 import json
 from collections.abc import Callable, Iterator
@@ -23,12 +21,12 @@ TOLD_OTHERWISE = {
     "list": {"since", "recover_at", "deadline_at", "claimed_at", "finished_at", "owner", "steps"},
     "watch": {"at", "since", "circuit", "behind_seconds"},
 }
-"""Per command, the fields of its JSON that its text tells in other words, such as ages for instants."""
+"""JSON fields that a command's text words differently, such as ages for instants."""
 
 
 @pytest.fixture(autouse=True)
 def longest(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A settlement in LIMBO and one in flight, with the longest key and accounts, at 80 columns."""
+    """A settlement in LIMBO and one in flight, with the longest key and accounts."""
     monkeypatch.setenv("COLUMNS", "80")
     for account, deposit in ((PAYER, "500.00"), (PAYEE, "0")):
         accounts.open_account(desk.stack, account, "EUR", deposit)
@@ -39,7 +37,7 @@ def longest(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def leaves(value: Any, left_out: set[str]) -> Iterator[str]:
-    """Return the texts and numbers of a JSON value, without the fields that are left out."""
+    """Yield a JSON value's texts and numbers, without the excluded fields."""
     if isinstance(value, dict):
         for name, field in value.items():
             if name not in left_out:

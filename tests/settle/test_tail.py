@@ -1,5 +1,3 @@
-"""`settle events tail`: events as they come, and nothing left behind."""
-
 import json
 import os
 import time
@@ -45,8 +43,6 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[stack.Stack]:
 
 
 class Ledger:
-    """A table with settlements by their keys."""
-
     def __init__(self) -> None:
         self.states: dict[str, SettlementState] = {}
 
@@ -55,14 +51,14 @@ class Ledger:
 
 
 def left(account: stack.Stack) -> tuple[list[str], list[str]]:
-    """Return the rules and the queues that are there."""
+    """Return the existing rules and queues."""
     rules = account.client("events").list_rules(EventBusName=BUS)["Rules"]
     return [rule["Name"] for rule in rules], account.client("sqs").list_queues().get("QueueUrls", [])
 
 
 @pytest.fixture
 def coming(account: stack.Stack, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """The events that are put on the bus once the command listens."""
+    """Events put on the bus once the command listens."""
     events: list[dict[str, Any]] = []
     listen = tail._listen
 
@@ -96,7 +92,7 @@ def test_the_events_of_a_payment_are_shown_until_its_end(
 
 
 def test_a_payment_that_has_ended_before_is_shown_as_it_is(account: stack.Stack, settle: Command) -> None:
-    """Its events have come before the command listened, and it would wait for ever."""
+    """Its events came before the command listened, so waiting would never end."""
     account.store.states[KEY] = states.found(states.row() | {"status": "REJECTED", "sequence": 1})  # type: ignore[attr-defined]
 
     code, out, _ = settle("events", "tail", "--key", KEY)
@@ -108,7 +104,7 @@ def test_a_payment_that_has_ended_before_is_shown_as_it_is(account: stack.Stack,
 def test_a_payment_that_ends_before_the_rule_works_is_shown_by_a_second_look(
     account: stack.Stack, settle: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A new rule takes a moment: the payment's last event has come before it, and no other one will."""
+    """A new rule takes effect late: the payment's last event came before it."""
     states_of = account.store.states  # type: ignore[attr-defined]
     listen = tail._listen
 

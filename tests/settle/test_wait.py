@@ -1,5 +1,3 @@
-"""`settle wait`: until a settlement is finished or in LIMBO, or until the time is over."""
-
 import json
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -16,7 +14,7 @@ KEY = key_of(1)
 
 
 class Clock:
-    """A clock that only a pause moves on; `then` happens in the third pause."""
+    """A clock moved only by pauses; `then` happens in the third one."""
 
     def __init__(self) -> None:
         self.seconds, self.pauses = 0.0, 0

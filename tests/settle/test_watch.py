@@ -1,5 +1,3 @@
-"""`settle watch`: the content of a snapshot, and that no failed look ends the watch."""
-
 import io
 import json
 from dataclasses import replace
@@ -30,7 +28,7 @@ OPENED_AT = int(NOW.timestamp()) - 5
 
 
 class Sleep:
-    """Sleeps without taking time, until the person who watches has seen enough."""
+    """Sleeps without delay, until the watcher has seen enough."""
 
     def __init__(self) -> None:
         self.slept: list[int] = []
@@ -51,7 +49,7 @@ def sleep(monkeypatch: pytest.MonkeyPatch) -> Sleep:
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """What a person's terminal is sent."""
+    """Output to a person's terminal."""
     sent = io.StringIO()
     monkeypatch.setattr(
         live, "out", Console(file=sent, force_terminal=True, width=100, highlight=False, markup=False)
@@ -60,7 +58,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
 
 
 def fails_then_works(desk: Desk, monkeypatch: pytest.MonkeyPatch, *failures: Exception | None) -> None:
-    """Let the looks fail, one after the other, where there is something to fail with; then they work."""
+    """Let the looks fail in turn; a None, and each later look, works."""
     left, look = list(failures), snapshot.look
 
     def next_look(*arguments: Any) -> dict[str, Any]:
@@ -108,7 +106,7 @@ def test_an_idle_stack_is_a_snapshot_of_nothing(desk: Desk) -> None:
 def test_settlements_in_flight_are_counted_by_status_and_the_oldest_that_does_not_rest_is_named(
     desk: Desk,
 ) -> None:
-    """One in review rests; one that was set in motion again is as old as that."""
+    """One in review rests; a resumed one counts from then."""
     claimed(desk, 1, ago=80_000, review="a-reference", due=6_400, deadline_at=at(6_400))
     assert snapshot.look(desk.stack, NOW)["in_flight"]["oldest"] is None
     claimed(desk, 2, ago=300, status="COMPENSATING", due=200)
@@ -298,7 +296,7 @@ def test_on_a_terminal_a_failed_look_is_shown_with_the_last_good_snapshot_if_the
     failures: tuple[Exception | None, ...],
     snapshots: int,
 ) -> None:
-    """The snapshot stands there twice: as it was seen, and once more above the error."""
+    """The snapshot appears twice: when taken, and again above the error."""
     fails_then_works(desk, monkeypatch, *failures)
 
     assert command("watch")[0] == Exit.FINE

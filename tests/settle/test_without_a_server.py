@@ -1,4 +1,4 @@
-"""The queries of docs/operating/ledger.md over the exported entries, in DuckDB."""
+"""The queries of docs/operating/ledger.md over exported entries, in DuckDB."""
 
 import json
 import re
@@ -26,7 +26,7 @@ VIEW, BALANCES, TO_PARQUET = re.findall(
 
 
 def in_duckdb(*statements: str) -> list[list[Any]]:
-    """Run statements in a process of their own, whose end DuckDB disturbs; return the last one's lines."""
+    """Run statements in a separate process, whose exit DuckDB disturbs; return the last result."""
     program = "import duckdb, json, sys\nfor one in sys.argv[1:]: found = duckdb.execute(one)\n"
     program += "print(json.dumps(found.fetchall(), default=str))"
     command = [sys.executable, "-c", program, *statements]

@@ -1,4 +1,4 @@
-"""A browser of a console: the pages' HTTP, with the stack of the desk behind it."""
+"""A browser of a console, over the desk's stack."""
 
 import re
 from collections.abc import Iterator
@@ -21,8 +21,6 @@ _HIDDEN = re.compile(r'<input type="hidden" name="([^"]+)" value="([^"]*)"')
 
 
 class Sts:
-    """STS: it tells who signs."""
-
     def __init__(self, arn: str = ADA) -> None:
         self.arn = arn
 
@@ -31,8 +29,6 @@ class Sts:
 
 
 class Visitor:
-    """A person at a console."""
-
     def __init__(self, desk: Desk, session: Session | None = None) -> None:
         self.desk, self.session, self.ended = desk, session or Session(), list[bool]()
         desk.stack.clients.setdefault("sts", Sts())
@@ -42,7 +38,7 @@ class Visitor:
         self.client = TestClient(app, base_url=ORIGIN, follow_redirects=False)
 
     def enter(self) -> "Visitor":
-        """Open the session by its token, as the printed address does."""
+        """Open the session with its token, like the printed address."""
         assert self.get(f"/enter?token={self.session.token}").status_code == 200
         return self
 
@@ -50,18 +46,17 @@ class Visitor:
         return self.client.get(path, headers=headers)
 
     def page(self, path: str) -> str:
-        """Return a page that must be there."""
         answer = self.get(path)
         assert answer.status_code == 200, answer.text
         return answer.text
 
     def send(self, path: str, headers: dict[str, str] | None = None, /, **fields: str) -> httpx.Response:
-        """Send a form of this session, as its page would."""
+        """Send a form of this session, like its page."""
         fields = {"csrf": self.session.csrf} | fields
         return self.client.post(path, data=fields, headers={"origin": ORIGIN} | (headers or {}))
 
     def submit(self, page: str, action: str, **typed: str) -> httpx.Response:
-        """Fill in the form of a page that goes to `action`, and send it."""
+        """Fill in and send the page's form for `action`."""
         form = page.partition(f'action="{action}"')[2].partition("</form>")[0]
         assert form, page
         return self.send(action, **{**dict(_HIDDEN.findall(form)), **typed})
@@ -69,7 +64,6 @@ class Visitor:
 
 @contextmanager
 def writes_nothing(desk: Desk) -> Iterator[None]:
-    """Demand that the whole table is the same before and after."""
     before = desk.ledger.rows()
     yield
     assert desk.ledger.rows() == before

@@ -1,4 +1,4 @@
-"""Every way that a payment can take, made by the machines on a desk; each leaves its rows behind."""
+"""All ways of a payment, made by the machines on a desk, each with its rows."""
 
 import json
 from collections.abc import Callable
@@ -24,7 +24,7 @@ BROKEN = {"fee": "RefundFee", "release": "ReclaimFunds", "hold": "VoidHold"}
 
 
 def start(desk: Desk, name: str = f"{KEY}-1", until: str | None = None, **request: str) -> Execution:
-    """Send a request to the Standard machine, which runs to its end, or to just before a state."""
+    """Run a request on the Standard machine to its end, or to just before a state."""
     desk.machines.runs = until is None
     desk.machines.start_execution(stateMachineArn=STANDARD, name=name, input=json.dumps(WIRE | request))
     desk.machines.runs = True
@@ -127,7 +127,7 @@ def half_reversed(desk: Desk) -> None:
 
 
 def stuck(step: str) -> Way:
-    """Return the way of a settled payment into LIMBO, where the reversal of a step is stuck."""
+    """Return the way of a settled payment into LIMBO at a step's reversal."""
 
     def way(desk: Desk) -> None:
         settled(desk)
@@ -145,7 +145,7 @@ def stuck_before_the_hold(desk: Desk) -> None:
 
 
 def decided(step: str, *decisions: Decision) -> Way:
-    """Return the way out of LIMBO by these decisions; before a last one of retry, the cause is removed."""
+    """Return the way out of LIMBO by these decisions; a last retry has the cause removed."""
 
     def way(desk: Desk) -> None:
         stuck(step)(desk)
@@ -159,7 +159,7 @@ def decided(step: str, *decisions: Decision) -> Way:
 
 
 def expired(desk: Desk) -> None:
-    """Let recovery find it past its deadline."""
+    """Let recovery find the settlement past its deadline."""
     start(desk, until="ReleaseFunds").abort()
     desk.alter(deadline_at="2026-11-20T12:00:01.000Z", gsi1sk="2026-11-20T12:00:01.000Z")
     recovery.recover(desk.stack, KEY)

@@ -1,4 +1,4 @@
-"""The two ends of the KYC provider's wire: the simulated provider itself, and the receiver of its webhook."""
+"""The simulated KYC provider, and a receiver of its webhook."""
 
 import json
 import socket
@@ -17,12 +17,12 @@ from settle.local.kyc_simulator import Server
 KEY = "order-2026-000101"
 PAYMENT = {"payer": "alice", "payee": "bob", "amount": "48.20", "currency": "EUR"}
 SECONDS_MAX = 10
-"""How long a test waits for what must come. Nothing of what it waits for takes a second."""
+"""Bounds each wait; expected events take less than a second."""
 
 
 @dataclass(frozen=True)
 class Simulator:
-    """The provider at work, and the calls that it may be sent."""
+    """The running provider, and calls to it."""
 
     server: Server
 
@@ -31,12 +31,12 @@ class Simulator:
         return f"http://127.0.0.1:{self.server.server_port}"
 
     def request(self, method: str, path: str, **options: Any) -> urllib3.BaseHTTPResponse:
-        """One request on a connection of its own, sent once and not redirected."""
+        """Send one request on a new connection, without retry or redirect."""
         with urllib3.PoolManager(timeout=SECONDS_MAX, retries=False) as pool:
             return pool.request(method, f"{self.url}{path}", redirect=False, **options)
 
     def verify(self, key: str = KEY, *, api_key: str = "any", **payment: str) -> urllib3.BaseHTTPResponse:
-        """Ask about a payment as the contract has it: Alice pays Bob 48.20 EUR, unless told otherwise."""
+        """Ask about a payment by the contract, by default Alice's 48.20 EUR to Bob."""
         headers = {"Idempotency-Key": f"{key}:verify", "Authorization": f"Bearer {api_key}"}
         return self.request("POST", "/verifications", json=PAYMENT | payment, headers=headers)
 
@@ -51,7 +51,7 @@ class Simulator:
         return described
 
     def raw(self, request: bytes | None = None, **payment: str) -> bytes:
-        """All that comes back on a raw connection before it is closed by the provider."""
+        """Return all bytes of a raw connection until the provider closes it."""
         with socket.create_connection(("127.0.0.1", self.server.server_port), SECONDS_MAX) as wire:
             wire.sendall(request or raw_verification(**payment))
             return b"".join(iter(lambda: wire.recv(1 << 20), b""))
@@ -69,7 +69,7 @@ def raw_verification(**payment: str) -> bytes:
 
 @dataclass(frozen=True)
 class Delivery:
-    """One call of the webhook: where it went, its headers with names in lower case, and what it said."""
+    """One webhook call: path, headers in lower case, and body."""
 
     path: str
     headers: dict[str, str]
@@ -83,7 +83,7 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Receiver:
-    """Answers each delivery with the next of `statuses`, and in the end with 200."""
+    """Answers deliveries with `statuses` in turn, then with 200."""
 
     server: HTTPServer
     deliveries: "Queue[Delivery]" = field(default_factory=Queue)
@@ -98,7 +98,7 @@ class Receiver:
         return f"http://127.0.0.1:{self.port}/webhook"
 
     def received(self) -> Delivery:
-        """The next delivery, which must come soon."""
+        """Return the next delivery, which must come soon."""
         return self.deliveries.get(timeout=SECONDS_MAX)
 
 

@@ -1,5 +1,3 @@
-"""Fixtures of the store's tests."""
-
 import pytest
 
 from settlement.core import telemetry
@@ -22,7 +20,6 @@ def saga(ledger: Ledger, settlement: Settlement, config: StageConfig) -> Saga:
 
 @pytest.fixture(autouse=True)
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the metrics that the store counts, in order; none of them reaches another test."""
     names: list[str] = []
     monkeypatch.setattr(telemetry, "count", names.append)
     return names

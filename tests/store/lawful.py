@@ -1,4 +1,4 @@
-"""The law of every commit: what it may change, from the rows before and after it."""
+"""Lawfulness of a commit, judged from its rows before and after."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from tests.world.memory_dynamodb import Changes
 
 
 def assert_lawful(changes: Changes) -> None:
-    """Check that one commit deletes nothing, rewrites no entry, and leads on by the table of transitions."""
+    """Check that a commit deletes nothing, rewrites no entry and follows the table of transitions."""
     told = [(from_wire(before or {}), from_wire(after or {})) for before, after in changes]
     entered: dict[str, Row] = {}  # by their steps: a decision that moves money has evidence and entry
     for _, after in told:
@@ -28,7 +28,7 @@ def assert_lawful(changes: Changes) -> None:
 
 
 def assert_leads_on(before: Row, after: Row, entered: Mapping[str, Row]) -> None:
-    """Check the status of a settlement's row before and after a commit that has `entered` these steps."""
+    """Check a settlement's status change in a commit that has `entered` these steps."""
     if not before:
         assert after["status"] in (Status.PROCESSING, Status.REJECTED)
         return
@@ -43,7 +43,7 @@ def assert_leads_on(before: Row, after: Row, entered: Mapping[str, Row]) -> None
 
 
 def assert_slots(before: Row, after: Row, entered: Mapping[str, Row]) -> None:
-    """Check that each slot is written once, in one commit with the entry of its time, and no other way."""
+    """Check that each slot is written once, in one commit with its entry and with the same time."""
     slots = {step.slot: step.value for step in Step} | {
         step.reversal_slot: step.reversal for step in REVERSIBLE
     }

@@ -1,4 +1,4 @@
-"""Random operations on one table: the project's writes, whole and weakened, on rows in any state."""
+"""Random operations on one table: our writes, whole and weakened, on rows in any state."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,14 +21,12 @@ _AVAILABLE = (0, 47, 48, 4771, 4772, 4819, 4820, 12_000, 99_995_228, 99_995_229,
 
 @dataclass(frozen=True)
 class Operation:
-    """A call of the client, without the table's name."""
-
     name: str
     parameters: Mapping[str, Any]
 
 
 class Operations:
-    """The endless series of operations that a seed makes."""
+    """Endless, reproducible operations of a seed."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
@@ -47,7 +45,6 @@ class Operations:
             yield make()
 
     def _transaction(self) -> Operation:
-        """Return a transaction of a step, or of writes that never come together."""
         if self._rarely(0.5):
             return _transact(self._weakened(self._random.choice(_transactions())))
         names = self._random.sample(sorted(_writes()), self._random.choice((1, 2, 3, 4)))
@@ -58,7 +55,7 @@ class Operations:
         return _alone(_parameters(write), self._random)
 
     def _weakened(self, writes: Sequence[Write]) -> list[Write]:
-        """Return the writes, some without some of their conditions, so that more of them commit."""
+        """Drop random conditions from some of the writes, so that more of them commit."""
         if self._rarely(0.3):
             return list(writes)
         found = []
@@ -70,7 +67,7 @@ class Operations:
         return found
 
     def _own_state(self) -> Operation:
-        """Put a settlement or an account in any state over the row that is there."""
+        """Overwrite a settlement or account with a row in any state."""
         if self._rarely(0.6):
             row = self._random.choice(rows_met_by(self._random.choice(_claims())))
         else:
@@ -123,7 +120,7 @@ def _transactions() -> list[tuple[Write, ...]]:
 
 @cache
 def _claims() -> list[Write]:
-    """Return a write of each of the two settlements of the vectors, whose rows may be in any state."""
+    """Return one write for each of the two settlements of the vectors."""
     keys = {settlement.key for settlement in (SETTLEMENT, YEN)}
     found = [write for write in _writes().values() if _row_of(write)["sk"] == "SETTLEMENT"]
     return [next(write for write in found if key in _row_of(write)["pk"]) for key in sorted(keys)]
@@ -135,7 +132,7 @@ def _row_of(write: Write) -> Row:
 
 
 def _parameters(write: Write) -> dict[str, Any]:
-    """Return the parameters with which the store sends the write."""
+    """Return the parameters that the store sends for the write."""
     parameters = _STORE._parameters(write)
     del parameters["TableName"]
     texts = f"{parameters.get('UpdateExpression')} {parameters.get('ConditionExpression')}"

@@ -1,4 +1,4 @@
-"""Many callers of one settlement at once: a connection each, a start together."""
+"""Concurrent callers of one settlement, each with a connection of its own."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -17,7 +17,6 @@ CONNECTIONS_MAX = 32
 
 
 def callers(saga: Saga, count: int) -> list[Saga]:
-    """Return the same settlement `count` times, over a client with as many connections."""
     assert count <= CONNECTIONS_MAX
     client = _client(saga.ledger.client.meta.endpoint_url)
     store = Store(client, saga.ledger.table_name, lambda failed_tries: None)
@@ -25,7 +24,7 @@ def callers(saga: Saga, count: int) -> list[Saga]:
 
 
 def at_once(calls: Sequence[Callable[[], Any]]) -> list[Any]:
-    """Call each in its own thread, started together; return the results or refusals in order."""
+    """Call each in its own thread, started together; return results or refusals in order."""
     barrier = threading.Barrier(len(calls))
 
     def wait_and_call(call: Callable[[], Any]) -> Any:

@@ -52,7 +52,6 @@ ORDERED = {
     "cause": "the customer has sent the goods back (by arn:aws:sts::1:assumed-role/desk/kim)",
 }
 ESCROW = {None: 0, Step.HOLD: 4820, Step.VERIFY: 4820, Step.RELEASE: 48, Step.FEE: 0}
-"""The escrow, by the last committed step."""
 
 AVAILABLE = {
     None: (10_000, 500),
@@ -61,13 +60,12 @@ AVAILABLE = {
     Step.RELEASE: (5180, 5272),
     Step.FEE: (5180, 5272),
 }
-"""The available balances of alice and bob, by the last committed step."""
 
 INDEX = ("gsi1pk", "gsi1sk")
 
 
 def evidence(name: str, posted_at: str = REVERSED_AT, **content: Any) -> Row:
-    """Return the row of a fact that moves nothing; the index lists that of a person's order."""
+    """Return the row of a fact that moves no money; a person's order is also in the index."""
     listed = {"gsi1pk": "ORDERS#2026-11", "gsi1sk": posted_at} if "by" in content else {}
     return {
         **listed,
@@ -81,7 +79,7 @@ def evidence(name: str, posted_at: str = REVERSED_AT, **content: Any) -> Row:
 
 
 def moved(name: str, debit: str, credit: str, amount: int, posted_at: str = REVERSED_AT) -> Row:
-    """Return the entry of a movement between escrow and another account, in whose statement it is."""
+    """Return the entry of a movement between escrow and an account, in the account's statement."""
     account, side = (debit, "debit") if credit == f"escrow:{KEY}" else (credit, "credit")
     return {
         "pk": f"ENTRIES#{account}" + "#2" * (":" in account),
@@ -106,10 +104,7 @@ REVERSE = evidence("reverse", POSTED_AT, reason=ORDER.reason, by=ORDER.by)
 
 
 def begun(last: Step | None, *, events: int = 0, **changes: Any) -> Row:
-    """Return the settlement's row after the beginning of its reversal, with these changes.
-
-    `events` is the number of events that it has made since.
-    """
+    """Return the settlement's row after its reversal began and made `events` events, with changes."""
     failure = ORDERED if last is Step.FEE else FAILURE
     steps = so_far(last) if last else {}
     return {
@@ -128,12 +123,10 @@ def begun(last: Step | None, *, events: int = 0, **changes: Any) -> Row:
 
 
 def finished(row: Row, **changes: Any) -> Row:
-    """Return a settlement's row, out of the index."""
     return {name: value for name, value in (row | changes).items() if name not in INDEX}
 
 
 def decision(resolution: Resolution) -> Row:
-    """Return the decision as the settlement's row has it."""
     return {**said(resolution), "decided_at": DECIDED_AT}
 
 
@@ -142,12 +135,11 @@ def said(resolution: Resolution) -> dict[str, str]:
 
 
 def undone(*steps: Step) -> Row:
-    """Return the attributes of a settlement's row once these steps are reversed."""
     return {step.reversal_slot: REVERSED_AT for step in steps}
 
 
 def book(row: Row, *others: Row, alice: Row | int, bob: Row | int) -> list[Row]:
-    """Return the accounts, the settlement's row, its entries and its evidence, in the order of the table."""
+    """Return accounts, settlement row, entries and evidence, in table order."""
     accounts = [
         account | ({"available": change} if isinstance(change, int) else change)
         for account, change in ((ALICE, alice), (BOB, bob))
@@ -156,30 +148,28 @@ def book(row: Row, *others: Row, alice: Row | int, bob: Row | int) -> list[Row]:
 
 
 def in_order(*rows: Row) -> list[Row]:
-    """Return rows in the order in which the tests read a table."""
     return sorted(rows, key=lambda row: (row["pk"], row["sk"]))
 
 
 def posted(last: Step | None) -> list[Row]:
-    """Return the entries of the steps up to and with `last`, and of the order to reverse them, if any."""
+    """Return entries up to and including step `last`, with the order to reverse if settled."""
     return [*(ENTRIES[step] for step in up_to(last)), *([REVERSE] if last is Step.FEE else [])]
 
 
 # Verdicts
 
 ENDS = NOW + timedelta(hours=24)
-"""The end of these tests' reviews, if no verdict comes before."""
 
 ENDS_AT = "2026-11-21T12:00:00.123Z"
 OWNER = f"{KEY}-decided"
 EVENT = WebhookEvent(id="evt_1", digest="d1")
 JUST_BEFORE = DEADLINE - timedelta(milliseconds=1)
 WEBHOOK = NOW + timedelta(hours=5)
-"""The time of the webhook that ends the review: long after the settlement's first deadline."""
+"""Time of the webhook's verdict: long after the settlement's first deadline."""
 
 HELD = CLAIMED | {"escrow": 4820, "hold_at": POSTED_AT}
 QUEUED = HELD | {"sequence": 2}
-"""The same of a key that the start queue has claimed before."""
+"""The held row of a key claimed earlier by the start queue."""
 
 UNDER_REVIEW = QUEUED | {
     "sequence": 3,
@@ -193,7 +183,7 @@ TIME = {
     "in_flight_since": "2026-11-20T17:00:00.123Z",
     "gsi1sk": "2026-11-20T17:00:00.123Z",
 }
-"""The times of a settlement whose verdict comes at `WEBHOOK`: those of a new settlement."""
+"""Times of a settlement after a verdict at `WEBHOOK`: equal to a new settlement's."""
 
 
 def own(saga: Saga, verdict: Verdict = APPROVED, now: datetime = LATER) -> Row:
@@ -205,14 +195,15 @@ def own(saga: Saga, verdict: Verdict = APPROVED, now: datetime = LATER) -> Row:
 def begin_review(
     saga: Saga, verdict: Verdict = IN_REVIEW, now: datetime = NOW, until: datetime = ENDS
 ) -> SettlementState:
-    """Begin the review that answers our own request."""
     return saga.ledger.store.update(kyc_review.begin_review(saga.settlement, verdict, until, now))
 
 
 def webhook(
     saga: Saga, verdict: Verdict = APPROVED, event: WebhookEvent = EVENT, now: datetime = WEBHOOK
 ) -> Row | SettlementState | None:
-    """Record a webhook's verdict as KycDecided does; return None if it took effect, else what it found."""
+    """Record a webhook's verdict like KycDecided; return None if it took effect, else the row or state
+    found.
+    """
     owner = f"{saga.settlement.key}-decided"
     try:
         saga.ledger.store.transact(
@@ -225,14 +216,13 @@ def webhook(
 
 
 def take_over(saga: Saga, seen: SettlementState | None = None, now: datetime = DEADLINE) -> SettlementState:
-    """Take a settlement over for recovery, from the state that it has seen or else from the present one."""
+    """Take a settlement over for recovery, from a previously seen or the present state."""
     takeover = recovery.take_over(seen or saga.state(), now, saga.config, NONCE)
     assert takeover is not None
     return saga.ledger.store.update(takeover.write)
 
 
 def held(saga: Saga) -> None:
-    """Fund both accounts, claim the key and hold the amount."""
     saga.reach(Step.HOLD)
 
 
@@ -242,12 +232,12 @@ def in_review(saga: Saga) -> None:
 
 
 def evidence_of(verdict: Verdict, posted_at: str, name: str = "verify") -> Row:
-    """Return the evidence of a verdict: of our own answer, or of the webhook's, `review`."""
+    """Return evidence of a verdict: `verify` is our own answer, `review` the webhook's."""
     return evidence(name, posted_at, **verdict.evidence())
 
 
 def marker(event: WebhookEvent = EVENT, received_at: str = "2026-11-20T17:00:00.123Z") -> Row:
-    """Return the marker that an event leaves with its effect."""
+    """Return the marker of a webhook event that took effect."""
     return {
         "pk": f"KYC_EVENT#{event.id}",
         "sk": "EVENT",
@@ -258,7 +248,6 @@ def marker(event: WebhookEvent = EVENT, received_at: str = "2026-11-20T17:00:00.
 
 
 def concluded(row: Row, verdict: Verdict, decided_at: str, **changes: Any) -> Row:
-    """Return a settlement's row with this verdict on record."""
     decided: Row = {"verdict": verdict.decision.value}
     if verdict.decision == "APPROVED":
         decided |= {"verify_at": decided_at, "sequence": row["sequence"] + 1}
@@ -266,7 +255,7 @@ def concluded(row: Row, verdict: Verdict, decided_at: str, **changes: Any) -> Ro
 
 
 def verdicts(saga: Saga) -> list[Row]:
-    """Return the evidence of verdicts: the webhook's, which counts, and then that of our own answer."""
+    """Return the evidence of verdicts: first the webhook's, which counts, then our own answer's."""
     return [row for row in saga.ledger.rows() if row["sk"].endswith((":review", ":verify"))]
 
 

@@ -1,5 +1,3 @@
-"""Orders on accounts, on a table: each has its effect once and as a whole, also among rivals."""
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -25,7 +23,6 @@ from tests.world.saga import LATER, POSTED_AT, Saga
 
 EMPTYING = replace(WITHDRAWAL, amount=10_000)
 COURSE = (OPENING, DEPOSIT, FREEZE, UNFREEZE, EMPTYING, CLOSE)
-"""Lawful orders, one after the other."""
 
 RACES = 5
 
@@ -41,7 +38,6 @@ def account(saga: Saga) -> Row:
 
 
 def reach(saga: Saga, order: AccountOrder) -> None:
-    """Carry out every order of the course before this one."""
     for earlier in COURSE[: COURSE.index(order)]:
         give(saga, earlier)
 
@@ -167,7 +163,6 @@ def rivals(ledger: Ledger, count: int) -> list[Store]:
 
 
 def race(saga: Saga, *orders: AccountOrder) -> list[Any]:
-    """Give orders at once, each over a connection of its own."""
     stores = rivals(saga.ledger, len(orders))
     calls: list[Callable[[], Any]] = [
         lambda store=store, order=order: store.record(carry_out(order, NOW, saga.config))  # type: ignore[misc]
@@ -304,7 +299,7 @@ def test_a_closed_account_that_a_reversal_credits_is_emptied_again(saga: Saga) -
 
 
 def test_a_case_of_limbo_blocks_a_closed_account_until_it_is_resolved(saga: Saga) -> None:
-    """The payee has spent the release, and closed the account."""
+    """The payee has spent the release and closed the account."""
     saga.begun(Step.FEE)
     give(saga, replace(EMPTYING, account="bob", amount=500 + saga.settlement.net))
     give(saga, replace(CLOSE, account="bob"))

@@ -1,5 +1,3 @@
-"""The benchmark's own process: this project settles in it, and is right after a lost answer."""
-
 from collections.abc import Iterator
 
 import pytest

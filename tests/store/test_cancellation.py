@@ -1,7 +1,6 @@
-"""A cancellation against what happens at once: the hold, the verdict, an order, another cancellation.
+"""A cancellation races the hold, the verdict, an order and another cancellation.
 
-The race of the payment intent, charge and change of amount at once, is that of the hold and a cancellation
-after which the new amount is started under a key of its own.
+Changing the amount means cancelling, then starting under a new key.
 """
 
 from collections.abc import Callable
@@ -28,7 +27,6 @@ from tests.world.environment import NOW
 from tests.world.saga import LATER, STALLED, Saga, outcome_of
 
 ROUNDS = range(8)
-"""Repetitions of a race: any of the rivals may win, and each end must be right."""
 
 FIRST, CHANGED = 4820, 3000
 NEW_KEY = "order-2026-000102"
@@ -39,7 +37,7 @@ def charge(saga: Saga) -> Any:
 
 
 def change_amount(saga: Saga) -> Any:
-    """Cancel the payment; once that is answered, start the new amount under a key of its own."""
+    """Cancel the payment, then hold the new amount under a new key."""
     saga.cancel()
     changed = saga.asking(key=NEW_KEY, amount=CHANGED)
     changed.claim()
@@ -47,7 +45,7 @@ def change_amount(saga: Saga) -> Any:
 
 
 def is_charged_once(saga: Saga, charged: Any, changed: Any) -> None:
-    """Check that one of the two amounts is held, and that the loser is told so."""
+    """Check that exactly one amount is held, and that the loser gets the refusal."""
     is_changed = not isinstance(changed, SettlementError)
     assert type(charged if is_changed else changed) is (StepFenced if is_changed else NotCancellable)
     assert saga.state().status is (Status.REJECTED if is_changed else Status.PROCESSING)
@@ -122,7 +120,7 @@ def test_a_verdict_after_a_cancellation_is_refused_by_any_clock(saga: Saga, behi
 @pytest.mark.parametrize("last", Step)
 @pytest.mark.parametrize("name", ["before_hold", "in_review"])
 def test_a_late_cancellation_changes_nothing(saga: Saga, last: Step, name: str) -> None:
-    """It has seen the payment before its hold, or in review, and comes at any later moment."""
+    """The caller saw the payment before its hold or in review, and writes at any later moment."""
     saga.reach(last)
     write = getattr(cancellation, name)(saga.settlement, LATER, None)
 

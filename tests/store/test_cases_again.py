@@ -1,5 +1,3 @@
-"""The second look at an account's open cases: its count, and the settlements that the index lists."""
-
 from collections.abc import Callable, Iterable, Iterator
 
 import pytest
@@ -15,7 +13,7 @@ OTHER = "order-2026-000404"
 
 
 class Listing(WatchedStore):
-    """A table of which a test tells what the index lists, and what happens at each listing."""
+    """A table with scripted index listings and an action at each listing."""
 
     def __init__(self, saga: Saga, listed: Callable[[Iterable[str]], Iterable[str]]) -> None:
         super().__init__(saga.ledger.store, "looking", unwatched)
@@ -32,7 +30,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def look(store: WatchedStore, *scanned: str) -> Look:
-    """Look again at the payee's cases, of which the scan has met those of `scanned`."""
+    """Look again at the payee's cases; the scan has met `scanned`."""
     return second_look._cases(store, Difference(keys.account("bob"), cases=scanned))
 
 
@@ -41,7 +39,7 @@ def as_it_is(saga: Saga) -> Listing:
 
 
 def count(saga: Saga, counted: int | None) -> None:
-    """Put a count on the payee's row, as nothing but a hand does."""
+    """Set the payee's case count as a manual change."""
     row = saga.ledger.row(keys.account("bob"))
     assert row is not None
     row = {name: value for name, value in row.items() if name != "limbo_cases"}
@@ -49,7 +47,7 @@ def count(saga: Saga, counted: int | None) -> None:
 
 
 def another(saga: Saga) -> Saga:
-    """Return a second settlement between the same parties, whose reversal is about to be stuck."""
+    """Return a second settlement of the same parties, about to get stuck in reversal."""
     other = saga.asking(key=OTHER, amount=1000)
     other.claim()
     for step in (Step.HOLD, Step.VERIFY, Step.RELEASE):
@@ -106,7 +104,7 @@ def test_an_account_that_is_gone_is_a_fault(saga: Saga) -> None:
 
 @pytest.mark.parametrize("behind", range(2 * second_look.LOOKS_MAX - 1))
 def test_an_index_that_is_behind_is_waited_for(saga: Saga, behind: int) -> None:
-    """A count above the known cases is no fault as long as the index may still list one more."""
+    """A count above the known cases is acceptable while the index may list another."""
     saga.stuck(Step.RELEASE, last=Step.RELEASE)
     store = Listing(saga, lambda listed: listed if store.times > behind else [])
 
@@ -115,7 +113,7 @@ def test_an_index_that_is_behind_is_waited_for(saga: Saga, behind: int) -> None:
 
 
 def test_cases_that_open_and_close_during_every_look_are_unproven(saga: Saga) -> None:
-    """One that comes back into LIMBO has one more case, so its row is never the same again."""
+    """A settlement that re-enters LIMBO has a new case, so its row always differs."""
     saga.stuck(Step.RELEASE, last=Step.RELEASE)
     read = saga.ledger.store.read
 
@@ -129,7 +127,7 @@ def test_cases_that_open_and_close_during_every_look_are_unproven(saga: Saga) ->
 
 
 def test_a_count_that_a_new_case_makes_equal_by_luck_does_not_agree(saga: Saga) -> None:
-    """One case is not counted. Another one opens between the reading of the cases and that of the count."""
+    """One case is uncounted; another opens between the reading of the cases and of the count."""
     saga.stuck(Step.RELEASE, last=Step.RELEASE)
     count(saga, 0)
     other, read = another(saga), saga.ledger.store.read

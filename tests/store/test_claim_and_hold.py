@@ -1,5 +1,3 @@
-"""The claim of a key and its hold in one transaction, of which the settlement's row is the gate."""
-
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -30,7 +28,7 @@ REFUSED: list[tuple[type[Exception], dict[str, Any]]] = [
     (AccountInLimbo, {"limbo_cases": 1}),
     (CurrencyMismatch, {"currency": "USD"}),
 ]
-"""The payer's refusals, and the change of the account that each is about."""
+"""The payer's refusals, with the account change that causes each."""
 
 
 # An unclaimed key

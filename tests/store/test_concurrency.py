@@ -1,5 +1,3 @@
-"""Steps, reversals, LIMBO and decisions, called by many threads at once, on a server."""
-
 import random
 from dataclasses import replace
 from datetime import timedelta
@@ -37,7 +35,6 @@ pytestmark = pytest.mark.parametrize("engine", ["server"])
 
 CALLERS = 16
 ROUNDS = [0, *(pytest.param(number, marks=pytest.mark.long) for number in range(1, 8))]
-"""The repetitions of a race of two: either may win, and both outcomes must be right."""
 
 
 @pytest.fixture
@@ -47,7 +44,6 @@ def funded(saga: Saga) -> Saga:
 
 
 def on_record(saga: Saga) -> dict[str, Row]:
-    """Return the entries and the evidence of the settlement, of which no two are of one step."""
     return journal(saga.ledger.rows(), KEY)
 
 
@@ -110,7 +106,7 @@ def test_as_many_settlements_hold_as_the_payer_can_afford(funded: Saga, rivals: 
 def test_steps_called_out_of_order_by_many_are_refused_and_leave_the_rows_consistent(
     funded: Saga, seed: int
 ) -> None:
-    """The evidence of a verdict may come before the hold: it moves nothing, and no step builds on it."""
+    """A verdict's evidence may precede the hold: it moves nothing, and no step builds on it."""
     funded.claim()
     shuffled = random.Random(seed)
     orders = [(caller, shuffled.sample(list(Step), len(Step))) for caller in callers(funded, 16)]
@@ -167,7 +163,6 @@ def test_a_hold_and_a_rejection_at_once_never_both_commit(funded: Saga) -> None:
 
 
 def with_client_of(caller: Saga, other: Saga) -> Saga:
-    """Return another settlement, called with this caller's client."""
     return replace(other, ledger=caller.ledger)
 
 

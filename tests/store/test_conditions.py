@@ -1,7 +1,6 @@
-"""Each condition of each write, on a table: all that it asks about, changed one by one.
+"""Each condition of each write, tested on a table by changing one attribute at a time.
 
-`RULES` of tests/unit/test_writes.py states what each update of a settlement's row commits on, and how it says
-that it does not; the unit tests ask that of every row, without a table.
+`RULES` of tests/unit/test_writes.py states when each update commits and how it is refused.
 """
 
 from typing import Any
@@ -38,11 +37,10 @@ CHANGES: list[dict[str, Any]] = [
     {"verdict": "REJECTED"},
     *RESOLUTIONS,
 ]
-"""The attributes that a condition asks about, with the values on both sides of each. None: no attribute."""
+"""Attributes tested by conditions, with values on both sides. None removes the attribute."""
 
 
 def commits(name: str, row: Row) -> bool:
-    """Return whether the update commits on the row, by its rule."""
     if name in PUT_BACK:
         return row.get("gsi1sk") == LISTED and row["gsi1pk"] != keys.LIMBO
     rule = RULES[name]
@@ -54,7 +52,6 @@ def is_ours(name: str, row: Row) -> bool:
 
 
 def refusal(name: str, row: Row | None) -> str:
-    """Return why the update is refused on the row, by its rule."""
     if name in PUT_BACK or RULES[name].any_request:
         return "StepFenced: recover: the settlement has moved on"
     step = RULES[name].step
@@ -111,7 +108,7 @@ BALANCES: dict[str, tuple[str, int, dict[str, Row]]] = {
     "balances.block": ("stuck party", 0, {}),
     "balances.unblock": ("stuck party", 0, {"CaseNotCounted": {"limbo_cases": 0}}),
 }
-"""The party of each write of an account, the last balance that admits it, and the changes that refuse it."""
+"""Party of each account write, the lowest or highest balance admitted, and the changes that refuse it."""
 
 
 @pytest.mark.parametrize("name", BALANCES)
@@ -139,12 +136,11 @@ PUTS = {name: write for name, write in named_writes().items() if write.action ==
 OF_SETTLEMENTS = [
     name for name, write in PUTS.items() if {"debit", "request_hash"} <= write.parameters["Item"].keys()
 ]
-"""The entries of settlements: a deposit is of none."""
+"""Entries of settlements; excludes deposits."""
 
 REPLACED = [name for name, write in PUTS.items() if write.parameters["Item"]["sk"] == "WAITING"]
 REPLACED += ["sweep.fold.again[0]", "proposals.propose.again"]
-"""The rows that a later put may replace: `tests/store/test_limbo.py`, `test_sweep.py` and
-`tests/handlers/test_approvals.py` ask when.
+"""Replaceable rows: see `tests/store/test_limbo.py`, `test_sweep.py` and `tests/handlers/test_approvals.py`.
 """
 
 
@@ -153,7 +149,7 @@ MOVES = [name for name in PUTS if name.startswith("proposals.record.")]
 
 @pytest.mark.parametrize("name", MOVES)
 def test_the_evidence_of_a_move_is_put_once_and_never_overwritten(ledger: Ledger, name: str) -> None:
-    """Its proposal's row tells of a replay."""
+    """A replay is detected on the proposal's row."""
     write = named_writes()[name]
     ledger.store.transact([write])
 
@@ -177,7 +173,7 @@ def test_a_row_is_put_once_and_found_by_every_later_put(ledger: Ledger, name: st
 
 @pytest.mark.parametrize("name", OF_SETTLEMENTS)
 def test_an_entry_of_a_settlement_is_put_once_and_never_overwritten(ledger: Ledger, name: str) -> None:
-    """Its settlement's row tells of a replay: an entry in the way of one that is due is a fault."""
+    """A replay is detected on the settlement's row: an entry that blocks a due one is a fault."""
     write = named_writes()[name]
     ledger.store.transact([write])
     (row,) = ledger.rows()

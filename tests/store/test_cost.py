@@ -1,8 +1,8 @@
-"""The cost of each call and of each path: the writes, the units that the engine reports, and a bound.
+"""Cost of each call and path: writes, units reported by the engine, and a bound.
 
-AWS's rule: a row of up to 1 KB costs one unit, in a transaction two, and the index one for each change.
-Dynoxide follows it; DynamoDB Local counts the rows of a transaction that share a partition key as one.
-Neither reports what AWS charges for a refused write: `Sent.at_most` counts it.
+AWS's rule: up to 1 KB costs one unit, two in a transaction, and one for each index change. Dynoxide follows
+it; DynamoDB Local counts transaction rows that share a partition key as one. Neither reports AWS's charge for
+a refused write: `Sent.at_most` counts it.
 """
 
 import json
@@ -49,7 +49,7 @@ from tests.world.saga import (
 pytestmark = pytest.mark.parametrize("engine", ["server"])
 
 UNIT_BYTES = 1024
-"""Up to this size, a row costs one write unit; twice that in a transaction."""
+"""Row size per write unit; a transaction costs twice the units."""
 
 LONGEST_REQUEST = {
     "key": "k" * 64,
@@ -61,14 +61,12 @@ LONGEST_REQUEST = {
     "payer_name": "N" * NAME_LENGTH_MAX,
     "payee_name": "O" * NAME_LENGTH_MAX,
 }
-"""The longest content of a request whose names are in ASCII."""
 
 LABELS = {"reference": "invoice 2026/4711", "metadata": {"shop": "web", "cart": "c-77120"}}
 LONGEST_LABELS = {
     "reference": "r" * REFERENCE_LENGTH_MAX,
     "metadata": {f"{number}" * (31 if number == 7 else 32): "v" * 26 for number in range(8)},
 }
-"""The caller's own words, as many in ASCII as a request may have."""
 
 LONGEST = Verdict(
     decision=KycDecision.APPROVED,
@@ -82,14 +80,14 @@ CASE = compensation.case_of(
 )
 PUT, UPDATE, TRANSACT, GET = "PutItem", "UpdateItem", "TransactWriteItems", "GetItem"
 TOKEN = "t" * 1_000
-"""A task token of Step Functions has up to 1,024 characters."""
+"""Step Functions task tokens have up to 1,024 characters."""
 
 
 @dataclass(frozen=True)
 class Sent:
-    """A call that has reached DynamoDB, and its write units: those that the engine reports, and a bound.
+    """A DynamoDB call with its write units, reported and bounded.
 
-    AWS charges a refused write, and may charge each item of a cancelled transaction as if it had committed.
+    AWS charges a refused write, and may charge each item of a cancelled transaction as if committed.
     """
 
     operation: str
@@ -99,7 +97,7 @@ class Sent:
 
 @contextmanager
 def watched(ledger: Ledger) -> Iterator[list[Sent]]:
-    """Collect each call that reaches DynamoDB. A scan is the test's own: no production code has one."""
+    """Collect the calls that reach DynamoDB, without the test's own scans."""
     calls: list[Sent] = []
     items: list[int] = []
 
@@ -158,7 +156,7 @@ def stuck(saga: Saga) -> None:
 
 
 def fence(saga: Saga) -> None:
-    """Begin as the first state does: a put that finds the key claimed, and the update."""
+    """Begin like the first state: a put that finds the key claimed, then the update."""
     saga.tombstone(FAILURE)
     saga.begin(owner="execution-1")
 
@@ -177,7 +175,7 @@ def before(step: Step) -> Call:
 
 
 def settle(saga: Saga) -> None:
-    """Settle as the machine does: VerifyKyc reads the row before it asks the provider."""
+    """Settle like the machine: VerifyKyc reads the row before it asks the provider."""
     saga.claim_and_hold()
     saga.ledger.store.settlement(KEY)
     for step in (Step.VERIFY, Step.RELEASE, Step.FEE):
@@ -185,7 +183,7 @@ def settle(saga: Saga) -> None:
 
 
 def settle_from_the_queue(saga: Saga) -> None:
-    """Settle what the queue has claimed: the first transaction finds the claim, a second one holds."""
+    """Settle a key claimed by the queue: the first transaction finds the claim, a second one holds."""
     saga.claim()
     saga.claim_and_hold()
     saga.ledger.store.settlement(KEY)
@@ -194,7 +192,6 @@ def settle_from_the_queue(saga: Saga) -> None:
 
 
 def refuse(saga: Saga) -> None:
-    """Refuse the hold, and put the outcome on record: the key has not been claimed."""
     outcome_of(saga.claim_and_hold)
     saga.tombstone(FAILURE, owner="execution-1")
 
@@ -210,7 +207,6 @@ def compensate(last: Step) -> Call:
 
 
 def reject_by_kyc(saga: Saga) -> None:
-    """Hold, hear that the provider is against the payment, and give the amount back."""
     saga.claim_and_hold()
     saga.ledger.store.settlement(KEY)
     saga.verify(REJECTED)
@@ -293,9 +289,9 @@ CASES: dict[str, tuple[Call, Call, list[str], float, float]] = {
         *(3, 3),
     ),
 }
-"""The state before a call, the call, its operations, and its units by AWS's rule and by DynamoDB Local's.
+"""State before a call, the call, its operations, and units by AWS's rule and by DynamoDB Local's.
 
-The refused writes among them, such as the put of the fence, are not in the units.
+Units exclude refused writes, such as the put of the fence.
 """
 
 
@@ -347,7 +343,7 @@ def test_a_happy_settlement_is_five_writes_of_twenty_units_and_one_read(
 def test_the_callers_own_words_cost_units_only_where_the_row_outgrows_a_kilobyte(
     saga: Saga, content: dict[str, Any], units: list[int], local: list[int], is_dynamodb_local: bool
 ) -> None:
-    """Each write of the row is a unit more then, and two in a transaction."""
+    """Above a kilobyte, each write of the row costs a unit more, two in a transaction."""
     asking = saga.asking(**content)
     asking.ledger.open(asking.settlement.payer, 999_999_999_999_999)
     asking.ledger.open(asking.settlement.payee, 0)
@@ -399,7 +395,7 @@ def test_a_payment_that_the_provider_is_against_is_at_most_twenty_four_units(sag
 
 
 def test_a_settlement_from_the_queue_is_at_most_eight_units_more_than_another(saga: Saga) -> None:
-    """Its claim is a write of its own, and the first transaction of its hold is refused."""
+    """Its claim is a separate write, and the hold's first transaction is refused."""
     saga.fund()
 
     with watched(saga.ledger) as calls:
@@ -430,10 +426,10 @@ def test_a_webhook_after_a_call_that_died_is_one_transaction_like_any_other(
 def test_a_case_of_limbo_costs_the_same_however_many_there_were(
     saga: Saga, names: dict[str, str], units: int, is_dynamodb_local: bool
 ) -> None:
-    """A task token of real size is in a row of its own: in the settlement's, every write would pay for it.
+    """A real-sized task token has its own row: on the settlement's row each write would pay for it.
 
-    The decision has a place in the index, which is one unit more (to DynamoDB Local, four).
-    With the longest names, the failure and the decision lift the settlement's row over one unit.
+    The decision's place in the index costs one unit (four in DynamoDB Local). With the longest names, failure
+    and decision lift the row over one unit.
     """
     named = saga.asking(**names)
     named.begun(Step.RELEASE)
@@ -455,7 +451,7 @@ def test_a_case_of_limbo_costs_the_same_however_many_there_were(
 def test_a_case_of_limbo_costs_the_same_however_many_block_the_account(
     saga: Saga, others: int, is_dynamodb_local: bool
 ) -> None:
-    """A count has a few bytes, where the keys of so many cases would fill the account's row."""
+    """A count has a few bytes; that many keys would fill the account's row."""
     saga.begun(Step.RELEASE)
     bob = saga.ledger.row(keys.account("bob"))
     assert bob is not None
@@ -472,7 +468,7 @@ def test_a_case_of_limbo_costs_the_same_however_many_block_the_account(
 def test_no_row_outgrows_one_unit_however_long_the_names_are(
     saga: Saga, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also if the entries expire."""
+    """Even if the entries expire."""
     monkeypatch.setattr(saga.ledger.store, "_adds", adds(None, 36_500))
     longest = saga.asking(**LONGEST_REQUEST)
     longest.ledger.open("p" * 64, 999_999_999_999_999)
@@ -507,7 +503,7 @@ def test_no_row_outgrows_one_unit_however_much_the_provider_says_in_ascii(saga: 
 
 
 def size(value: Any) -> int:
-    """Return the bytes of a row by DynamoDB's rule, at least: a byte for two digits, texts in UTF-8."""
+    """Return a lower bound of a row's bytes by DynamoDB's rule: a byte for two digits, text in UTF-8."""
     if isinstance(value, dict):
         return 3 + sum(len(name.encode()) + 1 + size(member) for name, member in value.items())
     if isinstance(value, set):

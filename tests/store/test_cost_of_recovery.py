@@ -1,4 +1,4 @@
-"""A run of recovery reads the due settlements and nothing else, however many are in flight."""
+"""A recovery run reads only the due settlements, however large the number in flight."""
 
 import json
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ FEW = 100
 BATCH = 25
 THREADS = 4
 QUERIES = 3 * keys.IN_FLIGHT_SHARDS + 1
-"""One of each shard, one of its head, one of its reviews about to end, and one of LIMBO."""
+"""Per shard: one listing, one of its head, one of its reviews about to end. One more for LIMBO."""
 
 HEADERS = {
     "Content-Type": "application/x-amz-json-1.0",
@@ -36,20 +36,19 @@ HEADERS = {
     " SignedHeaders=host, Signature=0",
     "X-Amz-Date": "20261120T120000Z",
 }
-"""The servers read the owner of the table from these, but check no signature."""
+"""The servers read the table's owner from these headers, without checking the signature."""
 
 LATER = timestamp(NOW + timedelta(seconds=31))
-"""The time at which the others are due: a second after the run."""
 
 
 def in_flight(numbers: range, settlement: Settlement, config: StageConfig) -> list[keys.Row]:
-    """Return settlements as their claims put them: due half a minute after `NOW`."""
+    """Return newly claimed settlements, due half a minute after `NOW`."""
     found = (replace(settlement, key=f"order-2026-{number:06}") for number in numbers)
     return [dict(forward.claim(each, "execution-1", NOW, config).parameters["Item"]) for each in found]
 
 
 def waiting(numbers: range) -> Iterator[dict[str, Any]]:
-    """Yield rows that the index lists as due later, in the form of the wire."""
+    """Yield rows in wire format that the index lists as due later."""
     for number in numbers:
         key = f"order-2026-{number:06}"
         row = {**keys.settlement(key), **keys.in_flight_index(key, LATER)}
@@ -57,7 +56,7 @@ def waiting(numbers: range) -> Iterator[dict[str, Any]]:
 
 
 def fill(ledger: Ledger, numbers: range) -> None:
-    """Send rows past the SDK, which takes longer to sign the calls than the engine to answer them."""
+    """Send rows without the SDK, whose signing is slower than the engine's answers."""
     pool = urllib3.PoolManager(maxsize=THREADS, headers=HEADERS)
     requests = list(waiting(numbers))
 
@@ -72,7 +71,6 @@ def fill(ledger: Ledger, numbers: range) -> None:
 
 @contextmanager
 def answers_of(ledger: Ledger) -> Iterator[list[tuple[str, dict[str, Any]]]]:
-    """Collect every answer of the table, by the name of its operation."""
     found: list[tuple[str, dict[str, Any]]] = []
 
     def answered(parsed: dict[str, Any], model: Any, **_: Any) -> None:
@@ -84,7 +82,7 @@ def answers_of(ledger: Ledger) -> Iterator[list[tuple[str, dict[str, Any]]]]:
 
 
 def run(ledger: Ledger) -> tuple[float, set[str]]:
-    """Run recovery on each partition; return its read units, and the keys of the rows that it reads."""
+    """Run recovery on each partition; return its read units and the keys of the rows read."""
     with answers_of(ledger) as answers:
         for partition in recover_stalled.PARTITIONS:
             recover_stalled.handler({"partition": partition}, Context())

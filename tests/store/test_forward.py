@@ -1,5 +1,3 @@
-"""The forward path on a table: the rows that each call leaves, its replay, and whose refusal counts."""
-
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -41,14 +39,12 @@ AFTER: dict[Step, tuple[int, int, Row]] = {
     Step.RELEASE: (5180, 5272, CLAIMED | {"escrow": 48, **so_far(Step.RELEASE)}),
     Step.FEE: (5180, 5272, FINISHED | {"finished_at": POSTED_AT, **so_far(Step.FEE)}),
 }
-"""The balances of payer and payee and the settlement's row, once each step has committed."""
 
 FAILURE = {"step": "hold", "error": "InsufficientFunds", "cause": "payer: the account has too little"}
 REJECTED = FINISHED | {"status": "REJECTED", "failure": FAILURE, "finished_at": "2026-11-20T12:00:07.123Z"}
 REJECTED["sequence"] = 2
 LAST_BEFORE = [None, Step.HOLD, Step.VERIFY, Step.RELEASE]
 MONEY = [Step.HOLD, Step.RELEASE, Step.FEE]
-"""The steps that move money, each in one transaction."""
 
 
 # The claim
@@ -215,7 +211,7 @@ def test_a_replayed_step_returns_the_entry_of_the_first_call(
 def test_a_second_try_by_a_later_clock_finds_the_slot_of_the_first_and_makes_no_second_entry(
     saga: Saga, step: Step
 ) -> None:
-    """Its entry would have another key: only the settlement's row tells that the step was taken."""
+    """Its entry would have another key: only the settlement's row records the step."""
     saga.after(step)
 
     with saga.writes_nothing():
@@ -284,9 +280,9 @@ def test_nothing_that_is_held_is_ever_rejected(saga: Saga, owner: str | None) ->
 
 
 def assert_fenced(saga: Saga, last: Step | None) -> None:
-    """Check that each uncommitted step is refused, and each committed one replayed.
+    """Check that uncommitted steps are refused and committed ones replayed.
 
-    Of a verdict that comes too late, the evidence may stay.
+    Evidence of a late verdict may stay.
     """
     status = saga.row()["status"]
     for step in Step:
@@ -318,7 +314,7 @@ def test_no_late_step_commits_after_the_fence_nor_between_two_reversals_nor_afte
 
 @pytest.mark.parametrize("resolution", [RETRY, WRITE_OFF, COMPLETE], ids=lambda each: each.decision)
 def test_no_late_step_commits_in_limbo_nor_after_the_decision(saga: Saga, resolution: Resolution) -> None:
-    """The fee is the late step: nothing but LIMBO keeps it from committing."""
+    """The fee is the late step: only LIMBO keeps it from committing."""
     saga.stuck(Step.RELEASE, last=Step.RELEASE)
     assert_fenced(saga, Step.RELEASE)
 

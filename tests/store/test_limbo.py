@@ -1,5 +1,3 @@
-"""LIMBO on a table: a stuck reversal is on record and its party blocked, until a person decides, once."""
-
 from typing import Any
 
 import pytest
@@ -41,7 +39,6 @@ from tests.world.environment import NOW
 from tests.world.saga import BOB, COMPLETE, DECIDED, KEY, LATER, RETRY, STUCK, WRITE_OFF, Saga
 
 ACCOUNT = {Step.FEE: "fees:EUR", Step.RELEASE: "bob", Step.HOLD: "alice"}
-"""The account of a stuck reversal, by its step."""
 
 BLOCK: Row = {"limbo_cases": 1}
 UNBLOCKED: Row = {"limbo_cases": 0}
@@ -54,7 +51,7 @@ NEVER_COMMITTED = [
     *((last, Step.FEE) for last in (Step.HOLD, Step.RELEASE)),
     (Step.VERIFY, Step.RELEASE),
 ]
-"""The last committed step of a settlement, and a step that never committed."""
+"""The last committed step, and a step that never committed."""
 
 
 def limbo_evidence(step: Step, number: int = 1) -> Row:
@@ -83,22 +80,22 @@ def before(step: Step) -> list[Step]:
 
 
 def progress(step: Step) -> Row:
-    """Return the row's attributes once the reversals before that of `step` have committed."""
+    """Return the row's attributes when the reversal of `step` is next."""
     done = before(step)
     return {"escrow": sum(REVERSED[each]["amount"] for each in done), **undone(*done)}
 
 
 def decided(last: Step | None, resolution: Resolution, events: int = 0, **changes: Any) -> Row:
-    """Return the row of a settlement whose reversal continues after a decision.
+    """Return a settlement's row that continues its reversal after a decision.
 
-    `events` is the number of the reversals before the stuck one.
+    `events` counts the reversals before the stuck one.
     """
     closed = {"resolutions": 1, "resolution": decision(resolution), **DUE_AGAIN, **changes}
     return begun(last, events=2 + events, **closed)
 
 
 def stuck_unmoved(saga: Saga, last: Step | None, step: Step) -> Row:
-    """Enter LIMBO at the reversal of an uncommitted `step`, with nothing to reverse before it."""
+    """Enter LIMBO at the reversal of an uncommitted `step`, with nothing reversed before."""
     saga.begun(last)
     return saga.enter(failure=STUCK | {"step": step.reversal})
 
@@ -338,7 +335,7 @@ def test_to_complete_accepts_the_release_and_makes_the_rest_of_the_escrow_the_fe
 def test_a_step_that_never_committed_is_retried_and_never_written_off(
     saga: Saga, last: Step | None, step: Step
 ) -> None:
-    """The check refuses to write it off, and so does the write if a caller passes the check."""
+    """The check refuses the write-off; so does the write, if a caller bypasses the check."""
     entered = stuck_unmoved(saga, last, step)
     with pytest.raises(ResolutionRefused, match=r"^decision: the escrow lacks nothing .*; use retry$"):
         compensation.ensure_can_resolve(saga.state(), WRITE_OFF.decision)
@@ -479,7 +476,10 @@ def test_a_deleted_account_is_neither_blocked_nor_unblocked_and_stops_no_decisio
 
 @pytest.mark.parametrize("others", [0, 1])
 def test_an_account_that_was_restored_by_hand_counts_its_open_cases(saga: Saga, others: int) -> None:
-    """It was missing when its settlement got stuck. Without the case in its count, no decision is taken."""
+    """It was missing when its settlement got stuck.
+
+    Until its count includes the case, no decision is taken.
+    """
     saga.begun(Step.RELEASE)
     saga.enter(saga.case(Step.RELEASE, blocked_account=None), STUCK, LATER)
     uncounted: list[Row] = [{}, {"limbo_cases": 0}]
@@ -496,7 +496,7 @@ def test_an_account_that_was_restored_by_hand_counts_its_open_cases(saga: Saga, 
 
 
 def test_a_late_second_call_counts_nothing_and_is_told_by_its_own_case(saga: Saga) -> None:
-    """The settlement's row decides before the account's: a replay is no fault of the count."""
+    """The settlement's row decides before the account's: a replay is not a fault of the count."""
     saga.stuck(Step.RELEASE, last=Step.RELEASE)
     case = saga.case()
     with saga.writes_nothing():

@@ -1,5 +1,3 @@
-"""The index's list of a partition up to a key: in order, the bound included, page by page."""
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -82,7 +80,7 @@ def test_the_index_has_no_more_of_a_row_than_its_keys(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("engine", ["server"])
 def test_all_pages_of_more_than_a_megabyte_are_listed_once_and_in_order(ledger: Ledger) -> None:
-    """Only keys are projected, and only what is projected counts: so the keys are long, and many."""
+    """Only projected attributes count towards a page, so the keys are long and many."""
     partition = f"IN_FLIGHT#{LONG}"
     names = [f"{number:03}{LONG}" for number in range(400)]
     for number, name in enumerate(names):

@@ -1,7 +1,7 @@
-"""The model in memory answers our writes, whole and weakened, at random, as each DynamoDB server does.
+"""The in-memory model answers random writes, whole and weakened, like each DynamoDB server.
 
-Dynoxide is asked in the quick suite, DynamoDB Local in the long one. `MEMORY_OPERATIONS` sets their number,
-`MEMORY_SEED` the series; a difference reports both and its cause.
+The quick suite uses Dynoxide, the long one DynamoDB Local. `MEMORY_OPERATIONS` and `MEMORY_SEED` set number
+and series; a difference reports both and its cause.
 """
 
 import os
@@ -28,17 +28,17 @@ TABLE_COMPARED_EVERY = 250
 INVALID = ["invalid"]
 
 NOT_COMPARED = ("ConsumedCapacity", "ResponseMetadata", "Message", "message", "Count", "ScannedCount")
-"""Parts of an answer that the model does not promise: texts of messages, the cost (`test_cost.py` asks the
-engine itself), and counts that the length of a list says as well.
+"""Parts of an answer that the model does not promise: message texts, cost (see `test_cost.py`), redundant
+counts.
 
-Nor is compared (docs/decisions/2026-11-22-test-engines.md says what AWS does):
+Not compared either (AWS's behaviour: docs/decisions/2026-11-22-test-engines.md):
 
-- which of several rows with one sort key a query lists first: DynamoDB promises no order;
-- how a transaction says that a row makes one of its updates invalid: the model gives the reason at its
-  position, as AWS does; DynamoDB Local refuses the whole request. The store takes neither for a refusal;
-- a transaction with two writes of one row: the model refuses it, as AWS does; DynamoDB Local looks for
-  them only if all conditions hold;
-- requests that no write of ours makes, such as invalid ones, of which Dynoxide carries out some.
+- the order of rows with equal sort keys in a query: DynamoDB promises none;
+- the report of an update that its row makes invalid: in a transaction, the model and AWS give the reason at
+  its position; DynamoDB Local refuses the whole request. The store treats neither as a refusal;
+- a transaction with two writes of one row: the model and AWS refuse it; DynamoDB Local only if all
+  conditions hold;
+- requests that we never send, such as invalid ones, some of which Dynoxide carries out.
 """
 
 
@@ -62,7 +62,7 @@ def test_any_operations_have_the_same_answers_in_memory_as_on_a_server(name: str
 
 
 def answers(client: Any, table_name: str, operation: Operation) -> list[Any]:
-    """Return all answers of the client to an operation, page by page; an error is an answer."""
+    """Return the client's answers to an operation, page by page; an error is an answer."""
     parameters = dict(operation.parameters)
     if operation.name == "transact_write_items":
         parameters["TransactItems"] = [
@@ -86,7 +86,7 @@ def answers(client: Any, table_name: str, operation: Operation) -> list[Any]:
 
 
 def comparable(answer: Any) -> Any:
-    """Return an answer without the parts not compared; the order of a set does not matter."""
+    """Return an answer without NOT_COMPARED, its sets sorted."""
     if isinstance(answer, list):
         return [comparable(part) for part in answer]
     if isinstance(answer, Mapping):
@@ -120,7 +120,6 @@ def table(client: Any, table_name: str) -> dict[tuple[str, str], Any]:
 
 
 def reproduction(number: int, operation: Operation, before: Mapping[Any, Any]) -> str:
-    """Return the failing operation and the settings that repeat it."""
     return (
         f"MEMORY_SEED={SEED} MEMORY_OPERATIONS={number + 1}: {operation.name} {dict(operation.parameters)}"
         f" on the rows {before}"

@@ -1,7 +1,7 @@
-"""A server with its table on disk, killed with SIGKILL while threads settle: nothing is torn, and all ends.
+"""SIGKILL of an on-disk server while threads settle: nothing is torn, and all settlements end.
 
-It may lose the last acknowledged calls, and then no call that was sent later may have survived.
-`POWER_CUTS=100 pytest tests/store/test_power_cut.py` kills it 100 times.
+The server may lose the last acknowledged calls, but then no later call may survive. `POWER_CUTS=100 pytest
+tests/store/test_power_cut.py` kills it 100 times.
 """
 
 import os
@@ -41,7 +41,6 @@ SERVERS = [
     pytest.param("dynoxide", 1, id="dynoxide"),
     pytest.param("dynamodb-local", 5, id="dynamodb-local", marks=pytest.mark.long),
 ]
-"""The servers, and how often each is killed."""
 
 THREADS, NEW_EACH_TIME = 8, 18
 ACCOUNTS = ("alice", "bob", "carol", "dan")
@@ -68,12 +67,12 @@ BACKWARD: Plan = [
     ("reverse", order),
     *((step.reversal, partial(Saga.send_reversal, step=step)) for step in REVERSIBLE),
 ]
-"""The calls for a settlement in their order, each with its name in the table. None of them reads."""
+"""A settlement's calls in order, named as in the table. All are writes."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call that was acknowledged; the ticks are one count for all threads."""
+    """An acknowledged call; all threads share the tick counter."""
 
     key: str
     name: str
@@ -83,8 +82,6 @@ class Call:
 
 @dataclass
 class Bank:
-    """The settlements, and the acknowledged calls of each."""
-
     config: StageConfig
     queued: set[str] = field(default_factory=set)
     reversed_: set[str] = field(default_factory=set)
@@ -99,9 +96,9 @@ class Bank:
         return begin + FORWARD + BACKWARD * (key in self.reversed_)
 
     def ask(self, many: int) -> None:
-        """Add so many settlements, each between any two accounts.
+        """Add `many` settlements between random accounts.
 
-        Every other one comes by the queue, which claims its key alone; every third is to be reversed.
+        Every other one is queued, which claims its key alone; every third one is to be reversed.
         """
         for number in range(len(self.settlements), len(self.settlements) + many):
             payer, payee = random.sample(ACCOUNTS, 2)
@@ -119,7 +116,7 @@ class Bank:
         return [key for key, done in list(self.done.items()) if done < len(self.plan(key))]
 
     def balances(self) -> dict[str, int]:
-        """Return each account's balance once all have ended: a reversed settlement has moved nothing."""
+        """Return the final balance of each account; a reversed settlement moves nothing."""
         available = dict.fromkeys((keys.account(name)["pk"] for name in ACCOUNTS), DEPOSIT)
         for key, settlement in self.settlements.items():
             if key not in self.reversed_:
@@ -128,7 +125,7 @@ class Bank:
         return available
 
     def settle(self, ledger: Ledger) -> None:
-        """Call the next step of any settlement, until all have ended or the table is gone."""
+        """Call next steps of random settlements until all have ended or the table is gone."""
         while unfinished := self.unfinished():
             key = random.choice(unfinished)
             done, plan = self.done[key], self.plan(key)
@@ -148,14 +145,13 @@ class Bank:
                 self.progress.notify_all()
 
     def wait_for(self, more: int) -> None:
-        """Wait until so many more calls are acknowledged."""
         enough = len(self.acknowledged) + more
         with self.progress:
             assert self.progress.wait_for(lambda: len(self.acknowledged) >= enough, WAIT_SECONDS_MAX)
 
     @contextmanager
     def threads(self, ledger: Ledger) -> Iterator[None]:
-        """Settle in threads; afterwards they have ended, and none has failed."""
+        """Settle in threads; on exit join them and check that none failed."""
         failures: list[BaseException] = []
 
         def run() -> None:
@@ -176,7 +172,7 @@ class Bank:
 
 @contextmanager
 def table(server: str, folder: Path) -> Iterator[Ledger]:
-    """Serve the table in that folder until the block ends, which kills the server."""
+    """Serve the table in that folder; kill the server on exit."""
     with engines.server(server, folder) as endpoint_url:
         patient = Config(max_pool_connections=THREADS, read_timeout=WAIT_SECONDS_MAX)
         config = CLIENT_CONFIG.merge(patient)  # a slow answer is no lost one
@@ -191,7 +187,7 @@ def table(server: str, folder: Path) -> Iterator[Ledger]:
 
 
 def committed(bank: Bank, found: list[Row]) -> dict[str, set[str]]:
-    """Return the names of the calls that have taken effect on each settlement, by the table."""
+    """Return the names of each settlement's effective calls, derived from the table."""
     rows = {row["pk"].removeprefix("SETTLEMENT#"): row for row in found if row["sk"] == "SETTLEMENT"}
     names = {}
     for key in bank.settlements:
@@ -205,9 +201,9 @@ def committed(bank: Bank, found: list[Row]) -> dict[str, set[str]]:
 
 
 def assert_whole(ledger: Ledger) -> list[Row]:
-    """Check that no transaction is there in part, and return the rows.
+    """Check that no transaction is torn and return the rows.
 
-    Balances, settlements, entries and index agree.
+    Balances, settlements, entries and index must agree.
     """
     found = ledger.rows()
     assert_conserved(found)
@@ -224,10 +220,10 @@ def assert_whole(ledger: Ledger) -> list[Row]:
 
 
 def forget_what_is_lost(bank: Bank, found: list[Row]) -> int:
-    """Check that only the last calls are lost, and plan every unfinished settlement from its beginning again.
+    """Check that only the last calls are lost; restart the plan of each unfinished settlement.
 
-    The calls that survived are the first ones of each settlement's plan, and no call that was sent after a
-    lost one was acknowledged. Return the number of lost calls.
+    The surviving calls are a prefix of each plan, and no call sent after a lost one was acknowledged. Return
+    the number of lost calls.
     """
     survived = committed(bank, found)
     for key in bank.settlements:
@@ -245,7 +241,7 @@ def forget_what_is_lost(bank: Bank, found: list[Row]) -> int:
 
 
 def cut_between(bank: Bank, found: list[Row]) -> int:
-    """Return the number of verdicts whose evidence is on record, but which their settlements do not have."""
+    """Return the number of settlements with a verdict's evidence but without the verdict."""
     return sum("evidence" in names and "verify" not in names for names in committed(bank, found).values())
 
 

@@ -1,4 +1,4 @@
-"""The first test in tests/README.md, run as it stands there."""
+"""The first test in tests/README.md, run verbatim."""
 
 from types import ModuleType
 

@@ -1,5 +1,3 @@
-"""Recovery on a table: one run takes a settlement over, unless it moved on, and expires a late one."""
-
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
@@ -56,7 +54,7 @@ EXTENDED = {
     "deadline_extended_at": "2026-11-20T12:15:00.123Z",
 }
 EARLY = timedelta(milliseconds=1)
-"""The lag of a function's clock: it takes the time before it writes."""
+"""Lag of a function's clock: it takes the time before it writes."""
 
 LAGS = pytest.mark.parametrize("behind", [timedelta(), EARLY], ids=["late", "in time"])
 
@@ -66,7 +64,7 @@ def reach(last: Step | None) -> Callable[[Saga], None]:
 
 
 def late(last: Step | None) -> Callable[[Saga], None]:
-    """Reach a step. Recovery has looked in time, and looks again at the deadline."""
+    """Reach a step. Recovery has looked in time and looks again at the deadline."""
 
     def start(saga: Saga) -> None:
         saga.reach(last)
@@ -104,7 +102,7 @@ STARTS: dict[str, tuple[Callable[[Saga], Any], datetime, dict[str, Any]]] = {
         EXPIRED | {"gsi1sk": "2026-11-21T12:01:00.123Z", "expired_at": ENDS_AT},
     ),
 }
-"""The progress of a settlement, the time of the look, and the attributes that the takeover changes."""
+"""Progress of a settlement, time of the look, and attributes changed by the takeover."""
 
 EACH = pytest.mark.parametrize(("start", "now", "taken"), STARTS.values(), ids=STARTS)
 
@@ -165,7 +163,7 @@ def test_every_change_of_a_settlement_keeps_out_a_takeover_from_an_earlier_look(
 def test_a_change_at_the_very_instant_of_the_look_keeps_out_the_takeover(
     saga: Saga, start: Callable[[Saga], Any], moved: dict[str, str], now: datetime
 ) -> None:
-    """Neither the epoch nor the index tells."""
+    """Neither the epoch nor the index reveals the change."""
     start(saga)
     seen = saga.state()
     saga.alter(**moved)
@@ -186,7 +184,7 @@ def test_a_settlement_released_just_before_its_deadline_does_not_expire(saga: Sa
 def test_a_step_that_commits_meanwhile_keeps_no_takeover_out_and_is_replayed_to_the_next_owner(
     saga: Saga,
 ) -> None:
-    """The former owner may be slow and alive: both find the committed step, and neither repeats it."""
+    """The former owner may be slow but alive: both find the committed step, and neither repeats it."""
     saga.reach(Step.VERIFY)
     seen = saga.state()
     first = saga.commit(Step.RELEASE, LATER)
@@ -230,7 +228,6 @@ def test_a_postponed_or_deferred_settlement_is_listed_later_unless_it_has_moved(
 
 
 def test_a_settlement_with_an_unknown_status_is_deferred(saga: Saga) -> None:
-    """The write commits, but the row that it returns is still malformed."""
     held(saga)
     saga.alter(status="unheard of")
     seen = saga.row()
@@ -242,7 +239,7 @@ def test_a_settlement_with_an_unknown_status_is_deferred(saga: Saga) -> None:
 
 
 def test_a_takeover_is_refused_if_a_compensation_has_become_the_owner_meanwhile(saga: Saga) -> None:
-    """It becomes the owner in its first write, after the order has begun it: the place in the index stays."""
+    """Its first write, after the order has begun it, keeps the place in the index."""
     held(saga)
     saga.begin()
     seen = saga.state()
@@ -289,8 +286,10 @@ def test_a_review_does_not_expire_before_its_end(saga: Saga) -> None:
 def test_an_expired_settlement_goes_no_further_though_the_caller_took_the_time_before(
     saga: Saga, start: Callable[[Saga], Any], end: datetime, proceed: Callable[..., Any]
 ) -> None:
-    """A function takes the time when it begins and may write seconds later. By then a reversal refunds the
-    money: a late verdict would be accepted in vain, and a late release would have to be reclaimed.
+    """A function takes the time when it begins and may write seconds later.
+
+    By then a reversal refunds the money: a late verdict would be useless, a late release would have to be
+    reclaimed.
     """
     start(saga)
     take_over(saga, now=end)
@@ -337,7 +336,7 @@ RIVALS: dict[str, tuple[Callable[[Saga], Any], Callable[[Saga], Any], str]] = {
 @THREADS
 @pytest.mark.parametrize("rival", RIVALS)
 def test_a_takeover_and_its_rival_at_once_leave_no_mixture_of_the_two(saga: Saga, rival: str) -> None:
-    """Either may come first; a takeover that comes second needs the row unchanged since it was seen."""
+    """A takeover that comes second needs an unchanged row."""
     start, move, mark = RIVALS[rival]
     start(saga)
     seen, now = saga.state(), ENDS if rival == "decide" else DUE
@@ -358,7 +357,7 @@ def test_a_takeover_and_its_rival_at_once_leave_no_mixture_of_the_two(saga: Saga
 
 @THREADS
 def test_a_takeover_and_the_begin_of_a_reversal_at_once_and_one_of_them_is_the_owner(saga: Saga) -> None:
-    """The former owner begins the reversal: a takeover that came first has fenced it off."""
+    """The former owner begins the reversal: an earlier takeover has fenced it off."""
     held(saga)
     seen = saga.state()
     one, other = callers(saga, 2)

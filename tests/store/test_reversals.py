@@ -1,5 +1,3 @@
-"""A compensation on a table: its beginning, its owner, and each reversal, which commits once."""
-
 import pytest
 
 from settlement.core.ledger import keys
@@ -48,7 +46,6 @@ from tests.world.saga import (
 )
 
 STAGES = [None, *Step]
-"""The last committed step of a settlement when its reversal begins."""
 
 DONE = {"status": "COMPENSATED", "finished_at": REVERSED_AT, "escrow": 0}
 OTHER_FAILURE = {"step": "hold", "error": "DeadlineExceeded", "cause": "hold: too late"}
@@ -63,7 +60,7 @@ NEVER_CLAIMED = FINISHED | {
 
 
 def due(saga: Saga, step: Step) -> None:
-    """Reverse a settled settlement up to the reversal of `step`, which is next."""
+    """Reverse a settled settlement until the reversal of `step` is next."""
     saga.begun(Step.FEE)
     for earlier in REVERSIBLE[: REVERSIBLE.index(step)]:
         saga.reverse(earlier)
@@ -216,7 +213,7 @@ def test_a_second_order_is_answered_with_the_first(saga: Saga, counted: list[str
 
 @pytest.mark.parametrize("last", [Step.HOLD, Step.VERIFY, Step.RELEASE, Step.FEE])
 def test_each_reversal_moves_settlement_entry_and_balance_in_one_transaction(saga: Saga, last: Step) -> None:
-    """What has not committed has nothing to reverse, and no entry. A reversal knows no deadline."""
+    """Uncommitted steps get no reversal and no entry. A reversal has no deadline."""
     saga.begun(last)
     row, (alice, bob), others = begun(last), AVAILABLE[last], posted(last)
     due = saga.state().unreversed
@@ -373,7 +370,7 @@ def test_the_hold_is_not_voided_before_every_other_reversal(saga: Saga, first: l
 
 
 def test_a_fee_of_nothing_is_given_back_before_the_hold_is_voided(saga: Saga) -> None:
-    """Its slot says so, and not the escrow, which is whole once the release is reversed."""
+    """Its slot shows that it is due; the escrow is already whole once the release is reversed."""
     free = saga.asking(fee=0)
     free.begun(Step.FEE)
     free.reverse(Step.RELEASE)

@@ -1,4 +1,4 @@
-"""The store signs each row that it puts, of the kinds that are signed, in every way to put one."""
+"""The store signs each row of a signed kind, in each way to put it."""
 
 import pytest
 
@@ -8,7 +8,6 @@ from tests.unit.vectors import named_writes
 from tests.world.ledger import ROW_KEYS, Ledger, signing
 
 REPLACING = ("sweep.fold.again[0]", "proposals.propose.again")
-"""The puts that need a row that is there."""
 
 PUTS = {
     name: write for name, write in named_writes().items() if write.action == "Put" and name not in REPLACING

@@ -1,5 +1,3 @@
-"""The states that the store makes of rows: when it reads them, returns them, or finds them in the way."""
-
 from collections.abc import Callable
 from typing import Any
 
@@ -40,7 +38,6 @@ OF_REQUEST = {
     "reference": "invoice 2026/4711",
     "metadata": {"shop": "web", "cart": "c-77120"},
 }
-"""The attributes of a request that names everything."""
 
 SLOTS = {
     "hold_at": "2026-11-20T12:00:01.100Z",
@@ -51,7 +48,7 @@ SLOTS = {
     "release_reversed_at": "2026-11-20T12:00:01.600Z",
     "hold_reversed_at": "2026-11-20T12:00:01.700Z",
 }
-"""The slots of all steps and reversals, each with a time of its own."""
+"""The slots of all steps and reversals, with distinct times."""
 
 OPTIONAL = {
     "in_flight_since": "2026-11-20T12:00:01.000Z",
@@ -66,13 +63,12 @@ OPTIONAL = {
     "resolutions": 2,
     "resolution": {"decision": "retry", "reason": "again", "by": "kim"},
 }
-"""Every other attribute that later writes add. No settlement has all of them at once."""
+"""All other attributes added by later writes. No settlement has all at once."""
 
 REQUIRED = [
     *("payer", "payee", "amount", "currency", "fee", "request_hash"),
     *("status", "escrow", "owner", "owner_epoch", "claimed_at", "deadline_at"),
 ]
-"""The attributes that every settlement's row has."""
 
 
 # Reads
@@ -223,7 +219,6 @@ UNKNOWN: Row = {
     "a_map": {"a": {"b": 5}},
     "bytes": b"bytes",
 }
-"""An attribute of each type that no release has written so far."""
 
 
 def test_attributes_of_a_later_release_are_ignored(saga: Saga) -> None:
@@ -257,7 +252,7 @@ CALLS: dict[str, Callable[[Saga], Any]] = {
     "verdict": lambda saga: saga.put_verdict(),
     "update": lambda saga: saga.reject(FAILURE),
 }
-"""One call of each kind, each refused by a settlement that has only been verified."""
+"""One call of each kind, refused by a settlement that is only verified."""
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
@@ -295,7 +290,7 @@ def test_a_malformed_account_in_the_way_is_no_refusal_and_nothing_is_written(sag
 
 
 def test_a_malformed_settlement_is_still_deferred_and_its_row_read(saga: Saga) -> None:
-    """Recovery must be able to push it back: the write commits before the state is made."""
+    """Recovery must be able to defer it: the write commits before the state is made."""
     saga.claim()
     before = {name: value for name, value in saga.row().items() if name != "owner"}
     saga.ledger.put(before)

@@ -1,7 +1,7 @@
-"""The store in any order: Hypothesis makes the sequences, and the rules hold at each commit.
+"""The store under Hypothesis sequences of calls; the rules hold at each commit.
 
-Every call may repeat an earlier one, have other content, come from a row that was read long ago, or meet a
-conflict, throttling, or the loss of an answer after its commit. `STORE_SEQUENCES` is the number of sequences.
+A call may repeat an earlier one, have other content, use an old row, or meet a conflict, throttling or an
+answer lost after its commit. `STORE_SEQUENCES` sets the number of sequences.
 """
 
 import os
@@ -45,8 +45,6 @@ from tests.world.saga import FAILURE, STUCK, outcome_of, step_transaction
 
 
 class Fault(StrEnum):
-    """The faults that the writes of one rule may meet."""
-
     NONE = "none"
     CONFLICT = "a conflict once"
     CONFLICTS = "a conflict each time"
@@ -56,7 +54,7 @@ class Fault(StrEnum):
 
 
 BALANCES = {"alice": 7_500, "bob": 500, "carol": 99_998_000}
-"""Too little for all settlements at once, and, with Carol, nearly too much."""
+"""Too little for all settlements at once and, with Carol, nearly too much."""
 
 SETTLEMENTS = [
     Settlement(
@@ -73,14 +71,12 @@ FAULTS = st.sampled_from([Fault.NONE] * 20 + list(Fault) + [Fault.LOST] * 3)
 WHICH = st.sampled_from(range(len(SETTLEMENTS)))
 EXECUTIONS = st.sampled_from(["execution-1", "execution-2"])
 STAGES = st.sampled_from([0, *range(len(Step) + 1), *range(3, 8), 6, 7, 7])
-"""The first progress of a settlement: steps, then also their reversal, by an order, and LIMBO."""
+"""Initial progress of a settlement: steps, then their reversal by an order, then LIMBO."""
 
 STALE = st.sampled_from([False, False, True])
 
 
 class FaultyTable(MemoryDynamoDb):
-    """A table whose writes meet `fault`."""
-
     fault = Fault.NONE
 
     def _write_one(self, write: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,12 +112,10 @@ NO_FEE_TO_REVERSE = {
     for one in SETTLEMENTS
     if not one.fee
 }
-"""Calls come in any order here: the reversal of a fee of nothing may be left out. No machine does that."""
+"""Out-of-order calls may leave out the reversal of a zero fee. No machine does that."""
 
 
 class Settlements(RuleBasedStateMachine):
-    """Three settlements among three accounts, and a clock."""
-
     def __init__(self) -> None:
         super().__init__()
         self.table = FaultyTable(committed=assert_lawful)
@@ -164,7 +158,7 @@ class Settlements(RuleBasedStateMachine):
 
     @rule(which=WHICH, times=st.integers(1, 5), fault=FAULTS)
     def continue_it(self, which: int, times: int, fault: Fault) -> None:
-        """Call the next step or the next reversal, a few times, as the machines do."""
+        """Call the next steps or reversals, like the machines."""
         for _ in range(times):
             state = self._state(which)
             if state is None:
@@ -178,7 +172,7 @@ class Settlements(RuleBasedStateMachine):
 
     @rule(which=WHICH, step=st.sampled_from(Step), fault=FAULTS, behind=st.sampled_from([0, 0, 0, 900]))
     def commit(self, which: int, step: Step, fault: Fault, behind: int = 0) -> None:
-        """Commit a step, at times by a clock that lags by seconds."""
+        """Commit a step, with a clock `behind` seconds late."""
         now = self.now - timedelta(seconds=behind)
         if step is Step.VERIFY:
             self._verify(which, APPROVED, now, fault, fault)
@@ -188,7 +182,7 @@ class Settlements(RuleBasedStateMachine):
 
     @rule(which=WHICH, verdict=st.sampled_from([APPROVED, REJECTED]), fault=FAULTS, later=FAULTS)
     def verify(self, which: int, verdict: Verdict, fault: Fault, later: Fault) -> None:
-        """Record a verdict, each half under a fault of its own."""
+        """Record a verdict, with separate faults for its evidence and its row."""
         self._verify(which, verdict, self.now, fault, later)
 
     @rule(which=WHICH, verdict=st.sampled_from([APPROVED, REJECTED]))
@@ -196,9 +190,9 @@ class Settlements(RuleBasedStateMachine):
         self._verify(which, verdict, self.now, Fault.NONE, None)
 
     def _verify(self, which: int, verdict: Verdict, now: datetime, fault: Fault, later: Fault | None) -> None:
-        """Put the evidence and, unless it has failed or `later` is None, the verdict on record on the row.
+        """Put the evidence and, unless that failed or `later` is None, record its verdict on the row.
 
-        VerifyKyc does so if it has seen a row of the same request; here, in any state that it has since.
+        VerifyKyc does this after seeing a row of the same request, which may have changed since.
         """
         settlement = SETTLEMENTS[which]
         if self._state(which) is None:
@@ -219,7 +213,7 @@ class Settlements(RuleBasedStateMachine):
             assert isinstance(refusal, IdempotencyConflict)
 
     def _commit_of(self, other: Settlement, step: Step) -> Callable[[], object]:
-        """Return the call of a step. Before VerifyKyc puts any evidence, it compares the request."""
+        """Return the call of a step. VerifyKyc compares the request before it puts evidence."""
         if step is Step.VERIFY:
             verdict = kyc_review.record_verdict(other, APPROVED, self.now)
             return lambda: self.store.update(verdict)
@@ -234,7 +228,7 @@ class Settlements(RuleBasedStateMachine):
 
     @rule(which=WHICH, owner=EXECUTIONS, fault=FAULTS, rarely=st.sampled_from([False] * 5 + [True]))
     def leave_a_tombstone(self, which: int, owner: str, fault: Fault, rarely: bool) -> None:
-        """Refuse an unclaimed key for good: rarely, or else it would be the end of most sequences."""
+        """Refuse an unclaimed key for good; only rarely, because it ends the sequence."""
         if rarely or self._state(which):
             made = reversal.tombstone(SETTLEMENTS[which], owner, FAILURE | {"step": "hold"}, self.now)
             self._call(fault, lambda: self.store.claim(made))
@@ -332,7 +326,6 @@ class Settlements(RuleBasedStateMachine):
 
     @rule(data=st.data(), fault=FAULTS)
     def replay(self, data: st.DataObject, fault: Fault) -> None:
-        """Repeat any earlier call as it was."""
         if self.calls:
             call = data.draw(st.sampled_from(range(len(self.calls))))
             self._call(fault, self.calls[call], kept=False)
@@ -349,7 +342,7 @@ class Settlements(RuleBasedStateMachine):
     # Helpers.
 
     def _call(self, fault: Fault, call: Callable[[], object], *, kept: bool = True) -> object:
-        """Make a call under a fault, and return its outcome. A refused call has written nothing."""
+        """Make a call under a fault and return its outcome. Check that a refused call wrote nothing."""
         if kept:
             self.calls.append(call)
         before, self.table.fault = dict(self.table.items), fault
@@ -363,7 +356,7 @@ class Settlements(RuleBasedStateMachine):
         return self.store.settlement(SETTLEMENTS[which].key)
 
     def _seen(self, which: int, stale: bool) -> SettlementState | None:
-        """Return the settlement's state, or the one from before the last change that a call of this found."""
+        """Return the settlement's state or, if `stale`, the one before its last observed change."""
         if stale:
             return self.before.get(which)
         state = self._state(which)

@@ -1,5 +1,3 @@
-"""A sweep on both engines: each release is folded once, by any number of sweepers, however late it comes."""
-
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +18,6 @@ SPAN = Span(PARTITION, MINUTE)
 
 @pytest.fixture
 def shop(ledger: Ledger) -> Ledger:
-    """A table with a merchant who has 1.00 EUR."""
     ledger.open("merchant.shop", 100)
     return ledger
 
@@ -39,7 +36,7 @@ def available(ledger: Ledger) -> int:
 
 
 class Meanwhile:
-    """A client before whose first transactions something happens."""
+    """Client that runs an action before its first transactions."""
 
     def __init__(self, client: Any, *acts: Callable[[], object]) -> None:
         self._client, self._acts = client, list(acts)
@@ -51,7 +48,7 @@ class Meanwhile:
 
 
 class BetweenReads:
-    """A client after whose first call of an operation something happens."""
+    """Client that runs an action after the first call of an operation."""
 
     def __init__(self, client: Any, operation: str, act: Callable[[], object]) -> None:
         self._client, self._operation, self._act = client, operation, act

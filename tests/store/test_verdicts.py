@@ -1,4 +1,4 @@
-"""Verdicts on a table: our own answer, a review and the webhook leave one verdict, and one effect."""
+"""Our own answer, a review and the webhook leave one verdict and one effect."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -57,7 +57,6 @@ def other_of(verdict: Verdict) -> Verdict:
 
 
 def review_of(verdict: Verdict, posted_at: str) -> Row:
-    """Return the evidence of the webhook's verdict."""
     return evidence_of(verdict, posted_at, name=kyc_review.REVIEW)
 
 
@@ -163,7 +162,7 @@ def test_an_answer_after_the_webhooks_decision_is_evidence_and_changes_nothing(
 
 
 def test_a_webhooks_evidence_of_other_content_stands_in_the_way_of_its_verdict(saga: Saga) -> None:
-    """No code puts it without the row's verdict: the row's own request is compared first."""
+    """No code puts it without the row's verdict: the row's request is compared first."""
     in_review(saga)
     saga.ledger.put(review_of(APPROVED, POSTED_AT) | {"request_hash": "another"})
 
@@ -432,7 +431,7 @@ CALLS: dict[str, Callable[[Saga], Any]] = {
 
 
 def assert_one_verdict(saga: Saga) -> Row:
-    """Check that the row agrees with the evidence that counts: only an approval admits the release."""
+    """Check that the row agrees with the evidence that counts; only an approval admits the release."""
     found = verdicts(saga)
     names = [row["step"] for row in found]
     assert names in (["review", "verify"], ["review"], ["verify"])
@@ -450,7 +449,7 @@ def assert_one_verdict(saga: Saga) -> Row:
 
 @pytest.mark.parametrize("order", list(permutations(CALLS)), ids="-".join)
 def test_in_every_order_the_first_decision_is_kept(saga: Saga, order: tuple[str, ...]) -> None:
-    """Our own answer is none once a review has begun, which only the webhook ends."""
+    """Once a review has begun, only the webhook decides: our own answer does not count."""
     held(saga)
     answered = order.index("own") < order.index("begin_review")
     decided = next(name for name in order if name in ("approve", "reject") or (name == "own" and answered))
@@ -517,7 +516,7 @@ def test_of_opposite_decisions_at_once_one_is_kept_and_the_other_is_a_conflict(s
 
 @THREADS
 def test_of_our_own_answers_at_once_one_is_kept_and_found_by_all(saga: Saga) -> None:
-    """The provider should answer one question alike, but nothing depends on that."""
+    """The provider should answer one question consistently, but nothing depends on that."""
     held(saga)
 
     answers = at_once(

@@ -1,4 +1,4 @@
-"""A settlement on the table in memory, whose money the tests follow."""
+"""A settlement on the in-memory table, with checks of its money."""
 
 from hypothesis import strategies as st
 
@@ -13,7 +13,7 @@ from tests.world.journal import journal
 from tests.world.saga import LATER, Saga
 
 OPENING = {"alice": 10_000, "bob": 500}
-"""The first deposits, as `Saga.fund` makes them: enough for each of the amounts."""
+"""First deposits, made by `Saga.fund`: enough for each of the amounts."""
 
 SETTLEMENTS = st.integers(1, OPENING["alice"]).flatmap(
     lambda amount: st.builds(
@@ -33,10 +33,13 @@ LAST = [None, *Step]
 STUCK = [
     (last, step) for last in Step for step in REVERSIBLE if list(Step).index(step) <= list(Step).index(last)
 ]
-"""The last step that has committed, and a committed one whose reversal may get stuck."""
+"""The last committed step, and a committed step whose reversal may get stuck."""
 
 UNMOVED = [(last, step) for last in LAST for step in REVERSIBLE if (last, step) not in STUCK]
-"""The same with a step that has not committed: no reversal of it runs, but an error may name it."""
+"""The last committed step, and a step that has not committed.
+
+Its reversal never runs, but an error may name it.
+"""
 
 
 def fresh(settlement: Settlement = SETTLEMENT) -> Saga:
@@ -44,21 +47,20 @@ def fresh(settlement: Settlement = SETTLEMENT) -> Saga:
 
 
 def reached(last: Step | None, settlement: Settlement = SETTLEMENT) -> Saga:
-    """Return a settlement whose steps have committed up to and with `last`."""
+    """Return a settlement whose steps up to and including `last` have committed."""
     saga = fresh(settlement)
     saga.reach(last)
     return saga
 
 
 def begun(last: Step | None, settlement: Settlement = SETTLEMENT) -> Saga:
-    """Return such a settlement whose reversal has begun: on an order if it has settled, else by a failure."""
+    """Return such a settlement with a begun reversal: by an order if it is SETTLED, else by a failure."""
     saga = fresh(settlement)
     saga.begun(last)
     return saga
 
 
 def stuck(last: Step | None, step: Step, settlement: Settlement = SETTLEMENT) -> Saga:
-    """Return such a settlement in LIMBO, because the reversal of `step` is stuck."""
     saga = begun(last, settlement)
     for earlier in REVERSIBLE[: REVERSIBLE.index(step)]:
         if earlier in saga.state().unreversed:
@@ -68,7 +70,7 @@ def stuck(last: Step | None, step: Step, settlement: Settlement = SETTLEMENT) ->
 
 
 def unwind(saga: Saga) -> None:
-    """Reverse each committed step that is not reversed, or finish a settlement of which nothing is held."""
+    """Reverse each committed, unreversed step, or finish a settlement without a hold."""
     for step in saga.state().unreversed:
         saga.reverse(step)
     if not saga.state().steps:
@@ -76,7 +78,7 @@ def unwind(saga: Saga) -> None:
 
 
 def moved(saga: Saga) -> dict[str, int]:
-    """Check all the books; return the change of each account since the deposits, if it has changed."""
+    """Check all the books; return each account's change since the deposits, without zeros."""
     rows = saga.ledger.rows()
     changes = assert_conserved(rows)
     del changes["external:EUR"]
@@ -87,5 +89,4 @@ def moved(saga: Saga) -> dict[str, int]:
 
 
 def entries(saga: Saga) -> dict[str, Row]:
-    """Return the settlement's journal entries and evidence by their names."""
     return journal(saga.ledger.rows(), saga.settlement.key)

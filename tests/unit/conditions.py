@@ -1,4 +1,4 @@
-"""The condition of a write, evaluated on a row: as a whole, and one fragment at a time."""
+"""Evaluate a write's condition on a row: whole, or one fragment at a time."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -12,18 +12,17 @@ from tests.world.values import Value
 
 
 def clauses(write: Write) -> list[str]:
-    """Return the fragments of the write's condition."""
     condition: str = write.parameters["ConditionExpression"]
     return condition.split(" AND ") if condition else []
 
 
 def admits(write: Write, row: Row | None) -> bool:
-    """Return whether the write's condition holds for a row (None: there is no row)."""
+    """Return whether the write's condition holds for a row; None stands for a missing row."""
     return asked(write)(row)
 
 
 def asked(write: Write, condition: str | None = None) -> Callable[[Row | None], bool]:
-    """Return the write's condition, or a fragment of it, as a question about rows."""
+    """Return the write's condition, or one fragment of it, as a predicate of rows."""
     condition = write.parameters["ConditionExpression"] if condition is None else condition
     if not condition:
         return lambda row: True
@@ -34,7 +33,7 @@ def asked(write: Write, condition: str | None = None) -> Callable[[Row | None], 
 
 
 def applied(write: Write, row: Row | None) -> Row:
-    """Return the row after the write, without a look at its condition."""
+    """Return the row after the write, ignoring the write's condition."""
     if write.action == "Put":
         return dict(write.parameters["Item"])
     before = wire.normal({**write.parameters["Key"], **(row or {})})
@@ -47,7 +46,7 @@ def applied(write: Write, row: Row | None) -> Row:
 
 
 class _OnTheWire(Mapping[str, Value]):
-    """Values by name, as DynamoDB has them. A condition reads few of them; only these are converted."""
+    """Values by name in DynamoDB's types, converted on access because a condition reads few."""
 
     def __init__(self, values: Row) -> None:
         self._values = values
@@ -64,19 +63,19 @@ class _OnTheWire(Mapping[str, Value]):
 
 
 def alternatives(clause: str) -> list[str]:
-    """Return the alternatives of a fragment, any one of which is enough; none if it has no choice."""
+    """Return the alternatives of an OR fragment; an empty list for any other fragment."""
     return clause[1:-1].split(" OR ") if clause.startswith("(") else []
 
 
 def without(write: Write, clause: str) -> Write:
-    """Return the write without one fragment of its condition: a mutant."""
+    """Return a mutant: the write without one fragment of its condition."""
     kept = [each for each in clauses(write) if each != clause]
     assert len(kept) == len(clauses(write)) - 1, f"{clause} does not occur exactly once"
     return replace(write, parameters={**write.parameters, "ConditionExpression": " AND ".join(kept)})
 
 
 def status_set_by(write: Write) -> str | None:
-    """Return the status that the write sets; None if it leaves the status as it is."""
+    """Return the status that the write sets; None if it sets no status."""
     if write.action == "Put":
         status: str | None = write.parameters["Item"].get("status")
         return status

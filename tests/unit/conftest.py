@@ -1,4 +1,4 @@
-"""Quick and repeatable tests: no database of Hypothesis, and a store that logs nothing."""
+"""Fast, repeatable tests: no Hypothesis database, and a store without logs."""
 
 from collections.abc import Iterator
 

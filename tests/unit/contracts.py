@@ -1,4 +1,4 @@
-"""The published contracts: the JSON Schemas of docs/contracts, and the faults that they find."""
+"""The JSON Schemas of docs/contracts, and the faults that they find in a document."""
 
 import json
 from typing import Any
@@ -33,6 +33,5 @@ ENTERED, RESOLVED, GLASS, CIRCUIT = "limbo-entered", "limbo-resolved", "glass-br
 
 
 def faults(name: str, document: Any) -> list[str]:
-    """Return the faults of a document under a contract."""
     validator = Draft202012Validator(SCHEMAS[name], registry=_ALL)
     return [error.message for error in validator.iter_errors(document)]

@@ -1,4 +1,4 @@
-"""Every settlement row that a write may meet, on which the tests evaluate conditions."""
+"""All settlement rows that a write may meet, for the evaluation of conditions."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -15,33 +15,33 @@ from tests.unit import states
 from tests.unit.vectors import DECIDER, EXECUTION, IN_HASTE, LISTED, REJECTED, SETTLEMENT, VERDICT, YEN, slots
 
 BEFORE, AT, AFTER = "2026-11-20T12:00:00.122Z", "2026-11-20T12:00:00.123Z", "2026-11-20T12:00:00.124Z"
-"""Just before, at and just after the instant of the writes."""
 
 PREFIXES = [set(list(Step)[:length]) for length in range(len(Step) + 1)]
-"""The committed steps that a row may have: steps commit in their order."""
+"""Committed steps that a row may have: steps commit in order."""
 
 RESOLUTIONS: list[dict[str, Any]] = [
     {},
     {"resolutions": 0},
     {"resolutions": 1, "resolution": {"decision": "retry"}},
 ]
-"""The number of decisions: the attribute exists from the beginning of a compensation."""
+"""Number of decisions; the attribute exists from the start of a compensation."""
 
 PARTS = tuple(
     {**counted, "reversed_in_part": amount}
     for count, amount in ((1, 500), (1, 3_772), (1, 3_773), (2, 500))
     for counted in ({"parts": count}, {"reversals_in_part": count, "layout": 2})
 )
-"""The reversals in part and their sum, around what leaves room for another 1,000 of the net amount, by both
-layouts of the row.
+"""Reversals in part and their sum, at the limit for another 1,000 of the net amount.
+
+Covers both row layouts.
 """
 
 MOVED = "2026-11-20T12:00:30.000Z"
-"""The place in the index of a settlement that another execution has taken over since it was read."""
+"""Index position after another execution has taken the settlement over."""
 
 
 def verdicts(steps: set[Any]) -> list[dict[str, Any]]:
-    """Return the attributes of the verification: an approval and its step exist together, or neither does."""
+    """Return the attributes of the verification: an approval exists exactly if its step does."""
     if Step.VERIFY in steps:
         return [{"verdict": VERDICT.decision.value}]
     if Step.HOLD not in steps:
@@ -50,7 +50,7 @@ def verdicts(steps: set[Any]) -> list[dict[str, Any]]:
 
 
 def listings(status: Status) -> list[dict[str, Any]]:
-    """Return a row's owner, place in the index, and expiry. A finished settlement is in no index."""
+    """Return a row's owner, place in the index, and expiry. Finished settlements are in no index."""
     partition = keys.LIMBO if status is Status.LIMBO else keys.in_flight_partition(2)
     owned: list[dict[str, Any]] = [
         {"owner": owner, "owner_epoch": owner_epoch, "gsi1pk": partition, "gsi1sk": gsi1sk}
@@ -83,7 +83,7 @@ def settlement_row(
 
 
 def progress() -> Iterator[tuple[set[Step], set[Step]]]:
-    """Return the committed steps and those of them that are reversed, in the order of reversal."""
+    """Return the committed steps, and those already reversed, in the order of reversal."""
     for steps in PREFIXES:
         moved = [step for step in REVERSIBLE if step in steps]
         for length in range(len(moved) + 1):
@@ -91,12 +91,10 @@ def progress() -> Iterator[tuple[set[Step], set[Step]]]:
 
 
 def rows_met_by(write: Write) -> list[Row]:
-    """Return every row that a write of a settlement's row may meet."""
     return _rows_of(_settlement_of(write))
 
 
 def states_met_by(write: Write) -> list[tuple[Row, SettlementState]]:
-    """Return every row that a write of a settlement's row may meet, and its state."""
     return _states_of(_settlement_of(write))
 
 

@@ -1,8 +1,7 @@
-"""Golden vectors: the results of the builders, recorded in golden/*.json and compared byte for byte.
+"""Golden vectors: results of the builders, recorded in golden/*.json and compared byte for byte.
 
-To rewrite them after a wanted change, run `UPDATE_GOLDEN=1 pytest tests/unit/test_vectors.py` and read the
-diff: each changed line is a changed write to the table. If CI is set, a rewrite fails the run: a vector that
-rewrites itself protects nothing.
+To rewrite them after an intended change, run `UPDATE_GOLDEN=1 pytest tests/unit/test_vectors.py` and read the
+diff: each changed line is a changed write to the table. A rewrite fails if CI is set.
 
 A builder's file is `<module>.<function>[.<variant>].json`. A set is written as {"set": [...]}, sorted.
 """
@@ -23,7 +22,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def text(built: Built) -> str:
-    """Return the canonical text of a builder's result; a transaction's writes keep their order."""
+    """Return the canonical text of a builder's result; a transaction keeps the order of its writes."""
     plain: Any
     if isinstance(built, Takeover):
         plain = {"starts": built.action.value, "execution": built.execution, "input": _plain(built.input)}
@@ -34,7 +33,7 @@ def text(built: Built) -> str:
 
 
 def recorded(name: str, current: str) -> str:
-    """Return the recorded text. With UPDATE_GOLDEN, and outside CI, `current` is recorded first."""
+    """Return the recorded text. With UPDATE_GOLDEN, record `current` first; fail in CI."""
     path = GOLDEN / f"{name}.json"
     if os.environ.get("UPDATE_GOLDEN"):
         if os.environ.get("CI"):

@@ -1,4 +1,4 @@
-"""The shell commands that the pages show: each is parsed as its program would parse it."""
+"""Parse each shell command on the pages as its program would."""
 
 import importlib.util
 import json
@@ -20,7 +20,7 @@ from tests.world.shell import split
 
 
 def settle(words: list[str]) -> None:
-    """Parse a command as `settle` does: its options, its values and what it demands."""
+    """Parse a `settle` command: options, values and required parameters."""
     command: Any = typer.main.get_command(app)
     context = command.make_context("settle", [*words])
     while hasattr(command, "commands"):
@@ -39,7 +39,7 @@ def make(words: list[str]) -> None:
 
 
 def aws(words: list[str]) -> None:
-    """Find the operation, and its parameters, in botocore's model, from which AWS makes its command."""
+    """Find the operation and its parameters in botocore's model, the source of the AWS CLI."""
     service, operation, *rest = words
     model = botocore.session.get_session().get_service_model(service)
     names = {xform_name(name, "-"): name for name in model.operation_names}
@@ -63,7 +63,7 @@ def cdk(words: list[str]) -> None:
 
 
 def pip(words: list[str]) -> None:
-    """No registry has a package of ours: a page installs a folder of the checkout."""
+    """Check that a page installs a folder of the checkout: no registry has our packages."""
     assert words[0] == "install"
     for word in words[1:]:
         folder, extras = re.fullmatch(r"([./\w-]+)(?:\[(\w+)\])?", word).groups()  # type: ignore[union-attr]
@@ -83,7 +83,7 @@ def python(words: list[str]) -> None:
 
 
 def with_json(words: list[str]) -> None:
-    """Check each document among the words, such as a request's body."""
+    """Check each JSON document among the words, such as a request body."""
     for word in words:
         if word.startswith("{"):
             check_document(json.loads(word))
@@ -96,7 +96,7 @@ def subshell(words: list[str]) -> None:
 
 
 def anything(words: list[str]) -> None:
-    """A program that the project does not have, with words that nothing here can judge."""
+    """Accept any words of a program that the project does not contain."""
 
 
 PROGRAMS: dict[str, Callable[[list[str]], None]] = {

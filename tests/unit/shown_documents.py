@@ -1,4 +1,4 @@
-"""The JSON documents that the pages show: each is held against the contract of its kind."""
+"""Check the JSON documents on the pages against the contract of their kind."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ from tests.world.contracts import CONTRACTS, checked_event, schema
 
 
 def of_openapi(contract: str, name: str) -> Callable[[Any], None]:
-    """Return the check of a document against a named schema of an OpenAPI contract."""
+    """Return a check of documents against a named schema of an OpenAPI contract."""
     whole = yaml.safe_load((CONTRACTS / f"{contract}.openapi.yaml").read_text())
     outcome = schema("settlement-outcome")
     registry = jsonschema_rs.Registry(
@@ -32,7 +32,7 @@ def request(found: Any) -> None:
 
 
 def part_of_a_request(found: Any) -> None:
-    """The text of the page shows some optional fields alone."""
+    """Check an excerpt of a request: the page shows some optional fields alone."""
     whole = {"key": "order-2026-000101", "payer": "a", "payee": "b", "amount": "1.00", "currency": "EUR"}
     request(whole | found)
 
@@ -47,14 +47,14 @@ def policy(found: Any) -> None:
 
 
 def pattern(found: Any) -> None:
-    """A rule of the bus: the service puts events as their own detail (docs/calling/events.md)."""
+    """Check an EventBridge pattern; events are put with their own detail (docs/calling/events.md)."""
     assert found.keys() == {"source", "detail"}
     assert found["detail"].keys() == {"data"}
     assert {*found["detail"]["data"]["status"]} <= {*Status}
 
 
 def task(found: Any) -> None:
-    """A Task of another machine that starts the Standard one."""
+    """Check a Task of another state machine that starts the Standard machine."""
     given = {name.removesuffix(".$") for name in found["Parameters"]["Input"]}
     known = schema("settlement-request")
     assert (
@@ -76,7 +76,7 @@ KINDS: dict[str, Callable[[Any], object]] = {
     "metadata": part_of_a_request,
     "Parameters": task,
 }
-"""The contract of a document, by a field that only its kind has; the first that it has decides."""
+"""Contract of a document, chosen by the first of these fields that the document has."""
 
 
 def check_document(found: dict[str, Any]) -> None:

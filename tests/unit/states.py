@@ -1,4 +1,4 @@
-"""Complete rows of settlements and accounts, and the states that the store reads from rows."""
+"""Complete rows of settlements and accounts, and the states read from them."""
 
 from datetime import timedelta
 from typing import Any
@@ -15,7 +15,7 @@ from tests.world.environment import NOW
 
 
 def row(settlement: Settlement = SETTLEMENT, **changes: Any) -> Row:
-    """Return the row of a claimed settlement of which nothing has committed, with changes."""
+    """Return the row of a claimed settlement without committed steps, with changes."""
     base = {
         **keys.settlement(settlement.key),
         **settlement.to_row(),
@@ -31,23 +31,20 @@ def row(settlement: Settlement = SETTLEMENT, **changes: Any) -> Row:
 
 
 def state(settlement: Settlement = SETTLEMENT, **changes: Any) -> SettlementState:
-    """Return the state of such a row."""
     return SettlementState.from_row(row(settlement, **changes))
 
 
 def next_of(status: Status, failure: dict[str, str] | None = None) -> dict[str, str]:
-    """Return the `next` of the outcome of a settlement with this status and failure."""
     changes: dict[str, Any] = {"failure": failure} if failure else {}
     return next_action(state(status=status, **changes))
 
 
 def account_row(account: str, available: int, currency: str = "EUR", **changes: Any) -> Row:
-    """Return the row of a customer's account, with changes."""
     return {**keys.account(account), "available": available, "currency": currency, **changes}
 
 
 def found(row: Row | None) -> Any:
-    """Return what `Write.on_failure` is given: the state of a row, an entry's row itself, or None."""
+    """Return the argument of `Write.on_failure`: a row's state, an entry's row itself, or None."""
     if row is None or not (keys.is_settlement(row) or keys.is_account(row)):
         return row
     return SettlementState.from_row(row) if keys.is_settlement(row) else AccountState.from_row(row)

@@ -1,4 +1,4 @@
-"""The rows of what is not proven locally, and the checks of the acceptance that try them on AWS."""
+"""Each claim that no local test proves has an acceptance check on AWS."""
 
 import re
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""An order on an account as it comes in: each malformed field is named, and nothing is guessed."""
-
 from dataclasses import replace
 from typing import Any
 

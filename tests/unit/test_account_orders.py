@@ -1,5 +1,3 @@
-"""Orders on accounts: on which accounts they are carried out, the meaning of a refusal, and their rows."""
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -167,7 +165,7 @@ def test_an_order_that_moves_no_money_has_no_entry(order: AccountOrder) -> None:
 
 
 def test_no_step_of_a_settlement_has_the_name_of_an_order() -> None:
-    """Else an order and a settlement of one key could have one entry."""
+    """Otherwise an order and a settlement with one key could share one entry."""
     steps = {*Step, *(step.reversal for step in REVERSIBLE), "reverse"}
     prefixes = ("limbo:", "resolve:", "compensate:")
 
@@ -197,7 +195,7 @@ def test_each_field_of_an_order_is_in_its_hash(name: str) -> None:
 
 
 def test_the_hash_of_an_order_never_changes() -> None:
-    """Orders on record carry it."""
+    """Recorded orders carry it."""
     assert DEPOSIT.request_hash == "fb4a8f5bfe345294ba11724421fbd1d27af1d4a2bd7a63875514be01821bdb01"
 
 

@@ -1,5 +1,3 @@
-"""The outcome events as AsyncAPI: a valid document, with the messages and the words of their JSON Schema."""
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,5 +1,3 @@
-"""The writes of the parties' balances: who may pay and be paid, and the meaning of a refusal."""
-
 from functools import partial
 from typing import Any
 
@@ -140,7 +138,7 @@ def test_a_count_never_goes_below_zero_and_says_that_the_row_is_wrong(counted: d
 
 @pytest.mark.parametrize("counted", [{}, {"limbo_cases": 0}, {"limbo_cases": 1}, {"limbo_cases": -1}])
 def test_a_condition_and_a_state_agree_on_what_a_block_is(counted: dict[str, Any]) -> None:
-    """A count below zero was made by hand: it blocks, until a person has looked."""
+    """A count below zero was made by hand; it blocks until a person has looked."""
     standing = row(10_000, **counted)
 
     is_free = counted.get("limbo_cases", 0) == 0

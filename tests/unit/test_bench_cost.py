@@ -1,5 +1,3 @@
-"""The arithmetic of `make bench`: dollars from units, calls, times and bytes."""
-
 import tomllib
 from dataclasses import fields, replace
 
@@ -123,7 +121,7 @@ def test_the_arithmetic_needs_no_assumption_that_the_file_lacks() -> None:
 def test_the_copies_in_the_sealed_journal_cost_a_fiftieth_of_a_settlement_at_most(
     per_second: float, dollars: float
 ) -> None:
-    """The figures of docs/reference/costs.md, by the prices and the model on file."""
+    """The figures of docs/reference/costs.md follow from the prices and model on file."""
     found = cost.sealed_journal(per_second, cost.load(PRICES))
 
     assert round(found, 2) == dollars

@@ -1,5 +1,3 @@
-"""The price of what a settlement keeps: figures of the page about costs, from rows and the prices' file."""
-
 from functools import cache
 
 import pytest
@@ -17,7 +15,6 @@ PAGE = PROJECT / "docs/reference/costs.md"
 
 @cache
 def payment() -> list[Row]:
-    """Return the rows of a settled payment."""
     rows = [from_wire(item) for item in aged.rows_of("settled").values()]
     key = next(row["pk"].partition("#")[2] for row in rows if row["sk"] == "SETTLEMENT")
     return [row for row in rows if key in f"{row['pk']} {row['sk']}"]

@@ -1,5 +1,3 @@
-"""A case of LIMBO is about the step that failed, and blocks the customer of that step."""
-
 import pytest
 
 from settlement.core.model.case import Case
@@ -12,11 +10,11 @@ from tests.unit.vectors import slots
 from tests.world.saga import RETRY, Saga, up_to
 
 PARTIES = {Step.FEE: ("fees:EUR", 48), Step.RELEASE: ("bob", 4772), Step.HOLD: ("alice", 4820)}
-"""The account and the amount of each step's case."""
+"""Account and amount of each step's case."""
 
 
 def blocked(saga: Saga) -> dict[str, int]:
-    """Return how many settlements block each account that any does."""
+    """Return the number of blocking settlements of each blocked account."""
     return {row["pk"]: row["limbo_cases"] for row in saga.ledger.rows() if row.get("limbo_cases")}
 
 
@@ -25,7 +23,7 @@ def blocked(saga: Saga) -> dict[str, int]:
 def test_a_case_is_about_its_step_and_blocks_no_account_if_nothing_moved(
     step: Step, last: Step | None
 ) -> None:
-    """The other unreversed steps do not matter: the next reversal in turn may not have been tried at all."""
+    """Other unreversed steps do not matter: the next reversal may not have been tried."""
     state, is_moved = books.begun(last).state(), step in up_to(last)
     account, amount = PARTIES[step]
 
@@ -51,7 +49,7 @@ def test_a_case_of_a_reversed_step_is_done_and_blocks_no_account() -> None:
 def test_a_stuck_reversal_blocks_its_customer_until_each_of_its_cases_is_resolved(
     last: Step | None, step: Step
 ) -> None:
-    """Each case of a settlement has its own number and entries, and the reversal goes on to its end."""
+    """Each case has its own number and entries, and the reversal then finishes."""
     account, _ = PARTIES[step]
     blocks = {f"ACCOUNT#{account}": 1} if (last, step) in STUCK and ":" not in account else {}
     saga = books.stuck(last, step)
@@ -86,7 +84,7 @@ def test_the_open_case_is_the_one_on_the_row_and_not_the_next_in_turn(step: Step
 
 
 def test_a_hold_with_another_escrow_is_a_case_for_a_person() -> None:
-    """It is the payer's money, so the payer is blocked; nothing moves until the rest is in escrow."""
+    """The money is the payer's, so the payer is blocked; nothing moves until the rest is in escrow."""
     saga = books.begun(Step.HOLD)
     held = saga.state().escrow
     saga.alter(escrow=held - 1)

@@ -1,5 +1,3 @@
-"""The decisions of the circuit: what a failure and a report of answers change."""
-
 from dataclasses import replace
 
 import pytest
@@ -22,7 +20,7 @@ SEVEN = Circuit(count=7, failed=tuple("abcdefg"), failed_at=NOW)
 
 @pytest.mark.parametrize(("answers", "count"), [(0, 7), (1, 6), (2, 5), (3, 5), (1_000, 5)])
 def test_a_report_takes_back_few_failures_however_many_answers_it_is_about(answers: int, count: int) -> None:
-    """An environment may have got them before an outage that the others have seen."""
+    """The reporting environment may have got the answers before an outage seen by the others."""
     assert REPORTED_MAX == 2
     assert after_answers(SEVEN, answers) == replace(SEVEN, count=count)
     assert after_failure(SEVEN, "h", answers, NOW, LIMITS).count == count + 1

@@ -1,4 +1,4 @@
-"""Each block of code on each page is compiled, parsed or held against its contract."""
+"""Each code block of each page is compiled, parsed or checked against its contract."""
 
 import ast
 import importlib
@@ -66,12 +66,12 @@ def check_mermaid(block: Block) -> None:
 
 
 def check_text(block: Block) -> None:
-    """Output and drawings: a command among them would be one that nobody checks."""
+    """Check output and drawings for commands, which no test would check there."""
     assert not PROMPTS.search(block.text)
 
 
 def check_sql(block: Block) -> None:
-    """`tests/books/test_sql_blocks.py` runs each of them."""
+    """Check for text only: `tests/books/test_sql_blocks.py` runs each block."""
     assert block.text.strip()
 
 

@@ -1,5 +1,3 @@
-"""Decisions of a compensation: it reverses each committed step once, and loses no money."""
-
 from dataclasses import replace
 from typing import Any
 
@@ -49,7 +47,7 @@ def test_a_settlement_failed_at_the_first_step_that_has_not_committed(last: str 
 
 @pytest.mark.parametrize("name", compensation.CUT_OFF)
 def test_a_call_that_ran_out_of_time_is_told_as_a_provider_without_a_verdict(name: str) -> None:
-    """The names of Lambda and Step Functions are no part of the outcome's contract."""
+    """Error names of Lambda and Step Functions are not in the outcome's contract."""
     state = states.state(**slots(up_to(Step.HOLD)))
 
     failure = compensation.failure_of(state, {"Error": name, "Cause": "RequestId: 1 Error: Task timed out"})
@@ -62,7 +60,7 @@ def test_a_call_that_ran_out_of_time_is_told_as_a_provider_without_a_verdict(nam
 
 
 def test_a_compensation_is_about_to_begin_exactly_if_its_first_write_would_commit() -> None:
-    """An outcome promises the status and the failure that the row is about to have, and nothing else."""
+    """An outcome must promise only the status and failure that the row will get."""
     write = reversal.begin(SETTLEMENT, ERROR, owner=EXECUTION, execution=REVERSER)
     begins, about_to_begin = asked(write), 0
     for row, state in states_met_by(write):
@@ -117,7 +115,7 @@ def test_each_reversal_is_one_entry_and_what_never_committed_leaves_none(last: S
 
 @pytest.mark.parametrize("last", LAST)
 def test_a_repeated_reversal_changes_nothing_at_any_later_time(last: Step | None) -> None:
-    """As a machine that is started again repeats them: each slot is the record of its reversal."""
+    """A restarted machine repeats reversals: each slot is the record of its reversal."""
     saga = books.begun(last)
     unwind(saga)
 
@@ -154,7 +152,7 @@ def test_no_late_step_commits_at_any_time_after_the_fence(last: Step | None) -> 
 
 
 def test_a_reversal_out_of_order_is_fenced() -> None:
-    """The amount goes back to the payer only when all of it is in escrow."""
+    """The amount returns to the payer only if all of it is in escrow."""
     saga = books.begun(Step.FEE)
 
     with saga.writes_nothing(), pytest.raises(StepFenced):
@@ -189,7 +187,7 @@ def test_the_machines_state_has_the_steps_and_the_rest_of_the_work(status: Statu
 def test_a_reversal_is_due_if_its_step_has_committed_and_is_not_reversed(
     last: Step | None, undone: tuple[str, ...]
 ) -> None:
-    """The machine goes straight to the first one that is due: what never committed is skipped."""
+    """The machine goes straight to the first due reversal and skips steps that never committed."""
     committed = up_to(last)
     state = states.state(**slots(committed, [step for step in undone if step in committed]))
 
@@ -241,7 +239,7 @@ def test_a_settlement_is_completed_by_its_last_decision(
 def test_an_order_is_carried_out_on_the_expected_status_only(
     expected_status: Status, last: Step | None
 ) -> None:
-    """An order for a stalled payment refunds none that has settled meanwhile, and vice versa."""
+    """An order for a stalled payment must not refund one that has settled meanwhile, and vice versa."""
     saga = books.reached(last)
     order, status = ORDERS[expected_status], saga.state().status
 

@@ -1,5 +1,3 @@
-"""The input of the compensating machine: four causes, and a refusal for any other shape."""
-
 from typing import Any
 
 import pytest
@@ -63,7 +61,7 @@ def test_the_cause_of_a_compensation_is_the_one_in_its_input(given: dict[str, An
     ids=["error", "timeout", "resolution", "several", "orders"],
 )
 def test_an_execution_that_returns_with_a_case_only_resumes(state: dict[str, Any]) -> None:
-    """Its state may still have the cause for which it began, or an error that it has caught."""
+    """Its state may still hold the original cause, or a caught error."""
     assert parse(case=1, steps=[], reversed=[], alerts=0, **state).cause is None
 
 

@@ -1,5 +1,3 @@
-"""The published contracts are valid schemas, and that of the request agrees with its parser."""
-
 import json
 import re
 import unicodedata
@@ -125,11 +123,10 @@ ONLY_THE_PARSER: list[dict[str, Any]] = [
     {"metadata": dict.fromkeys("abcde", "é" * 64)},
     {"payee_name": "\u0958" * 51},  # its composed form is longer than it is written
 ]
-"""Faults that a schema cannot express, or not for each validator."""
+"""Faults that a schema cannot express, or that only some validators check."""
 
 
 def refusal(request: Any, config: StageConfig) -> str | None:
-    """Return the parser's refusal of a request; None if it accepts it."""
     try:
         parse_request(request, config)
     except InvalidRequest as refused:
@@ -141,7 +138,7 @@ DECIMAL = r"(0|[1-9][0-9]*)(\.[0-9]+)?\n?"
 
 
 def excused(problem: str, request: dict[str, Any]) -> bool:
-    """Return whether the parser's problem is one that a schema cannot express."""
+    """Return whether a schema cannot express the parser's problem."""
     name, _, expected = problem.partition(": ")
     name, _, member = name.encode().decode("unicode_escape").partition(".")
     value = request[name][member] if member else request[name]
@@ -245,7 +242,7 @@ def test_a_name_that_is_written_longer_than_it_is_kept_is_a_fault_of_the_schema_
 
 
 def agree(request: dict[str, Any], config: StageConfig) -> None:
-    """Check that both accept the request, or both refuse it, or the parser for a fault outside the schema."""
+    """Check that schema and parser agree, except on faults that a schema cannot express."""
     told, found = refusal(request, config), faults(REQUEST, request)
 
     if told is None:
@@ -308,7 +305,7 @@ def test_only_an_object_is_a_request(value: Any, config: StageConfig) -> None:
 
 
 def shown() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield every request in the examples and in the docs, by the name of its file."""
+    """Yield (file name, request) for each request in the examples and docs."""
     for line in (PROJECT / "examples" / "settlements.jsonl").read_text().splitlines():
         yield "settlements.jsonl", json.loads(line)
     for path in (
@@ -323,7 +320,7 @@ def shown() -> Iterator[tuple[str, dict[str, Any]]]:
 
 SHOWN = list(shown())
 REFUSED_EXAMPLES = {"order-2026-000110": True, "order-2026-000111": False}
-"""Refused examples, and whether the schema refuses them too: a JSON number, but not half a yen."""
+"""Refused examples, and whether the schema refuses them too: it refuses a JSON number, but not half a yen."""
 
 
 def test_the_requests_that_are_shown_are_found() -> None:

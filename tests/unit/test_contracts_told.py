@@ -1,5 +1,3 @@
-"""Outcomes at every point of a settlement's life, and events, keep the published contracts."""
-
 import json
 import os
 from collections.abc import Callable
@@ -57,7 +55,6 @@ LIVES: dict[str, Callable[[], Saga]] = {
     "in LIMBO": partial(books.stuck, Step.FEE, Step.RELEASE),
     **{f"decided: {decision}": partial(decided, decision) for decision in Decision},
 }
-"""A settlement at every point of its life."""
 
 
 def told(life: str, *, replayed: bool = False) -> dict[str, Any]:
@@ -114,7 +111,6 @@ WRONG: dict[str, list[Any]] = {
     "claimed_at": [None, 0, "2026-11-20", "2026-11-20T12:00:00Z", "yesterday"],
     "finished_at": [False, "then"],
 }
-"""Values that each field of an outcome must never have."""
 
 INCONSISTENT = [
     ("committed: fee", {"finished_at": None}),
@@ -137,7 +133,7 @@ INCONSISTENT = [
     ("in LIMBO", {"failure": None}),
     ("in LIMBO", {"finished_at": "2026-11-20T12:00:00.123Z"}),
 ]
-"""Changes after which an outcome is final in some of its fields only."""
+"""Changes that make only some fields of an outcome final."""
 
 
 @pytest.mark.parametrize(

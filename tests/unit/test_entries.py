@@ -1,5 +1,3 @@
-"""The rows that are put once: entries, evidence, claims, tombstones, markers; and the one of who waits."""
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -26,21 +24,21 @@ from tests.world.saga import COMPLETE, LATER, RETRY, WRITE_OFF, Saga
 PUTS = {name: write for name, write in vectors.named_writes().items() if write.action == "Put"}
 WAITING = "limbo.await_decision"
 TRANSFERS = [name for name, put in PUTS.items() if keys.is_entry(put.parameters["Item"])]
-"""An order's too: its row, in the same transaction, records that it was carried out."""
+"""Includes an order's entry: its row, in the same transaction, records the order."""
 
 MOVES = [name for name in PUTS if name.startswith("proposals.record.")]
 EVIDENCE = [
     name for name, put in PUTS.items() if keys.is_evidence(put.parameters["Item"]) and name not in MOVES
 ]
 SWEPT_AGAIN = "sweep.fold.again[0]"
-"""It replaces its row, under the condition of its version: test_sweeps.py."""
+"""Replaces its row on a version condition: test_sweeps.py."""
 
 PROPOSED_AGAIN = "proposals.propose.again"
-"""It replaces a proposal that is void or closed: tests/handlers/test_approvals.py."""
+"""Replaces a void or closed proposal: tests/handlers/test_approvals.py."""
 
 OTHERS = (*TRANSFERS, *MOVES, WAITING, SWEPT_AGAIN, PROPOSED_AGAIN)
 RECORDS = [name for name in PUTS if name not in OTHERS]
-"""The names only: each write is built in its test, as at import it would not meet its mutants."""
+"""Names only: writes are built in their tests, because mutants are not active at import."""
 
 CLAIMED = f"key: {SETTLEMENT.key} was claimed by a request with other content"
 
@@ -71,7 +69,7 @@ def test_evidence_of_another_request_is_a_conflict_and_not_a_replay(name: str) -
 
 @pytest.mark.parametrize("name", MOVES)
 def test_the_evidence_of_a_move_is_no_record_of_its_proposal(name: str) -> None:
-    """The proposal's row is: evidence beside a row that lacks the move is of a row that was restored."""
+    """The proposal's row is the record: evidence beside a row without the move means a restored row."""
     write = vectors.named_writes()[name]
     row = dict(write.parameters["Item"])
 
@@ -84,7 +82,10 @@ def test_the_evidence_of_a_move_is_no_record_of_its_proposal(name: str) -> None:
 
 @pytest.mark.parametrize("name", TRANSFERS)
 def test_an_entry_is_never_overwritten_and_is_no_record_of_its_step(name: str) -> None:
-    """The slot on the settlement's row is. An entry where the slot is free is a fault that must be seen."""
+    """The slot on the settlement's row is the record.
+
+    An entry with a free slot is a fault that must be visible.
+    """
     write = vectors.named_writes()[name]
     row = dict(write.parameters["Item"])
     key = row["sk"].rpartition("#")[2].partition(":")[0]
@@ -98,7 +99,6 @@ def test_an_entry_is_never_overwritten_and_is_no_record_of_its_step(name: str) -
 
 
 def test_every_kind_of_put_is_examined() -> None:
-    """An empty list would be a rule about nothing."""
     kinds = {keys.subject(put.parameters["Item"])[0] for put in PUTS.values()}
 
     assert kinds == {
@@ -160,11 +160,10 @@ def test_an_entry_is_kept_under_the_account_on_the_other_side_of_escrow(
 
 
 PARTIES = {Step.HOLD: "alice", Step.RELEASE: "bob", Step.FEE: "fees:EUR"}
-"""The account of each step that moves money."""
 
 
 def entries_by_the_row(saga: Saga) -> set[tuple[str, str]]:
-    """Return the addresses of the money that a settlement has moved, from its row and its decisions."""
+    """Return the addresses of a settlement's entries, derived from its row and its decisions."""
     state, decisions = saga.state(), [f"resolve:{number + 1}" for number in range(saga.state().resolutions)]
     placed = [(PARTIES[Step(step)], at, step) for step, at in state.steps.items() if Step(step) in PARTIES]
     undone = {Step(step): at for step, at in state.reversed.items()}
@@ -244,7 +243,7 @@ def by_answer(saga: Saga, verdict: Verdict, event: WebhookEvent = EVENT) -> None
 def test_the_same_decision_is_replayed_and_another_is_a_conflict_for_good(
     decide: Callable[[Saga, Verdict], None], first: Verdict, second: Verdict
 ) -> None:
-    """Under an event's id of its own, as a provider that decides again would send it."""
+    """Each decision has its own event id, like a provider that decides again."""
     saga, another = books.reached(Step.HOLD), replace(EVENT, id="evt-2")
     decide(saga, first)
     again = replace(second, reference="ver_2", reason="sent again")
@@ -260,7 +259,7 @@ def test_the_same_decision_is_replayed_and_another_is_a_conflict_for_good(
 
 
 def test_the_providers_answer_and_its_webhook_are_two_facts_told_in_the_same_words() -> None:
-    """Neither takes the place of the other: which came first is told by the settlement's row."""
+    """Neither replaces the other: the settlement's row shows which came first."""
     answered = entries.evidence(SETTLEMENT, Step.VERIFY, VERDICT.evidence(), NOW).parameters["Item"]
     *_, sent = steps.record_webhook_verdict(SETTLEMENT, VERDICT, EVENT, DECIDER, NOW, CONFIG)
 
@@ -274,9 +273,9 @@ def test_the_providers_answer_and_its_webhook_are_two_facts_told_in_the_same_wor
 def test_the_first_verdict_to_reach_the_row_stays_and_has_its_own_evidence(
     moment: int, sent: str, answered: str
 ) -> None:
-    """The provider's answer is two writes, its webhook a transaction: before, between and after them.
+    """Covers a webhook before, between and after the answer's two writes.
 
-    In between, the answer's evidence stands beside the webhook's, and may contradict it.
+    The webhook is one transaction. In between, both have evidence, which may contradict.
     """
     saga = books.reached(Step.HOLD)
     webhook = partial(by_webhook, saga, VERDICTS[sent])
@@ -324,7 +323,7 @@ def test_the_last_execution_to_wait_for_a_case_is_the_one_to_wake(case: int) -> 
 
 
 def test_a_task_token_is_on_no_row_of_the_settlement() -> None:
-    """Who reads the row, for a report or a statement, could resume the machine with it."""
+    """A reader of the row, for a report or a statement, could resume the machine with it."""
     saga = books.stuck(Step.FEE, Step.RELEASE)
     before = saga.row()
 

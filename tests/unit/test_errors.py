@@ -1,4 +1,4 @@
-"""The errors: names that are a contract, attributes, messages, and no retry of a refusal."""
+"""Error names (a contract), attributes and messages; refusals are not retried."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ STATES: list[dict[str, Any]] = [
     state for machine in MACHINES for state in json.loads(machine.read_text())["States"].values()
 ]
 OF_THE_PLATFORM = {"ExecutionAlreadyExists"}
-"""Errors of the platform without a dot: Step Functions reports them when it starts a machine."""
+"""Platform errors without a dot: Step Functions raises them when it starts a machine."""
 
 OURS = {
     name: error
@@ -120,7 +120,6 @@ EXAMPLES: tuple[tuple[SettlementError, str, dict[str, Any]], ...] = (
         {"step": "compensate:hold"},
     ),
 )
-"""Errors with attributes, the messages that are made of them, and the attributes."""
 
 PLAIN = {
     errors.CallerUnknown,
@@ -137,7 +136,6 @@ PLAIN = {
     *(errors.QueueUnavailable, errors.StartUnavailable, errors.JournalUnavailable),
     errors.BooksUnavailable,
 }
-"""Errors that have a message only."""
 
 
 @pytest.mark.parametrize(("error", "message", "attributes"), EXAMPLES, ids=lambda value: str(value)[:40])
@@ -189,7 +187,7 @@ def test_an_unknown_outcome_is_retried_and_a_refusal_never() -> None:
 def test_a_reversal_that_waits_for_a_person_goes_to_limbo_and_a_fenced_one_begins_again(
     step: Step, error: str, target: str
 ) -> None:
-    """With a mismatch reported as a fence, the machine would repeat it for ever."""
+    """If a mismatch were reported as a fence, the machine would repeat it forever."""
     (catchers,) = (
         state["Catch"]
         for state in STATES

@@ -1,5 +1,3 @@
-"""The contract of outcome events: its types are those of the code, and what it refuses."""
-
 import json
 import re
 from typing import Any

@@ -1,5 +1,3 @@
-"""The event of a change of a settlement's row: its name, its number, and the changes that make no sense."""
-
 import re
 from typing import Any
 

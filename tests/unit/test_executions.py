@@ -1,4 +1,4 @@
-"""The names of executions, which never change: an execution of another release has the same name."""
+"""Execution names never change: the next release must find the same execution."""
 
 import re
 from collections.abc import Callable
@@ -11,7 +11,6 @@ from tests.world.templates import PROJECT
 
 KEY = "order-2026-000101"
 NAME_LENGTH_MAX = 80
-"""The longest name of an execution in Step Functions."""
 
 
 @pytest.mark.parametrize(

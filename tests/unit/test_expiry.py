@@ -1,5 +1,3 @@
-"""The end of an entry's time: which rows get one, and which one is lawful."""
-
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +12,7 @@ from tests.world.constants import CLAIMED_AT, KEY
 PUTS = {name: write for name, write in vectors.named_writes().items() if write.action == "Put"}
 ENTRY = keys.entry("alice", CLAIMED_AT, KEY, "hold") | {"step": "hold", "posted_at": CLAIMED_AT}
 POSTED = 1795176000
-"""CLAIMED_AT, in whole seconds since 1970."""
+"""CLAIMED_AT in whole seconds since 1970."""
 
 
 def dated(expires: Any, **changes: Any) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""A step that would be refused is refused before the caller does anything irrevocable.
+"""A step that would be refused is refused before the caller acts irrevocably.
 
-The meaning of each write's failed condition: test_writes.py, test_balances.py, test_entries.py.
+Meanings of failed conditions: test_writes.py, test_balances.py, test_entries.py.
 """
 
 import re
@@ -29,7 +29,7 @@ IN_TURN = {step: set(list(Step)[: list(Step).index(step)]) for step in Step}
 @pytest.mark.parametrize("step", WITH_DEADLINE)
 @pytest.mark.parametrize("status", Status)
 def test_a_step_is_refused_in_advance_as_its_write_would_be(step: Step, status: Status) -> None:
-    """With the very refusal of the write; at the deadline itself it is late."""
+    """With the refusal of the write itself; at exactly the deadline it is late."""
     for steps in PREFIXES:
         for deadline_at in (BEFORE, AT, AFTER):
             found = SettlementState.from_row(settlement_row(status, steps, deadline_at))
@@ -44,7 +44,7 @@ def test_a_step_is_refused_in_advance_as_its_write_would_be(step: Step, status: 
 @pytest.mark.parametrize("step", WITH_DEADLINE)
 @pytest.mark.parametrize(("deadline_at", "expired"), [(AFTER, None), (AFTER, AT), (AT, None)])
 def test_a_step_is_late_only_if_its_row_says_so(step: Step, deadline_at: str, expired: str | None) -> None:
-    """A write may be refused for a reason that this code does not know: that is no lateness."""
+    """A write may be refused for a reason unknown to this code, which is not lateness."""
     row = settlement_row(Status.PROCESSING, IN_TURN[step], deadline_at)
     row |= {"expired_at": expired} if expired else {}
 

@@ -1,5 +1,3 @@
-"""The core imports no room, a room only what it needs, and the code that decides about money is pure."""
-
 import ast
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
@@ -21,7 +19,7 @@ LAYERS = {
     "core": (MODEL, f"{CORE}.telemetry"),
     "aws": (MODEL, LEDGER, AWS),
 }
-"""What each folder of `lambdas/settlement/` that every room may use imports at most."""
+"""Allowed imports of each shared folder of `lambdas/settlement/`."""
 
 ROOMS = {
     "http": (),
@@ -39,10 +37,10 @@ ROOMS = {
     "books": ("journal",),
     "proof": ("accounts", "http", "journal", "orders", "retention", "signing"),
 }
-"""The rooms, and the other rooms that each of them needs."""
+"""Each room, with the other rooms that it needs."""
 
 PURE = {"core/model", "core/ledger", "core/policy"}
-"""The folders without a clock, randomness, an environment or a service."""
+"""Folders without a clock, randomness, environment or service."""
 
 PURE_MODULES = {
     "accounts": ("account_orders", "administration", "order"),
@@ -63,16 +61,14 @@ PURE_MODULES = {
     "retention": ("expiry",),
     "signing": ("signature",),
 }
-"""The same of each room."""
 
 ON_DISK = {"spool", "sealed_spool"}
-"""The modules of the proof that keep what does not fit into memory in SQLite."""
+"""Proof modules that spill data larger than memory to SQLite."""
 
 HARMLESS = {
     *("base64", "collections", "contextlib", "dataclasses", "datetime", "enum", "functools", "hashlib"),
     *("hmac", "itertools", "json", "operator", "re", "settlement", "shlex", "typing", "unicodedata", "zlib"),
 }
-"""The imports of pure code."""
 
 SERVICES = {"boto3", "botocore", "os", "random", "time", "urllib3", "uuid"}
 FILES = sorted(path for path in LAMBDAS.rglob("*.py") if path.name != "__init__.py")
@@ -94,7 +90,7 @@ def ours(path: Path) -> set[str]:
 
 
 def strangers(folder: Path, allowed: tuple[str, ...]) -> Iterator[str]:
-    """Yield what the modules of a folder import of ours, besides what it may."""
+    """Yield the project modules that a folder imports beyond `allowed`."""
     for path in sorted(folder.glob("*.py")):
         for name in sorted(ours(path)):
             if not any(name == one or name.startswith(f"{one}.") for one in allowed):
@@ -119,7 +115,7 @@ def test_a_layer_imports_only_the_layers_below_it(folder: str) -> None:
 
 
 def test_a_function_of_the_core_imports_no_room() -> None:
-    """It meets them in `rooms` alone, as the composition root does."""
+    """Only `rooms`, the composition root, imports both."""
     shared = ("handlers._dependencies", "handlers.rooms")
 
     assert list(strangers(LAMBDAS / "handlers/core", (CORE, AWS, "handlers.core", *shared))) == []
@@ -177,9 +173,11 @@ def test_each_pure_module_is_there() -> None:
 
 
 def test_seven_modules_read_a_clock() -> None:
-    """One for the handlers, which pass the time down; one for what an environment knows of payees; two for
-    the age of the provider's connection and the end of an exchange; one for the circuit; and one for the
-    start of a scan, which may miss the orders that are given after it.
+    """Handlers:
+
+    `_dependencies`, which passes the time down. Payees: the cache's age. Provider: the connection's age and
+    an exchange's end. Also the circuit, a caller's wait, and the start of a scan, which may miss orders given
+    after it.
     """
     assert {path.stem for path in FILES if _reads_clock(path)} == {
         *("_dependencies", "_payee", "shared_circuit", "client", "connection", "table_scan"),

@@ -1,5 +1,3 @@
-"""Keys of rows and places in the index: no two rows share a key, and an account's entries are together."""
-
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
@@ -44,7 +42,7 @@ def test_the_keys_are_those_of_the_design_and_tell_each_kind_of_row_from_the_oth
 
 
 def test_a_row_has_the_subject_in_its_key_even_with_a_separator_in_the_name() -> None:
-    """The sender of a webhook's event chooses its id: it may have any character."""
+    """The sender of a webhook chooses the event's id, which may contain any character."""
     assert ledger_keys.subject(ledger_keys.settlement("k")) == ("SETTLEMENT", "k")
     assert ledger_keys.subject(ledger_keys.event("evt#1")) == ("KYC_EVENT", "evt#1")
 

@@ -1,4 +1,4 @@
-"""The circuit breaker writes its own row only, so the proof that LIMBO is absorbing need not cover it."""
+"""The circuit breaker writes only its own row, so the LIMBO proof need not cover it."""
 
 from typing import Any
 

@@ -1,7 +1,6 @@
-"""OpenSanctions' match API: a party that matches a listed one is never approved, in any shape of answer.
+"""OpenSanctions' match API: no answer of any shape approves a listed party.
 
-The answers in `recorded/` have the shape that https://www.opensanctions.org/docs/api/matching/ documents;
-their entities are invented.
+The answers in `recorded/` follow https://www.opensanctions.org/docs/api/matching/; entities are invented.
 """
 
 import json
@@ -27,7 +26,7 @@ Trail = tuple[str | int, ...]
 
 
 def recorded(name: str) -> Any:
-    """Return an answer as the client passes it: a float is text."""
+    """Return an answer as the client passes it: floats are text."""
     return json.loads((RECORDED / f"opensanctions.{name}.json").read_text(), parse_float=str)
 
 
@@ -36,7 +35,6 @@ def read(content: object) -> Verdict:
 
 
 def trails(content: Any, trail: Trail = ()) -> Iterator[Trail]:
-    """Yield the path to every member of an answer."""
     members = content.items() if isinstance(content, dict) else enumerate(content)
     for name, member in members:
         yield (*trail, name)

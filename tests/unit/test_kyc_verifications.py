@@ -1,5 +1,3 @@
-"""A provider of our own contract: the question about a payment, and the meaning of its answer."""
-
 from dataclasses import replace
 from typing import Any
 

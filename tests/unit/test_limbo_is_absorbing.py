@@ -1,7 +1,7 @@
-"""No write leaves LIMBO, or changes a row in it, but a person's resolution.
+"""Only a person's resolution changes a row in LIMBO.
 
-Every write of a settlement's row meets every row in LIMBO. Then a mutant of each, without the fragment of its
-condition that keeps it out, meets them too, and must commit: otherwise the proof would prove nothing.
+Each write of a settlement's row meets all rows in LIMBO. Its mutant without the fragment that keeps it out
+must commit there, or the proof would prove nothing.
 """
 
 import ast
@@ -34,17 +34,17 @@ KEPT_OUT = WRITES.keys() - RESOLVING - {ALERTED_AGAIN}
 
 
 def touched(write: Write, *, in_limbo: bool = True) -> list[Row]:
-    """Return the rows in LIMBO, or else the others, on which the write commits."""
+    """Return the rows in LIMBO (or, on request, the others) on which the write commits."""
     met = [row for row in rows_met_by(write) if (row["status"] == Status.LIMBO) == in_limbo]
     assert met
     return list(filter(asked(write), met))
 
 
 def fence_of(write: Write) -> str:
-    """Return the fragment that keeps the write out of LIMBO: the one with the status.
+    """Return the fragment that keeps the write out of LIMBO: the condition on the status.
 
-    The fence of a new row is its absence. A write that only moves a row within the index compares its
-    partition, as it must move a row without a status, too.
+    A new row's fence is its absence. A write that only moves a row within the index compares its partition:
+    it must also move a row without a status.
     """
     fences = (ABSENT.expression, LISTED_IN_FLIGHT.expression)
     (fence,) = (each for each in clauses(write) if each in fences or each.startswith("#status "))
@@ -105,11 +105,10 @@ def test_a_resolution_touches_nothing_but_a_settlement_in_limbo(name: str) -> No
 OF_NO_SETTLEMENT = {
     *("balances", "entries", "sweep", "account_orders", "administration", "proposals", "partial_reversal"),
 }
-"""The modules that write no row of a settlement, or only by a builder of another module."""
+"""Modules that write no settlement row, or only through another module's builder."""
 
 
 def test_every_kind_of_write_is_examined() -> None:
-    """Without the vectors of a module the proof would be incomplete."""
     modules = {module.__name__.rpartition(".")[2] for module in vectors.BUILDERS | vectors.POSTERS}
 
     assert {name.split(".")[0] for name in KEPT_OUT} == modules - OF_NO_SETTLEMENT
@@ -121,7 +120,7 @@ def test_every_kind_of_write_is_examined() -> None:
 
 @pytest.mark.parametrize("expected", Status)
 def test_no_order_reverses_a_settlement_in_limbo(expected: Status) -> None:
-    """The status in the write's condition comes from outside: only two statuses are accepted there."""
+    """The status in the condition comes from outside: only two statuses are accepted."""
     caller = Caller(by=vectors.ORDER.by, user_id="AIDA", request_id="r", source_ip="192.0.2.7")
     order = {
         "key": vectors.SETTLEMENT.key,
@@ -154,7 +153,7 @@ def _sources() -> list[Path]:
 
 @cache
 def _words(path: Path) -> set[str]:
-    """Return all names, attributes and texts of a file, but not its comments."""
+    """Return the names, attributes and strings of a file, without comments."""
     words: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Name):

@@ -1,5 +1,3 @@
-"""The three ways out of LIMBO: each moves the money once, with the person and the reason on record."""
-
 from dataclasses import replace
 
 import pytest
@@ -22,16 +20,16 @@ from tests.world.saga import STUCK as TOO_LITTLE
 
 DECISIONS = [RETRY, WRITE_OFF, COMPLETE]
 ACCEPTED = [(last, step) for last, step in STUCK if step is not Step.HOLD]
-"""The cases with an amount that the payee, or the fees, may keep."""
+"""Cases with an amount that the payee, or the fees, may keep."""
 
 
 def released() -> Saga:
-    """Return a settlement in LIMBO, because the payee cannot give the net amount back."""
+    """Return a settlement in LIMBO whose payee cannot return the net amount."""
     return books.stuck(Step.RELEASE, Step.RELEASE)
 
 
 def late(saga: Saga, decision: Resolution) -> StepTransaction:
-    """Return a decision on the case that is open now, to be committed later."""
+    """Return a decision on the currently open case, to be committed later."""
     return compensation.resolve(SETTLEMENT, saga.case(), decision, RESOLVER, DECIDED, CONFIG)
 
 

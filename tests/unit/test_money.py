@@ -1,5 +1,3 @@
-"""Amounts: integers inside, decimal strings outside, and no other form is an amount."""
-
 from decimal import Decimal
 from typing import Any
 
@@ -29,14 +27,13 @@ NO_AMOUNTS: list[Any] = [
     *(" 1", "1 ", "1\n", "1\u00a0", "1\x00", "1_000", "1,000", "48,20", "1'000", "١٢", "\uff11\uff12", "1²"),
     *("01.00", "00", ".5", "5.", ".", "1.0.0", "0x10", "EUR 5", "5€", "1" * 16, "9" * 300_000),
 ]
-"""Values that are an amount in no currency."""
 
 TOO_PRECISE = [
     *(("EUR", 2, text) for text in ("48.201", "48.200")),
     *(("JPY", 0, text) for text in ("48.2", "48.0")),
     *(("KWD", 3, text) for text in ("48.2001", "48.2000")),
 ]
-"""A currency, its exponent and an amount with too many decimals, perhaps zeros."""
+"""Currency, exponent, and an amount with too many decimals, even if zeros."""
 
 EXPONENTS = pytest.mark.parametrize("exponent", [0, 2, 3])
 

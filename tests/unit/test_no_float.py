@@ -1,5 +1,3 @@
-"""No float ever touches money: not as a literal, not by name, not by division."""
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,13 +37,13 @@ ALLOWED = {
     # The pause between two looks at a row that moves.
     ("settlement/proof/second_look.py", "_PAUSE_SECONDS = 0.2"),
 }
-"""The allowed statements, each with its reason. One that is not found any more must go from here too."""
+"""Allowed statements, each with its reason. Remove a statement here once the code no longer has it."""
 
 
 def floats(source: str) -> Iterator[str]:
-    """Yield the statement of each float literal, true division and use of the name `float` or `complex`.
+    """Yield the statement of each float literal, true division, and name `float` or `complex`.
 
-    Of a statement with others inside, such as a function, only its first line.
+    Of a compound statement, such as a function, only the first line.
     """
     tree = ast.parse(source)
     statements = {
@@ -62,7 +60,7 @@ def floats(source: str) -> Iterator[str]:
 
 
 def _within(statement: ast.stmt) -> Iterator[ast.AST]:
-    """Yield the statement and its expressions, but no statement inside it."""
+    """Yield the statement and its expressions, without nested statements."""
     yield statement
     waiting = [child for child in ast.iter_child_nodes(statement) if not isinstance(child, ast.stmt)]
     while waiting:

@@ -1,5 +1,3 @@
-"""A person's orders, checked: one line of reason, one of three decisions, and no word of who gives them."""
-
 from collections.abc import Callable
 from typing import Any
 

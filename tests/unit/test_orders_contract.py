@@ -1,5 +1,3 @@
-"""The door's contract, `docs/contracts/orders.openapi.yaml`, and the code agree."""
-
 from collections.abc import Callable
 from typing import Any
 

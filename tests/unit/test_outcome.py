@@ -1,5 +1,3 @@
-"""The outcome of a settlement: one contract, of bounded size, in decimal strings."""
-
 import json
 from dataclasses import replace
 from typing import Any
@@ -130,7 +128,7 @@ PARTS = {
 def test_a_new_key_is_told_only_while_the_payee_has_nothing(
     *, status: Status, error: str | None, latest: str, parts: str, config: StageConfig
 ) -> None:
-    """The only word on paying again: of each status, failure, decision and part that there may be."""
+    """Only `next` says whether to pay again."""
     changes: dict[str, Any] = {"status": status, **PARTS[parts], **slots(("hold", "release"), ("release",))}
     changes |= {"release_reversed_at": AT} | ({"resolution": LATEST[latest]} if LATEST[latest] else {})
     changes |= {"failure": {"step": "verify", "error": error, "cause": ""}} if error else {}
@@ -199,7 +197,7 @@ HALF = "half a \ud800 pair"
 
 @pytest.mark.parametrize("cause", [HALF, json.dumps({"errorMessage": HALF})], ids=["alone", "in JSON"])
 def test_half_a_surrogate_pair_is_replaced(cause: str) -> None:
-    """It is legal in JSON, but not in UTF-8: DynamoDB would refuse the row."""
+    """Half a pair is legal in JSON but not in UTF-8: DynamoDB would refuse the row."""
     failure = outcome.failure("hold", {"Error": "\udfffBoom", "Cause": cause})
 
     assert failure == {"step": "hold", "error": "?Boom", "cause": "half a ? pair"}
@@ -207,7 +205,7 @@ def test_half_a_surrogate_pair_is_replaced(cause: str) -> None:
 
 @pytest.mark.parametrize("length", [99, 100, 101, 499, 500, 501, 30_000])
 def test_the_name_of_an_error_and_its_cause_are_bounded(length: int) -> None:
-    """A machine's input is not checked before: its error may have any name."""
+    """A machine's input is not validated first: its error may have any name."""
     text = "x" * length
 
     for cause in (text, json.dumps({"errorMessage": text})):

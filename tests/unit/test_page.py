@@ -1,5 +1,3 @@
-"""A page: subject and text first, and the event's detail as it is in the last line."""
-
 import json
 from typing import Any
 

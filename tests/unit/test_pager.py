@@ -1,5 +1,3 @@
-"""On-call alerts: their content, and the time between them, which doubles up to a day."""
-
 import json
 import os
 from collections.abc import Iterator
@@ -21,7 +19,7 @@ from tests.world.templates import PROJECT
 
 PAGER = PagerConfig.from_json(os.environ["PAGER"])
 DAY, YEAR = 86_400, 31_536_000
-"""Seconds. A Standard execution lasts a year at most."""
+"""In seconds. A Standard execution lasts at most a year."""
 
 HISTORY_EVENTS_MAX = 25_000
 FAILURE = {"step": "compensate:release", "error": "InsufficientFunds", "cause": "payee: too little"}
@@ -32,7 +30,7 @@ STATES: dict[str, Any] = json.loads((PROJECT / "statemachines/compensation.asl.j
 
 
 def alert_times(pager: PagerConfig) -> Iterator[int]:
-    """Yield the seconds from the first alert to each of them, for a year."""
+    """Yield the time of each alert of a year, in seconds after the first."""
     at, number = 0, 1
     while at < YEAR:
         yield at
@@ -58,7 +56,7 @@ def test_no_wait_is_shorter_than_the_one_before_or_longer_than_a_day(again: int,
 
 
 def visited() -> Iterator[dict[str, Any]]:
-    """Yield the states between two alerts if no decision comes."""
+    """Yield the states between two alerts without a decision."""
     names, name = ["PrepareAlert", "PageOnCall", "IsPaged", "AwaitResolution"], "PrepareAlert"
     for expected in names:
         assert name == expected
@@ -67,7 +65,7 @@ def visited() -> Iterator[dict[str, Any]]:
 
 
 def events_of(state: dict[str, Any]) -> int:
-    """Return the events of one visit: entered, scheduled, started, (submitted,) ended, exited."""
+    """Return the history events of one visit: entered, scheduled, started, (submitted,) ended, exited."""
     if state["Type"] == "Choice":
         return 2
     assert state["Type"] == "Task"
@@ -89,7 +87,7 @@ def test_a_year_of_alerts_is_far_from_the_end_of_the_history(again: int, alerts:
 
 
 def test_each_alert_waits_for_the_time_that_its_function_returned_and_then_comes_the_next() -> None:
-    """Also after a wait that failed: neither at once, until the history ends, nor never."""
+    """Even after a failed wait: immediate alerts would fill the history."""
     waiting, pause = STATES["AwaitResolution"], STATES["PauseBetweenAlerts"]
     caught = {error: catcher["Next"] for catcher in waiting["Catch"] for error in catcher["ErrorEquals"]}
 
@@ -160,7 +158,7 @@ def test_only_a_hold_that_the_escrow_covers_is_not_at_risk(
 
 
 def test_an_alert_is_small_plain_json(config: StageConfig) -> None:
-    """EventBridge and SNS take 256 KB; an alert with the longest names and cause is far from that."""
+    """EventBridge and SNS take 256 KB; an alert with the longest names and cause is far smaller."""
     longest = replace(CASES[Step.RELEASE], account="a" * 64)
 
     told = alert(

@@ -1,5 +1,3 @@
-"""Each link of a page leads somewhere, each path on it exists, and each command of `settle` is valid."""
-
 import re
 from pathlib import Path
 from typing import Any
@@ -18,12 +16,10 @@ each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.rel
 
 
 def prose(page: Path) -> str:
-    """Return a page without its blocks of code."""
     return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
 
 
 def anchors(page: Path) -> set[str]:
-    """Return the anchors of a page, as GitHub derives them from its headings."""
     headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -49,7 +45,7 @@ def test_each_path_that_a_page_names_exists(page: Path) -> None:
 
 
 def unknown(words: list[str]) -> list[str]:
-    """Return the words after `settle` that are no command, and no option of the command."""
+    """Return the words after `settle` that are neither a command nor one of its options."""
     command: Any = typer.main.get_command(app)
     while hasattr(command, "commands"):
         if not words or words[0] not in command.commands:

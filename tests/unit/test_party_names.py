@@ -1,5 +1,3 @@
-"""The parties' names: kept in one canonical form, and shown by no answer, alert, entry or printed text."""
-
 import unicodedata
 from dataclasses import asdict, replace
 from typing import Any
@@ -31,12 +29,12 @@ SPELLINGS = [
     pytest.param("\u3000\xa0Alice \u2009", "Alice", id="spaces around it"),
     pytest.param("Alice  Muster", "Alice  Muster", id="two spaces stay two"),
 ]
-"""A name as a client may write it, and as it is kept."""
+"""A name as written by a client, and its canonical form."""
 
 TRICKY = (
     " \xa0\u1680\u2000\u2001\u3000\u200c\u200d\t\n\u2028ae\u0301\u0308\u0344\u0958\u1100\u1161\u212b\ud800"
 )
-"""Characters that the canonical form changes or the parser refuses, with some that combine."""
+"""Characters that the canonical form changes or the parser refuses, and combining ones."""
 
 # The canonical form
 
@@ -46,7 +44,7 @@ TRICKY = (
 def test_equal_names_in_other_forms_are_kept_as_equal_texts_and_are_a_replay(
     field: str, written: str, canonical: str, config: StageConfig
 ) -> None:
-    """A client's platform may compose characters, or not: it did not send another payment."""
+    """Clients' platforms compose characters differently; the payment is the same."""
     one, other = (parse_settlement(VALID | {field: name}, config) for name in (written, canonical))
 
     assert getattr(one, field) == canonical
@@ -76,7 +74,7 @@ def test_the_length_is_that_of_the_canonical_form(config: StageConfig) -> None:
 
 @given(name=st.text(st.sampled_from(TRICKY) | st.characters(), max_size=40))
 def test_the_canonical_form_of_a_name_is_its_own(name: str, config: StageConfig) -> None:
-    """Each state parses the settlement again: with another form it would be another request."""
+    """Each state parses the settlement again: another form would be another request."""
     canonical = _canonical_name(name)
 
     assert _canonical_name(canonical) == canonical
@@ -119,7 +117,7 @@ def test_a_stage_misses_the_names_that_it_requires_and_no_others(
 
 
 def test_a_name_is_on_the_row_alone(config: StageConfig) -> None:
-    """An entry is never changed, not even to erase personal data; an error may quote a settlement."""
+    """An entry never changes, even to erase personal data; an error may quote a settlement."""
     row = claimed(NAMED, config) | {
         "status": Status.LIMBO,
         **slots({Step.HOLD, Step.VERIFY, Step.RELEASE}),

@@ -1,5 +1,3 @@
-"""Recovery decides by the state how a settlement continues, its next owner, and the time of the next look."""
-
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import product
@@ -118,7 +116,7 @@ def test_a_settlement_without_a_place_in_the_index_is_not_taken_over(status: Sta
 # The next look
 
 BACKOFF = [60, 120, 240, 480, *[900] * 17]
-"""Seconds until the next look, by the number of takeovers before."""
+"""Seconds until the next look, by the number of earlier takeovers."""
 
 
 def seconds_to_next_look(write: Write, row: Row) -> float:
@@ -170,11 +168,11 @@ def test_a_row_that_cannot_be_processed_is_deferred(more: tuple[int, ...], secon
 # The deadline waits for a recovery that is behind
 
 LAST = timestamp(NOW - timedelta(seconds=30))
-"""The last time at which a new owner would have had its time before a deadline that is now."""
+"""Last time at which a new owner could still finish before a deadline of now."""
 
 
 def missed(**changes: Any) -> Row:
-    """Return the row of a settlement that was due in time, and whose deadline is now."""
+    """Return the row of a settlement that was due in time and whose deadline is now."""
     return stalled(deadline_at=AT, gsi1sk="2026-11-20T11:50:00.123Z", **changes)
 
 
@@ -210,7 +208,7 @@ def test_a_settlement_that_recovery_reaches_too_late_is_resumed_with_as_much_tim
     ids=["named", "in review", "expired", "due too late", "due at its end", "being reversed", "released"],
 )
 def test_no_deadline_waits_that_recovery_has_not_missed(changes: Row, expected: Action) -> None:
-    """A named deadline is a promise to the caller, and after a review there is nothing to resume."""
+    """A requested deadline is a promise to the caller, and after a review nothing is left to resume."""
     row = missed() | changes
 
     found = take_over(row)
@@ -228,7 +226,7 @@ def test_a_deadline_that_still_leaves_an_owner_its_time_does_not_wait() -> None:
 
 
 def test_a_deadline_waits_a_bounded_number_of_times_however_slow_recovery_is() -> None:
-    """What is left of the time to settle shrinks by the pause before each look, and is never restored."""
+    """The remaining time to settle shrinks by the pause before each look and is never restored."""
     ledger, now, left, extended = in_memory(), NOW, [], 0
     row: Row = missed()
     while take_over(row, now).action is Action.SETTLE:
@@ -245,7 +243,7 @@ def test_a_deadline_waits_a_bounded_number_of_times_however_slow_recovery_is() -
 
 
 def test_a_settlement_that_is_given_back_waits_for_no_delay_twice() -> None:
-    """Its next owner could not be started, so it is due as before; the deadline has waited until now."""
+    """Its next owner could not be started, so it stays due; the deadline has already waited."""
     ledger = in_memory()
     ledger.put(missed())
     first, then = NOW + timedelta(minutes=1), NOW + timedelta(minutes=20)
@@ -284,7 +282,7 @@ def test_a_settlement_without_a_place_in_the_index_has_missed_no_look() -> None:
 def test_a_settlement_is_due_by_its_row_as_the_index_may_lag(
     recover_at: str | None, at: str, status: Status
 ) -> None:
-    """In LIMBO the sort key is the start of the case, so the time of the next look is an attribute."""
+    """In LIMBO the sort key is the start of the case, so an attribute holds the time of the next look."""
     state = replace(SettlementState.from_row(stalled(status=status)), listed_at=at, recover_at=recover_at)
 
     in_flight = status in (Status.PROCESSING, Status.COMPENSATING) and at != AFTER

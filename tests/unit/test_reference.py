@@ -1,5 +1,3 @@
-"""The reference pages say what the code does, and the index of decisions lists all of them."""
-
 import re
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Requests: one that breaks the contract is refused with a message that names each field at fault."""
-
 import json
 import unicodedata
 from dataclasses import replace
@@ -35,7 +33,7 @@ WITHOUT_FEE, WITHOUT_KEY = (
 )
 FIELDS = [*VALID, "deadline_seconds", "payer_name", "payee_name", "reference", "metadata"]
 MESSAGE_LENGTH_MAX = 2_000
-"""Far below the limits of a Lambda function's error and a state machine's cause."""
+"""Far below the limits of a Lambda error and a state machine's cause."""
 
 NO_TEXTS: list[Any] = [None, 1234567890123456, True, [], ["alice"], {}, ""]
 NO_IDS = [
@@ -55,7 +53,7 @@ NO_NAMES: list[Any] = [
 NO_REFERENCES = [text for text in NO_NAMES if text != "A" * 101 and text != "\u3000" + "A" * 101]
 NO_REFERENCES += ["A" * 65, "\u3000" + "A" * 65]
 JOINED = ("بی\u200cبی", "क्\u200dष", "ന്\u200d")
-"""Names with a joiner, in Persian, Hindi and, at the end, Malayalam."""
+"""Names with a joiner in Persian, Hindi and, at the end, Malayalam."""
 
 DECIMAL = "must be a decimal string with at most 2 decimals and at most 13 digits before the point"
 NAME = "must be printable text of 1 to 100 characters"
@@ -89,7 +87,7 @@ REFUSED: dict[str, tuple[list[Any], str]] = {
         "must be a JSON object of at most 8 texts",
     ),
 }
-"""The values of each field that are refused by themselves, and what the field should be."""
+"""Values of each field that are invalid on their own, and the expected form."""
 
 
 def refusal(raw: object, config: StageConfig) -> str:
@@ -113,7 +111,7 @@ def short(value: object) -> str:
 def test_a_field_with_another_value_is_refused_without_repeating_it(
     field: str, value: object, config: StageConfig
 ) -> None:
-    """The message goes into logs, causes and the dead-letter queue, where no name or amount belongs."""
+    """The message goes into logs, causes and the dead-letter queue, which must hold no name or amount."""
     assert refusal(VALID | {field: value}, config) == f"{field}: {REFUSED[field][1]}"
 
 
@@ -286,7 +284,7 @@ def test_unknown_fields_are_named_in_a_short_printable_message(
 ) -> None:
     """A function's error above 256 KB ends in States.DataLimitExceeded, which no Catch sees.
 
-    A lone surrogate is legal in JSON, but not in UTF-8: the Lambda runtime could not send the error.
+    A lone surrogate is legal in JSON, but the Lambda runtime could not send it as UTF-8.
     """
     message = refusal(VALID | dict.fromkeys(names, "x"), config)
 

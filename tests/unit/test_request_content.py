@@ -1,5 +1,3 @@
-"""Equal content is one request: on the wire, on the row, by its hash and by a replay."""
-
 import json
 from dataclasses import asdict, fields, replace
 from typing import Any
@@ -28,11 +26,10 @@ HASHES = [
     (NAMED, "498dabb5701e9beb6c638eaea5346c7413e787cc94c34ae6ce309e6f8617d789"),
     (LABELLED, "07ff188a19dff20b2c1913252d7bed80a53f810b30dd1fe4a83e213433eef50d"),
 ]
-"""The hashes of requests. They never change, as rows carry them."""
+"""Hashes of requests. They never change, because rows carry them."""
 
 
 def claimed(request: dict[str, Any], config: StageConfig) -> dict[str, Any]:
-    """Return the row of a claimed request."""
     settlement = parse_settlement(request, config)
     row: dict[str, Any] = forward.claim(settlement, "e", NOW, config).parameters["Item"]
     return row
@@ -115,7 +112,7 @@ def test_another_deadline_name_or_label_makes_another_request_even_if_it_is_the_
 def test_neither_zeros_nor_the_order_of_fields_make_another_request(
     money: tuple[str, int], tenths: int, order: list[str], config: StageConfig
 ) -> None:
-    """Up to the most whole units that an amount may have: it has 15 digits, some of them decimals."""
+    """Covers the largest amounts, of 15 digits including decimals."""
     currency, units = money
     short = VALID | {"amount": f"{units}.{tenths}", "fee": "0.1", "currency": currency}
     long = VALID | {"amount": f"{units}.{tenths}0", "fee": "0.10", "currency": currency}
@@ -228,7 +225,7 @@ def test_a_settlement_is_listed_at_its_deadline_if_that_comes_before_the_first_l
 def test_no_new_configuration_of_a_stage_strands_a_settlement_in_flight(
     seconds: int, change: dict[str, Any], config: StageConfig
 ) -> None:
-    """Each step checks its settlement again: refused, it could not even be reversed."""
+    """Each step validates its settlement again: a refused one could not even be reversed."""
     in_flight = parse_settlement(VALID | {"deadline_seconds": seconds}, config)
 
     assert parse_settlement(in_flight.to_wire(config), replace(config, **change)) == in_flight

@@ -1,5 +1,3 @@
-"""The table of the saga: complete, and what it says of a step holds for the step's writes and its failure."""
-
 import os
 import shutil
 import subprocess
@@ -51,7 +49,7 @@ def test_a_report_has_words_for_each_step_and_shows_its_times() -> None:
 
 
 def with_another_step(folder: Path) -> Path:
-    """Copy the core, with a step that has no row in the table."""
+    """Copy the core and add a step without a row in the table."""
     shutil.copytree(PROJECT / "lambdas/settlement/core", folder / "settlement/core")
     (folder / "settlement/__init__.py").touch()
     saga = folder / "settlement/core/model/saga.py"
@@ -108,7 +106,7 @@ def test_a_cut_off_before_any_step_that_has_one_keeps_its_name() -> None:
     assert stopped_at(Step.HOLD) == {"step": "hold", "error": "Sandbox.Timedout", "cause": "Task timed out"}
 
 
-# What it moves
+# Movements
 
 
 def test_what_moves_no_money_has_no_transfer() -> None:
@@ -116,12 +114,12 @@ def test_what_moves_no_money_has_no_transfer() -> None:
         Transfer.of(SETTLEMENT, Step.VERIFY)
 
 
-# Since which layout
+# Layouts
 
 
 @pytest.fixture
 def verified_since_the_second_layout(monkeypatch: pytest.MonkeyPatch) -> None:
-    """VerifyKyc as a step that a release has added: settlements claimed before go without it."""
+    """VerifyKyc as a step added by a later release: settlements claimed earlier run without it."""
     monkeypatch.setitem(SAGA, Step.VERIFY, replace(SAGA[Step.VERIFY], since=2))
     everything = tuple(step.value for step in Step)
     without = tuple(step for step in everything if step != Step.VERIFY)
@@ -147,7 +145,7 @@ def faults(row: Row) -> list[str]:
 
 
 def test_the_proof_states_the_steps_of_each_layout_as_the_table_does() -> None:
-    """Neither reads the other: a step that one of them forgets is found here."""
+    """Proof and table are independent, so a step that one forgets is found here."""
     assert {
         layout: tuple(step.value for step, facts in SAGA.items() if facts.since <= layout)
         for layout in range(FIRST, NEWEST + 1)
@@ -155,9 +153,9 @@ def test_the_proof_states_the_steps_of_each_layout_as_the_table_does() -> None:
 
 
 def test_a_layout_of_a_step_needs_a_part_that_leaves_it_on_the_row() -> None:
-    """A reversal in part puts its own layout in the place of the row's, and so does the migration of parts.
+    """A reversal in part and the migration of parts replace the row's layout.
 
-    With a later layout than theirs, they must keep it: an old row must not seem to lack the step.
+    If the step's layout is later than theirs, they must keep it, or an old row would seem to lack the step.
     """
     assert NEWEST == PARTS_COUNTED_BY_NAME
 

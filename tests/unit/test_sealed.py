@@ -1,5 +1,3 @@
-"""The comparison with the sealed journal: each row, object and seal at fault is named."""
-
 import gzip
 import json
 from collections.abc import Callable
@@ -27,7 +25,7 @@ LATER: Row = {"pk": "ENTRIES#bob", "sk": "later", "posted_at": "2026-11-20T15:00
 
 @pytest.fixture
 def journal() -> Sealed:
-    """Three hours: the rows are copied in the first, nothing in the second, one more row in the third."""
+    """Three hours: rows copied in the first, nothing in the second, one more row in the third."""
     made = Sealed()
     made.copy(ROWS)
     made.seal()
@@ -144,7 +142,7 @@ def changed(journal: Sealed, old: Status | None, new: Status | None) -> None:
 
 
 EARLY, LATE = CLAIMED["claimed_at"], "2026-11-20T11:59:59.999Z"
-"""The times of a release: before the change, and after it by a clock that is behind."""
+"""Times of a release: before the change, and after it by a slow clock."""
 
 
 @pytest.mark.parametrize(
@@ -177,9 +175,9 @@ EARLY, LATE = CLAIMED["claimed_at"], "2026-11-20T11:59:59.999Z"
 def test_a_payment_that_left_a_status_without_a_function_is_named_until_that_is_undone(
     journal: Sealed, left: Status, now: Status | None, released_at: str | None, is_fault: bool, event: str
 ) -> None:
-    """Undone: it has a status that may follow, and nothing was paid since.
+    """Undone means: a lawful next status, and no payment since.
 
-    A writer may go by SETTLED first, which no filter sees.
+    A writer may pass through SETTLED first, which no filter sees.
     """
     before = with_status(left, EARLY if released_at == EARLY else None)
     change = {"event": event, "at": AT, "number": "2", "old": lines.image(before)}
@@ -205,7 +203,7 @@ def test_a_line_of_an_earlier_version_without_a_status_is_no_fault_once_the_row_
 
 
 def test_a_status_that_was_taken_away_and_given_anew_is_named(journal: Sealed) -> None:
-    """The second of the two changes passes no filter: the row had no status to leave."""
+    """The second change passes no filter: the row had no status to leave."""
     changed(journal, Status.REJECTED, None)
 
     (fault,) = journal.compare([*without(CLAIMED), with_status(Status.SETTLED)]).faults
@@ -332,7 +330,7 @@ def test_a_line_of_a_forged_object_takes_no_memory(journal: Sealed, monkeypatch:
 
 
 def test_no_line_of_a_row_is_too_long() -> None:
-    """DynamoDB takes rows of 400 KB, and JSON has six bytes for a control character."""
+    """DynamoDB rows have up to 400 KB, and JSON takes six bytes for a control character."""
     row = ENTRY | {"debit": "\x01" * 400 * 2**10}
     content = lines.content([{**inserted(row), "old": inserted(row)["new"]}])
     name = seals.object_name(content, NOW)
@@ -448,7 +446,7 @@ def test_a_seal_at_fault_is_named(
 
 
 def test_the_newest_seals_cannot_be_withheld_for_long(journal: Sealed) -> None:
-    """After a while their absence is told, and before that by a digest that was kept."""
+    """Their absence is reported after a while, and earlier if a digest was kept."""
     kept = journal.compare(EVERY).head
     journal.lose("seals/2026-11-20T1400.json")
 
@@ -510,14 +508,13 @@ def test_equal_lines_make_equal_bytes(journal: Sealed) -> None:
 
 
 def without_words(told: dict[str, Any]) -> dict[str, Any]:
-    """Return a line of an earlier release."""
+    """Return a line in an earlier release's format."""
     del told["new"][lines.WORDED]
     return told
 
 
 @pytest.fixture
 def empty() -> Sealed:
-    """A journal without a row."""
     return Sealed()
 
 
@@ -535,7 +532,7 @@ def test_words_that_are_not_as_they_were_sealed_are_named(empty: Sealed, words: 
 
 @pytest.mark.parametrize("again", [False, True])
 def test_a_line_of_an_earlier_release_proves_all_but_the_words(empty: Sealed, *, again: bool) -> None:
-    """DynamoDB may send the record of a row twice: to the release before, and to this one."""
+    """DynamoDB may send a row's record twice: to the previous release, and to this one."""
     empty.add(without_words(inserted(CLAIMED)), *([inserted(CLAIMED)] if again else []))
     empty.seal()
 
@@ -545,7 +542,7 @@ def test_a_line_of_an_earlier_release_proves_all_but_the_words(empty: Sealed, *,
 
 
 def test_words_are_compared_with_the_first_of_several_changes(empty: Sealed) -> None:
-    """A row from before the journal began has no line of its put, and may be as it was again."""
+    """A row older than the journal has no line of its put, and may have its first content again."""
     was, forged = lines.image(with_status(None)), lines.image(with_status(None) | OTHER_WORDS[0])
     empty.add({"event": "REMOVE", "at": AT, "number": "2", "old": was})
     empty.add({"event": "REMOVE", "at": AT + 60, "number": "3", "old": forged})

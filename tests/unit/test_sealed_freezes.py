@@ -1,5 +1,3 @@
-"""Debits of an account that was frozen or closed are named, by the times of the stream."""
-
 from datetime import timedelta
 from typing import Any
 
@@ -22,7 +20,7 @@ def entry(step: str = "hold", account: str = "alice", key: str = "order-1") -> R
 
 
 def faults(*puts: tuple[int, Row], filled: tuple[Row, ...] = ()) -> list[str]:
-    """Return what is told of rows that were put some seconds after `AT`."""
+    """Return the faults found for rows put the given seconds after `AT`."""
     journal = Sealed()
     journal.add(*(inserted(row, AT + seconds) for seconds, row in puts))
     if filled:

@@ -1,5 +1,3 @@
-"""The parts of `settle` import in one direction, and no module of production is part of a circle."""
-
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from graphlib import TopologicalSorter
@@ -25,7 +23,7 @@ LAYERS = {
         *(*LOOKS, "actions", "output", "migrations", "books", "local", "console", "acceptance", "commands"),
     },
 }
-"""The parts of `settle`, each with those that it may import. `shared` are the modules beside the rooms."""
+"""Parts of `settle`, each with its allowed imports. `shared` are the modules beside the rooms."""
 
 NAMED = {
     "*_command": "commands",
@@ -46,7 +44,7 @@ NAMED = {
     "settle.settlements.recovery": "actions",
     "settle.settlements.start": "actions",
 }
-"""The modules that belong to a part by their names; an action gives an order, or starts something."""
+"""Modules assigned to a part by name; an action gives an order or starts an execution."""
 
 EXCEPTIONS = {
     "settle.cli": {"*_command", "settle.commands.words", "settle.output.*"},
@@ -60,7 +58,7 @@ EXCEPTIONS = {
     "settle.acceptance.trouble": {"settle.local.demo.stuck_reversal"},
     "settle.acceptance.watching": {"settle.local.demo.cost"},
 }
-"""The modules of `settle` that import more than their part may."""
+"""Modules of `settle` that may import more than their part."""
 
 REACHES = {
     "alembic": {"settle.books.*"},
@@ -82,11 +80,10 @@ REACHES = {
     },
     "uvicorn": {"settle.console.server"},
 }
-"""Packages that reach out of the process, or draw; each with the modules of `settle` that use it."""
+"""Packages that reach out of the process or draw, with the modules of `settle` that use them."""
 
 
 def _modules() -> dict[str, Path]:
-    """Return the modules of production by their names."""
     return {
         ".".join(path.relative_to(PROJECT).with_suffix("").parts)
         .removeprefix("lambdas.")
@@ -101,7 +98,7 @@ OPERATING = sorted(name for name in MODULES if name.startswith("settle."))
 
 
 def _imported(name: str) -> Iterator[str]:
-    """Yield the modules of production that a module imports, those within its functions included."""
+    """Yield the production modules that a module imports, also inside functions."""
     for found in imports(MODULES[name]):
         module = found if found in MODULES else found.rpartition(".")[0]
         if module in MODULES and module != name:
@@ -109,7 +106,7 @@ def _imported(name: str) -> Iterator[str]:
 
 
 def _layer(name: str) -> str:
-    """Return the part of a module of `settle`, by its name or its folder. A room's others are queries."""
+    """Return the part of a `settle` module, by its name or folder; a room's other modules are queries."""
     named = [layer for pattern, layer in NAMED.items() if fnmatchcase(name, pattern)]
     folder, *within = name.split(".")[1:]
     by_folder = SHARED if not within else folder if folder in LAYERS else "queries"

@@ -1,5 +1,3 @@
-"""A step's slot on the settlement's row: it is written once, with the money, and never changed."""
-
 import re
 
 import pytest
@@ -18,10 +16,10 @@ PUTS = {name: write for name, write in vectors.settlement_writes().items() if wr
 
 FREE = {step.slot: not_committed(step).expression for step in Step}
 FREE |= {step.reversal_slot: not_reversed(step).expression for step in REVERSIBLE}
-"""Each slot, and the fragment of a condition that finds it free."""
+"""Each slot, and the condition fragment that requires it to be free."""
 
 COMPLETING = {name for name in UPDATES if ".complete." in name}
-"""The writes that move money without a slot: a settlement leaves LIMBO once, so its status is the record."""
+"""Writes that move money without a slot: a settlement leaves LIMBO once, so its status is the record."""
 
 
 def slots_of(row: Row) -> Row:
@@ -29,12 +27,11 @@ def slots_of(row: Row) -> Row:
 
 
 def written_by(write: Write) -> set[str]:
-    """Return the slots that an update writes."""
     return set(re.findall(r"\b\w+_at\b", write.parameters["UpdateExpression"])) & FREE.keys()
 
 
 def built(name: str) -> Write:
-    """Return a write built in its test: at import it would not meet its mutants."""
+    """Build a write inside its test: mutants are not active at import."""
     return vectors.settlement_writes()[name]
 
 
@@ -58,7 +55,7 @@ def test_a_slot_that_is_written_is_never_changed_or_removed(name: str) -> None:
 
 @pytest.mark.parametrize("name", WRITING)
 def test_without_the_fragment_that_finds_its_slot_free_a_step_would_be_taken_twice(name: str) -> None:
-    """A verdict has two records that no write takes apart: its step's slot, and the verdict itself."""
+    """A verdict has two records written together: its step's slot and the verdict itself."""
     write = built(name)
     (slot,) = written_by(write)
     free = "attribute_not_exists(verdict)" if "verdict = " in str(write.parameters) else FREE[slot]
@@ -70,7 +67,7 @@ def test_without_the_fragment_that_finds_its_slot_free_a_step_would_be_taken_twi
 
 @pytest.mark.parametrize("name", sorted(UPDATES))
 def test_money_moves_into_or_out_of_escrow_exactly_with_a_slot(name: str) -> None:
-    """Any other write that moved it would have no record against its repetition."""
+    """Any other movement would have no record against its repetition."""
     write = built(name)
     moves = "escrow = escrow + :change" in write.parameters["UpdateExpression"]
 
@@ -78,7 +75,7 @@ def test_money_moves_into_or_out_of_escrow_exactly_with_a_slot(name: str) -> Non
 
 
 def test_a_new_row_has_a_slot_only_if_the_hold_comes_with_its_claim() -> None:
-    """And the escrow then has the amount: the claim and the hold are one write."""
+    """Claim and hold are then one write, so the escrow has the amount."""
     found = {name: built(name).parameters["Item"] for name in PUTS}
 
     held = {name: slots_of(row) for name, row in found.items() if slots_of(row)}

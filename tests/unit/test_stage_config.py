@@ -1,5 +1,3 @@
-"""The stage's configuration: the same on both sides of the deployment, and a fee that is never too high."""
-
 import json
 from dataclasses import asdict, fields, replace
 from datetime import timedelta
@@ -83,7 +81,7 @@ def test_a_function_does_not_start_on_an_incomplete_configuration(text: str, err
 def test_a_function_reads_the_configuration_of_the_release_before_and_of_the_next(
     config: StageConfig,
 ) -> None:
-    """During a deployment either side may be ahead of the other: no payment waits for that."""
+    """Either side may be ahead during a deployment; no payment waits for that."""
     newer = asdict(config) | {"surcharge": 1, "fee_basis_points": 7}
 
     assert StageConfig.from_json(json.dumps(newer)) == replace(config, fee_basis_points=7)

@@ -1,5 +1,3 @@
-"""The page for upstream services shows the examples unchanged, and names every answer that they may meet."""
-
 import json
 import re
 
@@ -20,7 +18,6 @@ GRANTED = {
     },
     "The queue": {("sqs:SendMessage", "arn:aws:sqs:REGION:ACCOUNT:QUEUE_NAME")},
 }
-"""The permissions of each way of starting, and no others."""
 
 RESERVED = ("-r<n>-…", "-c<n>-…", "-decided", "-reverse-…", "-resolve-…")
 

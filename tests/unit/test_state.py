@@ -1,5 +1,3 @@
-"""The states of a settlement and of an account: each attribute is read from the row, and checked."""
-
 from dataclasses import fields, replace
 from typing import Any
 
@@ -53,18 +51,16 @@ FULL = states.row(
     sequence=9,
     layout=2,
 )
-"""A row with every attribute of a settlement, each with its own value."""
 
 TIMES = {"opened_at": "then", "frozen_at": "later", "closed_at": "at last"}
 ACCOUNT = states.account_row("alice", 5, limbo_cases=1, **TIMES)
-"""An account's row with every attribute."""
 
 REQUIRED = [
     *("pk", "status", "payer", "payee", "amount", "currency", "fee", "request_hash"),
     *("escrow", "owner", "owner_epoch", "claimed_at", "deadline_at"),
 ]
 NOT_READ = {"sk", "gsi1pk"}
-"""The attributes of a row that only the table and its index need."""
+"""Attributes that only the table and its index need."""
 
 DEFAULTS: dict[str, Any] = {
     field.name: field.default
@@ -151,7 +147,7 @@ def test_an_unknown_status_is_refused(status: str) -> None:
 
 @pytest.mark.parametrize("name", sorted((FULL | ACCOUNT).keys() - NOT_READ))
 def test_an_attribute_of_another_type_is_refused_without_naming_an_account(name: str) -> None:
-    """Messages go into logs, causes and outcomes, where only the account's kind belongs."""
+    """Messages go into logs, causes and outcomes, which may show only the account's kind."""
     of_account = name in ACCOUNT.keys() - FULL.keys()
     row, subject = (ACCOUNT, "ACCOUNT") if of_account else (FULL, FULL["pk"])
     kind = str if name == "status" else type(row[name])
@@ -165,14 +161,14 @@ def test_an_attribute_of_another_type_is_refused_without_naming_an_account(name:
 
 @pytest.mark.parametrize("value", [5, None, {"S": "c-1"}, {"c-1"}, ["c-1"]], ids=repr)
 def test_metadata_with_a_member_that_is_no_text_is_refused(value: object) -> None:
-    """An outcome has it, and an event: it must be JSON."""
+    """Outcomes and events carry metadata, which must be JSON."""
     with pytest.raises(MalformedRow, match=f"^{FULL['pk']}: metadata has a member that is no str$"):
         SettlementState.from_row(FULL | {"metadata": {"shop": "web", "cart": value}})
 
 
 @pytest.mark.parametrize("value", [*OF_EVERY_TYPE, 1.5, b"bytes", True], ids=repr)
 def test_an_unknown_attribute_of_any_type_is_ignored(value: object) -> None:
-    """A later release may add one, or an operator: the row must not become unreadable by it."""
+    """A later release or an operator may add one: the row must stay readable."""
     assert SettlementState.from_row(FULL | {"unheard_of": value, "gsi1pk": value}) == (
         SettlementState.from_row(FULL)
     )
@@ -180,8 +176,6 @@ def test_an_unknown_attribute_of_any_type_is_ignored(value: object) -> None:
 
 
 class Recorded(dict[str, Any]):
-    """A row that records the attributes that are read from it."""
-
     def __init__(self, row: Row) -> None:
         super().__init__(row)
         self.read: set[str] = set()
@@ -253,7 +247,6 @@ def test_the_committed_steps_that_moved_money_are_unreversed_until_they_are_reve
 
 
 def test_the_hash_on_the_row_decides_whether_a_request_is_the_same() -> None:
-    """It is the one that the conditions compare."""
     assert states.state(amount=1).same_request(SETTLEMENT) is True
     assert states.state(request_hash="another").same_request(SETTLEMENT) is False
 

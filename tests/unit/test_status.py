@@ -1,5 +1,3 @@
-"""The table of transitions: those of the design, and no others."""
-
 from settlement.core.model.status import FINISHED, REVERSIBLE, TRANSITIONS, Status, Step
 
 
@@ -30,7 +28,7 @@ def test_the_steps_commit_in_the_order_hold_verify_release_fee() -> None:
 
 
 def test_each_step_has_a_slot_for_its_commit_and_one_for_its_reversal() -> None:
-    """They are attributes of the settlement's row: `settle`, the docs and every statement name them."""
+    """Slots are row attributes that `settle`, the docs and statements name."""
     assert [step.slot for step in Step] == ["hold_at", "verify_at", "release_at", "fee_at"]
     assert [step.reversal_slot for step in REVERSIBLE] == [
         *("fee_reversed_at", "release_reversed_at", "hold_reversed_at"),

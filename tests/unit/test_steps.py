@@ -1,5 +1,3 @@
-"""The steps: all that goes into escrow comes out of it, and a key stands for one request."""
-
 from dataclasses import replace
 from typing import Any
 
@@ -68,7 +66,7 @@ def test_all_that_goes_into_escrow_comes_out_of_it(settlement: Settlement) -> No
 
 
 def test_the_claim_with_its_hold_is_the_claim_and_then_the_hold() -> None:
-    """The two ways to a hold, at once and of a queued settlement, lead to the same rows but for the event."""
+    """Both ways to a hold, direct and queued, lead to the same rows except for the event."""
     at_once, queued = books.fresh(), books.fresh()
     for saga in (at_once, queued):
         saga.fund()
@@ -100,7 +98,7 @@ def test_a_refused_hold_leaves_its_key_as_unclaimed_as_before(
 
 @pytest.mark.parametrize("last", LAST)
 def test_a_claimed_key_is_told_before_any_refusal_and_left_as_it_is(last: Step | None) -> None:
-    """A replay is no refusal, even if the payer has too little by now, or its content is another."""
+    """A replay is not a refusal, even with too little money left or other content."""
     saga = books.reached(last)
     saga.ledger.delete(keys.account("alice"))
 

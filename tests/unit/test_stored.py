@@ -1,5 +1,3 @@
-"""Rows as the table has them: a fault is told by the row's name."""
-
 import pytest
 
 from settlement.core.model.stored import MalformedRow, Stored, sound

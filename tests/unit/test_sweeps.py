@@ -1,5 +1,3 @@
-"""Sweeps: what there is to fold of a second, which seconds a batch has news of, and the transaction."""
-
 from dataclasses import replace
 from typing import Any
 
@@ -118,7 +116,7 @@ def test_a_span_bounds_exactly_the_entries_of_its_seconds(
 
 
 def test_a_release_to_a_merchant_writes_its_settlement_and_its_entry_and_no_balance() -> None:
-    """Two releases to one merchant have no row in common, so they never meet."""
+    """Two releases to one merchant share no row, so they never conflict."""
     built, other = (
         steps.release(replace(SHOP, key=key), CONFIG, NOW) for key in ("order-0000-01", "order-0000-02")
     )

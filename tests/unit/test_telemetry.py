@@ -1,5 +1,3 @@
-"""Logs and metrics of a call: its key, step and execution, the name of its error, and no content."""
-
 import io
 import json
 import os
@@ -29,7 +27,7 @@ EVENT = {
 }
 TELLTALES = ("canary", "918273")
 CONTEXT = ("key", "step", "execution", "function_request_id")
-"""The names by which one filter finds all lines of a settlement, of an execution, or of a call."""
+"""Fields by which one filter finds all lines of a settlement, an execution or a call."""
 
 
 Said = tuple[dict[str, Any], list[dict[str, Any]], str]
@@ -38,7 +36,7 @@ Output = Callable[[], Said]
 
 @pytest.fixture
 def output(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Output]:
-    """The one line of the call since the last look, the logger's own lines, and all of the text."""
+    """Return the call's one log line since the last look, the logger's own lines, and the full text."""
     # The command-line tool switches metrics off for its whole process, which may be this one.
     monkeypatch.delenv("POWERTOOLS_METRICS_DISABLED", raising=False)
     log = io.StringIO()
@@ -58,7 +56,7 @@ def output(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
 
 
 def counted(line: dict[str, Any]) -> list[str]:
-    """Return the names of a line's metrics, each of which has a value in it."""
+    """Return the metric names of a line; each must have a value in the line."""
     (directive,) = line["_aws"]["CloudWatchMetrics"]
     names = [metric["Name"] for metric in directive["Metrics"]]
     assert names == [name for name in names if line[name]]
@@ -180,7 +178,7 @@ def test_the_line_says_whether_the_environment_is_new(
 
 
 UNNAMED: list[Any] = [None, "text", {}, {"key": 5}]
-"""What a client may have sent in the place of a request with a key, which the stage may have minted."""
+"""Client inputs without a key, which the stage may have minted."""
 
 KEYLESS: list[Any] = [None, [], "text", 5, {}, {"settlement": None}, {"state": {}}]
 
@@ -206,7 +204,7 @@ KEYLESS: list[Any] = [None, [], "text", 5, {}, {"settlement": None}, {"state": {
 def test_an_event_of_any_shape_is_one_line_with_the_key_and_the_machines_execution(
     event: object, key: str | None, execution: str, output: Output
 ) -> None:
-    """A client's input is in `settlement` or `state`; Step Functions itself adds the execution beside it."""
+    """Client input is in `settlement` or `state`; Step Functions adds the execution beside it."""
     assert call(event) == "result"
 
     line, others, _ = output()
@@ -215,7 +213,7 @@ def test_an_event_of_any_shape_is_one_line_with_the_key_and_the_machines_executi
 
 
 def test_a_key_outside_utf8_does_not_lose_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lone surrogate is legal in JSON; standard output, which is UTF-8 on Lambda, refuses it."""
+    """A lone surrogate is legal in JSON; standard output, UTF-8 on Lambda, refuses it."""
     monkeypatch.delenv("POWERTOOLS_METRICS_DISABLED", raising=False)
     sink = io.BytesIO()
     with redirect_stdout(io.TextIOWrapper(sink, encoding="utf-8", write_through=True)):
@@ -291,7 +289,7 @@ def test_settlements_with_other_keys_are_not_logged_in_full(
     [(None, {}), ('{"full": false, "keys": ["order-1"]}', {"full": False, "keys": ["order-1"]})],
 )
 def test_the_detail_is_the_deployments(variable: str | None, detail: dict[str, Any]) -> None:
-    """A process of its own: it is read when the function starts."""
+    """Runs in a new process: the variable is read when the function starts."""
     environment = {name: value for name, value in os.environ.items() if name != "LOG_DETAIL"}
     given = {} if variable is None else {"LOG_DETAIL": variable}
     ask = "import json; from settlement.core import telemetry; print(json.dumps(telemetry._detail))"

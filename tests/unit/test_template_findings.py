@@ -1,5 +1,3 @@
-"""The check of the templates: what is found and not explained, and what is explained and not found."""
-
 import tomllib
 
 from tools.check_templates import EXPLAINED, Finding, unexplained

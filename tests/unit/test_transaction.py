@@ -1,4 +1,4 @@
-"""Writes: each has a condition, and one value for each placeholder. Whole writes: test_vectors.py."""
+"""Each write has a condition and one value per placeholder. Whole writes: test_vectors.py."""
 
 from typing import Any
 

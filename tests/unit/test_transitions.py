@@ -1,5 +1,3 @@
-"""The writes against the table of transitions, and the need for each fragment of their conditions."""
-
 from itertools import islice, product
 
 import pytest
@@ -21,7 +19,6 @@ OTHERS = {
 }
 WRITES = OTHERS | SETTLEMENT_WRITES
 NOWHERE = None
-"""The status before a row is created."""
 
 
 def test_the_writes_admit_exactly_the_transitions_of_the_table() -> None:
@@ -54,14 +51,14 @@ ACCOUNTS: list[Row] = [
 
 
 def put_rows_met_by(write: Write) -> list[Row]:
-    """Return the row that a put would write, as an earlier one, and with an earlier and a later case."""
+    """Return the put row as an earlier one, and with an earlier and a later case."""
     row = dict(write.parameters["Item"])
     return [row, *(row | {"case": row["case"] + more} for more in (-1, 1) if "case" in row)]
 
 
 @pytest.mark.parametrize("name", WRITES)
 def test_no_write_has_a_fragment_without_an_effect(name: str) -> None:
-    """For each fragment there is a row that only this one refuses."""
+    """For each fragment there is a row that only this fragment refuses."""
     write = WRITES[name]
     fragments = {clause: asked(write, clause) for clause in clauses(write)}
     met: list[Row | None] = [None, *ACCOUNTS, *(rows_met_by(write) if name in SETTLEMENT_WRITES else ())]
@@ -86,7 +83,7 @@ CHOICES = [
 
 @pytest.mark.parametrize(("name", "clause"), CHOICES, ids=str)
 def test_no_write_has_an_alternative_without_an_effect(name: str, clause: str) -> None:
-    """For each alternative there is a row that only this one admits."""
+    """For each alternative there is a row that only this alternative admits."""
     write = WRITES[name]
     admitting = asked(write)
     choices = {each: asked(write, each) for each in alternatives(clause)}
@@ -103,7 +100,6 @@ def test_no_write_has_an_alternative_without_an_effect(name: str, clause: str) -
 
 
 def test_choices_are_found() -> None:
-    """Otherwise the test above would examine no alternative."""
     ending_a_review = {
         f"kyc_review.end_review.{variant}" for variant in (*vectors.VERDICTS, "approved.deadline")
     }

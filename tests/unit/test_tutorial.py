@@ -1,5 +1,3 @@
-"""The output that a tutorial shows is compared line by line, but for its times and random names."""
-
 import pytest
 
 from tests.world.tutorial import Shown, difference, renewed, rewritten, shown

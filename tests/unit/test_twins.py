@@ -1,4 +1,4 @@
-"""Two executions of one settlement, at every interleaving of their steps: it happens once."""
+"""Two executions of one settlement, at all interleavings of their steps, take effect once."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -31,7 +31,7 @@ def claim_and_hold(saga: Saga, owner: str) -> SettlementState:
 
 
 def claim(saga: Saga, owner: str) -> SettlementState:
-    """Claim the key as the queue does, without a hold."""
+    """Claim the key without a hold, like the queue."""
     return saga.claim(owner=owner)
 
 
@@ -49,20 +49,20 @@ def record_verdict(saga: Saga) -> object:
 
 
 AFTER_THE_HOLD = [put_evidence, record_verdict, commit(Step.RELEASE), commit(Step.FEE)]
-"""The writes of the forward steps after the hold: a verdict has two of them."""
+"""Writes of the forward steps after the hold; a verdict has two."""
 
 
 def interleavings(first: list[Act], second: list[Act]) -> Iterator[list[Act]]:
-    """Yield every order of the acts of both, each in its own order."""
+    """Yield all interleavings of both sequences of acts."""
     for places in combinations(range(len(first) + len(second)), len(first)):
         one, other = iter(first), iter(second)
         yield [next(one if place in places else other) for place in range(len(first) + len(second))]
 
 
 def run(owner: str, claims: Callable[[Saga, str], SettlementState] = claim_and_hold) -> list[Act]:
-    """Return the acts of an execution, each a write: the claim with its hold, and the steps after it.
+    """Return an execution's acts, each one write: claim with hold, then the steps.
 
-    It runs the steps if the claim made it the owner, or found that it is.
+    The steps run only if the execution is the owner after its claim.
     """
     found: list[SettlementState] = []
 
@@ -80,7 +80,7 @@ def run(owner: str, claims: Callable[[Saga, str], SettlementState] = claim_and_h
 
 
 def take_over(saga: Saga) -> None:
-    """Let recovery make another execution the owner, unless the settlement is finished."""
+    """Let recovery change the owner, unless the settlement is finished."""
     if taken := recovery.take_over(saga.state(), LATE, CONFIG, NONCE):
         assert taken.execution == RESUMER
         saga.ledger.store.update(taken.write)
@@ -95,7 +95,9 @@ def assert_settled_once(saga: Saga) -> None:
 @pytest.mark.parametrize("other", [EXECUTION, "another"])
 @pytest.mark.parametrize("queued", [False, True], ids=["at once", "queued"])
 def test_the_same_request_twice_settles_once_at_every_interleaving(other: str, queued: bool) -> None:
-    """With one name both run it, as asynchronous Express may; with another name, the later one does not."""
+    """Executions of one name both run it, as in asynchronous Express; with another name, the later one does
+    not.
+    """
     for acts in interleavings(run(EXECUTION), run(other)):
         saga = books.fresh()
         saga.fund()
@@ -115,9 +117,9 @@ def test_a_slow_execution_and_the_one_that_takes_over_settle_once_at_every_inter
 
 
 def compensate(owner: str | None) -> list[Act]:
-    """Return the acts of a compensation: it looks at the key, fences the steps off, and reverses each one.
+    """Return a compensation's acts: look at the key, fence the steps off, reverse each one.
 
-    What holds nothing it rejects; what it finds unclaimed it has rejected by its look.
+    A settlement without a hold is rejected; the look already rejects an unclaimed key.
     """
     found: list[SettlementState] = []
 
@@ -149,7 +151,7 @@ def test_an_execution_and_a_reversal_leave_consistent_books_at_every_interleavin
     """All of it is reversed or nothing; an execution's own reversal never reverses a release."""
 
     def late(act: Act) -> Act:
-        """A fenced call does nothing; that its execution still goes on makes each later call a late one."""
+        """Ignore the fence: the execution goes on, so its later calls are late ones."""
 
         def acting(saga: Saga) -> None:
             with suppress(StepFenced):

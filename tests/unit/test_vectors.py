@@ -1,7 +1,4 @@
-"""Every write to the table equals its recorded vector, and is valid for DynamoDB.
-
-To rewrite the vectors after a wanted change: see recording.py.
-"""
+"""Each write equals its recorded vector (see recording.py) and is valid for DynamoDB."""
 
 import importlib
 import pkgutil
@@ -22,7 +19,7 @@ from tests.world import expressions, wire
 WRITES = [pytest.param(write, id=name) for name, write in vectors.named_writes().items()]
 MODULES = vectors.BUILDERS | vectors.POSTERS
 WITHOUT_VECTORS = {"transaction"}
-"""Its `put` and `update` form the writes of all the builders, and so are in every vector."""
+"""Its `put` and `update` form all writes, and so are in each vector."""
 
 
 # The vectors
@@ -83,7 +80,7 @@ def test_vectors_are_rewritten_on_request_and_never_in_ci(
 
 @pytest.mark.parametrize("write", WRITES)
 def test_every_write_is_conditional_and_valid_for_dynamodb(write: Write) -> None:
-    """DynamoDB refuses an unused or undefined placeholder, a path that is set twice, and an empty set."""
+    """DynamoDB refuses an unused or undefined placeholder, a path set twice, and an empty set."""
     names = write.parameters.get("ExpressionAttributeNames", {})
     values = wire.normal(write.parameters.get("ExpressionAttributeValues", {}))
     condition, update = (write.parameters.get(f"{kind}Expression") for kind in ("Condition", "Update"))
@@ -113,7 +110,7 @@ METRICS = {
 
 
 FRESH = states.row(resolutions=0, reversed_for=vectors.FAILURE)
-"""A row on which an update is applied, without a look at its condition."""
+"""A row for applying updates, without a look at their conditions."""
 
 
 def key_of(write: Write) -> Row:
@@ -133,8 +130,9 @@ def test_a_transaction_writes_no_row_twice(built: vectors.Built) -> None:
 def test_the_idempotency_check_comes_first_and_nothing_is_written_without_the_settlements_row(
     transaction: StepTransaction,
 ) -> None:
-    """The first reason decides, so a repeated step is a replay, not a refusal. The fence is on the row: an
-    entry alone could be put at any time, and pass for a step's own.
+    """The first reason decides, so a repeated step is a replay, not a refusal.
+
+    The fence is on the row: an entry alone could be put at any time and pass for a step's own.
     """
     kinds = [keys.subject(key_of(write))[0] for write in transaction.writes]
 
@@ -161,7 +159,7 @@ def test_all_rows_of_a_transaction_are_about_its_settlement(transaction: StepTra
 def test_a_transaction_that_moves_money_writes_its_entry_and_its_slot_at_one_time(
     transaction: StepTransaction,
 ) -> None:
-    """The entry's address follows from the slot. A person's decision has its evidence as the record, too."""
+    """The entry's address follows from the slot. A person's decision also has evidence as its record."""
     if transaction.entry is None:
         assert transaction.evidence
         return
@@ -182,8 +180,9 @@ def test_a_transaction_that_moves_money_writes_its_entry_and_its_slot_at_one_tim
 def test_a_webhooks_event_is_found_before_the_fence_and_the_evidence_comes_last(
     writes: tuple[Write, ...],
 ) -> None:
-    """The first reason decides: a repeated event is a replay, even if the settlement has moved on. What the
-    provider answered, `verify`, is another fact: it cannot stand in the way.
+    """The first reason decides: a repeated event is a replay, even if the settlement has moved on.
+
+    The provider's own answer, `verify`, is a separate fact and cannot block it.
     """
     marker, fence, evidence = writes
 

@@ -1,5 +1,3 @@
-"""A provider's answer is a verdict only in its exact shape, and its text is safe to show."""
-
 from typing import Any
 
 import pytest

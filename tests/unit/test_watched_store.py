@@ -1,5 +1,3 @@
-"""The store of a second look: no call for rows begins without a question to the watch."""
-
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,7 +11,7 @@ ROWS = [{"pk": "ENTRIES#alice", "sk": f"{number}"} for number in range(5)]
 
 
 class Fake(Store):
-    """Five rows, and how often they were asked for."""
+    """Five rows, and the number of requests for them."""
 
     def __init__(self) -> None:
         super().__init__(self, "a-table")

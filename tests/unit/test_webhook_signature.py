@@ -1,4 +1,4 @@
-"""Signatures of webhook calls, checked against an independent library of the same specification."""
+"""Webhook signatures, checked against an independent library of the same specification."""
 
 import base64
 from datetime import UTC, datetime, timedelta
@@ -25,7 +25,7 @@ Headers = dict[str, str]
 
 
 def signed(secret: str = CURRENT, event: str = EVENT, body: bytes = BODY, sent_at: datetime = NOW) -> Headers:
-    """Return the headers that the library of the specification's authors makes."""
+    """Return headers made by the library of the specification's authors."""
     return {
         "webhook-id": event,
         "webhook-timestamp": str(int(sent_at.timestamp())),
@@ -37,7 +37,7 @@ OURS, THEIRS = (signed(secret)["webhook-signature"] for secret in (CURRENT, FORE
 
 
 def accepts(headers: Headers, body: bytes = BODY, now: datetime = NOW) -> bool:
-    """Return whether the call is accepted, and check that the library does the same."""
+    """Return whether the call is accepted; check that the library agrees."""
     try:
         accepted = verify(headers, body, [CURRENT], now) == headers["webhook-id"]
     except SignatureRefused:
@@ -152,7 +152,9 @@ def test_a_time_that_is_no_count_of_seconds_is_refused_even_if_it_is_signed(sent
 def test_a_call_is_good_for_five_minutes_in_either_direction(
     direction: int, distance: timedelta, in_time: bool
 ) -> None:
-    """Our clock has milliseconds, the header has none: a call that ages is refused with the first of them."""
+    """Our clock has milliseconds, the header whole seconds: an ageing call is refused at the first extra
+    millisecond.
+    """
     headers = signed(sent_at=NOW + direction * distance)
 
     assert timedelta(minutes=5) == TOLERANCE

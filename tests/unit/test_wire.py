@@ -1,4 +1,4 @@
-"""The store's conversion of rows gives what boto3's gives, for the rows of the ledger and for any others."""
+"""The store converts rows exactly like boto3, for the ledger's rows and any others."""
 
 import subprocess
 import sys
@@ -36,11 +36,11 @@ READ = (
     {"M": {"a": {"N": "1.5"}}},
     {"M": {"a": {"M": {"b": {"SS": ["c"]}}}}},
 )
-"""Values as DynamoDB may return them, even from a row that was changed by hand."""
+"""Values that DynamoDB may return, even from a row changed by hand."""
 
 
 def outcome(convert: Callable[[Any], Any], row: Any) -> Any:
-    """Return a conversion's result with its kinds: True is not 1, and a status is no plain text."""
+    """Return a conversion's result with types: True is not 1, and a status is not plain text."""
     try:
         return told(convert(row))
     except (TypeError, ValueError, ArithmeticError) as refused:
@@ -66,7 +66,7 @@ def boto3_plain(item: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a number as an integer, and those in maps; boto3 gives all numbers as decimals."""
+    """Convert numbers to integers, also in maps; boto3 returns decimals."""
     if isinstance(value, Decimal):
         if value != value.to_integral_value():
             raise ValueError(value)
@@ -95,7 +95,7 @@ def test_a_number_that_is_no_integer_is_refused_with_its_value() -> None:
 
 
 def test_the_types_of_the_ledger_need_no_boto3() -> None:
-    """A process of its own: to import it is a seventh of a cold start."""
+    """Runs in a new process: importing boto3 takes a seventh of a cold start."""
     code = (
         "import sys; from settlement.core.store import wire\n"
         "row = {'a': 'b', 'n': 1, 'yes': True, 'm': {'k': 's'}, 'keys': {'k'}}\n"

@@ -1,5 +1,3 @@
-"""The judgement of a day of the worst provider: each broken promise is found."""
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +24,7 @@ PLAYED = Played(
     failures_to_open=10,
     is_conserved=True,
 )
-"""A day without a fault: a payment of the one client may take long, and strangers are throttled."""
+"""A day without a fault: one client's payment may take long, and strangers are throttled."""
 
 
 def test_a_day_that_keeps_its_promises_has_no_faults() -> None:

@@ -1,5 +1,3 @@
-"""Each write to a settlement's row, on every row that it may meet: when it commits, and why it is refused."""
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,14 +14,14 @@ from tests.unit.states import found
 from tests.unit.vectors import CASES, EXECUTION, LISTED, ORDERS, SETTLEMENT, VERDICT, VERDICTS
 
 VECTORS = {vector.name: vector for module in vectors.BUILDERS.values() for vector in module}
-"""The names at import, and each write in its test: else mutation testing would not reach its builder."""
+"""Names at import, writes in their tests: otherwise mutation testing would not reach the builders."""
 
 REPLAYED = "AlreadyApplied"
 CONFLICT = f"IdempotencyConflict: key: {SETTLEMENT.key} was claimed by a request with other content"
 MOVED_ON = "StepFenced: recover: the settlement has moved on"
 
 Told = Callable[[str, Row], str]
-"""The refusal of a row with the write's own request, from the name of the step."""
+"""Returns the refusal of a row with the write's own request, given the step's name."""
 
 
 def committed(row: Row) -> set[Step]:
@@ -31,7 +29,7 @@ def committed(row: Row) -> set[Step]:
 
 
 def undone(row: Row) -> set[Step]:
-    """Return the steps that are reversed, or covered by a write-off."""
+    """Return the steps that are reversed or covered by a write-off."""
     return {step for step in REVERSIBLE if f"{step}_reversed_at" in row}
 
 
@@ -44,7 +42,6 @@ def in_time(row: Row) -> bool:
 
 
 def is_due(step: Step, row: Row) -> bool:
-    """Return whether there is something to reverse."""
     return step in committed(row) - undone(row)
 
 
@@ -63,7 +60,7 @@ def fenced(step: str, row: Row) -> str:
 def late_or_fenced(step: str, row: Row) -> str:
     """Return the refusal of a forward step: only the next one of a processing settlement can be late.
 
-    It is late by what is on the row alone, and no fee ever is.
+    Lateness depends on the row alone, and a fee is never late.
     """
     decided = step == Step.VERIFY and "verdict" in row  # a rejection is a verdict, but commits no step
     is_next = row["status"] is Status.PROCESSING and committed(row) == before(Step(step)) and not decided
@@ -77,7 +74,7 @@ def reversed_or_fenced(step: str, row: Row) -> str:
 
 
 def advanced(step: str, row: Row) -> str:
-    """A step that has committed is replayed in every status: the slot is its record."""
+    """A committed step is replayed in any status: the slot is its record."""
     if Step(step) in committed(row):
         return REPLAYED
     is_next = row["status"] is Status.PROCESSING and committed(row) == before(Step(step))
@@ -89,7 +86,7 @@ def advanced(step: str, row: Row) -> str:
 def undone_mismatched_or_fenced(step: str, row: Row) -> str:
     """A mismatch waits for a person; a reversal out of order is fenced, and the machine looks again.
 
-    What is reversed is replayed, and what a write-off covers as well: no money is left to take.
+    Reversed and written-off steps are replayed: no money is left to take.
     """
     if Step(step.partition(":")[2]) in undone(row):
         return REPLAYED
@@ -116,9 +113,9 @@ def in_review(row: Row) -> bool:
 
 
 def decided_or_not_the_providers(step: str, row: Row) -> str:
-    """The retry finds the review: a refusal would reverse a payment that a person is looking at.
+    """The retry finds the review: a refusal would reverse a payment under a person's review.
 
-    Any verdict on record is left as it is, and returned: the first one decides.
+    The first verdict on record is kept and returned.
     """
     if "verdict" in row:
         return REPLAYED
@@ -128,7 +125,7 @@ def decided_or_not_the_providers(step: str, row: Row) -> str:
 
 
 def decided_or_in_review(step: str, row: Row) -> str:
-    """A verdict is replayed in every status; a review only while no write has fenced it off."""
+    """A verdict is replayed in any status; a review only until a write has fenced it off."""
     return REPLAYED if "verdict" in row or in_review(row) else late_or_fenced(step, row)
 
 
@@ -167,7 +164,7 @@ def not_as_expected(expected: Status) -> Told:
 
 
 def parts_of(row: Row) -> int:
-    """Return the number of reversals in part, by either layout of the row."""
+    """Return the number of reversals in part, from either row layout."""
     parts: int = row["reversals_in_part"] if "reversals_in_part" in row else row.get("parts", 0)
     return parts
 
@@ -186,7 +183,7 @@ def not_reversible_in_part(part: int) -> Told:
 
 
 BY_NAME = ("", ".by-name")
-"""The variants of the vectors of a part, one for each layout that it gives the row: it takes any."""
+"""Vector variants of a part, one for each layout that it gives the row; it accepts both."""
 
 
 def moved_on(step: str, row: Row) -> str:
@@ -235,7 +232,7 @@ def _advice(row: Row) -> str:
 class Rule:
     """A write commits on rows of its own request, in this status, that meet `and_if`.
 
-    `step` is the subject of its refusals. A takeover knows no request: it commits on `any_request`.
+    `step` is the subject of its refusals. A takeover ignores the request: `any_request`.
     """
 
     status: Status
@@ -246,7 +243,7 @@ class Rule:
 
 
 def forward(step: Step) -> Rule:
-    """A released settlement only runs forward: its fee has no deadline. The release pays what is held."""
+    """A released settlement only runs forward: its fee has no deadline. The release pays the held amount."""
     return Rule(
         Status.PROCESSING,
         step,
@@ -260,7 +257,7 @@ def forward(step: Step) -> Rule:
 
 
 def reversing(step: Step) -> Rule:
-    """The amount goes back to the payer only if all of it is in escrow, and the fee is given back."""
+    """The amount returns to the payer only if all of it is in escrow and the fee is given back."""
     return Rule(
         Status.COMPENSATING,
         step.reversal,
@@ -282,7 +279,7 @@ def entering(step: Step, number: int) -> Rule:
 
 
 def leaving(decision: Decision, step: Step) -> Rule:
-    """A decision is about the case and the escrow that the person saw, and covers what is not reversed."""
+    """A decision is about the case and escrow that the person saw, and covers the unreversed steps."""
     covered = {Decision.RETRY: None, Decision.WRITE_OFF: step, Decision.COMPLETE: Step.RELEASE}[decision]
     case = CASES[step]
     return Rule(
@@ -297,7 +294,7 @@ def leaving(decision: Decision, step: Step) -> Rule:
 
 
 def taking_over(status: Status, and_if: Callable[[Row], bool] = lambda row: True) -> Rule:
-    """Recovery takes over what it has read: the same status, epoch and place in the index."""
+    """Recovery requires the status, epoch and place in the index that it has read."""
     return Rule(
         status,
         "recover",
@@ -416,10 +413,10 @@ RULES: dict[str, Rule] = {
     "takeover.take_over.compensating": taking_over(COMPENSATING),
     "recovery.take_over.limbo": taking_over(LIMBO),
 }
-"""The rule of each update of a settlement's row in one status."""
+"""Rule of each update that requires one status."""
 
 PUT_BACK = ["recovery.give_back", "recovery.postpone", "takeover.look_again"]
-"""The writes that only move a settlement in flight within the index."""
+"""Writes that only move a settlement in flight within the index."""
 
 
 @pytest.mark.parametrize("name", [name for name in RULES if name.startswith("cancellation.")])

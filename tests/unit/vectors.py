@@ -1,4 +1,4 @@
-"""Calls of every builder: recording.py compares their results, and the proofs examine their writes."""
+"""Calls of all builders: recording.py compares the results, and the proofs examine the writes."""
 
 import inspect
 import re
@@ -42,13 +42,12 @@ CONFIG = StageConfig(
     deadline_seconds=900,
     recover_after_seconds=30,
 )
-"""Fixed here, so that a vector changes only where a builder does."""
+"""Fixed here, so that a vector changes only with its builder."""
 
 SETTLEMENT = Settlement(
     key="order-2026-000101", payer="alice", payee="bob", amount=4820, currency="EUR", fee=48
 )
 IN_HASTE = replace(SETTLEMENT, key="order-2026-000103", deadline_seconds=600)
-"""A payment whose request names its own time to settle."""
 
 YEN = Settlement(key="order-2026-000102", payer="chiyo", payee="daiki", amount=12_000, currency="JPY", fee=0)
 VERDICT = Verdict(decision=KycDecision.APPROVED, reference="ref-1", reason="known customers", provider="acme")
@@ -57,24 +56,21 @@ IN_REVIEW = replace(VERDICT, decision=KycDecision.REVIEW, reason="a person looks
 EVENT = WebhookEvent(id="evt-1", digest="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")
 EXECUTION = "execution-1"
 REVERSER = f"{SETTLEMENT.key}-c0-{NONCE}"
-"""The execution that reverses the settlement."""
 
 RESOLVER = f"{SETTLEMENT.key}-resolve-1"
-"""The execution that carries out a person's decision on it."""
 
 DECIDER = f"{SETTLEMENT.key}-decided"
 REVIEW_ENDS = NOW + timedelta(days=1)
 LISTED = "2026-11-20T11:59:30.000Z"
-"""The time of the next look in the index: the settlement is due."""
+"""Time of the next look in the index: the settlement is due."""
 ESCROW = "escrow:order-2026-000101"
 
 Built = Write | StepTransaction | tuple[Write, ...] | Takeover
-"""The results of builders."""
 
 
 @dataclass(frozen=True)
 class Vector:
-    """One call of a builder, named after the builder and, if there are several calls, the variant."""
+    """One call of a builder, named after the builder and, with several calls, the variant."""
 
     builder: Callable[..., Any]
     arguments: tuple[Any, ...]
@@ -130,12 +126,10 @@ FREEZE, UNFREEZE, CLOSE = (
     for order in (OrderKind.FREEZE, OrderKind.UNFREEZE, OrderKind.CLOSE)
 )
 ORDERS_ON_ACCOUNTS = (OPENING, DEPOSIT, WITHDRAWAL, FREEZE, UNFREEZE, CLOSE)
-"""An order of each kind on Alice's account."""
 
 TO_A_MERCHANT = replace(DEPOSIT, account="merchant.shop")
 
 VERDICTS = {"approved": VERDICT, "rejected": REJECTED}
-"""The provider's verdicts, by the variant of a vector."""
 
 ENTRIES = (
     _transfer(Step.HOLD, "alice", ESCROW, 4820),
@@ -181,7 +175,6 @@ FAILURE = {"step": "compensate:release", "error": "InsufficientFunds", "cause": 
 ORDER = Reversal(reason="paid twice", by="arn:aws:iam::000000000000:user/carol")
 ABANDONED = replace(ORDER, expected_status=Status.PROCESSING)
 ORDERS = {order.expected_status: order for order in (ORDER, ABANDONED)}
-"""A person's orders, by the status that the person saw."""
 
 CASES = {
     Step.FEE: Case(step=Step.FEE, account="fees:EUR", blocked_account=None, amount=48, number=1, escrow=0),
@@ -275,7 +268,7 @@ REVIEWS = (
 
 
 def slots(steps: Iterable[str], undone: Iterable[str] = (), at: datetime = NOW) -> Row:
-    """Return the attributes of a row whose `steps` have committed, of which those `undone` are reversed."""
+    """Return a row's slots for the committed `steps` and the reversed ones, `undone`."""
     written = [*(Step(step).slot for step in steps), *(Step(step).reversal_slot for step in undone)]
     return dict.fromkeys(written, timestamp(at))
 
@@ -293,7 +286,7 @@ STALLED: Row = {
     "owner_epoch": 0,
     "sequence": 1,
 }
-"""A stalled settlement that no execution has resumed. Its next look would be past its deadline."""
+"""A stalled settlement never resumed. Its next look would be past its deadline."""
 
 _LATE = {"deadline_at": timestamp(NOW)}
 SITUATIONS: dict[str, Row] = {
@@ -305,7 +298,7 @@ SITUATIONS: dict[str, Row] = {
     "compensating": {"status": Status.COMPENSATING} | _LATE,
     "limbo": {"status": Status.LIMBO, **keys.limbo_index(LISTED)} | _LATE,
 }
-"""The situations of a settlement that recovery takes over, as changes of `STALLED`, by a vector's variant."""
+"""Situations of a settlement that recovery takes over: changes of `STALLED` by vector variant."""
 
 
 def _stalled(situation: str) -> SettlementState:
@@ -313,7 +306,6 @@ def _stalled(situation: str) -> SettlementState:
 
 
 PLACE = {name: STALLED[name] for name in ("pk", "sk", "gsi1sk")}
-"""A settlement as the index lists it: its key and its sort key there."""
 
 _OWNER, _AGAIN = f"{SETTLEMENT.key}-c1-{NONCE}", timestamp(NOW + timedelta(seconds=60))
 TAKEOVER = (
@@ -367,7 +359,6 @@ def _resolve(decision: Decision, case: Case, variant: str) -> Vector:
 
 
 UNBLOCKED = replace(CASES[Step.HOLD], blocked_account=None)
-"""A case whose blocked account is gone."""
 
 COMPENSATION = (
     *(
@@ -440,7 +431,6 @@ BUILDERS: dict[ModuleType, tuple[Vector, ...]] = {
     takeover: TAKEOVER,
     recovery: RECOVERY,
 }
-"""Each module that builds single writes, with its vectors."""
 
 SPAN = Span("ENTRIES#merchant.shop#3", "2026-11-22T06:04")
 SWEPT = {**SPAN.swept, "version": 4, "folded": {"07": 5}}
@@ -466,13 +456,11 @@ POSTERS: dict[ModuleType, tuple[Vector, ...]] = {
     sweep: SWEEPS,
     administration: ADMINISTRATION,
 }
-"""Each module that builds transactions, with its vectors."""
 
 ALL = tuple(vector for module in (BUILDERS | POSTERS).values() for vector in module)
 
 
 def writes_of(built: Built) -> tuple[Write, ...]:
-    """The writes of a builder's result, in their order."""
     if isinstance(built, Write):
         return (built,)
     if isinstance(built, Takeover):
@@ -481,13 +469,12 @@ def writes_of(built: Built) -> tuple[Write, ...]:
 
 
 def only_write(built: Built) -> Write:
-    """The one write of a builder's result."""
     (write,) = writes_of(built)
     return write
 
 
 def named_writes() -> dict[str, Write]:
-    """Every write of every vector, by the vector's name and its position in the transaction."""
+    """Return all writes of all vectors, by vector name and, in a transaction, position."""
     found = {vector.name: only_write(vector.build()) for module in BUILDERS.values() for vector in module}
     for vector in (vector for module in POSTERS.values() for vector in module):
         for position, write in enumerate(writes_of(vector.build())):
@@ -496,7 +483,7 @@ def named_writes() -> dict[str, Write]:
 
 
 def settlement_writes() -> dict[str, Write]:
-    """The writes of a settlement's row, which has its status: of equal ones the first."""
+    """Return the writes of settlement rows, without duplicates."""
     found: dict[str, Write] = {}
     for name, write in named_writes().items():
         known = [other.parameters for other in found.values()]
@@ -507,7 +494,6 @@ def settlement_writes() -> dict[str, Write]:
 
 
 def builders(module: ModuleType) -> set[str]:
-    """The functions of a module that build a write or a transaction for others."""
     return {
         name
         for name, function in inspect.getmembers(module, inspect.isfunction)

@@ -32,19 +32,16 @@ def scripted(pauses: list[int]) -> Callable[..., tuple[Store, Scripted]]:
 
 @pytest.fixture
 def hold(settlement: Settlement) -> Call:
-    """The hold of a claimed key: settlement, entry and balance."""
     return lambda of: of.commit(steps.hold(settlement, NOW))
 
 
 @pytest.fixture
 def claim_and_hold(settlement: Settlement, config: StageConfig) -> Call:
-    """The hold of an unclaimed key: settlement, entry and balance."""
     return lambda of: of.transact(steps.claim_and_hold(settlement, "execution-1", NOW, config).writes)
 
 
 @pytest.fixture
 def order(settlement: Settlement, config: StageConfig) -> Call:
-    """A person's order to reverse a settlement: evidence and settlement."""
     return lambda of: of.commit(compensation.reverse_on_order(settlement, ORDER, NOW, config))
 
 
@@ -70,13 +67,11 @@ def read() -> Call:
 
 @pytest.fixture(params=["claim_and_hold", "hold", "order", "claim", "reject", "put", "read"])
 def call(request: pytest.FixtureRequest) -> Call:
-    """Each way to call DynamoDB."""
     made: Call = request.getfixturevalue(request.param)
     return made
 
 
 @pytest.fixture(params=["claim", "reject", "put"])
 def single(request: pytest.FixtureRequest) -> Call:
-    """Each write of one row."""
     made: Call = request.getfixturevalue(request.param)
     return made

@@ -1,4 +1,4 @@
-"""A client of DynamoDB with scripted answers, which no local engine gives, and DynamoDB's errors."""
+"""A scripted DynamoDB client, for answers that no local engine gives."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,12 +19,9 @@ Call = Callable[[Store], Any]
 NONE: Reason = ("None", None)
 CONFLICT: Reason = ("TransactionConflict", None)
 HTTP_STATUS = {"InternalServerError": 500, "ServiceUnavailable": 503}
-"""The HTTP statuses of DynamoDB's errors that are not 400."""
 
 
 class Scripted:
-    """A client that gives the next answer of its script, and records the calls."""
-
     def __init__(self, *answers: Any) -> None:
         self.answers = iter(answers)
         self.sent: list[tuple[str, dict[str, Any]]] = []
@@ -64,7 +61,7 @@ REPLAYED = check_failed(HELD)
 FENCED = check_failed(CLAIMED | {"status": "COMPENSATING"})
 TAKEN = check_failed(ENTRIES[Step.HOLD])
 POOR = check_failed(ALICE | {"available": 1})
-"""The reasons that the settlement, the entry and the balance of a hold may give, in this order."""
+"""Cancellation reasons of a hold's settlement, entry and balance, in this order."""
 
 COMMITTED = {"ConsumedCapacity": [{"TableName": "t", "CapacityUnits": 7.0}]}
 ANSWERED = {"ConsumedCapacity": {"TableName": "t", "CapacityUnits": 1.0}}

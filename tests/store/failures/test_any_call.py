@@ -1,5 +1,3 @@
-"""Any call of DynamoDB: no answer, a fault of ours, its log, and the consistency of reads."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""Numbers in rows and writes: integers, and nothing else."""
-
 from collections.abc import Callable
 from typing import Any
 

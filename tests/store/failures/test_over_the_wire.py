@@ -1,4 +1,4 @@
-"""The store on a real client with the functions' own settings: which layer sends a failed call again."""
+"""A real client with the functions' settings: which layer retries a failed call."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from tests.world.saga import ALICE
 
 
 class Raw:
-    """A response's body, as botocore reads it."""
+    """Response body in the form that botocore reads."""
 
     def __init__(self, body: bytes) -> None:
         self.body = body
@@ -26,7 +26,7 @@ class Raw:
 
 @pytest.fixture
 def answering(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Store, list[Any]]]:
-    """A store on a real client with the functions' own settings, whose every request gets one answer."""
+    """A store on a real client whose requests all get one answer."""
     monkeypatch.setattr("time.sleep", lambda seconds: None)
 
     def make(status: int, body: bytes) -> tuple[Store, list[Any]]:

@@ -1,5 +1,3 @@
-"""Pauses between tries: full jitter under a bound that doubles up to its limit."""
-
 import pytest
 
 from settlement.core.store import dynamodb

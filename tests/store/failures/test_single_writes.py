@@ -1,5 +1,3 @@
-"""A write of one row: in conflict it is sent again, refused by its condition never."""
-
 from typing import Any
 
 import pytest

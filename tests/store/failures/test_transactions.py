@@ -1,5 +1,3 @@
-"""A cancelled transaction: the first reason decides, and what is transient is sent again."""
-
 from typing import Any
 
 import pytest
@@ -35,7 +33,7 @@ from tests.world.environment import NOW
 from tests.world.saga import CLAIMED, state_of
 
 BEHIND = [(NONE, NONE), (TAKEN, POOR), (CONFLICT, CONFLICT), (NONE, POOR)]
-"""The reasons of the entry and of the balance, behind that of the settlement."""
+"""Reasons of entry and balance, which follow the settlement's."""
 
 
 @pytest.mark.parametrize(
