@@ -12,13 +12,14 @@ DOCSTRING_WORDS_MAX, PAGE_WORDS_MAX = 35_000, 115_000
 MARKS_MAX = 2
 """In 1,000 words."""
 
+TESTS = list((PROJECT / "tests").rglob("*.py"))
 PRODUCTION = [file for tree in ("lambdas", "settle", "infra") for file in (PROJECT / tree).rglob("*.py")]
 
 
 @pytest.mark.parametrize(
     ("files", "words_max"),
-    [(PRODUCTION, DOCSTRING_WORDS_MAX), (PAGES, PAGE_WORDS_MAX)],
-    ids=["docstrings", "pages"],
+    [(PRODUCTION, DOCSTRING_WORDS_MAX), (TESTS, DOCSTRING_WORDS_MAX), (PAGES, PAGE_WORDS_MAX)],
+    ids=["production", "tests", "pages"],
 )
 def test_sentences_are_read_once(files: list[Path], words_max: int) -> None:
     counted = count(files)
