@@ -174,4 +174,7 @@ def _without_powertools() -> dict[str, Callable[[Any, Any], Any]]:
 
 
 def plain(handler: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    return inspect.unwrap(handler, stop=lambda one: one.__code__.co_filename == telemetry.__file__)
+    found: Callable[[Any, Any], Any] = inspect.unwrap(
+        handler, stop=lambda one: one.__code__.co_filename == telemetry.__file__
+    )
+    return found
