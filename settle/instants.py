@@ -60,6 +60,17 @@ def seconds_since(instant: object, at: datetime) -> float | None:
         return None
 
 
+def lapse(seconds: float) -> str:
+    """Return a length to read at a glance: "5 min", "2 h 10 min", "3 d 4 h"."""
+    minutes, rest = divmod(int(abs(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days or hours:
+        parts = ((days, "d"), (hours, "h")) if days else ((hours, "h"), (minutes, "min"))
+        return " ".join(f"{count} {unit}" for count, unit in parts if count)
+    return f"{minutes} min" if minutes else f"{rest} s"
+
+
 def span(seconds: int) -> str:
     """Return the two greatest units: "3m 20s"."""
     parts = []

@@ -13,6 +13,7 @@ from settle.console.allowed import Allowed
 from settle.console.session import Session
 from settle.reports.page.render import Frame
 from settle.stack import Stack
+from settlement.core.model.timestamps import timestamp
 
 
 @dataclass(frozen=True)
@@ -54,4 +55,5 @@ class Console:
             return ""
 
     def frame(self, request: Request, live: int | None = None) -> Frame:
-        return Frame(self.session.csrf, self.person, self.stack.name, request.url.path, live)
+        at = timestamp(self.now())
+        return Frame(self.session.csrf, self.person, self.stack.name, request.url.path, at, live)

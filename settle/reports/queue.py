@@ -5,8 +5,10 @@ index ORDERS#<month>, 24 h  ──▶ proposals that may still be approved
 CloudWatch                  ──▶ the last scheduled proof
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -49,7 +51,7 @@ def describe(stack: Stack, at: datetime) -> dict[str, Any]:
         "at": timestamp(at),
         "stack": stack.name,
         "table": stack.outputs["TableName"],
-        "limbo": {"lines": cases, "more": stuck.more, "ages": _ages(cases, at)},
+        "limbo": {"lines": cases, "more": stuck.more, "ages": _ages(cases, at), "at_risk": _at_risk(cases)},
         "in_flight": {
             "lines": sorted(flying, key=lambda one: one["since"] or ""),
             "more": found.more,
@@ -79,6 +81,15 @@ def _ages(lines: Sequence[dict[str, Any]], at: datetime) -> list[dict[str, Any]]
             counts[sum(seconds >= end for end, _ in AGES)] += 1
     names = [f"under {name}" for _, name in AGES] + ["older"]
     return [{"age": name, "count": count} for name, count in zip(names, counts, strict=True)]
+
+
+def _at_risk(cases: Iterable[dict[str, Any]]) -> list[str]:
+    """Return the sum at risk in each currency; unreadable cases have no amount."""
+    sums = defaultdict[str, Decimal](Decimal)
+    for one in cases:
+        if one["amount_at_risk"] is not None:
+            sums[one["currency"]] += Decimal(one["amount_at_risk"])
+    return [f"{amount:f} {currency}" for currency, amount in sorted(sums.items())]
 
 
 def _proposals(

@@ -16,6 +16,9 @@ PICTURES = os.environ.get("SCREENSHOTS")
 """Folder for page pictures, set by `make screenshots`."""
 
 AXE = PROJECT / "node_modules" / "axe-core" / "axe.min.js"
+WIDE, NARROW = 1280, 390
+"""Widths of a window: a desk's, and a telephone's."""
+
 TABS_MAX = 200
 """Bounds a hang: no page here has that many Tab stops."""
 
@@ -24,6 +27,19 @@ _FOCUSED = """() => {
   return one.getAttribute("aria-label") || (one.labels && one.labels.length && one.labels[0].innerText)
     || one.innerText || "";
 }"""
+_CUT = """() => {
+  const told = (one) => `${one.tagName} ${one.innerText.slice(0, 60)}`;
+  const found = [...document.querySelectorAll("body *")].filter((one) => {
+    const box = one.getBoundingClientRect();
+    const scrolls = one.closest("thead, [role=group]");
+    const overflows = one instanceof HTMLElement && one.clientWidth && one.scrollWidth > one.clientWidth + 1;
+    return box.width && !scrolls && (box.right > innerWidth + 1 || overflows);
+  });
+  const page = document.documentElement.scrollWidth;
+  return [...(page > innerWidth ? [`the page: ${page}`] : []), ...found.map(told)];
+}"""
+"""The elements that reach out of the window or of themselves; a drawing and a head of a table may."""
+
 _COMMANDS = ("chromium", "chromium-browser")
 
 
@@ -44,7 +60,8 @@ class Looking:
     """A browser window with separate cookies; records requests and console messages."""
 
     def __init__(self, chromium: Browser, scheme: Literal["light", "dark"] = "light") -> None:
-        self.context = chromium.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 800})
+        self.scheme = scheme
+        self.context = chromium.new_context(color_scheme=scheme, viewport={"width": WIDE, "height": 800})
         self.page: Page = self.context.new_page()
         self.said, self.asked = list[str](), list[str]()
         self.page.on("console", lambda message: self.said.append(message.text))
@@ -64,6 +81,16 @@ class Looking:
         self.page.evaluate(AXE.read_text())
         found: dict[str, Any] = self.page.evaluate("() => axe.run()")
         return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found["violations"]]
+
+    def cut(self) -> list[str]:
+        """Return what a narrow window cuts off."""
+        self.resize(NARROW)
+        found: list[str] = self.page.evaluate(_CUT)
+        self.resize(WIDE)
+        return found
+
+    def resize(self, width: int) -> None:
+        self.page.set_viewport_size({"width": width, "height": 800})
 
     def tab_to(self, name: str) -> None:
         """Press Tab until this element has the focus."""
@@ -89,6 +116,14 @@ class Looking:
         if PICTURES:
             self.page.locator(at).evaluate("one => one.scrollIntoView()")
             self.page.screenshot(path=Path(PICTURES) / f"{name}.png")
+
+    def pictures(self, name: str, at: str = "body") -> None:
+        """Keep a picture of each width in the window's scheme."""
+        scheme = "" if self.scheme == "light" else f"-{self.scheme}"
+        self.picture(f"{name}{scheme}", at)
+        self.resize(NARROW)
+        self.picture(f"{name}-narrow{scheme}", at)
+        self.resize(WIDE)
 
     def close(self) -> None:
         self.context.close()

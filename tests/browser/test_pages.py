@@ -1,5 +1,7 @@
+import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from settle.console import pages
 from settle.reports import day, queue, report
 from settle.reports.page import render
+from settlement.core.ledger import keys
 from tests.browser.conftest import Looks
 from tests.settle.desk import Desk
 from tests.settle.served import Served, serving
@@ -58,7 +61,9 @@ def test_each_page_of_the_console_is_sound(desk: Desk, served: Served, look: Loo
     for path, heading in paths.items():
         window.go(served.origin + path)
         assert window.heading().startswith(heading)
-        found[path] = window.faults()
+        found[path] = window.faults() + window.cut()
+        if path == "/":
+            window.pictures("console-queue")
 
     assert {path: faults for path, faults in found.items() if faults} == {}
     assert {url.partition("/enter")[0].startswith(served.origin) for url in window.asked} == {True}
@@ -77,7 +82,7 @@ def test_a_settlement_of_each_way_is_sound(desk: Desk, served: Served, look: Loo
 
     window.go(f"{served.origin}/settlements/{KEY}?live=0")
 
-    assert window.faults() == []
+    assert window.faults() + window.cut() == []
     assert window.page.inner_text(".status") == desk.row()["status"]
     told = report.describe(desk.stack, KEY, later())
     drawn = window.page.locator("svg .node.committed, svg .node.refused, svg .node.passed, svg .node.here")
@@ -101,10 +106,66 @@ def test_a_report_in_a_file_asks_nothing(desk: Desk, look: Looks, tmp_path: Path
 
         window = look(scheme).go(address)
 
-        assert window.faults() == []
+        assert window.faults() + window.cut() == []
         assert window.asked == [address]
-        if (name, scheme) == ("report", "light"):
-            window.picture(name, at="#path")
+        if name == "report":
+            window.pictures(name)
+
+
+def test_long_texts_and_ids_of_a_row_widen_no_page(desk: Desk, served: Served, look: Looks) -> None:
+    desk.stuck()
+    long = "unbroken" * 60
+    desk.alter(
+        payer_name=long,
+        reference=long,
+        metadata={long: long},
+        failure={"step": "compensate:release", "error": long, "cause": long},
+    )
+    for step in ("verify", "limbo:1"):
+        row = desk.ledger.row(keys.evidence(KEY, step))
+        assert row
+        desk.ledger.put(row | dict.fromkeys(("reason", "reference", "provider", "error", "cause"), long))
+    window = look().enter(served.address)
+
+    found = {}
+    for path in ("/", f"/settlements/{KEY}", f"/settlements/{KEY}/decide", "/accounts/bob"):
+        window.go(served.origin + path)
+        found[path] = window.cut()
+        assert window.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+
+    assert {path: cut for path, cut in found.items() if cut} == {}
+
+
+def test_each_badge_has_its_own_shape_and_lightness(look: Looks, tmp_path: Path) -> None:
+    """Who sees no hue tells the badges apart all the same; axe checks the contrast of their words."""
+    file = tmp_path / "badges.html"
+    tones = ("good", "open", "back", "bad", "stuck")
+    badges = "".join(f'<span class="status {tone}">A</span>' for tone in tones)
+    file.write_text(render.page("failure.html", failure={"title": "A", "what": "", "next": ""}, back=""))
+    window = look().go(file.as_uri())
+
+    shown = window.page.evaluate(
+        """(badges) => {
+          document.querySelector("main").innerHTML = badges;
+          return [...document.querySelectorAll(".status")].map((one) =>
+            [getComputedStyle(one, "::before").content, getComputedStyle(one).backgroundColor]);
+        }""",
+        badges,
+    )
+
+    shapes, fills = zip(*shown, strict=True)
+    assert len(set(shapes)) == len(tones)
+    light = [lightness(fill) for fill in fills]
+    assert min(abs(one - other) for one, other in combinations(light, 2)) > 4
+    assert window.faults() == []
+
+
+def lightness(fill: str) -> float:
+    """Return the lightness L* of a colour as a browser tells it, 0 to 100."""
+    red, green, blue = (int(part) / 255 for part in re.findall(r"\d+", fill)[:3])
+    linear = (one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in (red, green, blue))
+    luminance = sum(weight * one for weight, one in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+    return 116 * float(luminance ** (1 / 3)) - 16
 
 
 def test_a_settlement_in_flight_shows_itself_anew(
@@ -129,7 +190,6 @@ def test_a_decision_by_keyboard_alone_and_its_confirmation(desk: Desk, served: S
     desk.stuck()
     window = look().enter(served.address)
 
-    window.picture("console-queue")
     window.choose(f"Decide: {KEY}")
     assert window.faults() == []
     window.picture("console-decide")

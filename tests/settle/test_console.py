@@ -18,7 +18,7 @@ from settlement.core.ledger import keys
 from settlement.core.model.timestamps import timestamp
 from settlement.core.store.wire import to_wire
 from tests.settle.desk import Desk
-from tests.settle.test_report import HOSTILE, attacked, local, parsed, texts
+from tests.settle.test_report import HOSTILE, attacked, local, misnamed, parsed, texts
 from tests.settle.test_report_queue import CloudWatch, cells
 from tests.settle.visitor import Visitor, writes_nothing
 from tests.world.constants import KEY
@@ -94,6 +94,19 @@ def test_the_page_of_a_settlement_is_the_report_with_its_links(desk: Desk, visit
     assert {"/accounts/alice", "/accounts/bob", f"/settlements/{KEY}/decide"} <= links(page)
     for part in ("Is it safe to retry this key?", "Timeline", "Entries", "digest of the rows"):
         assert part in texts(page)
+
+
+def test_each_page_tells_its_instant_from_which_its_times_count(desk: Desk, visitor: Visitor) -> None:
+    desk.stuck()
+    desk.pay(FLYING, until="hold")
+
+    paths = ("/", f"/settlements/{KEY}", f"/settlements/{KEY}/decide", "/accounts/bob", "/search?by=")
+    for path in paths:
+        page = visitor.page(path)
+        assert f", at {timestamp(visitor.at)} " in texts(page)
+        assert "59 min ago" in texts(page)
+        assert not re.search(r"\d (s|min|h|d) before", texts(page))
+        assert misnamed(page) == []
 
 
 # Accounts
@@ -294,7 +307,7 @@ def test_a_hostile_text_of_the_address_is_text(visitor: Visitor, text: str) -> N
 @settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60) | st.just(HOSTILE))
 def test_a_hostile_account_or_key_leads_to_no_other_place(told: dict[str, Any], text: str) -> None:
-    frame = Frame("csrf", text, text, "/settlements/x", 3)
+    frame = Frame("csrf", text, text, "/settlements/x", timestamp(NOW), 3)
     attacked_page = render.settlement(attacked(told, text), frame)
     waiting = {"key": text, "account": text}
     queue_page = render.queue(

@@ -67,3 +67,20 @@ def test_an_instant_in_the_future_is_refused_at_any_offset() -> None:
 )
 def test_a_distance_is_told_in_its_two_greatest_units(seconds: int, text: str) -> None:
     assert instants.distance((NOW - timedelta(seconds=seconds)).isoformat(), NOW) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (59.9, "59 s"),
+        (60, "1 min"),
+        (3_599, "59 min"),
+        (3_605, "1 h"),
+        (-7_260, "2 h 1 min"),
+        (93_720, "1 d 2 h"),
+        (86_460, "1 d"),
+    ],
+)
+def test_a_lapse_is_told_in_the_units_that_are_read_at_a_glance(seconds: float, text: str) -> None:
+    assert instants.lapse(seconds) == text

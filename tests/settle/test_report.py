@@ -25,6 +25,7 @@ from settle.reports.page import file, render
 from settle.settlements import settlement
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
+from settlement.core.model.timestamps import timestamp
 from settlement.proof import journal
 from tests.settle.conftest import Command
 from tests.settle.desk import ADA, REASON, Desk
@@ -60,6 +61,22 @@ def texts(text: str) -> str:
     return " ".join(" ".join(parsed(text).itertext()).split())
 
 
+def misnamed(text: str) -> list[str]:
+    """Return the cells whose label, which a narrow window shows, is not their column's head."""
+    found = []
+    for region in parsed(text).iter():
+        if "rows" in (region.get("class") or "").split():
+            _, (heads,), lines = region[0]
+            names = ["".join(head.itertext()) for head in heads]
+            found += [
+                f"{name}: {cell.attrib}"
+                for line in lines
+                for name, cell in zip(names, line, strict=True)
+                if cell.get("data-label") != name
+            ]
+    return found
+
+
 each_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 
 
@@ -76,8 +93,11 @@ def test_a_report_of_each_way_is_one_sound_and_small_file(desk: Desk, way: Way) 
     references = {one.get("aria-labelledby") for one in root.iter() if one.get("aria-labelledby")}
     assert references <= set(ids)
     assert {*re.findall(r"<(\w+)[^<>]*/>", text)} <= {"meta", "path", "polygon"}
+    assert misnamed(text) == []
     inside = {local(part) for one in root.iter() if local(one) == "p" for part in one.iter()}
-    assert inside <= {"p", "code", "span", "em"}, "a browser ends a paragraph before any other element"
+    assert inside <= {"p", "code", "span", "em", "time"}, (
+        "a browser ends a paragraph before any other element"
+    )
 
 
 @each_way
@@ -172,6 +192,40 @@ def test_a_report_has_the_timeline_with_its_gaps(desk: Desk) -> None:
     assert moments[-1].gap == "waits for the provider's reviewer"
     assert moments[-1].after == "2d 20h"
     assert [moment.at for moment in moments] == sorted(moment.at for moment in moments)
+
+
+def test_a_file_counts_its_times_from_its_own_instant_and_shows_each_instant(desk: Desk) -> None:
+    """It is read later: "ago" would be wrong by then."""
+    settled(desk)
+
+    text = page(desk)
+
+    assert f"Made at {timestamp(AT)} . “Before” and “after” count from then." in texts(text)
+    assert not re.search(r"\d (s|min|h|d) ago|\bin \d+ (s|min|h|d)\b", texts(text))
+    times = [one for one in parsed(text).iter() if local(one) == "time"]
+    for instant in (desk.entry("hold")["posted_at"], desk.row()["claimed_at"]):
+        assert instant in [one.text for one in times]
+        assert f"{instant} 2 d 20 h before" in texts(text)
+    hovered = [one for one in times if one.get("title")]
+    assert [one.text for one in hovered] == ["2 d 20 h before"] * 2, "claimed and finished"
+    assert all(one.get("title") == one.get("datetime") for one in hovered)
+
+
+@pytest.mark.parametrize(
+    ("instant", "live", "shown"),
+    [
+        ("2026-11-23T08:55:00Z", True, "5 min ago"),
+        ("2026-11-23T08:55:00Z", False, "5 min before"),
+        ("2026-11-23T09:05:00Z", True, "in 5 min"),
+        ("2026-11-23T09:05:00Z", False, "5 min after"),
+        ("2026-11-23T08:55:00", True, ""),
+        ("soon", False, ""),
+        (None, True, ""),
+        (7, True, ""),
+    ],
+)
+def test_a_time_is_told_against_the_page(instant: object, live: bool, shown: str) -> None:
+    assert render._distance(instant, "2026-11-23T09:00:00.000Z", live) == shown
 
 
 def test_a_reversal_in_part_is_on_the_timeline_and_among_the_entries(desk: Desk) -> None:

@@ -92,9 +92,10 @@ def test_each_case_and_each_settlement_in_flight_has_its_age_and_the_next_comman
     assert case[1:4] == [KEY, "1", "compensate:releasebob"]
     assert case[4:6] == ["47.72 EUR", "InsufficientFunds"]
     assert case[-1] == f"settle limbo show {KEY} --stack under-test"
-    assert case[0].startswith("1h 59m ago")
+    assert case[0] == "1 h 59 min before"
     (flying,) = cells(text, "Settlements in flight")
     assert flying[1:4] == [FLYING, "PROCESSING", "hold"]
+    assert flying[5:7] == ["1 h 59 min before", "1 h 44 min before"]
     assert flying[-1] == f"settle recover {FLYING} --stack under-test"
     assert told["recovery_behind_seconds"] > 7_000
     assert f"{told['recovery_behind_seconds']} s behind" in texts(text)
@@ -111,7 +112,7 @@ def test_before_its_deadline_a_settlement_is_left_to_recovery(desk: Desk) -> Non
     assert told["recovery_behind_seconds"] == 0
 
 
-def test_the_sparkline_counts_by_age_and_is_told_in_words(desk: Desk) -> None:
+def test_the_bars_of_the_cases_count_by_age_and_are_told_in_words(desk: Desk) -> None:
     desk.stuck()
 
     told = queue.describe(desk.stack, AT)
@@ -119,9 +120,33 @@ def test_the_sparkline_counts_by_age_and_is_told_in_words(desk: Desk) -> None:
 
     assert [one["count"] for one in told["limbo"]["ages"]] == [0, 0, 0, 0, 1, 0, 0, 0]
     sparks = [one for one in parsed(text).iter() if local(one) == "svg"]
-    assert [one.get("role") for one in sparks] == ["img", "img"]
+    assert [one.get("role") for one in sparks] == ["img"], "none of the empty part"
     assert "1 under 4h" in (sparks[0].get("aria-label") or "")
     assert len([one for one in sparks[0] if float(one.get("height", "0")) > 1]) == 1
+
+
+def cards(text: str) -> dict[str, list[str]]:
+    """Return the figures of the page's cards by their names."""
+    return {
+        "".join(card[0].itertext()): ["".join(one.itertext()) for one in card[1:]]
+        for one in parsed(text).iter()
+        if one.get("class") == "cards"
+        for card in one
+    }
+
+
+def test_the_cards_sum_the_amounts_at_risk_by_currency(desk: Desk) -> None:
+    desk.stuck()
+    told = queue.describe(desk.stack, AT)
+    (case,) = told["limbo"]["lines"]
+    more = [case | {"amount_at_risk": "0.30"}, case | {"amount_at_risk": "500", "currency": "JPY"}]
+    spoilt = case | {"amount_at_risk": None, "currency": None}
+
+    shown = cards(render.queue(told))
+
+    assert shown["at risk"] == ["47.72 EUR"]
+    assert shown["oldest case"] == ["1 h 59 min before"]
+    assert queue._at_risk([case, *more, spoilt]) == ["48.02 EUR", "500 JPY"]
 
 
 @pytest.mark.parametrize(
@@ -177,7 +202,7 @@ def test_the_last_proof_is_told_with_its_age(desk: Desk, cloudwatch: CloudWatch)
     told = queue.describe(desk.stack, AT)
 
     assert told["proof"]["ReconciledRows"] == 100
-    assert "1h ago: 100 rows, 0 fault(s) , 2 unproven" in texts(render.queue(told))
+    assert "0 fault(s) 1 h before : 100 rows, 2 unproven" in texts(render.queue(told))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from settle.instants import distance, seconds_since
+from settle.instants import lapse, seconds_since
 from settle.output.printable import printable
 from settle.reports.day import KINDS
 from settle.reports.page import graph
@@ -31,13 +31,14 @@ _MEANINGS = {
 class Frame:
     """The console's frame around a page; a report in a file has none.
 
-    `live`: the reload interval, if any.
+    `at`: when the page is made; `live`: the reload interval, if any.
     """
 
     csrf: str
     person: str
     stack: str
     path: str
+    at: str
     live: int | None = None
 
 
@@ -48,20 +49,15 @@ def settlement(report: Mapping[str, Any], frame: Frame | None = None) -> str:
         if walks:
             graphs.append({"machine": machine, "walks": walks, "drawing": graph.marked(machine, walks)})
     meaning = _MEANINGS[Status(report["outcome"]["status"])]
-    return page("settlement.html", frame, report=report, graphs=graphs, meaning=meaning)
+    return page("settlement.html", frame, report["at"], report=report, graphs=graphs, meaning=meaning)
 
 
 def queue(snapshot: Mapping[str, Any], frame: Frame | None = None) -> str:
-    at = datetime.fromisoformat(snapshot["at"])
-
-    def ago(instant: str | None) -> str:
-        return "" if instant is None or seconds_since(instant, at) is None else distance(instant, at)
-
-    return page("queue.html", frame, queue=snapshot, ago=ago)
+    return page("queue.html", frame, snapshot["at"], queue=snapshot)
 
 
 def day(figures: Mapping[str, Any]) -> str:
-    return page("day.html", day=figures, kinds=KINDS, bars=list(_bars(figures["hours"])))
+    return page("day.html", None, figures["at"], day=figures, kinds=KINDS, bars=list(_bars(figures["hours"])))
 
 
 def _bars(hours: Sequence[Mapping[str, int]]) -> Iterator[dict[str, Any]]:
@@ -76,13 +72,28 @@ def _bars(hours: Sequence[Mapping[str, int]]) -> Iterator[dict[str, Any]]:
                 yield {"kind": kind, "x": number * 20 + 2, "y": f"{bottom:.2f}", "height": f"{height:.2f}"}
 
 
-def page(template: str, frame: Frame | None = None, **values: Any) -> str:
+def page(template: str, frame: Frame | None = None, at: str = "", **values: Any) -> str:
+    """Return a page; its relative times count from `at`, by default the frame's."""
     form_action = "'self'" if frame else "'none'"
+    at = at or (frame.at if frame else "")
     return (
         _environment()
         .get_template(template)
-        .render(style=_style(), policy=policy(form_action), frame=frame, **values)
+        .render(style=_style(), policy=policy(form_action), frame=frame, at=at, **values)
     )
+
+
+def _distance(instant: object, at: str, is_live: bool) -> str:
+    """Return "5 min ago", in a file "5 min before"; empty for a malformed instant.
+
+    A file is read later: "ago" would be wrong there.
+    """
+    seconds = seconds_since(instant, datetime.fromisoformat(at))
+    if seconds is None:
+        return ""
+    if is_live:
+        return f"{lapse(seconds)} ago" if seconds >= 0 else f"in {lapse(seconds)}"
+    return f"{lapse(seconds)} {'before' if seconds >= 0 else 'after'}"
 
 
 @cache
@@ -103,7 +114,7 @@ def _environment() -> Environment:
 
     Two values are HTML, with the filter `safe`: the style, and a drawing with classes of an enum.
     """
-    return Environment(
+    environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -111,6 +122,8 @@ def _environment() -> Environment:
         finalize=_shown,
         loader=FileSystemLoader(_TEMPLATES),
     )
+    environment.filters["distance"] = _distance
+    return environment
 
 
 def _shown(value: Any) -> Any:
