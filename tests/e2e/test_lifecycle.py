@@ -7,7 +7,16 @@ import psutil
 import pytest
 
 from settle.local.processes import KYC_SIMULATOR
-from tests.e2e.embedded import SETTLE, UNKNOWN, Embedded, at_once, embedded_aws, new_key, new_request
+from tests.e2e.embedded import (
+    COMMAND_SECONDS_MAX,
+    SETTLE,
+    UNKNOWN,
+    Embedded,
+    at_once,
+    embedded_aws,
+    new_key,
+    new_request,
+)
 
 pytestmark = pytest.mark.long
 Raced = tuple[Embedded, list[dict[str, object]]]
@@ -125,10 +134,10 @@ def test_an_up_that_is_ended_while_it_deploys_leaves_nothing(home: Embedded, end
         )
         home.wait_for(lambda: b"deploying" in log.read_bytes() or ended.poll() is not None)
         ended.send_signal(ending)
-        code = ended.wait(60)
+        code = ended.wait(COMMAND_SECONDS_MAX)
 
     assert code == 128 + ending, log.read_text()
-    assert at_work(home.processes()) == []
+    home.wait_for(lambda: at_work(home.processes()) == [])  # what was killed may take a moment to die
     status = home.settle("local", "status")
     assert (status.returncode, status.stderr) == (
         3,
