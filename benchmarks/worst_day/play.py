@@ -37,10 +37,10 @@ The embedded AWS sets nothing aside: what these leave of the quota is what AWS r
 
 PAYERS = 10
 OVER_SECONDS_MAX = 600
-"""After how long a payment counts as one that never ends, on a slow machine too."""
+"""A payment that lasts longer counts as never ended. Allows for a slow machine."""
 
 STRANGERS, STRANGERS_PAUSE_SECONDS = 6, 2
-"""So many call the webhook at once, three times as many as it may serve, and then pause."""
+"""Concurrent calls of the webhook, three times its limit, and the pause between two rounds."""
 
 SENDERS = 32
 WARM_UP_ROUNDS, WARM_UP_PAYMENTS = (True, False, True), 5
@@ -155,7 +155,7 @@ class Day:
             time.sleep(2)
 
     def rows(self) -> dict[str, Any]:
-        """Return the rows of the payments, by their keys."""
+        """Return the payments' rows by key."""
         found = {keys.subject(row)[1]: row for row in self.embedded.rows() if keys.is_settlement(row)}
         return {one.key: found[one.key] for one in self.sent if one.key in found}
 

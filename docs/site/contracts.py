@@ -16,7 +16,7 @@ _RANGES = {
     ("minItems", "maxItems"): " items",
     ("minProperties", "maxProperties"): " fields",
 }
-"""The limits of a value, and what they count."""
+"""Limits of a value, with their units."""
 
 _LONG = 24
 """A longer name may break, or its column would take the room of the others."""
@@ -139,7 +139,7 @@ def _asyncapi(api: Node) -> Iterator[str]:
 
 
 def _schema(schema: Node, root: Node) -> Iterator[str]:
-    """Return what a schema says, with a table of its fields."""
+    """Yield a schema's description and a table of its fields."""
     if schema is not root:
         yield schema.get("description", "")
     if fields := list(_fields(schema, root)):
@@ -215,7 +215,7 @@ def _value(value: object) -> str:
 
 
 def _linked(reference: str) -> str:
-    """Return a link to what a reference names: here, or on the page of another contract."""
+    """Return a link to a referenced schema, here or on the page of another contract."""
     name = re.split(r"[/:]", reference)[-1].removesuffix(".schema.json")
     file = re.match(r"(?:urn:settlement:)?([a-z-]+)(?:\.schema\.json)?(?=#|$)", reference)
     place = f"{file[1]}.schema.json.md" if file else ""

@@ -22,7 +22,7 @@ ASSETS = {
     MERMAID: "node_modules/@mermaid-js/tiny/dist/mermaid.tiny.js",
     "assets/iframe-worker.js": "node_modules/iframe-worker/shim/index.js",
 }
-"""The site's files that are no pages, by their address."""
+"""Scripts of the site, by address."""
 
 CONTRACTS = sorted(
     path for kind in ("json", "yaml") for path in (PROJECT / "docs/contracts").glob(f"*.{kind}")

@@ -83,7 +83,7 @@ def test_a_load_is_measured(own: Embedded, tmp_path: Path) -> None:
         (BOOKS, "proven"),
     ]
     assert (figures["rate"], figures["ends"], figures["settled_in_the_end"]) == (2, {"SETTLED": 20}, 20)
-    assert 0 < figures["writes_sent"] <= 100  # the embedded AWS loses lines of a busy function's log
+    assert 50 < figures["writes_sent"] <= 100  # the embedded AWS loses lines of a busy function's log
     assert figures["conflict_share"] == 0
     assert 0 < figures["p50_seconds"] <= figures["p99_seconds"] <= figures["max_seconds"]
     assert "| rate | reached |" in page.read_text()

@@ -37,7 +37,7 @@ def test_the_day_has_had_all_its_troubles(played: Played) -> None:
     }
     assert all(good.values())
     statuses = {hours: {one.status for one in payments} for hours, payments in good.items()}
-    assert "SETTLED" in statuses["well"]
+    assert "SETTLED" in statuses["well"] <= {"SETTLED", "COMPENSATED"}  # a busy machine may cut off VerifyKyc
     assert "COMPENSATED" in statuses["dead"]
     assert "SETTLED" in statuses["back"]
     assert {one.status for one in played.payments if not one.is_good} == {"COMPENSATED"}
