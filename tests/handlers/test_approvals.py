@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from handlers import _dependencies
-from handlers.orders import _approvals, _orders
 from settlement.aws import event_bus as _event_bus
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
@@ -27,6 +26,8 @@ from settlement.core.model.errors import (
     StartUnavailable,
     StepFenced,
 )
+from settlement.orders.four_eyes import FourEyes
+from settlement.orders.orders import Orders
 from settlement.proof import Look, reconcile
 from tests.handlers.conftest import Later, Meanwhile
 from tests.world.constants import EXECUTION_ARN, KEY, LATER_AT, NONCE, WIRE
@@ -310,9 +311,9 @@ def test_a_proposal_is_held_against_the_settlement_as_it_is_after_it(
     """If the settlement were read first, a newer proposal would look void and be replaced while open."""
     other: list[dict[str, Any]] = []
 
-    def after_the_first(real: Callable[[str], Any]) -> Callable[[str], Any]:
-        def read(key: str) -> Any:
-            found = real(key)
+    def after_the_first(real: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+        def read(of: Any, key: str) -> Any:
+            found = real(of, key)
             if not other:
                 other.append({})
                 calls.alter(sequence=calls.row()["sequence"] + 1, escrow=calls.row()["escrow"] + 1)
@@ -321,8 +322,8 @@ def test_a_proposal_is_held_against_the_settlement_as_it_is_after_it(
 
         return read
 
-    monkeypatch.setattr(_approvals, "_latest", after_the_first(_approvals._latest))
-    monkeypatch.setattr(_orders, "state_of", after_the_first(_orders.state_of))
+    monkeypatch.setattr(FourEyes, "_latest", after_the_first(FourEyes._latest))
+    monkeypatch.setattr(Orders, "state_of", after_the_first(Orders.state_of))
 
     with pytest.raises(ProposalRefused, match=r"another one was faster|is open"):
         order(f"{decision}/propose", body(decision))

@@ -19,9 +19,9 @@ from schemathesis.checks import ignored_auth
 from schemathesis.specs.openapi.checks import unsupported_method
 
 from handlers import _dependencies
-from handlers.core import _resumption
 from handlers.kyc import _secrets
 from settle.local.kyc_behaviour import CONTRACT, Behaviour
+from settlement.aws import resumption
 from settlement.core.model.stage_config import StageConfig
 from settlement.core.model.verdict import Verdict
 from settlement.kyc import verifications as kyc_verifications
@@ -160,7 +160,7 @@ def held(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
     monkeypatch.setattr(
         _secrets, "read", lambda secret_id, *, cache_seconds, fresh=False: {"current": SECRET}
     )
-    monkeypatch.setattr(_resumption, "ask", lambda key, owner: held.resumed.append((key, owner)))
+    monkeypatch.setattr(resumption, "ask", lambda key, owner: held.resumed.append((key, owner)))
     Calls(ledger).before("VerifyKyc")
     yield held
     assert held.cases >= 20

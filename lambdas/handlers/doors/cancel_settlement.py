@@ -3,9 +3,9 @@
 from typing import Any
 
 from handlers import _dependencies
-from handlers.core import _resumption
 from handlers.http import _http
 from handlers.http._http import Response
+from settlement.aws import resumption
 from settlement.core.model.errors import SettlementNotFound, StartUnavailable
 from settlement.core.model.state import SettlementState
 from settlement.core.model.status import FINISHED, Status
@@ -46,7 +46,7 @@ def _cancel(event: dict[str, Any], _: object) -> Response:
 
 def _resume(state: SettlementState) -> None:
     try:
-        _resumption.ask(state.key, state.owner)
+        resumption.ask(state.key, state.owner)
     except StartUnavailable as error:
         count(type(error).__name__)
         logger.warning("not resumed", error=type(error).__name__)

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from handlers import _dependencies
-from handlers.core import _resumption
 from handlers.kyc import _secrets
+from settlement.aws import resumption
 from settlement.core.ledger.kyc_review import WebhookEvent
 from settlement.core.ledger.transaction import AlreadyApplied
 from settlement.core.model import executions, strict_json
@@ -81,7 +81,7 @@ def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
         raise SettlementNotFound("idempotency_key: no request has claimed its settlement")
     received = WebhookEvent(event_id, hashlib.sha256(body).hexdigest())
     _record(state.settlement, verdict, received, now)
-    _resumption.ask(key, executions.decided(key))
+    resumption.ask(key, executions.decided(key))
     return {"idempotency_key": key + _SUFFIX, "decision": verdict.decision}
 
 

@@ -3,21 +3,37 @@
 from collections.abc import Callable
 from typing import Any
 
-from handlers import rooms
+from handlers import _dependencies, rooms
 from handlers.http import _http
-from handlers.orders import _approvals, _orders
 from settlement.core.model.errors import InvalidRequest
 from settlement.core.model.orders import REVERSE, Decision
 from settlement.core.telemetry import about, observed
 from settlement.http.caller import Caller, caller_of
+from settlement.orders.four_eyes import FourEyes
+from settlement.orders.orders import Orders
 from settlement.orders.proposal import Move
 from settlement.orders.requests import RECOVER, REVERSE_PART
 
+
+def _orders() -> Orders:
+    return Orders(
+        store=_dependencies.store,
+        config=_dependencies.config,
+        now=_dependencies.now,
+        nonce=_dependencies.nonce,
+        before_refund=rooms.before_refund,
+    )
+
+
+def _by(order: Callable[[Orders, object, Caller], dict[str, Any]]) -> rooms.Take:
+    return lambda body, caller: order(_orders(), body, caller)
+
+
 ROUTES: dict[str, tuple[rooms.Take, str | None]] = {
-    **dict.fromkeys(map(str, Decision), (_orders.resolve, "decision")),
-    REVERSE: (_orders.reverse, None),
-    REVERSE_PART: (_orders.reverse_part, None),
-    RECOVER: (_orders.recover, None),
+    **dict.fromkeys(map(str, Decision), (_by(Orders.resolve), "decision")),
+    REVERSE: (_by(Orders.reverse), None),
+    REVERSE_PART: (_by(Orders.reverse_part), None),
+    RECOVER: (_by(Orders.recover), None),
     **rooms.orders(),
 }
 """Orders by the last part of their route (`POST /orders/write-off`), with the field that repeats the route.
@@ -25,11 +41,11 @@ ROUTES: dict[str, tuple[rooms.Take, str | None]] = {
 IAM allows the route alone, but the whole order is signed.
 """
 
-MOVES: dict[str, Callable[[str, object, Caller], dict[str, Any]]] = {
-    Move.PROPOSE: _approvals.propose,
-    Move.APPROVE: _approvals.approve,
-    Move.WITHDRAW: _approvals.withdraw,
-    Move.BREAK_GLASS: _approvals.break_glass,
+MOVES: dict[str, Callable[[FourEyes, str, object, Caller], dict[str, Any]]] = {
+    Move.PROPOSE: FourEyes.propose,
+    Move.APPROVE: FourEyes.approve,
+    Move.WITHDRAW: FourEyes.withdraw,
+    Move.BREAK_GLASS: FourEyes.break_glass,
 }
 """Moves on a decision that needs several persons: `POST /orders/write-off/propose`."""
 
@@ -51,4 +67,6 @@ def _take(event: dict[str, Any], context: object) -> dict[str, Any]:
     take, field = ROUTES[route]
     if field in body and body[field] != route:
         raise InvalidRequest(f"{field}: must be {route}, as the route says")
-    return MOVES[move](route, body, caller) if move else take(body, caller)
+    if not move:
+        return take(body, caller)
+    return MOVES[move](FourEyes(orders=_orders(), pager=_dependencies.pager), route, body, caller)
