@@ -18,6 +18,7 @@ from settle.kyc import kyc_command
 from settle.local import local_command
 from settle.local.demo_command import demo
 from settle.local.preflight_command import preflight
+from settle.merchants.sweep_command import sweep
 from settle.migrations import migrate_command
 from settle.orders import limbo_command
 from settle.orders.audit_command import audit
@@ -85,6 +86,7 @@ _GROUPS = {
     "kyc": kyc_command.app,
     "local": local_command.app,
 }
+account_command.app.command("sweep")(sweep)
 for _name, _command in _COMMANDS.items():
     app.command(_name)(_command)
 for _name, _group in _GROUPS.items():

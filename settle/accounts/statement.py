@@ -5,7 +5,6 @@ from typing import Any
 
 from settle.accounts import references
 from settle.exit_codes import CommandFailed, Exit
-from settle.merchants import merchant
 from settle.retention import archive as archived
 from settle.settlements import aside
 from settle.stack import Stack
@@ -14,7 +13,7 @@ from settlement.core.ledger.keys import Row
 from settlement.core.model import accounts, money
 from settlement.core.model.status import Step
 from settlement.core.model.stored import MalformedRow, exponent_of
-from settlement.proof import Retention, pages
+from settlement.proof import Retention, pages, rows
 from settlement.reading import statement_line
 from settlement.reading.statement_line import Line
 
@@ -52,7 +51,7 @@ def show(
     told, unreadable = _read(found, currency)
     folded = None
     if accounts.is_merchant(account):
-        folded, of_sweeps = merchant.folded(stack, account, kept_from)
+        folded, of_sweeps = _folded(stack, account, kept_from)
         unreadable += of_sweeps
     released = sum(one.change for one in told if one.step == Step.RELEASE and one.posted_at >= kept_from)
     unswept = None if folded is None else released - folded
@@ -85,6 +84,20 @@ def show(
         "entries": lines,
         **({"unreadable": unreadable} if unreadable else {}),
     }
+
+
+def _folded(stack: Stack, merchant: str, since: str) -> tuple[int, list[aside.Line]]:
+    """Return what sweeps have made available since a minute, in minor units, and their unreadable rows."""
+    partitions = (keys.swept(partition, "")["pk"] for partition in keys.entry_partitions(merchant))
+    total, unreadable = 0, list[aside.Line]()
+    for row in pages.query(stack.store, *partitions):
+        if row["sk"] < since[: keys.MINUTE]:
+            continue
+        try:
+            total -= sum(one.change for one in rows.swept(row))
+        except MalformedRow as malformed:
+            unreadable.append({aside.UNREADABLE: f"{row['pk']} / {row['sk']}: {malformed}"})
+    return total, unreadable
 
 
 def _read(found: list[Row], currency: str) -> tuple[list[Line], list[aside.Line]]:

@@ -8,10 +8,13 @@ no harm.
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from settlement.core.ledger import balances, keys
-from settlement.core.ledger.conditions import ABSENT, version_unchanged
+from settlement.core.ledger import keys
+from settlement.core.ledger.conditions import ABSENT, same_currency, version_unchanged
+from settlement.core.ledger.failure_reasons import account_refusal
 from settlement.core.ledger.keys import Row
-from settlement.core.ledger.transaction import AlreadyApplied, Write, put
+from settlement.core.ledger.transaction import AlreadyApplied, Write, put, update
+from settlement.core.model.errors import AccountNotFound, SettlementError
+from settlement.core.model.state import AccountState
 from settlement.core.model.status import Step
 from settlement.core.model.stored import MalformedRow
 
@@ -125,6 +128,21 @@ def doubtful(found: Row | None, releases: Sequence[Row], seconds: Collection[str
             yield entry
 
 
+def credit(merchant: str, amount: int, currency: str) -> Write:
+    """No highest balance applies: the money is already the merchant's."""
+
+    def meaning(state: AccountState | None) -> SettlementError:
+        return account_refusal("payee", currency, state) or AccountNotFound("payee")
+
+    return update(
+        keys.account(merchant),
+        "SET available = available + :amount",
+        values={":amount": amount},
+        conditions=[same_currency(currency)],
+        on_failure=meaning,
+    )
+
+
 def fold(span: Span, found: Row | None, gains: Mapping[str, int], currency: str) -> tuple[Write, Write]:
     """Build the transaction that adds each second's gains to a merchant's balance.
 
@@ -137,5 +155,5 @@ def fold(span: Span, found: Row | None, gains: Mapping[str, int], currency: str)
     unchanged = version_unchanged(version) if found else ABSENT
     return (
         put(row, on_failure=AlreadyApplied, condition=unchanged),
-        balances.credit_swept(span.merchant, sum(gains.values()), currency),
+        credit(span.merchant, sum(gains.values()), currency),
     )

@@ -64,21 +64,6 @@ def credit_payee(settlement: Settlement, highest_balance: int | None) -> Write:
     )
 
 
-def credit_swept(account: str, amount: int, currency: str) -> Write:
-    """No highest balance applies: the money is already the merchant's."""
-
-    def meaning(state: AccountState | None) -> SettlementError:
-        return account_refusal("payee", currency, state) or AccountNotFound("payee")
-
-    return update(
-        keys.account(account),
-        "SET available = available + :amount",
-        values={":amount": amount},
-        conditions=[same_currency(currency)],
-        on_failure=meaning,
-    )
-
-
 def debit_payee(settlement: Settlement) -> Write:
     return debit_part(settlement, settlement.net)
 
