@@ -12,7 +12,7 @@ from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 
 from infra.functions import HandlerFunction
-from infra.grants import LONG_MEMORY_MB, SETTLEMENT, STATES, WAITING, Handler, grant_rows
+from infra.grants import LONG_MEMORY_MB, SETTLEMENT, STATES, WAITING, Handler, Rows, grant_rows
 from infra.pager import Pager
 from infra.recovery import Recovery
 from infra.settings import CoreSettings
@@ -34,8 +34,9 @@ Graphs = Mapping[str, Mapping[str, Sequence[cloudwatch.IMetric]]]
 """Metrics by row name and graph title."""
 
 QUEUES, DEAD_LETTERS = "queues", "Dead letters"
+SETTLEMENTS, REQUESTS = "settlements", "Requests"
 FAILED, IN_LIMBO = "Functions failed", "In LIMBO, and reviews that end within the hour"
-"""A row and graphs to which rooms add."""
+"""Rows and graphs to which rooms add."""
 
 Part = TypeVar("Part")
 
@@ -74,6 +75,7 @@ class Core:
     environment: Mapping[str, str]
     handlers: Mapping[str, Handler]
     functions: Mapping[str, HandlerFunction]
+    orders: Mapping[str, str]
     express: SettlementMachine
     standard: SettlementMachine
     compensation: Machine
@@ -108,14 +110,19 @@ class Core:
 class Room:
     """A capability beside the core.
 
-    `build` gets the core, which includes these functions, and the stage's settings.
+    `build` gets the core, which includes these functions, and the stage's settings. `widens` has the rows
+    that other functions touch for the room. `orders` has its orders, each with the people who may give it.
     """
 
     build: Callable[[Core, Any], Added]
     handlers: Mapping[str, Handler] = field(default_factory=dict)
+    widens: Mapping[str, Mapping[str, Rows]] = field(default_factory=dict)
+    orders: Mapping[str, str] = field(default_factory=dict)
 
 
-def build_core(stack: Stack, settings: CoreSettings, handlers: Mapping[str, Handler]) -> Core:
+def build_core(
+    stack: Stack, settings: CoreSettings, handlers: Mapping[str, Handler], orders: Mapping[str, str]
+) -> Core:
     ledger = SettlementTable(stack, "Ledger", settings=settings)
     pager = Pager(stack, "Pager", settings=settings)
     environment = {
@@ -155,6 +162,7 @@ def build_core(stack: Stack, settings: CoreSettings, handlers: Mapping[str, Hand
         environment=environment,
         handlers=handlers,
         functions=functions,
+        orders=orders,
         express=express,
         standard=standard,
         compensation=compensation,

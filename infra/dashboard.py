@@ -6,7 +6,7 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from infra.alarms import quota_metrics, table_metrics
-from infra.core import FAILED, IN_LIMBO, QUEUES, Core, Graphs
+from infra.core import FAILED, IN_LIMBO, QUEUES, REQUESTS, SETTLEMENTS, Core, Graphs
 
 _WIDTH = 24
 """In columns."""
@@ -15,9 +15,9 @@ _P99 = "p99"
 
 _SETTLEMENTS = {
     "Outcomes": ("Settled", "Rejected", "Compensated", "LimboEntered"),
-    "Requests": (
+    REQUESTS: (
         *("Claimed", "ClaimTakenOver", "IdempotencyReplay", "IdempotencyConflict"),
-        *("IdempotencyKeyMissing", "InvalidRequest", "StartRefused"),
+        *("IdempotencyKeyMissing", "InvalidRequest"),
     ),
 }
 _RECOVERIES = (
@@ -61,7 +61,7 @@ def _of_core(core: Core) -> Graphs:
     pager, functions = core.pager, core.functions
     failing = ["RecoverStalled", *(name for name, one in core.handlers.items() if one.failure)]
     return {
-        "settlements": {title: pager.metrics(*names) for title, names in _SETTLEMENTS.items()},
+        SETTLEMENTS: {title: pager.metrics(*names) for title, names in _SETTLEMENTS.items()},
         "ages": {
             "Oldest in flight, and recovery behind, in seconds": pager.levels(
                 "OldestInFlightSeconds", "RecoveryBehindSeconds"

@@ -5,7 +5,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.core import DEAD_LETTERS, QUEUES, Added, Core, Room
+from infra.core import DEAD_LETTERS, QUEUES, REQUESTS, SETTLEMENTS, Added, Core, Room
 from infra.functions import function_seconds
 from infra.grants import LONG_MEMORY_MB, SETTLEMENT, WAITING_SECONDS, Handler, allow
 from infra.http_api import api_of
@@ -106,13 +106,14 @@ def build(core: Core, settings: CoreSettings) -> Added:
             "StartDeadLetterQueueUrl": part.dead_letters.queue_url,
         },
         graphs={
+            SETTLEMENTS: {REQUESTS: core.pager.metrics("StartRefused")},
             QUEUES: {
                 "Start queue": waiting(part.queue, "waiting"),
                 "Start queue, oldest in seconds": [
                     part.queue.metric_approximate_age_of_oldest_message(statistic="Maximum")
                 ],
                 DEAD_LETTERS: waiting(part.dead_letters, "not started"),
-            }
+            },
         },
         tries=[
             allow("Doors", ["execute-api:Invoke"], starts),

@@ -148,4 +148,5 @@ ROOM = Room(
             rows={"GetItem": (SETTLEMENT,)}, seconds=60, memory_mb=LONG_MEMORY_MB, failure=Urgency.MORNING
         ),
     },
+    orders={"replay": "operator"},
 )

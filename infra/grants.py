@@ -1,5 +1,5 @@
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aws_cdk import aws_lambda as lambda_
@@ -13,7 +13,6 @@ Rows = tuple[str, ...]
 SETTLEMENT, ACCOUNT, ENTRIES, EVIDENCE = "SETTLEMENT#*", "ACCOUNT#*", "ENTRIES#*", "EVIDENCE#*"
 
 ORDER, WAITING, PROPOSAL = "ORDER#*", "WAITING#*", "PROPOSAL#*"
-SWEPT, MERCHANT_ENTRIES, MERCHANT = "SWEPT#*", "ENTRIES#merchant.*", "ACCOUNT#merchant.*"
 
 LONG_MEMORY_MB = 1_024
 """Least memory for work that grows with a backlog. Recovery looks at 700 settlements a second with it, and at
@@ -58,6 +57,10 @@ class Handler:
     disk_gb: int | None = None
     failure: Urgency | None = None
     by_http: bool = False
+
+    def widened(self, rows: Mapping[str, Rows]) -> "Handler":
+        more = {action: (*self.rows.get(action, ()), *found) for action, found in rows.items()}
+        return replace(self, rows={**self.rows, **more})
 
     @property
     def untouched(self) -> list[str]:
@@ -114,9 +117,8 @@ STATES: Mapping[str, Handler] = {
     ),
     "ReclaimFunds": Handler(
         rows={
-            "GetItem": (SETTLEMENT, SWEPT, MERCHANT),
-            "Query": (MERCHANT_ENTRIES,),
-            "Put": (ENTRIES, SWEPT),
+            "GetItem": (SETTLEMENT,),
+            "Put": (ENTRIES,),
             "Update": (SETTLEMENT, ACCOUNT),
         },
         names=("available", "currency", "escrow", "release_at", "release_reversed_at"),

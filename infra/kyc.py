@@ -292,4 +292,5 @@ ROOM = Room(
             failure=Urgency.MORNING,
         ),
     },
+    orders={"probe": "operator"},
 )

@@ -5,11 +5,12 @@ from constructs import Construct
 
 from infra.core import DEAD_LETTERS, QUEUES, Added, Core, PassedOn, Room
 from infra.functions import function_seconds
-from infra.grants import LONG_MEMORY_MB, MERCHANT, MERCHANT_ENTRIES, SWEPT, Handler
+from infra.grants import LONG_MEMORY_MB, Handler
 from infra.queues import RECEIVES, depth, let, let_send, new_queue, waiting
 from infra.settings import CoreSettings
 from infra.urgency import Urgency
 
+SWEPT, ENTRIES, MERCHANT = "SWEPT#*", "ENTRIES#merchant.*", "ACCOUNT#merchant.*"
 RELEASES = {
     "eventName": ["INSERT"],
     "dynamodb": {
@@ -20,7 +21,7 @@ RELEASES = {
 """Releases to merchants; `core/ledger/keys.py` has their keys."""
 
 SWEEP = Handler(
-    rows={"GetItem": (SWEPT, MERCHANT), "Query": (MERCHANT_ENTRIES,), "Put": (SWEPT,), "Update": (MERCHANT,)},
+    rows={"GetItem": (SWEPT, MERCHANT), "Query": (ENTRIES,), "Put": (SWEPT,), "Update": (MERCHANT,)},
     names=("available", "currency"),
     seconds=60,
     memory_mb=LONG_MEMORY_MB,
@@ -106,4 +107,12 @@ def build(core: Core, settings: CoreSettings) -> Added:
     )
 
 
-ROOM = Room(build=build, handlers={"SweepMerchants": SWEEP})
+ROOM = Room(
+    build=build,
+    handlers={"SweepMerchants": SWEEP},
+    widens={
+        "ReclaimFunds": {"GetItem": (SWEPT, MERCHANT), "Query": (ENTRIES,), "Put": (SWEPT,)},
+        "TakeOrder": {"GetItem": (SWEPT,), "Query": (ENTRIES, SWEPT), "Put": (SWEPT,)},
+    },
+    orders={"sweep": "operator"},
+)

@@ -1,5 +1,5 @@
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,11 +8,9 @@ from infra.grants import (
     ACCOUNT,
     ENTRIES,
     EVIDENCE,
-    MERCHANT_ENTRIES,
     ORDER,
     PROPOSAL,
     SETTLEMENT,
-    SWEPT,
     WAITING,
     Handler,
     allow,
@@ -24,9 +22,8 @@ DECISIONS = (
     *("retry", "write-off", "complete"),
     *("reverse", "reverse-part", "recover"),
     *("open", "deposit", "withdraw", "freeze", "unfreeze", "close"),
-    *("sweep", "probe", "replay"),
 )
-"""The last part of each route: IAM grants them one by one."""
+"""Orders on settlements and accounts: the last part of each route, which IAM grants one by one."""
 
 APPROVED = ("retry", "write-off", "complete", "reverse", "reverse-part")
 """Decisions that may need several persons. A partial reversal needs as many as a whole one."""
@@ -34,8 +31,12 @@ APPROVED = ("retry", "write-off", "complete", "reverse", "reverse-part")
 MOVES = ("propose", "approve", "withdraw", "break-glass")
 """Each is a route below its decision."""
 
-ROUTES = (*DECISIONS, *(f"{decision}/{move}" for decision in APPROVED for move in MOVES))
-"""Paths after `POST /orders/`."""
+
+def routes(of_rooms: Iterable[str]) -> tuple[str, ...]:
+    """Return the paths after `POST /orders/`, with those of the rooms' orders."""
+    moves = (f"{decision}/{move}" for decision in APPROVED for move in MOVES)
+    return (*DECISIONS, *of_rooms, *moves)
+
 
 _BY_MANY = ("write-off", "complete", "retry", "reverse")
 """`reverse` also covers `reverse-part`."""
@@ -84,8 +85,8 @@ class OrdersApi(HttpApi):
 
     def __init__(self, core: Core, settings: OrdersSettings) -> None:
         super().__init__(core, "Orders", rate=10, settings=settings)
-        routes = {re.sub("[-/]", "", one.title()): f"POST /orders/{one}" for one in ROUTES}
-        self.open("", core.functions["TakeOrder"], routes, "POST/orders/*")
+        paths = {re.sub("[-/]", "", one.title()): f"POST /orders/{one}" for one in routes(core.orders)}
+        self.open("", core.functions["TakeOrder"], paths, "POST/orders/*")
 
     def order(self, decision: str) -> str:
         """Return the ARN for `execute-api:Invoke`; `*` is every decision."""
@@ -117,9 +118,8 @@ ROOM = Room(
     handlers={
         "TakeOrder": Handler(
             rows={
-                "GetItem": (SETTLEMENT, EVIDENCE, ACCOUNT, WAITING, SWEPT, PROPOSAL),
-                "Query": (MERCHANT_ENTRIES, SWEPT),
-                "Put": (ORDER, EVIDENCE, ENTRIES, SWEPT, PROPOSAL),
+                "GetItem": (SETTLEMENT, EVIDENCE, ACCOUNT, WAITING, PROPOSAL),
+                "Put": (ORDER, EVIDENCE, ENTRIES, PROPOSAL),
                 "Update": (SETTLEMENT, ACCOUNT, PROPOSAL),
             },
             names=(

@@ -16,10 +16,10 @@ def _moves(move: str) -> tuple[str, ...]:
     return tuple(f"{decision}/{move}" for decision in APPROVED)
 
 
-PEOPLE: Mapping[str, tuple[str, ...]] = {
+_PEOPLE: Mapping[str, tuple[str, ...]] = {
     "viewer": (),
     "operator": (
-        *("retry", "recover", "sweep", "probe", "replay", "freeze"),
+        *("retry", "recover", "freeze"),
         *_moves("propose"),
         *_moves("withdraw"),
     ),
@@ -38,8 +38,17 @@ tries again, stops an account, and gives orders that move no money. Only an appr
 again. Either may withdraw a proposal, which only stops a decision.
 """
 
-POLICIES = {kind: kind.title().replace("-", "") for kind in PEOPLE}
+POLICIES = {kind: kind.title().replace("-", "") for kind in _PEOPLE}
 """The policy is `People<name>`, its output `<name>PolicyArn`."""
+
+
+def people(of_rooms: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return each kind of people's routes, with those of the rooms' orders."""
+    return {
+        kind: (*routes, *(order for order, who in of_rooms.items() if who == kind))
+        for kind, routes in _PEOPLE.items()
+    }
+
 
 _TABLE_READS = ("BatchGetItem", "DescribeTable", "GetItem", "Query", "Scan")
 
@@ -50,10 +59,8 @@ class People(Construct):
     A fixed name would be unique in the account: a second region could not have the stack.
     """
 
-    def __init__(
-        self, scope: Construct, construct_id: str, *, orders: OrdersApi, reads: Sequence[dict[str, Any]]
-    ) -> None:
-        super().__init__(scope, construct_id)
+    def __init__(self, core: Core, *, orders: OrdersApi, reads: Sequence[dict[str, Any]]) -> None:
+        super().__init__(core.stack, "People")
         reads = [*reads, *self._of_the_stack()]
         self.policies = {
             kind: iam.CfnManagedPolicy(
@@ -65,7 +72,7 @@ class People(Construct):
                     "Statement": by_sid([*reads, *self._orders(orders, routes)]),
                 },
             )
-            for kind, routes in PEOPLE.items()
+            for kind, routes in people(core.orders).items()
         }
 
     @property
@@ -115,7 +122,7 @@ def build(core: Core, _: CoreSettings) -> Added:
         allow("Executions", ["states:DescribeExecution"], machines),
         *(one for added in core.added for one in added.reads),
     ]
-    return Added(outputs=People(core.stack, "People", orders=core.needed(OrdersApi), reads=reads).outputs)
+    return Added(outputs=People(core, orders=core.needed(OrdersApi), reads=reads).outputs)
 
 
 ROOM = Room(build=build)

@@ -34,10 +34,19 @@ ROOMS: Sequence[Room] = tuple(
 
 
 def handlers_of(rooms: Sequence[Room]) -> dict[str, Handler]:
+    """Return the functions of a stage, each with the rows that it touches for the rooms."""
     found = dict(core.HANDLERS)
     for room in rooms:
         found |= room.handlers
+    for room in rooms:
+        for name in room.widens.keys() & found.keys():
+            found[name] = found[name].widened(room.widens[name])
     return found
 
 
+def orders_of(rooms: Sequence[Room]) -> dict[str, str]:
+    return {order: people for room in rooms for order, people in room.orders.items()}
+
+
 HANDLERS: Mapping[str, Handler] = handlers_of(ROOMS)
+ORDERS: Mapping[str, str] = orders_of(ROOMS)

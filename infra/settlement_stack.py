@@ -7,7 +7,7 @@ from infra.alarms import watch
 from infra.config import Settings
 from infra.core import Room, build_core, outputs_of
 from infra.dashboard import Dashboard
-from infra.rooms import ROOMS, handlers_of
+from infra.rooms import ROOMS, handlers_of, orders_of
 
 
 class SettlementStack(Stack):
@@ -28,7 +28,7 @@ class SettlementStack(Stack):
         if not settings.is_embedded:  # the embedded AWS has no bill
             for name, value in settings.tags.items():
                 Tags.of(self).add(name, value)
-        core = build_core(self, settings, handlers_of(rooms))
+        core = build_core(self, settings, handlers_of(rooms), orders_of(rooms))
         for room in rooms:
             core.added.append(room.build(core, settings))
         watch(core, settings=settings)
