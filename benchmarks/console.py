@@ -21,8 +21,8 @@ from settlement.core.model.timestamps import timestamp
 from settlement.core.store.wire import to_wire
 from tests.browser.chromium import Looking, browser
 from tests.settle.desk import Desk
+from tests.settle.reports.test_report_queue import CloudWatch
 from tests.settle.served import serving
-from tests.settle.test_report_queue import CloudWatch
 from tests.settle.visitor import Sts
 from tests.world.environment import NOW
 from tests.world.ledger import Ledger, over, signing

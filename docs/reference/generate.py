@@ -162,7 +162,7 @@ def _attributes(kind: str, *read: str, **written: type) -> str:
     """
     types = {**{name: STATE_TYPES[name] for name in read}, **written}
     found = {name: (_WIRE[of.__name__],) for name, of in types.items()}
-    for path in (PROJECT / "tests/unit/golden").glob("*.json"):
+    for path in (PROJECT / "tests/unit").rglob("golden/*.json"):
         built = json.loads(path.read_text())
         for write in built if isinstance(built, list) else [built]:
             row = write.get("parameters", {}).get("Item", {})

@@ -9,8 +9,8 @@ import pytest
 
 from settle import cli, stack
 from settle.books import schema
-from tests.books import town as towns
-from tests.reconciliation.town import CONFIG, Town
+from tests.proof import sealed_town as towns
+from tests.proof.town import CONFIG, Town
 from tests.world import postgresql
 from tests.world.memory_s3 import MemoryS3
 

@@ -10,8 +10,8 @@ from typing import Any
 import psycopg
 
 from settle.books import months, project, verify
-from tests.books import town as towns
-from tests.reconciliation.town import Town
+from tests.proof import sealed_town as towns
+from tests.proof.town import Town
 
 LATER = datetime(2027, 2, 1, tzinfo=UTC)
 ENDS = {"2026-11": "2026-12-01T00:00:00Z", "2026-12": "2027-01-01T00:00:00Z"}

@@ -14,9 +14,9 @@ from settlement.books.data_api import DataApi
 from settlement.books.rounds import Progress, Round, catch_up
 from settlement.core.model.errors import BooksUnavailable
 from settlement.journal.copy import Bucket
-from tests.books import town as towns
 from tests.books.conftest import CURRENCIES
-from tests.reconciliation.town import Town
+from tests.proof import sealed_town as towns
+from tests.proof.town import Town
 from tests.world.data_api import FakeDataApi, refusal
 from tests.world.environment import NOW
 from tests.world.memory_s3 import MemoryS3

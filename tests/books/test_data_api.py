@@ -16,9 +16,9 @@ from settlement.books.data_api import CLIENT_CONFIG, DataApi
 from settlement.books.page import Projected
 from settlement.core.model.errors import BooksUnavailable
 from settlement.journal import lines, seals
-from tests.books import town as towns
 from tests.books.conftest import CURRENCIES
-from tests.reconciliation.town import Town
+from tests.proof import sealed_town as towns
+from tests.proof.town import Town
 from tests.world import postgresql
 from tests.world.data_api import REQUEST_BYTES_MAX, FakeDataApi, refusal
 from tests.world.environment import NOW

@@ -8,9 +8,9 @@ from botocore.exceptions import EndpointConnectionError
 
 from settle.books import follow
 from settle.exit_codes import Exit
-from tests.books import town as towns
 from tests.books.conftest import Command
-from tests.reconciliation.town import Town
+from tests.proof import sealed_town as towns
+from tests.proof.town import Town
 from tests.world import postgresql
 from tests.world.memory_s3 import MemoryS3
 from tests.world.postgresql import Cluster

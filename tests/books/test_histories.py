@@ -11,7 +11,7 @@ from settlement.journal import entries as lines
 from settlement.journal.objects import lines_of
 from tests.books.conftest import CURRENCIES
 from tests.books.histories import Broken, History
-from tests.reconciliation.town import Town
+from tests.proof.town import Town
 
 SEEDS = 12
 

@@ -10,9 +10,9 @@ import pytest
 
 from settle.books import aurora, months
 from settle.exit_codes import Exit
-from tests.books import town as towns
 from tests.books.conftest import Command
-from tests.reconciliation.town import Town
+from tests.proof import sealed_town as towns
+from tests.proof.town import Town
 from tests.world.memory_s3 import MemoryS3
 from tests.world.postgresql import GUARDED
 

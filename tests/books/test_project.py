@@ -14,8 +14,8 @@ from settlement.books.page import Projected
 from settlement.journal import lines, seals
 from settlement.journal.objects import Found
 from settlement.proof import table_scan
-from tests.books import town as towns
-from tests.reconciliation.town import CONFIG, Town
+from tests.proof import sealed_town as towns
+from tests.proof.town import CONFIG, Town
 from tests.world.environment import NOW
 from tests.world.sealed import inserted
 

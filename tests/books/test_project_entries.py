@@ -24,8 +24,8 @@ from settlement.core import telemetry
 from settlement.core.model.errors import BooksUnavailable, JournalUnavailable
 from settlement.journal import lines, seals
 from settlement.journal.copy import Bucket
-from tests.books import town as towns
-from tests.reconciliation.town import Town
+from tests.proof import sealed_town as towns
+from tests.proof.town import Town
 from tests.world.data_api import FakeDataApi, refusal
 from tests.world.environment import NOW
 from tests.world.functions import Context

@@ -15,9 +15,9 @@ from settlement.books.page import Projected
 from settlement.core.ledger.keys import Row
 from settlement.core.model.timestamps import timestamp
 from settlement.journal.entries import Entry
-from tests.books import town as towns
 from tests.books.test_project import take, take_all
-from tests.reconciliation.town import Town
+from tests.proof import sealed_town as towns
+from tests.proof.town import Town
 from tests.world.sealed import inserted
 
 LATER = datetime(2027, 1, 1, tzinfo=UTC)

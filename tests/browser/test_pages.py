@@ -12,8 +12,8 @@ from settle.reports.page import render
 from settlement.core.ledger import keys
 from tests.browser.conftest import Looks
 from tests.settle.desk import Desk
+from tests.settle.reports.test_report_queue import CloudWatch
 from tests.settle.served import Served, serving
-from tests.settle.test_report_queue import CloudWatch
 from tests.settle.visitor import Sts
 from tests.settle.ways import WAYS, Way
 from tests.world.constants import KEY

@@ -1,6 +1,6 @@
 """A queue that hears all events of an embedded stage and checks their contracts.
 
-`tests/unit/test_asyncapi.py` compares the AsyncAPI's messages with the event schema.
+`tests/unit/events/test_asyncapi.py` compares the AsyncAPI's messages with the event schema.
 """
 
 import json

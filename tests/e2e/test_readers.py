@@ -17,9 +17,9 @@ from settle.door import embedded_url
 from settle.permissions.people import Kind
 from settlement_client import Client, Unavailable
 from tests.e2e.embedded import Embedded, new_account, new_request
+from tests.e2e.journal.test_sealed_journal import sealed_rows
 from tests.e2e.people import Person, _in_session, _role, of_kind
 from tests.e2e.test_iam import outcome_of
-from tests.e2e.test_sealed_journal import sealed_rows
 from tests.world.contracts import checked_outcome
 from tests.world.reading import Answer
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from tests.fuzz import claims, payloads, wires
 from tests.fuzz.mutation import Choices
-from tests.fuzz.stage import ANSWERS, STATES, TIMES, Stage, rows_of
+from tests.fuzz.stage import ANSWERS, HANDLERS, STATES, TIMES, Stage, rows_of
 
-FUNCTIONS = tuple(payloads.PAYLOADS)
+FUNCTIONS = tuple(name for name in payloads.PAYLOADS if name in HANDLERS)
 
 AT_HOME: dict[str, str | tuple[str, ...]] = {
     "hold_funds": ("unclaimed", "claimed"),

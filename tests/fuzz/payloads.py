@@ -18,6 +18,7 @@ from tests.world.constants import (
     SPENT,
     WIRE,
 )
+from tests.world.rooms import there
 from tests.world.services import VERDICT, released
 
 _SETTLEMENT = {"settlement": WIRE, "execution": "execution-1"}
@@ -139,7 +140,9 @@ PAYLOADS: dict[str, list[Any]] = {
         {"key": KEY},
         {"key": KEY, "digest": "0" * 64},
         {"key": KEY, "part": 1, "amount": "1.00", "reason": "x"},
-        {"account": "merchant.shop", "since": "2026-11-20", "from": "0#2026-11-20T12:00"},
+        *there(
+            "merchants", {"account": "merchant.shop", "since": "2026-11-20", "from": "0#2026-11-20T12:00"}
+        ),
         {},
         *_ON_ACCOUNTS,
     ],

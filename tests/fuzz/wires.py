@@ -3,13 +3,16 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
-from infra.orders import ROUTES
+from infra.orders import routes
+from infra.rooms import ORDERS
 from tests.fuzz.mutation import DEEPEST, TEXTS, Choices, levels_left, mutated
 from tests.fuzz.payloads import hostile
 from tests.world import posting
 from tests.world.environment import NOW
 from tests.world.orders import request as ordered
 from tests.world.services import PREVIOUS, SECRET, THIRD, Caller
+
+_ROUTES = routes(ORDERS)
 
 _IDS = ("evt_1", "evt_2", "e" * 200, "e" * 201, "evt 1", "é", "evt.1")
 _DEPTH_MAX = dict.fromkeys(("kyc_decided", "take_order", "accept_settlements", "cancel_settlement"), 8_000)
@@ -62,9 +65,9 @@ def order(choices: Choices) -> dict[str, Any]:
     with suppress(ValueError, RecursionError):
         content = json.loads(body)
         named = content.get("decision", content.get("order")) if isinstance(content, dict) else None
-        if isinstance(named, str) and named in ROUTES and choices.below(8):
+        if isinstance(named, str) and named in _ROUTES and choices.below(8):
             return ordered(named, body, "ada")
-    decision = ("reverse", "recover", *ROUTES)[choices.below(len(ROUTES) + 2)]
+    decision = ("reverse", "recover", *_ROUTES)[choices.below(len(_ROUTES) + 2)]
     event = ordered(decision, body, "ada")
     match choices.below(8):
         case 5:

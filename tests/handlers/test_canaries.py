@@ -12,9 +12,10 @@ from settlement.core.ledger import keys
 from settlement.core.model.errors import InReview, KycUnavailable, SettlementError
 from settlement.core.model.status import Step
 from tests.handlers.conftest import Later
-from tests.handlers.provider_stage import DEAD, FAILURES, YES, Stage, stage
+from tests.handlers.kyc.provider_stage import DEAD, FAILURES, YES, Stage, stage
 from tests.world.constants import CLAIMED_AT, KEY, REPLAYED, WIRE
 from tests.world.functions import Calls
+from tests.world.rooms import needs
 from tests.world.services import (
     NEW_API_KEY,
     THIRD,
@@ -158,6 +159,7 @@ def test_no_unusable_secret_leaks(
     listened.check_no_leak()
 
 
+@needs("doors")
 @pytest.mark.parametrize(
     "names",
     [
@@ -186,6 +188,7 @@ def test_no_refused_name_leaks(
     listened.check_no_leak()
 
 
+@needs("doors")
 def test_no_request_without_a_required_name_leaks_the_other(
     calls: Calls, kyc: Stage, listened: Listened, queues: Queues, change_config: Callable[..., None]
 ) -> None:
@@ -263,6 +266,7 @@ def test_no_recovered_row_leaks(
     listened.check_no_leak()
 
 
+@needs("doors")
 def test_no_message_of_the_start_queue_leaks_at_any_end(
     calls: Calls, kyc: Stage, step_functions: StepFunctions, queues: Queues, listened: Listened
 ) -> None:

@@ -39,6 +39,7 @@ from tests.world.functions import FORWARD, Calls
 from tests.world.ledger import Ledger, adds, signing
 from tests.world.memory_dynamodb import MemoryDynamoDb
 from tests.world.provider import IN_REVIEW, REJECTED, Provider
+from tests.world.rooms import needs, there
 from tests.world.services import signed, text
 
 GET, PUT, UPDATE, TRANSACT = "get_item", "put_item", "update_item", "transact_write_items"
@@ -217,31 +218,34 @@ CASES = [
             "CollectFee": ([TRANSACT], 5, 0),
         }.items()
     ),
-    pytest.param(
-        open_shop,
-        lambda calls: execute(calls, *FORWARD, settlement=TO_SHOP),
-        ([LAGGING_GET, TRANSACT, GET, PUT, UPDATE, GET, TRANSACT, TRANSACT], 18, 0),
-        id="a settlement with a merchant: no balance of the payee, and a read of its account",
-    ),
-    pytest.param(
-        pay_shop,
-        lambda calls: calls.sweep("merchant.shop"),
-        ([GET, GET, QUERY, TRANSACT], 4, 0),
-        id="a sweep: the account, what is folded, the entries, one transaction for all of them",
-    ),
-    pytest.param(
-        sweep_shop,
-        lambda calls: calls.sweep("merchant.shop"),
-        ([GET, GET, QUERY], 0, 0),
-        id="a sweep that finds nothing new",
-    ),
-    pytest.param(
-        lambda calls: pay_shop(calls, "ReleaseFunds"),
-        lambda calls: calls.reverse(
-            "ReclaimFunds", calls.begin(settlement=TO_SHOP, reversal=STALLED_ORDER), TO_SHOP
+    *there(
+        "merchants",
+        pytest.param(
+            open_shop,
+            lambda calls: execute(calls, *FORWARD, settlement=TO_SHOP),
+            ([LAGGING_GET, TRANSACT, GET, PUT, UPDATE, GET, TRANSACT, TRANSACT], 18, 0),
+            id="a settlement with a merchant: no balance of the payee, and a read of its account",
         ),
-        ([*ORDERED, UPDATE, GET, GET, GET, QUERY, TRANSACT, TRANSACT], 6 + 4 + 6, 0),
-        id="a merchant's refund, which sweeps first",
+        pytest.param(
+            pay_shop,
+            lambda calls: calls.sweep("merchant.shop"),
+            ([GET, GET, QUERY, TRANSACT], 4, 0),
+            id="a sweep: the account, what is folded, the entries, one transaction for all of them",
+        ),
+        pytest.param(
+            sweep_shop,
+            lambda calls: calls.sweep("merchant.shop"),
+            ([GET, GET, QUERY], 0, 0),
+            id="a sweep that finds nothing new",
+        ),
+        pytest.param(
+            lambda calls: pay_shop(calls, "ReleaseFunds"),
+            lambda calls: calls.reverse(
+                "ReclaimFunds", calls.begin(settlement=TO_SHOP, reversal=STALLED_ORDER), TO_SHOP
+            ),
+            ([*ORDERED, UPDATE, GET, GET, GET, QUERY, TRANSACT, TRANSACT], 6 + 4 + 6, 0),
+            id="a merchant's refund, which sweeps first",
+        ),
     ),
     pytest.param(
         lambda calls: calls.after("CollectFee"),
@@ -271,6 +275,7 @@ CASES = [
         lambda calls: None,
         queued,
         ([PUT, LAGGING_GET, TRANSACT, TRANSACT], 2 + 6, 6),
+        marks=needs("doors"),
         id="a hold that the queue has claimed: its claim, a refused claim, the hold",
     ),
     pytest.param(
@@ -403,6 +408,7 @@ def test_a_review_is_two_reads_and_one_write_and_its_end_a_read_and_a_transactio
     assert meter.take() == ([*asked, UPDATE, GET, GET, TRANSACT], 3 + 8, 0)
 
 
+@needs("doors")
 @pytest.mark.usefixtures("queues")
 def test_recovery_is_a_query_for_each_partition_and_a_read_and_a_write_for_each_due_settlement(
     calls: Calls, later: Later, meter: Meter

@@ -31,6 +31,7 @@ from tests.world.constants import (
     WITHOUT_FEE,
 )
 from tests.world.functions import Calls
+from tests.world.rooms import needs
 from tests.world.services import Died
 from tests.world.step_functions import StepFunctions
 
@@ -359,6 +360,7 @@ def test_a_new_request_without_a_fee_gets_the_scheduled_one(funded: Calls) -> No
     assert funded("HoldFunds", WITHOUT_FEE) == HELD
 
 
+@needs("doors")
 def test_a_claimed_key_of_an_omitted_fee_is_held_with_the_fee_of_its_claim(
     calls: Calls, change_config: Callable[..., None]
 ) -> None:

@@ -18,6 +18,7 @@ from settlement.core.model.stored import MalformedRow
 from tests.handlers.conftest import Counted, Later, Meanwhile
 from tests.world.constants import CLAIMED_AT, NONCE, WIRE
 from tests.world.functions import Calls
+from tests.world.rooms import there
 from tests.world.services import Died
 
 HELD = {"settlement": WIRE, "claimed_at": CLAIMED_AT, "owner_epoch": 0, "nonce": NONCE}
@@ -70,7 +71,7 @@ def another(number: int, **other: str) -> dict[str, str]:
     return WIRE | {"key": f"order-2026-00020{number}", "amount": "1.00", "fee": "0.00", **other}
 
 
-@pytest.mark.parametrize("payee", ["bob", "merchant.shop"])
+@pytest.mark.parametrize("payee", ["bob", *there("merchants", "merchant.shop")])
 @pytest.mark.parametrize("claimed", [False, True])
 @pytest.mark.parametrize(("account", "error"), REFUSED)
 def test_nothing_is_held_for_a_payee_who_cannot_receive(

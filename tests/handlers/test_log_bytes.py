@@ -13,7 +13,7 @@ import pytest
 from handlers.core import _payee
 from handlers.kyc import _provider as _kyc
 from settlement.core import telemetry
-from tests.handlers.provider_stage import stage
+from tests.handlers.kyc.provider_stage import stage
 from tests.world.constants import CLAIMED_AT, WIRE
 from tests.world.functions import FORWARD, Calls
 from tests.world.services import Secrets

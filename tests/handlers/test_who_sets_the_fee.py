@@ -13,6 +13,7 @@ from settlement.core.model.request import STARTED_BY
 from tests.handlers.conftest import Counted
 from tests.world.constants import KEY, REJECTED_BY_KYC, SPENT, WIRE, WITHOUT_FEE
 from tests.world.functions import Calls
+from tests.world.rooms import needs
 from tests.world.services import Queues, text
 from tests.world.step_functions import StepFunctions
 
@@ -147,6 +148,7 @@ def test_a_hold_that_was_refused_under_other_rules_is_still_rejected_for_good(
     assert calls("RejectSettlement", OWN_FEE, error=SPENT)["status"] == "REJECTED"
 
 
+@needs("doors")
 @pytest.mark.parametrize("claimed", [False, True])
 def test_a_message_with_a_refused_fee_is_a_dead_letter_unless_its_key_is_claimed(
     calls: Calls, step_functions: StepFunctions, queues: Queues, change_config: Change, claimed: bool
@@ -209,6 +211,7 @@ def test_a_linked_request_without_a_key_gets_the_key_that_it_would_get(
         assert funded("HoldFunds", request) == held
 
 
+@needs("doors")
 def test_a_linked_request_is_rejected_and_sent_by_the_queue_like_any_other(
     calls: Calls, step_functions: StepFunctions, queues: Queues
 ) -> None:

@@ -12,6 +12,7 @@ from settlement.core.model import errors
 from settlement.core.policy import recovery
 from settlement.core.store import dynamodb
 from tests.infra.stack import properties
+from tests.world.rooms import is_there
 from tests.world.templates import PROJECT
 
 STACK = "the stack's name"
@@ -88,18 +89,11 @@ ALARMS = {
     "SettlementStandardFailed": _ended("SettlementStandard", "Failed", 300, 5),
     "SettlementStandardTimedOut": _ended("SettlementStandard", "TimedOut", 300),
     "SettlementStandardAborted": _ended("SettlementStandard", "Aborted", 300),
-    "StartQueueAge": _queue("StartQueue", _OLDEST, 600),
-    "StartDeadLetters": _queue("StartDeadLetters", _VISIBLE),
-    "StartSettlementsFailed": _errors("StartSettlements", 1),
     "WebhookRefused": Alarm(
         *("AWS/Lambda", "Url4xxCount", ("FunctionName", "${KycDecided}")), "Sum", 300, 100
     ),
     "KycDecidedFailed": _errors("KycDecided", 1),
-    "AcceptSettlementsFailed": _errors("AcceptSettlements", 1),
-    "CancelSettlementFailed": _errors("CancelSettlement", 1),
     "ReadSettlementsFailed": _errors("ReadSettlements", 1),
-    "SweepMerchantsFailed": _errors("SweepMerchants", 1),
-    "SweepBehind": _queue("MerchantsReleases", _OLDEST, 150),
     "PublishEventsFailed": _errors("PublishEvents", 1),
     "EventsBehind": Alarm(
         *("AWS/Lambda", "IteratorAge", ("FunctionName", "${PublishEvents}")), "Maximum", 300, 60_000
@@ -116,7 +110,6 @@ ALARMS = {
         "ReconcileUnproven", 1, "Minimum", 24 * 3600, missing="breaching", periods=2, breaching=2
     ),
     "ReconcileBooksFailed": _errors("ReconcileBooks", 1),
-    "SweepsGivenUp": _queue("MerchantsGivenUp", _VISIBLE),
     "SealJournalFailed": _errors("SealJournal", 1),
     "SendPageFailed": _errors("SendPage", 1),
     "JournalTampered": _ours("JournalTampered", seconds=60),
@@ -135,6 +128,21 @@ ALARMS = {
     "KycSecretUnreadable": _ours("KycSecretUnreadable"),
     "KycVerdictConflict": _ours("KycVerdictConflict"),
 }
+
+if is_there("merchants"):
+    ALARMS |= {
+        "SweepMerchantsFailed": _errors("SweepMerchants", 1),
+        "SweepBehind": _queue("MerchantsReleases", _OLDEST, 150),
+        "SweepsGivenUp": _queue("MerchantsGivenUp", _VISIBLE),
+    }
+if is_there("doors"):
+    ALARMS |= {
+        "StartQueueAge": _queue("StartQueue", _OLDEST, 600),
+        "StartDeadLetters": _queue("StartDeadLetters", _VISIBLE),
+        "StartSettlementsFailed": _errors("StartSettlements", 1),
+        "AcceptSettlementsFailed": _errors("AcceptSettlements", 1),
+        "CancelSettlementFailed": _errors("CancelSettlement", 1),
+    }
 
 OPTIONAL_ALARMS = {
     # A round each minute, and a quarter of an hour; no data means that the lag is unknown.

@@ -17,7 +17,6 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib import import_module
 from io import BytesIO
-from itertools import repeat
 from typing import Any
 from unittest import mock
 
@@ -26,19 +25,14 @@ from botocore.client import BaseClient
 import handlers
 import settlement
 from handlers import _dependencies
-from handlers.books import project_entries
-from handlers.doors import accept_settlements
 from handlers.events import publish_events
 from handlers.journal import seal_journal
 from handlers.kyc import _provider as _kyc
 from handlers.kyc import _secrets
-from handlers.merchants import sweep_merchants
-from handlers.orders import take_order
 from handlers.paging import send_page
 from handlers.reading import read_settlements
 from settlement.aws import functions as _functions
 from settlement.aws.clients import LazyClient
-from settlement.books.rounds import Progress
 from settlement.core import telemetry
 from settlement.core.ledger import keys
 from settlement.core.model.errors import KycUnavailable, SettlementError
@@ -53,12 +47,13 @@ from tests.simulation.seeded.stage import set_up
 from tests.simulation.seeded.world import World, play
 from tests.unit import states
 from tests.unit.vectors import SETTLEMENT
-from tests.world import orders, posting, reading
-from tests.world.constants import CLAIMED_AT, ORDER
+from tests.world import reading
+from tests.world.constants import CLAIMED_AT
 from tests.world.environment import NOW
 from tests.world.functions import Context
 from tests.world.memory_dynamodb import MemoryDynamoDb
 from tests.world.memory_s3 import MemoryS3
+from tests.world.rooms import brought, there
 from tests.world.services import API_KEY, SECRET
 from tests.world.stream import record
 
@@ -192,23 +187,9 @@ def _tells_of_settlements() -> None:
     """Make PublishEvents relay a settlement, a malformed one and a merchant's release, and replay one."""
     row = to_wire(states.row())
     spoilt, release = {**row, "status": {"S": "NONSENSE"}}, {**row, "pk": {"S": "ENTRIES#merchant.shop#1"}}
-    batch = {"Records": [record(None, one, at=_NOW) for one in (row, spoilt, release)]}
+    batch = {"Records": [record(None, one, at=_NOW) for one in (row, spoilt, *there("merchants", release))]}
     publish_events.handler(batch, Context())
     publish_events.handler({"replay": [SETTLEMENT.key]}, Context())
-
-
-def _puts_a_release_aside() -> None:
-    """Give SweepMerchants an unreadable message."""
-    sweep_merchants.handler({"Records": [{"body": "{}"}]}, Context())
-
-
-def _sweeps_on_order() -> None:
-    """Make TakeOrder sweep a merchant with an unswept release."""
-    take_order.handler(orders.request("sweep", {"account": _SHOP}, ORDER["by"]), Context())
-
-
-def _accepts() -> None:
-    accept_settlements.handler(posting.asked(key="order-2026-000999"), Context())
 
 
 def _reads() -> None:
@@ -222,17 +203,6 @@ def _reads() -> None:
         reading.journal(),
     ):
         read_settlements.handler(event, Context())
-
-
-def _projects() -> None:
-    """Make ProjectEntries take an object, and meet one taken by another round."""
-    of_stage = {"BOOKS_CLUSTER": "cluster", "BOOKS_SECRET": "secret"}
-    for _ in range(2):
-        with (
-            mock.patch.object(project_entries, "_progress", Progress()),
-            mock.patch.dict(os.environ, of_stage),
-        ):
-            project_entries.handler({}, Context(repeat(170_000)))
 
 
 class _Inbox:
@@ -268,13 +238,10 @@ SCENES: list[tuple[str, Callable[[], object]]] = [
     ("SealJournal", _copies_and_seals),
     ("SendPage", _tells_people),
     ("PublishEvents", _tells_of_settlements),
-    ("SweepMerchants", _puts_a_release_aside),
-    ("AcceptSettlements", _accepts),
     ("ReadSettlements", _reads),
     ("TakeOrder", lambda: _functions.call("PUBLISH_EVENTS", {})),
-    ("TakeOrder", _sweeps_on_order),
     ("ReconcileBooks", _counts_the_open_cases),
-    ("ProjectEntries", _projects),
+    *(scene for room in brought("infra", "scenes") for scene in room.SCENES),
 ]
 """Parts of functions that the simulator replaces, run with observed boto3 clients."""
 

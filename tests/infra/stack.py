@@ -12,13 +12,14 @@ import pytest
 from infra.config import STAGES
 from infra.rooms import HANDLERS
 from tests.world import templates
+from tests.world.rooms import there
 
 ON_AWS = [stage for stage, settings in STAGES.items() if not settings.is_embedded]
 EMBEDDED = [stage for stage in STAGES if stage not in ON_AWS]
 FUNCTIONS = {name: handler.rows for name, handler in HANDLERS.items()}
 """Each function's actions on the table, with their rows."""
 
-STARTING = ("RecoverStalled", "StartSettlements", "AcceptSettlements")
+STARTING = ("RecoverStalled", *there("doors", "StartSettlements", "AcceptSettlements"))
 """Functions that start settlements. KycDecided, callable by strangers, asks RecoverStalled instead."""
 
 SETTLEMENTS = {"SettlementExpress": "EXPRESS", "SettlementStandard": "STANDARD"}

@@ -7,6 +7,7 @@ from settlement.core.ledger import keys
 from settlement.core.policy import recovery
 from tests.infra.alarms import ALARMS, ONE_FAULT_MINUTES, STACK, SUMS, counted, deployed, listed
 from tests.infra.stack import FUNCTIONS, definition, each_stage, each_stage_on_aws
+from tests.world.rooms import there
 
 each_sum = pytest.mark.parametrize("alarm", SUMS)
 OURS = sorted(alarm.metric for alarm in ALARMS.values() if alarm.namespace == "Settlement")
@@ -123,8 +124,8 @@ def test_an_alarm_that_a_callers_requests_can_set_off_pages_no_person(stage: str
     No alarm uses a metric that counts refusals of requests.
     """
     caused = {
-        *("SettlementExpressFailed", "SettlementStandardFailed", "StartDeadLetters", "SignatureRefused"),
-        "WebhookRefused",
+        *("SettlementExpressFailed", "SettlementStandardFailed", "SignatureRefused", "WebhookRefused"),
+        *there("doors", "StartDeadLetters"),
     }
     counted = {"InvalidRequest", "IdempotencyConflict", "NotReversible", "ResolutionRefused"}
 

@@ -12,9 +12,11 @@ from cdk_nag import AwsSolutionsChecks, PCIDSS321Checks
 from app import build
 from infra.config import STAGES
 from infra.functions import WAITED_FOR
-from infra.orders import ROUTES
-from infra.people import PEOPLE, POLICIES
+from infra.orders import routes
+from infra.people import POLICIES, people
+from infra.rooms import ORDERS
 from tests.infra.stack import FUNCTIONS, MACHINES, SETTLEMENTS, context
+from tests.world.rooms import there
 from tests.world.templates import PROJECT
 
 ROLES = {f"{function}Role/DefaultPolicy/Resource" for function in FUNCTIONS}
@@ -82,10 +84,10 @@ EXPLAINED: dict[str, tuple[set[str], str]] = {
     **{
         "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:execute-api:<AWS::Region>:<AWS::AccountId>:"
         f"<OrdersApi>/*/POST/orders/{route}]": (
-            {f"People/{POLICIES[kind]}" for kind, routes in PEOPLE.items() if route in routes},
+            {f"People/{POLICIES[kind]}" for kind, given in people(ORDERS).items() if route in given},
             "The API has one stage.",
         )
-        for route in ROUTES
+        for route in routes(ORDERS)
     },
     **{
         "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:execute-api:<AWS::Region>:<AWS::AccountId>:"
@@ -101,7 +103,7 @@ EXPLAINED: dict[str, tuple[set[str], str]] = {
             {"Settlements/Starter"},
             "The API has one stage, and a path has the key that is cancelled.",
         )
-        for path in ("settlements", "settlements/*/cancel")
+        for path in there("doors", "settlements", "settlements/*/cancel")
     },
     "AwsSolutions-IAM5[Resource::<JournalBucket.Arn>/*]": (
         EACH_POLICY,

@@ -3,6 +3,7 @@ from typing import Any
 from infra.config import STAGES
 from tests.infra.stack import each_stage, readable
 from tests.world import templates
+from tests.world.rooms import is_there
 
 CONTRACT: dict[str, Any] = {
     "TableName": "${LedgerTable}",
@@ -21,11 +22,7 @@ CONTRACT: dict[str, Any] = {
     "OrdersUrl": "${OrdersApi.ApiEndpoint}",
     "SettlementsApiUrl": "${SettlementsApi.ApiEndpoint}",
     "ReaderPolicyArn": "${SettlementsReader}",
-    "StarterPolicyArn": "${SettlementsStarter}",
     # Crossed, upstream services would send payments to a queue that no function reads.
-    "StartQueueUrl": "${StartQueue}",
-    "StartDeadLetterQueueUrl": "${StartDeadLetters}",
-    "SweepsGivenUpQueueUrl": "${MerchantsGivenUp}",
     "OutcomeBusName": "${OutcomesBus}",
     "EventsPutAsideQueueUrl": "${OutcomesPutAside}",
     "EventsGivenUpQueueUrl": "${OutcomesGivenUp}",
@@ -36,6 +33,14 @@ CONTRACT: dict[str, Any] = {
     "ApproverPolicyArn": "${PeopleApprover}",
     "BreakGlassPolicyArn": "${PeopleBreakGlass}",
 }
+if is_there("doors"):
+    CONTRACT |= {
+        "StarterPolicyArn": "${SettlementsStarter}",
+        "StartQueueUrl": "${StartQueue}",
+        "StartDeadLetterQueueUrl": "${StartDeadLetters}",
+    }
+if is_there("merchants"):
+    CONTRACT |= {"SweepsGivenUpQueueUrl": "${MerchantsGivenUp}"}
 
 
 def contract(stage: str) -> dict[str, Any]:

@@ -15,14 +15,12 @@ from settlement.core.model.state import SettlementState
 from settlement.core.model.status import REVERSIBLE, Status, Step
 from settlement.core.model.timestamps import timestamp
 from settlement.core.policy import compensation, recovery, steps
-from settlement.doors import cancellation
-from settlement.merchants import sweep
-from settlement.merchants.sweep import Span
 from settlement.orders import partial_reversal
 from tests.unit.vectors import CONFIG, EXECUTION, ORDERS_ON_ACCOUNTS, PART_1, PART_2, SETTLEMENT, slots
 from tests.world.constants import NONCE
 from tests.world.environment import NOW
 from tests.world.provider import APPROVED, IN_REVIEW, REJECTED
+from tests.world.rooms import brought
 
 FAILURE = {"step": "release", "error": "CapExceeded", "cause": "too much"}
 CLAIMED: Row = forward.claim(SETTLEMENT, EXECUTION, NOW, CONFIG).parameters["Item"]
@@ -108,9 +106,6 @@ FENCED = [
 ]
 """BeginCompensation's writes, for an order and after an error."""
 
-SWEEP = sweep.fold(Span("ENTRIES#merchant.shop#3", "2026-11-22T06:04"), None, {"57": 4_772}, "EUR")
-"""A sweep's writes, the same for stream and refund."""
-
 WRITES: dict[str, list[Write]] = {
     "ReconcileBooks": [],
     "HoldFunds": [
@@ -136,7 +131,7 @@ WRITES: dict[str, list[Write]] = {
         reversal.assign_owner(SETTLEMENT, "compensation"),
     ],
     "RefundFee": _all(reversing(Step.FEE)),
-    "ReclaimFunds": [*_all(reversing(Step.RELEASE)), *SWEEP],
+    "ReclaimFunds": _all(reversing(Step.RELEASE)),
     "VoidHold": [*_all(reversing(Step.HOLD)), reversal.finish_unheld(SETTLEMENT, NOW)],
     "EnterLimbo": [write for case in _CASES for write in entering(case)],
     "PrepareAlert": [],
@@ -148,15 +143,7 @@ WRITES: dict[str, list[Write]] = {
         for write in steps.record_webhook_verdict(SETTLEMENT, verdict, _EVENT, "owner", NOW, CONFIG)
     ],
     "RecoverStalled": [*_recovering()],
-    "StartSettlements": [forward.claim(SETTLEMENT, "owner", NOW, CONFIG)],
-    "AcceptSettlements": [forward.claim(SETTLEMENT, "owner", NOW, CONFIG)],
-    "CancelSettlement": [
-        write(SETTLEMENT, NOW, seen)
-        for write in (cancellation.before_hold, cancellation.in_review)
-        for seen in (None, 1)
-    ],
     "ReadSettlements": [],
-    "SweepMerchants": [*SWEEP],
     "SealJournal": [],
     "SendPage": [],
     "PublishEvents": [],
@@ -167,12 +154,15 @@ WRITES: dict[str, list[Write]] = {
             for part, layout in ((PART_1, 1), (PART_2, 1), (PART_1, 2), (PART_2, 2))
             for write in partial_reversal.reverse_part(SETTLEMENT, part, NOW, layout)
         ),
-        *SWEEP,
         *(write for case in _CASES for write in resolving(case)),
         *(write for order in ORDERS_ON_ACCOUNTS for write in administration.carry_out(order, NOW, CONFIG)),
     ],
 }
 """Empty for a function that only reads."""
+
+for _room in brought("infra", "writes"):
+    for _function, _writes in _room.WRITES.items():
+        WRITES.setdefault(_function, []).extend(_writes)
 
 ALL = [write for of_function in WRITES.values() for write in of_function]
 UPDATES = [write for write in ALL if write.action == "Update"]

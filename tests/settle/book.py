@@ -7,7 +7,7 @@ from zlib import crc32
 from settlement.core.ledger import keys
 from settlement.core.model.saga import Step
 from settlement.core.model.settlement import Settlement
-from tests.reconciliation.town import order
+from tests.proof.town import order
 
 Row = dict[str, Any]
 Address = tuple[str, str]

@@ -9,6 +9,7 @@ import pytest
 from settle import __main__, cli
 from settle.local import record
 from tests.settle.conftest import Command
+from tests.world.rooms import there
 
 NEEDING_A_STACK = [
     ("local", "status"),
@@ -17,7 +18,7 @@ NEEDING_A_STACK = [
     ("start", "request.json"),
     ("account", "open", "alice", "--currency", "EUR"),
     ("account", "show", "alice"),
-    ("account", "sweep", "merchant.shop"),
+    *there("merchants", ("account", "sweep", "merchant.shop")),
     ("status", "order-2026-000101"),
     ("wait", "order-2026-000101"),
     ("reconcile",),
@@ -112,7 +113,19 @@ def test_an_unknown_or_missing_argument_is_a_usage_error(settle: Command, comman
         (("start",), ("--machine", "--json", "--stack")),
         (("local",), ("up", "down", "status", "env")),
         (("local", "up"), ("--port",)),
-        (("account",), ("open", "deposit", "withdraw", "freeze", "unfreeze", "close", "show", "sweep")),
+        (
+            ("account",),
+            (
+                "open",
+                "deposit",
+                "withdraw",
+                "freeze",
+                "unfreeze",
+                "close",
+                "show",
+                *there("merchants", "sweep"),
+            ),
+        ),
         (("account", "open"), ("--currency", "--deposit")),
         (("demo",), ("--json",)),
         (("limbo",), ("list", "show", "resolve", "propose", "approve", "withdraw")),

@@ -20,13 +20,14 @@ from settlement.core.model.orders import Decision
 from settlement.core.model.request import ACCOUNT, KEY
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
+from tests.world.rooms import there
 
 KEYS = st.from_regex(KEY, fullmatch=True) | st.from_regex(r"-[A-Za-z0-9_-]{15,63}", fullmatch=True)
 ACCOUNTS = st.from_regex(ACCOUNT, fullmatch=True) | st.from_regex(r"-[A-Za-z0-9_.-]{0,63}", fullmatch=True)
 LIKE_OPTIONS = ("--yes-this-is-prod", "-o-is-an-option-of-report", "-" * 16, "--stack-and-so-on")
 REASONS = st.text(st.characters(exclude_categories=("Cc", "Cs")), min_size=1)
 OF_A_KEY = ("status", "wait", "recover", "reverse", "report", "limbo show", "limbo resolve", "limbo approve")
-OF_AN_ACCOUNT = ("account show", "account sweep", "account freeze", "account close")
+OF_AN_ACCOUNT = ("account show", "account freeze", "account close", *there("merchants", "account sweep"))
 CHECKED = settings(max_examples=30, deadline=None)
 CLICK: Any = typer.main.get_command(app)
 SOURCES = [Path(str(one.__file__)).parent for one in (package, settlement, infra)]

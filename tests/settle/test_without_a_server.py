@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.books import town as towns
-from tests.reconciliation.town import CONFIG, Town
+from tests.proof import sealed_town as towns
+from tests.proof.town import CONFIG, Town
 from tests.settle.conftest import Command
-from tests.settle.test_journal_entries import SINCE, journal, town
+from tests.settle.journal.test_journal_entries import SINCE, journal, town
 from tests.world.memory_s3 import MemoryS3
 from tests.world.templates import PROJECT
 

@@ -8,6 +8,7 @@ from tests.simulation.seeded.exhaust import try_all, try_pairs
 from tests.simulation.seeded.scenarios import SCENARIOS, live, singles
 from tests.simulation.seeded.stage import Current, set_up
 from tests.simulation.seeded.world import World
+from tests.world.rooms import there
 
 ONE_OF, ONE_OF_THE_LONGEST = 120, 600
 """One pair in this many; `make exhaust` tries all."""
@@ -24,9 +25,7 @@ def current() -> Iterator[Current]:
     [
         ("settles", "SETTLED"),
         ("settles by Express", "SETTLED"),
-        ("is sent by message", "SETTLED"),
         ("names its deadline", "SETTLED"),
-        ("names its deadline in a message", "SETTLED"),
         ("is reviewed and names its deadline", "SETTLED"),
         ("is refused", "REJECTED"),
         ("is rejected by the provider", "COMPENSATED"),
@@ -40,6 +39,7 @@ def current() -> Iterator[Current]:
         ("is paid to a closed payee", "REJECTED"),
         ("is paid to an empty account among orders", "SETTLED"),
         ("is paid by a blocked payer", "SETTLED"),
+        *there("doors", ("is sent by message", "SETTLED"), ("names its deadline in a message", "SETTLED")),
     ],
 )
 def test_without_faults_each_life_ends_as_it_should(current: Current, name: str, end: str) -> None:

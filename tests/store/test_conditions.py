@@ -140,8 +140,7 @@ OF_SETTLEMENTS = [
 
 REPLACED = [name for name, write in PUTS.items() if write.parameters["Item"]["sk"] == "WAITING"]
 REPLACED += ["sweep.fold.again[0]", "proposals.propose.again"]
-"""Replaceable rows: see `tests/store/test_limbo.py`, `test_sweep.py` and `tests/handlers/test_approvals.py`.
-"""
+"""Rows that are replaced: see the tests of LIMBO, of sweeps and of approvals."""
 
 
 MOVES = [name for name in PUTS if name.startswith("proposals.record.")]

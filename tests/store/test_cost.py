@@ -30,6 +30,7 @@ from tests.store.rows import HELD, begin_review, held, in_review, own, take_over
 from tests.world import engines
 from tests.world.ledger import Ledger, adds
 from tests.world.provider import REJECTED
+from tests.world.rooms import brought
 from tests.world.saga import (
     COMPLETE,
     DEADLINE,
@@ -276,8 +277,6 @@ CASES: dict[str, tuple[Call, Call, list[str], float, float]] = {
     "complete": (stuck, resolve(COMPLETE), [TRANSACT], 10, 6),
     "own rejection": (held, lambda saga: own(saga, REJECTED), VERIFY, 2, 2),
     "review": (held, begin_review, [UPDATE], 3, 3),
-    "cancel before the hold": (reach(None), Saga.cancel, [GET, UPDATE], 2, 2),
-    "cancel in review": (in_review, lambda saga: saga.cancel(now=LATER), [GET, UPDATE], 3, 3),
     "webhook": (in_review, webhook, [TRANSACT], 8, 8),
     "webhook before our answer": (held, lambda saga: webhook(saga, now=LATER), [TRANSACT], 8, 8),
     "take over": (held, lambda saga: take_over(saga, HOLDING, LATER), [UPDATE], 3, 3),
@@ -288,6 +287,7 @@ CASES: dict[str, tuple[Call, Call, list[str], float, float]] = {
         [UPDATE],
         *(3, 3),
     ),
+    **{name: case for room in brought("store", "costs") for name, case in room.CASES.items()},
 }
 """State before a call, the call, its operations, and units by AWS's rule and by DynamoDB Local's.
 

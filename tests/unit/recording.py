@@ -8,7 +8,7 @@ A builder's file is `<module>.<function>[.<variant>].json`. A set is written as 
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from settlement.core.ledger.transaction import Write
 from settlement.core.policy.recovery import Takeover
 from tests.unit.vectors import Built, writes_of
 
-GOLDEN = Path(__file__).parent / "golden"
+HERE = Path(__file__).parent
 
 
 def text(built: Built) -> str:
@@ -32,9 +32,15 @@ def text(built: Built) -> str:
     return json.dumps(plain, indent=2, sort_keys=True) + "\n"
 
 
-def recorded(name: str, current: str) -> str:
+def folder_of(builder: Callable[..., Any]) -> Path:
+    """Return where a builder's vectors are: beside the room's tests if it brings its vectors, or here."""
+    room = HERE / builder.__module__.split(".")[1]
+    return (room if (room / "vectors.py").exists() else HERE) / "golden"
+
+
+def recorded(name: str, current: str, folder: Path) -> str:
     """Return the recorded text. With UPDATE_GOLDEN, record `current` first; fail in CI."""
-    path = GOLDEN / f"{name}.json"
+    path = folder / f"{name}.json"
     if os.environ.get("UPDATE_GOLDEN"):
         if os.environ.get("CI"):
             pytest.fail("UPDATE_GOLDEN is set in CI, where golden vectors are compared and never rewritten")

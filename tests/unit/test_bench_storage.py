@@ -6,7 +6,7 @@ from benchmarks import cost, storage
 from benchmarks.storage import Kept
 from settlement.core.ledger.keys import Row
 from settlement.core.store.wire import from_wire
-from tests.reconciliation import aged
+from tests.proof import aged
 from tests.world.templates import PROJECT
 
 PRICES = cost.load(PROJECT / "benchmarks/prices.toml").prices

@@ -19,6 +19,7 @@ from tests.unit.conditions import admits
 from tests.unit.states import found
 from tests.unit.vectors import CONFIG, DECIDER, ESCROW, EVENT, FAILURE, SETTLEMENT, VERDICT, VERDICTS
 from tests.world.environment import NOW
+from tests.world.rooms import there
 from tests.world.saga import COMPLETE, LATER, RETRY, WRITE_OFF, Saga
 
 PUTS = {name: write for name, write in vectors.named_writes().items() if write.action == "Put"}
@@ -34,7 +35,7 @@ SWEPT_AGAIN = "sweep.fold.again[0]"
 """Replaces its row on a version condition: test_sweeps.py."""
 
 PROPOSED_AGAIN = "proposals.propose.again"
-"""Replaces a void or closed proposal: tests/handlers/test_approvals.py."""
+"""Replaces a void or closed proposal: tests/handlers/orders/test_approvals.py."""
 
 OTHERS = (*TRANSFERS, *MOVES, WAITING, SWEPT_AGAIN, PROPOSED_AGAIN)
 RECORDS = [name for name in PUTS if name not in OTHERS]
@@ -107,7 +108,7 @@ def test_every_kind_of_put_is_examined() -> None:
         "EVIDENCE",
         "WAITING",
         "KYC_EVENT",
-        "SWEPT",
+        *there("merchants", "SWEPT"),
         "ORDER",
         "PROPOSAL",
     }

@@ -24,6 +24,7 @@ from tests.unit import vectors
 from tests.unit.conditions import admits, applied, asked, clauses, status_set_by, without
 from tests.unit.every_row import rows_met_by
 from tests.world.environment import NOW
+from tests.world.rooms import there
 
 PROJECT = Path(__file__).parents[2]
 WRITES = vectors.settlement_writes()
@@ -194,8 +195,9 @@ def _words(path: Path) -> set[str]:
             | {f"{SETTLEMENT}/core/policy/{name}.py" for name in ("compensation", "recovery", "steps")}
             | {f"{SETTLEMENT}/accounts/{name}.py" for name in ("account_orders", "administration")}
             | {f"{SETTLEMENT}/orders/{name}.py" for name in ("partial_reversal", "parts", "proposals")}
-            | {f"{SETTLEMENT}/{name}.py" for name in ("doors/cancellation", "merchants/sweep")}
-            | {f"{HANDLERS}/orders/{name}.py" for name in ("_approvals", "_orders")},
+            | {*there("doors", f"{SETTLEMENT}/doors/cancellation.py")}
+            | {*there("merchants", f"{SETTLEMENT}/merchants/sweep.py")}
+            | {f"{SETTLEMENT}/orders/{name}.py" for name in ("four_eyes", "orders")},
             id="the type of a write",
         ),
         pytest.param(
@@ -207,7 +209,7 @@ def _words(path: Path) -> set[str]:
             {"Reversal"},
             {f"{SETTLEMENT}/core/policy/compensation.py"}
             | {f"{SETTLEMENT}/orders/{name}.py" for name in ("approval", "requests")}
-            | {f"{HANDLERS}/orders/{name}.py" for name in ("_approvals", "_orders")},
+            | {f"{SETTLEMENT}/orders/{name}.py" for name in ("four_eyes", "orders")},
             id="the type of an order",
         ),
         pytest.param(

@@ -104,5 +104,5 @@ def test_each_test_to_copy_exists() -> None:
 
     assert len(named) > 10
     assert [
-        name for name in named if not any(PROJECT.glob(f"tests/*/{name}")) and name != "test_first.py"
+        name for name in named if not any(PROJECT.glob(f"tests/**/{name}")) and name != "test_first.py"
     ] == []

@@ -29,7 +29,7 @@ WITHOUT_VECTORS = {"transaction"}
 def test_a_builder_builds_its_recorded_vector(vector: vectors.Vector) -> None:
     built = recording.text(vector.build())
 
-    assert built == recording.recorded(vector.name, built)
+    assert built == recording.recorded(vector.name, built, recording.folder_of(vector.builder))
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
@@ -53,26 +53,25 @@ def test_every_recorded_vector_is_still_compared() -> None:
     names = [vector.name for vector in vectors.ALL]
 
     assert len(names) == len(set(names))
-    assert {path.stem for path in recording.GOLDEN.iterdir()} == set(names)
+    assert {path.stem for path in recording.HERE.rglob("golden/*.json")} == set(names)
 
 
 def test_vectors_are_rewritten_on_request_and_never_in_ci(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(recording, "GOLDEN", tmp_path)
     monkeypatch.setenv("UPDATE_GOLDEN", "1")
     monkeypatch.setenv("CI", "true")
     with pytest.raises(pytest.fail.Exception, match="CI"):
-        recording.recorded("forward.claim", "anything")
+        recording.recorded("forward.claim", "anything", tmp_path)
     assert not list(tmp_path.iterdir())
 
     monkeypatch.delenv("CI")
-    assert recording.recorded("forward.claim", "new") == "new"
+    assert recording.recorded("forward.claim", "new", tmp_path) == "new"
 
     monkeypatch.delenv("UPDATE_GOLDEN")
-    assert recording.recorded("forward.claim", "newer") == "new"
+    assert recording.recorded("forward.claim", "newer", tmp_path) == "new"
     with pytest.raises(pytest.fail.Exception, match="no golden vector"):
-        recording.recorded("forward.unknown", "anything")
+        recording.recorded("forward.unknown", "anything", tmp_path)
 
 
 # Every write

@@ -12,6 +12,7 @@ from tests.unit.conditions import admits, asked
 from tests.unit.every_row import AFTER, states_met_by
 from tests.unit.states import found
 from tests.unit.vectors import CASES, EXECUTION, LISTED, ORDERS, SETTLEMENT, VERDICT, VERDICTS
+from tests.world.rooms import is_there, needs
 
 VECTORS = {vector.name: vector for module in vectors.BUILDERS.values() for vector in module}
 """Names at import, writes in their tests: otherwise mutation testing would not reach the builders."""
@@ -315,14 +316,6 @@ RULES: dict[str, Rule] = {
     "forward.reject.owned": Rule(
         PROCESSING, "reject", rejected, lambda row: not committed(row) and row["owner"] == EXECUTION
     ),
-    "cancellation.before_hold": Rule(PROCESSING, "cancel", not_cancellable, lambda row: not committed(row)),
-    "cancellation.before_hold.seen": Rule(
-        PROCESSING, "cancel", not_as_seen, lambda row: not committed(row) and row["sequence"] == 1
-    ),
-    "cancellation.in_review": Rule(PROCESSING, "cancel", not_cancellable, lambda row: "review" in row),
-    "cancellation.in_review.seen": Rule(
-        PROCESSING, "cancel", not_as_seen, lambda row: "review" in row and row["sequence"] == 1
-    ),
     "reversal.begin": Rule(PROCESSING, "compensate", replayed),
     "reversal.begin.owned": Rule(
         PROCESSING,
@@ -413,13 +406,27 @@ RULES: dict[str, Rule] = {
     "takeover.take_over.compensating": taking_over(COMPENSATING),
     "recovery.take_over.limbo": taking_over(LIMBO),
 }
+if is_there("doors"):
+    RULES |= {
+        "cancellation.before_hold": Rule(
+            PROCESSING, "cancel", not_cancellable, lambda row: not committed(row)
+        ),
+        "cancellation.before_hold.seen": Rule(
+            PROCESSING, "cancel", not_as_seen, lambda row: not committed(row) and row["sequence"] == 1
+        ),
+        "cancellation.in_review": Rule(PROCESSING, "cancel", not_cancellable, lambda row: "review" in row),
+        "cancellation.in_review.seen": Rule(
+            PROCESSING, "cancel", not_as_seen, lambda row: "review" in row and row["sequence"] == 1
+        ),
+    }
 """Rule of each update that requires one status."""
 
 PUT_BACK = ["recovery.give_back", "recovery.postpone", "takeover.look_again"]
 """Writes that only move a settlement in flight within the index."""
 
 
-@pytest.mark.parametrize("name", [name for name in RULES if name.startswith("cancellation.")])
+@needs("doors")
+@pytest.mark.parametrize("name", [name for name in RULES if name.startswith("cancellation.")] or [""])
 def test_a_cancellation_that_was_made_is_replayed_whatever_its_caller_has_seen(name: str) -> None:
     write = built(name)
     made = {"sequence": 3, "reversed_for": {"error": "Cancelled"}, "status": Status.COMPENSATED}

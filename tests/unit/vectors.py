@@ -25,15 +25,13 @@ from settlement.core.model.timestamps import timestamp
 from settlement.core.model.verdict import KycDecision, Verdict
 from settlement.core.policy import compensation, recovery, steps
 from settlement.core.policy.recovery import Takeover
-from settlement.doors import cancellation
 from settlement.http.caller import Caller
-from settlement.merchants import sweep
-from settlement.merchants.sweep import Span
 from settlement.orders import partial_reversal, parts, proposals
 from settlement.orders.proposal import Move, Proposal
 from settlement.orders.requests import PartialReversal
 from tests.world.constants import NONCE
 from tests.world.environment import NOW
+from tests.world.rooms import brought
 
 CONFIG = StageConfig(
     currencies={"EUR": 2, "JPY": 0, "KWD": 3},
@@ -142,7 +140,6 @@ BALANCES = (
     Vector(balances.debit_payer, (SETTLEMENT,)),
     Vector(balances.credit_payee, (SETTLEMENT, 100_000_000), variant="capped"),
     Vector(balances.credit_payee, (SETTLEMENT, None), variant="uncapped"),
-    Vector(balances.credit_swept, ("merchant.shop", 4772, "EUR")),
     Vector(balances.debit_payee, (SETTLEMENT,)),
     Vector(balances.credit_payer, (SETTLEMENT,)),
     Vector(balances.debit_part, (SETTLEMENT, 500)),
@@ -218,12 +215,6 @@ REVERSALS = (
     _reversed_step(Step.RELEASE, 4772),
     _reversed_step(Step.HOLD, -4820),
     Vector(reversal.finish_unheld, (SETTLEMENT, NOW)),
-)
-
-CANCELLATIONS = tuple(
-    Vector(builder, (SETTLEMENT, NOW, seen), variant=variant)
-    for builder in (cancellation.before_hold, cancellation.in_review)
-    for seen, variant in ((None, ""), (1, "seen"))
 )
 
 PART_1, PART_2 = (
@@ -423,7 +414,6 @@ BUILDERS: dict[ModuleType, tuple[Vector, ...]] = {
     balances: BALANCES,
     account_orders: ACCOUNT_ORDERS,
     reversal: REVERSALS,
-    cancellation: CANCELLATIONS,
     parts: PARTS,
     limbo: LIMBO,
     proposals: PROPOSALS,
@@ -431,13 +421,6 @@ BUILDERS: dict[ModuleType, tuple[Vector, ...]] = {
     takeover: TAKEOVER,
     recovery: RECOVERY,
 }
-
-SPAN = Span("ENTRIES#merchant.shop#3", "2026-11-22T06:04")
-SWEPT = {**SPAN.swept, "version": 4, "folded": {"07": 5}}
-SWEEPS = (
-    Vector(sweep.fold, (SPAN, None, {"57": 4772}, "EUR"), variant="first"),
-    Vector(sweep.fold, (SPAN, SWEPT, {"07": 3, "57": 4772}, "EUR"), variant="again"),
-)
 
 ADMINISTRATION = tuple(
     Vector(administration.carry_out, (order, NOW, CONFIG), variant=order.order)
@@ -453,9 +436,12 @@ POSTERS: dict[ModuleType, tuple[Vector, ...]] = {
     steps: STEPS,
     compensation: COMPENSATION,
     partial_reversal: PARTIAL_REVERSALS,
-    sweep: SWEEPS,
     administration: ADMINISTRATION,
 }
+
+for _room in brought("unit", "vectors"):
+    BUILDERS |= _room.BUILDERS
+    POSTERS |= _room.POSTERS
 
 ALL = tuple(vector for module in (BUILDERS | POSTERS).values() for vector in module)
 

@@ -7,10 +7,12 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
+from handlers import _dependencies
 from handlers.core.recover_stalled import PARTITIONS
-from settlement.core.ledger import keys
+from settlement.core.ledger import forward, keys
 from settlement.core.ledger.keys import Row
 from settlement.core.model import executions
+from settlement.core.model.request import parse_settlement
 from tests.world.constants import (
     CLAIMED_AT,
     EXECUTION_ARN,
@@ -135,12 +137,18 @@ class Calls:
         return self(state, claimed_at=CLAIMED_AT)
 
     def claimed(self, settlement: Any = WIRE) -> str:
-        """Open both accounts and claim through the start queue; return the execution's name."""
+        """Open both accounts and claim as the start queue does; return the execution's name."""
         self.ledger.open("alice", 10_000)
         self.ledger.open("bob", 500)
         body = json.dumps(settlement)
-        assert self.receive(body) == []
-        return executions.queued(settlement["key"], body)
+        name = executions.queued(settlement["key"], body)
+        if "StartSettlements" in self.handlers:
+            assert self.receive(body) == []
+        else:
+            config = _dependencies.config
+            claimed = parse_settlement(settlement, config)
+            self.ledger.store.claim(forward.claim(claimed, name, _dependencies.now(), config))
+        return name
 
     def begin(self, state: Any = None, *, reversal: Any = None, **more: Any) -> Found:
         """Call BeginCompensation with `state`, or the settlement and `more`.

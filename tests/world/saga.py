@@ -18,7 +18,6 @@ from settlement.core.model.state import SettlementState
 from settlement.core.model.status import REVERSIBLE, Status, Step
 from settlement.core.model.verdict import Verdict
 from settlement.core.policy import compensation, steps
-from settlement.doors import cancellation
 from tests.world.books import assert_conserved
 from tests.world.constants import NONCE
 from tests.world.environment import NOW
@@ -186,11 +185,6 @@ class Saga:
         self, failure: Mapping[str, str], now: datetime = NOW, owner: str | None = None
     ) -> SettlementState:
         return self.ledger.store.update(forward.reject(self.settlement, failure, now, owner=owner))
-
-    def cancel(self, seen: int | None = None, now: datetime = NOW) -> SettlementState:
-        """Cancel as CancelSettlement does, from the current row."""
-        write = cancellation.in_review if self.state().is_in_review else cancellation.before_hold
-        return self.ledger.store.update(write(self.settlement, now, seen))
 
     def tombstone(
         self, failure: Mapping[str, str], now: datetime = NOW, owner: str = "compensation-1"

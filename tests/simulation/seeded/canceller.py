@@ -10,6 +10,7 @@ from tests.simulation.seeded.facts import FINISHED, demand, is_cancelled, number
 from tests.world import posting
 from tests.world.contracts import checked_outcome
 from tests.world.expressions import Item
+from tests.world.functions import HANDLERS
 from tests.world.memory_dynamodb import Changes
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ DOOR_MS_MAX = 30_000
 
 def cancels(seed: int) -> bool:
     """Return whether this world has cancellations; others are unchanged."""
-    return seed % EVERY in RESIDUES
+    return seed % EVERY in RESIDUES and "CancelSettlement" in HANDLERS
 
 
 class Canceller:

@@ -13,6 +13,7 @@ from tests.simulation.seeded.scenarios import IN_REVIEW, REJECTED
 from tests.world import posting
 from tests.world.constants import NONCE
 from tests.world.expressions import Item
+from tests.world.functions import HANDLERS
 from tests.world.interpreter import ARN
 from tests.world.openings import deposit_key
 from tests.world.orders import given, request
@@ -101,7 +102,7 @@ def calls(settlement: Mapping[str, Any], row: Item | None, at: int) -> dict[str,
     asked |= _decisions(settlement["key"], row)
     without_fee = {name: value for name, value in settlement.items() if name != "fee"}
     asked["HoldFunds without fee"] = _of(without_fee, row)["HoldFunds"]
-    return asked
+    return _of_functions_there(asked)
 
 
 def cancellations(settlement: Mapping[str, Any], row: Item | None) -> dict[str, Asked]:
@@ -112,7 +113,8 @@ def cancellations(settlement: Mapping[str, Any], row: Item | None) -> dict[str, 
         made[f" {name}"] = posting.cancel(dict(settlement), key, if_match=f'"{seen}"')
     for name in ("amount", "payee"):
         made[f" with other {name}"] = posting.cancel({**settlement, name: OTHERWISE[name]}, key)
-    return {f"CancelSettlement{name}": Asked("CancelSettlement", payload) for name, payload in made.items()}
+    asked = {f"CancelSettlement{name}": Asked("CancelSettlement", payload) for name, payload in made.items()}
+    return _of_functions_there(asked)
 
 
 def posts(settlement: Mapping[str, Any]) -> dict[str, Asked]:
@@ -121,10 +123,15 @@ def posts(settlement: Mapping[str, Any]) -> dict[str, Asked]:
     body = {name: value for name, value in settlement.items() if name != "key"}
     made = {"": body, " with other amount": body | {"amount": OTHERWISE["amount"]}}
     made[" without fee"] = {name: value for name, value in body.items() if name != "fee"}
-    return {
+    asked = {
         f"AcceptSettlements{name}": Asked("AcceptSettlements", posting.asked(content, key))
         for name, content in made.items()
     }
+    return _of_functions_there(asked)
+
+
+def _of_functions_there(asked: dict[str, Asked]) -> dict[str, Asked]:
+    return {name: made for name, made in asked.items() if made.function in HANDLERS}
 
 
 def approvals(key: str, items: Mapping[tuple[str, str], Item]) -> dict[str, Asked]:

@@ -23,6 +23,7 @@ from tests.simulation.seeded.moments import Afterlife, Late, Life, Refused, ever
 from tests.simulation.seeded.scenarios import SCENARIOS
 from tests.simulation.seeded.stage import Current, set_up
 from tests.simulation.seeded.weakened import Atom
+from tests.world.functions import HANDLERS
 
 NEEDED, IDLE = (Path(__file__).with_name(name) for name in ("needed.json", "idle.toml"))
 WITNESSES_OF_A_KIND, WITNESSES_MAX = 2, 500
@@ -36,6 +37,12 @@ class Story:
     scenario: str
     before: tuple[Late, ...] = ()
     call: Late | None = None
+
+    @property
+    def can_happen(self) -> bool:
+        """Whether each function that it calls is there: a room may have been deleted."""
+        calls = (late.call.partition(" ")[0] for late in (*self.before, self.call) if late)
+        return self.scenario in SCENARIOS and {*calls} <= HANDLERS.keys()
 
     def life(self, current: Current, *, is_told: bool = False) -> Life:
         life = record(current, self.scenario, {}, is_told=is_told)
@@ -117,18 +124,25 @@ def need_of(atom: Atom, refused: dict[Refused, list[Story]]) -> Need | None:
 
 
 def needed() -> dict[Atom, Need]:
-    return {
+    found = {
         _atom(name): Need(
             Story(kept["scenario"], tuple(Late(*late) for late in kept["before"]), Late(*kept["call"])),
             tuple(map(_atom, kept["beside"])),
             kept["rule"],
         )
         for name, kept in json.loads(NEEDED.read_text()).items()
+        if _is_there(name)
     }
+    return {atom: need for atom, need in found.items() if need.story.can_happen}
 
 
 def idle() -> dict[Atom, str]:
-    return {_atom(name): why for name, why in tomllib.loads(IDLE.read_text()).items()}
+    return {_atom(name): why for name, why in tomllib.loads(IDLE.read_text()).items() if _is_there(name)}
+
+
+def _is_there(name: str) -> bool:
+    """Return whether an atom's module is there: its room may have been deleted."""
+    return name.partition(".")[0] not in weakened.GONE
 
 
 def main() -> int:

@@ -34,6 +34,7 @@ from tests.simulation.seeded.persons import OLGA, PERSONS, PETE, QUIN
 from tests.world.definitions import EXPRESS, STANDARD
 from tests.world.environment import NOW
 from tests.world.expressions import Item
+from tests.world.functions import HANDLERS
 from tests.world.interpreter import ARN, TaskFailed
 from tests.world.orders import request
 
@@ -147,8 +148,11 @@ class People:
                 self._start(machine, name, request)
 
     def _send(self, request: dict[str, Any]) -> None:
-        """Send a message, delivered until accepted, and sometimes again."""
+        """Send a message, delivered until accepted, and sometimes again; without a queue, start Express."""
         world = self._world
+        if "StartSettlements" not in HANDLERS:
+            self._start(EXPRESS, f"{request['key']}-instead-of-a-message", request)
+            return
         record = {
             "messageId": "m",
             "receiptHandle": "r",

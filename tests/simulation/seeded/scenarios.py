@@ -17,6 +17,7 @@ from tests.simulation.seeded.stage import Current
 from tests.simulation.seeded.world import W, World
 from tests.world.definitions import EXPRESS, STANDARD
 from tests.world.environment import NOW
+from tests.world.functions import HANDLERS
 from tests.world.ledger import adds
 
 KEY = "order-2026-000101"
@@ -28,6 +29,7 @@ IN_A_HURRY: dict[str, Any] = {**REQUEST, "deadline_seconds": 600}
 REJECTED, IN_REVIEW = 0.05, 0.2
 """The luck of a rejected payment, and of one in review."""
 
+QUEUE, CANCEL = "StartSettlements", "CancelSettlement"
 Faults = Mapping[int, Fault]
 _BY = {"by": "olga", "reason": "before the payment"}
 
@@ -150,7 +152,7 @@ def with_orders_before(*orders: tuple[str, str, str]) -> Callable[[World], None]
 class Scenario:
     """A life: its course, luck with the provider, and opening balances.
 
-    The flags add late orders, cancellations and posts.
+    The flags add late orders, cancellations and posts. `calls` is a function of a room.
     """
 
     happens: Callable[[World], None]
@@ -160,21 +162,22 @@ class Scenario:
     with_orders: bool = False
     with_cancels: bool = False
     with_posts: bool = False
+    calls: str = "HoldFunds"
 
 
-SCENARIOS = {
+_SCENARIOS = {
     "settles": Scenario(settles),
     "settles by Express": Scenario(settles_by_express),
-    "is sent by message": Scenario(is_sent_by_message),
-    "is posted twice": Scenario(is_posted_twice, with_posts=True),
+    "is sent by message": Scenario(is_sent_by_message, calls=QUEUE),
+    "is posted twice": Scenario(is_posted_twice, with_posts=True, calls="AcceptSettlements"),
     "names its deadline": Scenario(names_its_deadline),
-    "names its deadline in a message": Scenario(is_sent_by_message_and_names_its_deadline),
+    "names its deadline in a message": Scenario(is_sent_by_message_and_names_its_deadline, calls=QUEUE),
     "is reviewed and names its deadline": Scenario(names_its_deadline, IN_REVIEW),
     "is refused": Scenario(is_refused),
     "is rejected by the provider": Scenario(settles, REJECTED),
     "is reviewed": Scenario(settles, IN_REVIEW, with_cancels=True),
-    "is cancelled before its hold": Scenario(is_cancelled_before_its_hold, with_cancels=True),
-    "is cancelled in review": Scenario(is_cancelled_in_review, IN_REVIEW, with_cancels=True),
+    "is cancelled before its hold": Scenario(is_cancelled_before_its_hold, with_cancels=True, calls=CANCEL),
+    "is cancelled in review": Scenario(is_cancelled_in_review, IN_REVIEW, with_cancels=True, calls=CANCEL),
     "is reversed on an order": Scenario(is_reversed_on_an_order),
     "is reversed in part": Scenario(is_reversed_in_part),
     "is reversed by three persons": Scenario(is_reversed_by_three),
@@ -198,8 +201,11 @@ SCENARIOS = {
     "is paid to a closed payee": Scenario(
         with_orders_before(("withdraw", "bob", "5.00"), ("close", "bob", ""))
     ),
-    "is paid to a merchant": Scenario(is_paid_to_a_merchant, opening={"merchant.shop": 0}),
+    "is paid to a merchant": Scenario(
+        is_paid_to_a_merchant, opening={"merchant.shop": 0}, calls="SweepMerchants"
+    ),
 }
+SCENARIOS = {name: scenario for name, scenario in _SCENARIOS.items() if scenario.calls in HANDLERS}
 
 
 def live(current: Current, name: str, faults: Faults, kind: type[W] = World, *, is_told: bool = False) -> W:  # type: ignore[assignment]

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from settle.exit_codes import CommandFailed
-from settle.merchants.sweep import sweep
 from settlement.core.model.errors import SettlementError
 from settlement.core.store.wire import from_wire
 from tests.simulation.seeded.facts import is_swept_later
@@ -78,6 +77,8 @@ class Stream:
             world.hub.sleep(world.chance.within(1_000, MINUTE_MS))
 
     def _command(self, merchant: str, done: list[Any]) -> None:
+        from settle.merchants.sweep import sweep  # noqa: PLC0415 (the room may be gone)
+
         try:
             done.append(sweep(self._world.people._stack, merchant))
             self._world.note("a person", f"has swept {merchant}", done)

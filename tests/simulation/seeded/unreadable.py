@@ -57,7 +57,7 @@ class Unreadable:
     def play(self, history: MemoryDynamoDb) -> None:
         """Spoil a history's releases, sweep and repair them. Raises Violated."""
         releases = [row for row in history.items.values() if is_swept_later(row)]
-        if not releases:
+        if not releases or "SweepMerchants" not in HANDLERS:
             return
         table = MemoryDynamoDb(items=history.items)
         with ExitStack() as stack:

@@ -7,6 +7,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from types import FrameType
 from typing import Any
 from unittest import mock
@@ -27,15 +29,13 @@ from settlement.core.ledger.conditions import Condition
 from settlement.core.ledger.transaction import Write
 from settlement.core.model.settlement import Settlement
 from settlement.core.model.status import REVERSIBLE, Status, Step
-from settlement.doors import cancellation
-from settlement.merchants import sweep
 from settlement.orders import parts, proposals
 
+_OF_ROOMS = ("settlement.doors.cancellation", "settlement.merchants.sweep")
 MODULES = (
     *(
         account_orders,
         balances,
-        cancellation,
         entries,
         forward,
         kyc_review,
@@ -43,10 +43,12 @@ MODULES = (
         parts,
         proposals,
         reversal,
-        sweep,
     ),
     takeover,
+    *(import_module(name) for name in _OF_ROOMS if find_spec(name.rpartition(".")[0])),
 )
+GONE = {name.rpartition(".")[2] for name in _OF_ROOMS} - {one.__name__.rpartition(".")[2] for one in MODULES}
+"""Modules of rooms that have been deleted."""
 
 _SETTLEMENT = Settlement(
     key="order-2026-000101", payer="alice", payee="bob", amount=4_820, currency="EUR", fee=48

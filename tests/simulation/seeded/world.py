@@ -53,6 +53,7 @@ from tests.simulation.seeded.stream import Stream
 from tests.simulation.seeded.unreadable import Unreadable
 from tests.world.environment import NOW
 from tests.world.expressions import Item
+from tests.world.functions import HANDLERS
 from tests.world.ledger import adds
 from tests.world.memory_dynamodb import MemoryDynamoDb
 from tests.world.openings import opening
@@ -302,7 +303,8 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
     if chance.happens(0.05):
         opening["bob"] = HIGHEST_BALANCE - 500
     opening |= PAYERS if is_troubled(seed) else {}
-    shop = _open_shop(world, opening) if seed % MERCHANTS_EVERY == MERCHANTS_EVERY - 1 else None
+    has_shop = seed % MERCHANTS_EVERY == MERCHANTS_EVERY - 1 and "SweepMerchants" in HANDLERS
+    shop = _open_shop(world, opening) if has_shop else None
     world.open_accounts(opening, in_dollars)
     if chance.happens(0.05):
         world.poison()

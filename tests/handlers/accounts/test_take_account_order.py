@@ -1,0 +1,163 @@
+from typing import Any
+
+import pytest
+
+from handlers import _dependencies
+from settlement.core.ledger import keys
+from settlement.core.model import errors
+from settlement.core.model.errors import IdempotencyConflict, InvalidRequest, StoreUnavailable
+from tests.handlers.conftest import Counted, Later
+from tests.world.books import assert_conserved
+from tests.world.constants import CLAIMED_AT, LATER_AT
+from tests.world.functions import Calls
+
+PERSON = {"by": "arn:aws:iam::123456789012:user/ada", "reason": "as agreed"}
+OPEN = {"key": "open-account-0001", "order": "open", "account": "alice", "currency": "EUR", **PERSON}
+DEPOSIT = {
+    **PERSON,
+    "key": "deposit-account-0001",
+    "order": "deposit",
+    "account": "alice",
+    "currency": "EUR",
+    "amount": "48.2",
+    "reference": "bank-0001",
+}
+FREEZE, UNFREEZE, CLOSE = (
+    {"key": f"{order}-account-0001", "order": order, "account": "alice", **PERSON}
+    for order in ("freeze", "unfreeze", "close")
+)
+WITHDRAW = DEPOSIT | {"key": "withdraw-account-0001", "order": "withdraw", "amount": "48.20"}
+COURSE = (OPEN, DEPOSIT, FREEZE, UNFREEZE, WITHDRAW, CLOSE)
+STATE = {"account": "alice", "currency": "EUR", "in_limbo": False, "opened_at": CLAIMED_AT}
+STATES = (
+    {"available": "0.00"},
+    {"available": "48.20"},
+    {"available": "48.20", "frozen_at": CLAIMED_AT},
+    {"available": "48.20"},
+    {"available": "0.00"},
+    {"available": "0.00", "closed_at": CLAIMED_AT},
+)
+
+
+def reach(calls: Calls, order: dict[str, str]) -> None:
+    for earlier in COURSE[: COURSE.index(order)]:
+        calls.administer(earlier)
+
+
+@pytest.mark.parametrize(
+    ("order", "state"), list(zip(COURSE, STATES, strict=True)), ids=lambda one: one.get("order")
+)
+def test_an_answer_has_the_order_on_record_and_the_account_as_it_is_then(
+    calls: Calls, later: Later, counted: Counted, order: dict[str, str], state: dict[str, str]
+) -> None:
+    reach(calls, order)
+    counted()
+
+    answer = calls.administer(order)
+
+    canonical = order | ({"amount": "48.20"} if "amount" in order else {})
+    assert answer == {"order": canonical | {"posted_at": CLAIMED_AT}, "account": STATE | state}
+    assert counted() == {"StepCalled": 1}
+    later()
+    with calls.writes_nothing():
+        assert calls.administer(order) == answer
+    assert counted() == {"StepCalled": 1, "StepReplayed": 1}
+    assert_conserved(calls.ledger.rows())
+
+
+def test_a_repeated_order_tells_the_account_as_it_is_now(calls: Calls, later: Later) -> None:
+    reach(calls, CLOSE)
+    later()
+    calls.administer(CLOSE)
+
+    again = calls.administer(DEPOSIT)
+
+    assert again["order"]["posted_at"] == CLAIMED_AT
+    assert again["account"] == STATE | {"available": "0.00", "closed_at": LATER_AT}
+
+
+@pytest.mark.parametrize("order", COURSE, ids=lambda order: order["order"])
+def test_other_content_under_the_key_is_a_conflict_and_writes_nothing(
+    calls: Calls, counted: Counted, order: dict[str, str]
+) -> None:
+    reach(calls, order)
+    calls.administer(order)
+    counted()
+
+    with calls.writes_nothing(), pytest.raises(IdempotencyConflict, match=order["key"]):
+        calls.administer(order | {"reason": "another"})
+
+    assert counted() == {"StepCalled": 1, "IdempotencyConflict": 1}
+
+
+@pytest.mark.parametrize("order", COURSE, ids=lambda order: order["order"])
+@pytest.mark.parametrize("field", ["key", "account", "reason", "order"])
+def test_a_malformed_order_names_its_field_and_writes_nothing(
+    calls: Calls, counted: Counted, order: dict[str, str], field: str
+) -> None:
+    reach(calls, order)
+    counted()
+
+    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=f"^{field}: "):
+        calls.order(order["order"], order | {field: ""})
+
+    assert counted() == {"StepCalled": 1, "InvalidRequest": 1}
+
+
+REFUSED: list[tuple[dict[str, str], dict[str, Any] | None, type[Exception]]] = [
+    (OPEN, {"available": 0}, errors.AccountExists),
+    (DEPOSIT, None, errors.AccountNotFound),
+    (DEPOSIT, {"available": 0, "currency": "USD"}, errors.CurrencyMismatch),
+    (DEPOSIT, {"available": 0, "closed_at": "then"}, errors.AccountClosed),
+    (DEPOSIT, {"available": 100_000_000 - 4819}, errors.CapExceeded),
+    (WITHDRAW, {"available": 4819}, errors.InsufficientFunds),
+    (WITHDRAW, {"available": 4820, "frozen_at": "then"}, errors.AccountFrozen),
+    (WITHDRAW, {"available": 4820, "limbo_cases": 1}, errors.AccountInLimbo),
+    (FREEZE, {"available": 0, "frozen_at": "then"}, errors.AccountFrozen),
+    (UNFREEZE, {"available": 0}, errors.AccountNotFrozen),
+    (CLOSE, {"available": 1}, errors.AccountNotEmpty),
+]
+
+
+@pytest.mark.parametrize(("order", "account", "error"), REFUSED)
+def test_an_order_that_does_not_fit_the_account_is_refused_by_name(
+    calls: Calls,
+    counted: Counted,
+    order: dict[str, str],
+    account: dict[str, Any] | None,
+    error: type[Exception],
+) -> None:
+    if account is not None:
+        calls.ledger.open("alice", **account)
+    counted()
+
+    with calls.writes_nothing(), pytest.raises(error, match=r"^account: "):
+        calls.administer(order)
+
+    assert counted() == {"StepCalled": 1, error.__name__: 1}
+
+
+def test_an_order_whose_account_cannot_be_read_is_told_when_it_is_given_again(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The function dies, or the read fails, between the commit and the answer."""
+    calls.administer(OPEN)
+    unreachable = StoreUnavailable("DynamoDB: unreachable")
+
+    def fail(account: str) -> None:
+        raise unreachable
+
+    with monkeypatch.context() as broken:
+        broken.setattr(type(_dependencies.store), "account", lambda store, account: fail(account))
+        with pytest.raises(StoreUnavailable):
+            calls.administer(DEPOSIT)
+
+    assert calls.administer(DEPOSIT)["account"] == STATE | {"available": "48.20"}
+
+
+def test_an_order_on_an_account_that_was_deleted_by_hand_is_told(calls: Calls) -> None:
+    calls.administer(OPEN)
+    calls.ledger.delete(keys.account("alice"))
+
+    with calls.writes_nothing(), pytest.raises(errors.AccountNotFound):
+        calls.administer(OPEN)

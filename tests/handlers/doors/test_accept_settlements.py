@@ -1,0 +1,337 @@
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from handlers import _dependencies
+from handlers.reading import _long_poll
+from settlement.core.model.errors import InvalidRequest, StoreUnavailable
+from settlement.doors.starting import parse_start
+from tests.handlers.conftest import Counted, Later, Meanwhile
+from tests.handlers.reading.test_read_settlements import Clock, clock
+from tests.world import posting
+from tests.world.constants import KEY, NONCE, OTHER_CONTENT, WIRE, WITHOUT_FEE
+from tests.world.contracts import checked_outcome
+from tests.world.functions import Calls, Context
+from tests.world.posting import NAMELESS
+from tests.world.reading import Answer, answer
+from tests.world.services import Died, throttled, unanswered
+from tests.world.step_functions import ExecutionAlreadyExists, StepFunctions, client_error
+
+__all__ = ["clock"]
+
+MACHINE = "SettlementStandard"
+LOCATION = f"/settlements/{KEY}"
+ACCEPTED = Answer(
+    202,
+    {"content-type": "application/json", "location": LOCATION},
+    {"key": KEY, "status_url": LOCATION},
+)
+Post = Callable[..., Answer]
+
+
+@pytest.fixture
+def post(calls: Calls, step_functions: StepFunctions, clock: Clock) -> Post:
+    calls.ledger.open("alice", 10_000)
+    calls.ledger.open("bob", 500)
+
+    def post(body: Any = NAMELESS, key: str | None = KEY, left_ms: int = 28_000, **headers: str) -> Answer:
+        event = posting.asked(body, key, **headers)
+        return answer(calls.handlers["AcceptSettlements"](event, Context(iter([left_ms]))))
+
+    return post
+
+
+def pay(calls: Calls, execution: str) -> None:
+    for state in ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"):
+        calls(state, claimed_at=calls.row()["claimed_at"], execution=execution)
+
+
+@pytest.mark.parametrize("body", [NAMELESS, WIRE, WITHOUT_FEE])
+def test_a_call_is_claimed_and_started_under_the_name_that_owns_it(
+    calls: Calls, step_functions: StepFunctions, post: Post, counted: Counted, body: Any
+) -> None:
+    counted()
+
+    assert post(body) == ACCEPTED
+
+    ((machine, name, data),) = step_functions.started
+    assert (machine, name, data) == (MACHINE, calls.row()["owner"], WIRE)
+    assert counted() == {"StepCalled": 1, "Claimed": 1}
+    assert calls("HoldFunds", execution=name)["settlement"] == WIRE
+
+
+@pytest.mark.parametrize(
+    ("body", "key", "headers", "fields"),
+    [
+        pytest.param(WIRE, None, {}, ["Idempotency-Key"], id="no header"),
+        pytest.param(WIRE, "short", {}, ["Idempotency-Key"], id="a bad header"),
+        pytest.param(WIRE, f"{KEY},{KEY}", {}, ["Idempotency-Key"], id="the header twice"),
+        pytest.param(WIRE | {"key": "order-2026-999999"}, KEY, {}, ["key"], id="another key"),
+        pytest.param(WIRE | {"key": None}, KEY, {}, ["key"], id="no text as the key"),
+        pytest.param({}, KEY, {}, ["amount", "currency", "payee", "payer"], id="nothing in it"),
+        pytest.param(NAMELESS | {"amount": 5}, KEY, {}, ["amount"], id="a number"),
+        pytest.param(
+            NAMELESS | {"payer": "a b", "currency": "XXX", "deadline_seconds": 1},
+            KEY,
+            {},
+            ["currency", "deadline_seconds", "payer"],
+            id="three fields",
+        ),
+        pytest.param(NAMELESS | {"fee": "99.00"}, KEY, {}, ["fee"], id="a fee"),
+        pytest.param([], KEY, {}, ["body"], id="a list"),
+        pytest.param("", KEY, {}, ["body"], id="no body"),
+        pytest.param("[" * 9_000, KEY, {}, ["body"], id="deep nesting"),
+        pytest.param('{"amount": "1.00", "amount": "2.00"}', KEY, {}, ["body"], id="a field twice"),
+        pytest.param("\ufeff" + json.dumps(NAMELESS), KEY, {}, ["body"], id="a byte order mark"),
+        pytest.param('"' + "x" * 30_000 + '"', KEY, {}, ["body"], id="too long"),
+        pytest.param(NAMELESS, KEY, {"prefer": "wait=0"}, ["Prefer"], id="no wait"),
+        pytest.param(NAMELESS, KEY, {"prefer": "wait=21"}, ["Prefer"], id="a long wait"),
+        pytest.param(NAMELESS, KEY, {"prefer": "respond-async, wait=x"}, ["Prefer"], id="no number"),
+    ],
+)
+def test_a_bad_call_names_its_fields_and_starts_nothing(
+    calls: Calls,
+    step_functions: StepFunctions,
+    post: Post,
+    *,
+    body: Any,
+    key: str | None,
+    headers: dict[str, str],
+    fields: list[str],
+) -> None:
+    with calls.writes_nothing():
+        refused = post(body, key, **headers)
+
+    assert (refused.status, refused.content["error"]) == (400, "InvalidRequest")
+    assert [one.partition(":")[0] for one in refused.content["message"].split("; ")] == fields
+    assert step_functions.called == []
+
+
+def test_other_content_with_the_same_key_is_a_conflict(
+    calls: Calls, step_functions: StepFunctions, post: Post
+) -> None:
+    post()
+
+    with calls.writes_nothing():
+        refused = [post(content) for content in OTHER_CONTENT]
+
+    assert {(one.status, one.content["error"]) for one in refused} == {(409, "IdempotencyConflict")}
+    assert len(step_functions.started) == 1
+
+
+@pytest.mark.parametrize("body", [NAMELESS, WIRE, json.dumps(WIRE, indent=2)])
+def test_a_retry_is_answered_the_same_way_and_starts_nothing_twice(
+    calls: Calls, step_functions: StepFunctions, post: Post, body: Any
+) -> None:
+    post()
+
+    with calls.writes_nothing():
+        assert post(body) == ACCEPTED
+
+    assert len(step_functions.started) == 1
+
+
+def test_two_calls_at_once_pay_once(
+    calls: Calls, step_functions: StepFunctions, post: Post, meanwhile: Meanwhile
+) -> None:
+    found: list[Answer] = []
+    meanwhile(_dependencies.store, "claim", lambda: found.append(post()))
+
+    found.append(post())
+
+    assert found == [ACCEPTED, ACCEPTED]
+    assert len(step_functions.started) == 1
+
+
+def test_a_key_that_another_way_claimed_is_told_as_it_is(
+    calls: Calls, step_functions: StepFunctions, post: Post
+) -> None:
+    calls("HoldFunds")
+
+    with calls.writes_nothing():
+        told = post()
+
+    assert (told.status, told.headers["location"]) == (202, LOCATION)
+    assert checked_outcome(told.content) == calls.report() | {"replayed": True}
+    assert step_functions.called == []
+
+
+def test_a_retry_after_the_end_gets_the_outcome(
+    calls: Calls, step_functions: StepFunctions, post: Post
+) -> None:
+    post()
+    pay(calls, step_functions.names[0])
+
+    with calls.writes_nothing():
+        told = post()
+
+    assert (told.status, told.headers["location"]) == (200, LOCATION)
+    assert checked_outcome(told.content)["status"] == "SETTLED"
+    assert told.content["replayed"] is True
+    assert len(step_functions.started) == 1
+
+
+# Services that are unavailable
+
+
+@pytest.mark.parametrize("failure", [throttled("StartExecution"), unanswered()])
+@pytest.mark.parametrize("loses_answers", [False, True])
+def test_a_claimed_payment_whose_start_fails_is_accepted_and_recovered(
+    calls: Calls,
+    *,
+    step_functions: StepFunctions,
+    post: Post,
+    counted: Counted,
+    later: Later,
+    failure: Exception,
+    loses_answers: bool,
+) -> None:
+    counted()
+    step_functions.failing["start_execution"] = failure
+    step_functions.loses_answers = loses_answers
+
+    assert post() == ACCEPTED
+
+    assert counted() == {"StepCalled": 1, "Claimed": 1, "StartUnavailable": 1}
+    step_functions.failing.clear()
+    later(seconds=30)
+    calls.recover()
+    assert step_functions.names[-1] == f"{KEY}-r1-{NONCE}"
+
+
+def test_a_name_that_is_taken_is_left_to_recovery(
+    calls: Calls, step_functions: StepFunctions, post: Post, later: Later
+) -> None:
+    taken = client_error("StartExecution", "ExecutionAlreadyExists", ExecutionAlreadyExists)
+    step_functions.failing["start_execution"] = taken
+
+    assert post() == ACCEPTED
+
+    step_functions.failing.clear()
+    later(seconds=30)
+    calls.recover()
+    assert step_functions.names == [f"{KEY}-r1-{NONCE}"]
+
+
+@pytest.mark.parametrize("retried", [False, True])
+def test_a_payment_whose_call_dies_after_the_claim_is_started_by_a_retry_or_by_recovery(
+    calls: Calls, step_functions: StepFunctions, post: Post, later: Later, *, retried: bool
+) -> None:
+    step_functions.failing["start_execution"] = Died()
+    with suppress(Died):
+        post()
+    owner = calls.row()["owner"]
+    step_functions.failing.clear()
+
+    if retried:
+        assert post() == ACCEPTED
+    else:
+        later(seconds=30)
+        calls.recover()
+
+    assert step_functions.started == [(MACHINE, owner if retried else f"{KEY}-r1-{NONCE}", WIRE)]
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_claim_without_an_answer_is_503_and_a_retry_starts_it_once(
+    calls: Calls,
+    step_functions: StepFunctions,
+    post: Post,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    after: bool,
+) -> None:
+    claim = _dependencies.store.claim
+
+    def fails(write: Any) -> Any:
+        if after:
+            claim(write)
+        raise StoreUnavailable("DynamoDB: x")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(_dependencies.store, "claim", fails)
+        refused = post()
+    assert (refused.status, refused.content["error"]) == (503, "StoreUnavailable")
+    assert step_functions.called == []
+
+    assert post() == ACCEPTED
+    assert len(step_functions.started) == 1
+
+
+# The wait
+
+
+def test_a_caller_who_waits_gets_the_outcome_as_soon_as_it_is_final(
+    calls: Calls, step_functions: StepFunctions, post: Post, clock: Clock
+) -> None:
+    post()
+    claimed = calls.row()
+    pay(calls, step_functions.names[0])
+    settled = calls.row()
+    calls.ledger.put(claimed)
+    clock.meanwhile = lambda: calls.ledger.put(settled) if clock.sleeps == 3 else None
+
+    told = post(prefer="respond-async, Wait=20")
+
+    assert (told.status, told.headers["location"], clock.sleeps) == (200, LOCATION, 3)
+    assert checked_outcome(told.content)["status"] == "SETTLED"
+    assert told.content["replayed"] is False
+    assert told.headers["etag"] == f'"{settled["sequence"]}"'
+
+
+@pytest.mark.parametrize(
+    ("prefer", "seconds"),
+    [
+        ('wait="10"', 10),
+        ("wait=10; foo=bar", 10),
+        ('wait = "10" ; foo="a,b;wait=3"', 10),
+        ('handling=lenient;wait=3, foo="x, wait=4", WAIT=10', 10),
+        ("wait=10, wait=5", 10),
+        ('foo="\\", wait=7", wait=10', 10),
+        ("respond-async; wait=10", 0),
+        ('foo="wait=10', 0),
+        (",;, ", 0),
+    ],
+)
+def test_a_preference_is_read_as_rfc_7240_writes_it(prefer: str, seconds: int) -> None:
+    assert (
+        parse_start({"idempotency-key": KEY, "prefer": prefer}, NAMELESS, _dependencies.config).wait
+        == seconds
+    )
+
+
+@pytest.mark.parametrize("prefer", ["wait", 'wait=""', 'wait="1', "wait=21;a=b", 'wait="0"', 'wait="1,2"'])
+def test_a_wait_of_no_seconds_is_refused(prefer: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"^Prefer: wait must be a whole number from 1 to 20$"):
+        parse_start({"idempotency-key": KEY, "prefer": prefer}, NAMELESS, _dependencies.config)
+
+
+@pytest.mark.parametrize(("wait", "left_ms", "sleeps"), [("5", 28_000, 5), ("20", 10_000, 4), ("20", 900, 0)])
+def test_a_wait_without_an_end_is_accepted_within_the_calls_time(
+    post: Post, clock: Clock, wait: str, left_ms: int, sleeps: int
+) -> None:
+    assert post(prefer=f"wait={wait}", left_ms=left_ms) == ACCEPTED
+
+    assert clock.sleeps == sleeps
+
+
+def test_a_wait_whose_look_gets_no_answer_is_accepted(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> Any:
+        raise StoreUnavailable("DynamoDB: x")
+
+    monkeypatch.setattr(_long_poll, "finished", fails)
+
+    assert post(prefer="wait=5") == ACCEPTED
+
+
+def test_a_settlement_in_limbo_is_told_as_it_is_after_the_wait(
+    calls: Calls, post: Post, clock: Clock
+) -> None:
+    calls.fall()
+
+    told = post(prefer="wait=2")
+
+    assert (told.status, told.content["status"], clock.sleeps) == (202, "LIMBO", 2)

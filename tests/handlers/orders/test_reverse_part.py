@@ -1,0 +1,230 @@
+from typing import Any
+
+import pytest
+
+from settlement.core.ledger import keys
+from settlement.core.model.errors import (
+    CurrencyMismatch,
+    InsufficientFunds,
+    InvalidRequest,
+    NotReversible,
+    PartRefused,
+    SettlementNotFound,
+    StoreUnavailable,
+)
+from tests.handlers.conftest import Counted, Later
+from tests.world.constants import HASH, KEY, LATER_AT, ORDER
+from tests.world.functions import Calls
+from tests.world.orders import PROOF
+from tests.world.step_functions import StepFunctions
+
+NET = 4772
+BACK: dict[str, Any] = {"key": KEY, "part": 1, "amount": "5.00", **ORDER}
+
+
+@pytest.fixture
+def settled(calls: Calls, later: Later) -> Calls:
+    """A settled payment of 48.20 with a fee of 0.48: alice has 51.80 left, bob 52.72."""
+    calls.after("CollectFee")
+    later()
+    return calls
+
+
+def reverse(calls: Calls, part: int = 1, amount: str = "5.00", **more: Any) -> dict[str, Any]:
+    return calls.order("reverse-part", BACK | {"part": part, "amount": amount} | more)
+
+
+def balances(calls: Calls) -> tuple[int, int]:
+    return calls.account("alice")["available"], calls.account("bob")["available"]
+
+
+def counted_parts(calls: Calls) -> tuple[str, int, int, int]:
+    row = calls.row()
+    return row["status"], row.get("parts", 0), row.get("reversed_in_part", 0), row["escrow"]
+
+
+def test_a_part_goes_back_to_the_payer_and_the_fee_stays(
+    settled: Calls, step_functions: StepFunctions
+) -> None:
+    before = settled.row()
+
+    answer = reverse(settled)
+
+    known = {name: PROOF[name] for name in ("user_id", "request_id")}
+    on_record = {**ORDER, **known, "posted_at": LATER_AT, "amount": "5.00", "currency": "EUR"}
+    assert answer == {"key": KEY, "part": 1, "order": on_record}
+    assert settled.row() == before | {"parts": 1, "reversed_in_part": 500, "sequence": before["sequence"] + 1}
+    assert balances(settled) == (5180 + 500, 5272 - 500)
+    assert settled.entry("reverse-part:1") == {
+        "posted_at": LATER_AT,
+        "amount": 500,
+        **ORDER,
+        **PROOF,
+        **keys.orders_index(LATER_AT),
+    } | {"currency": "EUR", "debit": "bob", "credit": f"escrow:{KEY}", "side": "debit"}
+    assert settled.entry("refund-part:1")["credit"] == "alice"
+    assert step_functions.started == []
+
+
+def test_parts_add_up_to_what_was_released_and_not_to_more(settled: Calls) -> None:
+    reverse(settled)
+    reverse(settled, 2, "40.00")
+    with settled.writes_nothing(), pytest.raises(PartRefused, match=r"^amount: is more than what is left"):
+        reverse(settled, 3, "2.73")
+
+    reverse(settled, 3, "2.72")
+
+    assert counted_parts(settled) == ("SETTLED", 3, NET, 0)
+    assert balances(settled) == (5180 + NET, 500)
+    with settled.writes_nothing(), pytest.raises(PartRefused, match=r"^amount: is more than what is left"):
+        reverse(settled, 4, "0.01")
+
+
+def test_the_same_part_again_is_answered_with_what_is_on_record(settled: Calls, counted: Counted) -> None:
+    first = reverse(settled)
+
+    with settled.writes_nothing():
+        again = reverse(settled, by="arn:aws:iam::123456789012:user/bea")
+
+    assert again == first
+    assert counted()["StepReplayed"] == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "field"), [({"amount": "5.01"}, "amount"), ({"reason": "another"}, "reason")]
+)
+def test_a_part_that_was_ordered_otherwise_is_refused(settled: Calls, change: Any, field: str) -> None:
+    reverse(settled)
+
+    message = rf"^part: number 1 is on record since {LATER_AT} with another {field}$"
+    with settled.writes_nothing(), pytest.raises(PartRefused, match=message):
+        reverse(settled, **change)
+
+
+@pytest.mark.parametrize(("made", "part"), [(0, 2), (1, 3), (2, 10**9)])
+def test_a_part_that_is_not_the_next_one_is_refused(settled: Calls, made: int, part: int) -> None:
+    for number in range(made):
+        reverse(settled, number + 1)
+
+    with (
+        settled.writes_nothing(),
+        pytest.raises(PartRefused, match=rf"^part: the next one is number {made + 1}$"),
+    ):
+        reverse(settled, part)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"amount": "5.001"}, InvalidRequest, "amount: must be a decimal string with at most 2 decimals"),
+        ({"amount": "0.00"}, InvalidRequest, "amount: must be greater than zero"),
+        ({"amount": "-1.00"}, InvalidRequest, "amount: must be a decimal string"),
+        ({"amount": "1e3"}, InvalidRequest, "amount: must be a decimal string"),
+        ({"amount": 5}, InvalidRequest, "amount: must be a decimal string"),
+        ({"amount": None}, InvalidRequest, "amount: must be a decimal string"),
+        ({"amount": "47.73"}, PartRefused, "amount: is more than what is left"),
+        ({"amount": "9" * 13 + ".00"}, PartRefused, "amount: is more than what is left"),
+        ({"part": 0}, InvalidRequest, "part: must be the number of this part"),
+        ({"part": True}, InvalidRequest, "part: must be the number of this part"),
+        ({"part": "1"}, InvalidRequest, "part: must be the number of this part"),
+        ({"part": 10**30}, InvalidRequest, "part: must be the number of this part"),
+        ({"reason": ""}, InvalidRequest, "reason: must be one line"),
+        ({"reason": "x" * 10_000}, InvalidRequest, "reason: must be one line"),
+        ({"key": "short"}, InvalidRequest, "key: must be a string that matches"),
+        ({"key": "order-no-such-0001"}, SettlementNotFound, "key: no request has claimed it"),
+        ({"currency": "EUR"}, InvalidRequest, "currency: unknown field"),
+    ],
+)
+def test_a_wrong_field_is_named_and_nothing_is_written(
+    settled: Calls, change: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with settled.writes_nothing(), pytest.raises(error, match=f"^{message}"):
+        settled.order("reverse-part", BACK | change)
+
+
+@pytest.mark.parametrize("name", ["key", "part", "amount", "reason"])
+def test_a_missing_field_is_named(settled: Calls, name: str) -> None:
+    body = {other: value for other, value in BACK.items() if other not in (name, "by")}
+
+    with settled.writes_nothing(), pytest.raises(InvalidRequest, match=f"^{name}: missing$"):
+        settled.raw_order("reverse-part", body)
+
+
+@pytest.mark.parametrize("state", ["VerifyKyc", "ReleaseFunds", "CollectFee"])
+def test_a_settlement_in_flight_is_not_reversed_in_part(calls: Calls, state: str) -> None:
+    calls.before(state)
+
+    with calls.writes_nothing(), pytest.raises(NotReversible, match="and it is PROCESSING"):
+        reverse(calls)
+
+
+def test_a_settlement_in_limbo_or_completed_out_of_it_is_not_reversed_in_part(calls: Calls) -> None:
+    calls.fall()
+    with calls.writes_nothing(), pytest.raises(NotReversible, match=r"and it is LIMBO$"):
+        reverse(calls)
+
+    calls.decide("complete")
+
+    with calls.writes_nothing(), pytest.raises(NotReversible, match=r"was completed out of LIMBO$"):
+        reverse(calls)
+
+
+def test_no_part_while_the_whole_is_reversed(settled: Calls) -> None:
+    settled.order_reversal()
+
+    with settled.writes_nothing(), pytest.raises(NotReversible, match=r"and it is COMPENSATING$"):
+        reverse(settled)
+
+
+def test_the_whole_is_not_reversed_after_a_part(settled: Calls, step_functions: StepFunctions) -> None:
+    reverse(settled)
+
+    message = r"^reverse: 1 parts were reversed: reverse the rest in part$"
+    with settled.writes_nothing(), pytest.raises(NotReversible, match=message):
+        settled.order_reversal()
+
+    assert step_functions.started == []
+
+
+def test_a_payee_who_has_spent_it_is_refused_and_nothing_is_in_limbo(settled: Calls) -> None:
+    settled.ledger.put(keys.account("bob") | settled.account("bob") | {"available": 499})
+
+    with settled.writes_nothing(), pytest.raises(InsufficientFunds, match=r"^payee: "):
+        reverse(settled)
+
+    reverse(settled, amount="4.99")
+    assert counted_parts(settled) == ("SETTLED", 1, 499, 0)
+
+
+@pytest.mark.parametrize("party", ["alice", "bob"])
+def test_an_account_in_another_currency_is_refused(settled: Calls, party: str) -> None:
+    settled.ledger.put(keys.account(party) | settled.account(party) | {"currency": "USD"})
+
+    with settled.writes_nothing(), pytest.raises(CurrencyMismatch):
+        reverse(settled)
+
+
+def test_a_part_without_an_answer_may_be_given_again(settled: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = settled.ledger.store
+    record = store.record
+
+    def lost(writes: Any) -> Any:
+        record(writes)
+        raise StoreUnavailable("DynamoDB: no answer")
+
+    with monkeypatch.context() as losing:
+        losing.setattr(store, "record", lost)
+        with pytest.raises(StoreUnavailable):
+            reverse(settled)
+
+    assert reverse(settled)["part"] == 1
+    assert counted_parts(settled) == ("SETTLED", 1, 500, 0)
+
+
+def test_the_outcome_tells_what_was_reversed_in_part(settled: Calls) -> None:
+    assert "reversed_in_part" not in settled.report()
+    reverse(settled)
+    reverse(settled, 2, "1.5")
+
+    assert settled.report()["reversed_in_part"] == "6.50"
+    assert settled.row()["request_hash"] == HASH

@@ -1,0 +1,564 @@
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from handlers import _dependencies
+from handlers.http._http import BODY_BYTES_MAX
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.errors import (
+    CallerUnknown,
+    InvalidRequest,
+    NotReversible,
+    ResolutionRefused,
+    SettlementNotFound,
+    StartUnavailable,
+    StepFenced,
+)
+from tests.handlers.conftest import Counted, Later
+from tests.world.constants import CLAIMED_AT, EXECUTION_ARN, HASH, KEY, LATER_AT, NONCE, ORDER, WIRE
+from tests.world.functions import Calls, Context
+from tests.world.orders import PROOF, given, request
+from tests.world.rooms import there
+from tests.world.services import Died, Functions, throttled, unanswered
+from tests.world.step_functions import StepFunctions
+
+DECISIONS = ["retry", "write-off", "complete"]
+BEA = "arn:aws:iam::123456789012:user/bea"
+OWNER = f"{KEY}-resolve-{NONCE[:6]}"
+MOVED = {
+    "retry": {},
+    "write-off": {
+        "debit": "losses:EUR",
+        "credit": f"escrow:{KEY}",
+        "side": "debit",
+        "amount": 4772,
+        "pk": "ENTRIES#losses:EUR#2",
+    },
+    "complete": {
+        "debit": f"escrow:{KEY}",
+        "credit": "fees:EUR",
+        "side": "credit",
+        "amount": 48,
+        "pk": "ENTRIES#fees:EUR#2",
+    },
+}
+REVERSING = {"status": "COMPENSATING", "gsi1pk": "IN_FLIGHT#2", "gsi1sk": "2026-11-20T12:00:37.123Z"}
+AFTER: dict[str, dict[str, Any]] = {
+    "retry": REVERSING,
+    "write-off": REVERSING | {"escrow": 4820, "release_reversed_at": LATER_AT},
+    "complete": {"status": "SETTLED", "escrow": 0, "finished_at": LATER_AT},
+}
+
+
+def on_record(decision: str, at: str = LATER_AT) -> dict[str, Any]:
+    known = {name: PROOF[name] for name in ("user_id", "request_id")}
+    return {**ORDER, "decision": decision, **known, "posted_at": at}
+
+
+def named(name: str) -> dict[str, Any]:
+    """Return the input that wakes an execution: the decision's name only."""
+    return {"settlement": WIRE, "order": name}
+
+
+@pytest.fixture
+def limbo(calls: Calls, step_functions: StepFunctions) -> Calls:
+    calls.fall()
+    step_functions.waits(EXECUTION_ARN, "AQC")
+    calls("AwaitResolution", token="AQC", execution_arn=EXECUTION_ARN)
+    return calls
+
+
+# The person
+
+
+def test_an_order_is_on_record_with_the_identity_and_the_request_that_aws_has_proven(calls: Calls) -> None:
+    calls.after("CollectFee")
+
+    calls.order_reversal()
+
+    listed = keys.orders_index(CLAIMED_AT)
+    assert calls.entry("reverse") == {"posted_at": CLAIMED_AT, **ORDER, **PROOF, **listed}
+
+
+@pytest.mark.parametrize(
+    "decision", [*DECISIONS, "reverse", "recover", "open", "deposit", "close", *there("merchants", "sweep")]
+)
+@pytest.mark.parametrize("field", ["by", "user_id", "proof", "settlement"])
+def test_by_in_the_body_is_an_unknown_field(calls: Calls, decision: str, field: str) -> None:
+    calls.fall()
+    body: dict[str, Any] = {"key": KEY, "reason": "why", field: BEA}
+    body |= {"case": 1, "decision": decision} if decision in DECISIONS else {}
+    body |= {"order": decision, "account": "bob"} if decision in ("open", "deposit", "close") else {}
+
+    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=rf"{field}: unknown field"):
+        calls.raw_order(decision, body)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda context: context.pop("authorizer"),
+        lambda context: context["authorizer"].update(iam=None),
+        lambda context: context["authorizer"]["iam"].pop("userArn"),
+        lambda context: context["authorizer"]["iam"].update(userArn=""),
+        lambda context: context["authorizer"]["iam"].update(userId=7),
+        lambda context: context.pop("requestId"),
+        lambda context: context["http"].pop("sourceIp"),
+    ],
+)
+def test_a_call_without_a_proven_identity_is_refused(calls: Calls, change: Callable[[Any], Any]) -> None:
+    calls.fall()
+    event = request("retry", {"key": KEY, "case": 1, "decision": "retry", "reason": "x"}, ORDER["by"])
+    change(event["requestContext"])
+
+    with calls.writes_nothing():
+        answer = calls.handlers["TakeOrder"](event, Context())
+
+    assert (answer["statusCode"], json.loads(answer["body"])["error"]) == (403, CallerUnknown.__name__)
+
+
+# The order
+
+
+@pytest.mark.parametrize(
+    ("decision", "change", "status", "message"),
+    [
+        ("retry", {"key": "short"}, 400, "key: must be a string that matches"),
+        ("retry", {"key": "order-no-such-0001"}, 404, "key: no request has claimed it"),
+        ("retry", {"case": 0}, 400, "case: must be the number of a case"),
+        ("retry", {"case": True}, 400, "case: must be the number of a case"),
+        ("retry", {"case": "1"}, 400, "case: must be the number of a case"),
+        ("retry", {"case": 10**30}, 400, "case: must be the number of a case"),
+        ("retry", {"case": 2}, 409, "case: the open case is number 1, not 2"),
+        ("retry", {"reason": ""}, 400, "reason: must be one line"),
+        ("retry", {"reason": "x" * 10_000}, 400, "reason: must be one line"),
+        ("retry", {"reason": "a\nb"}, 400, "reason: must be one line"),
+        ("retry", {"reason": 7}, 400, "reason: must be one line"),
+        ("retry", {"decision": "write-off"}, 400, "decision: must be retry, as the route says"),
+        ("retry", {"decision": ["retry"]}, 400, "decision: must be retry, as the route says"),
+        ("retry", {"amount": "1.00"}, 400, "amount: unknown field"),
+        ("reverse", {"expected_status": "LIMBO"}, 400, "expected_status: must be SETTLED or PROCESSING"),
+        ("reverse", {"expected_status": ["SETTLED"]}, 400, "expected_status: must be SETTLED or"),
+        ("reverse", {"expected_status": "SETTLED"}, 409, "reverse: it was to be SETTLED, but"),
+        ("reverse", {"reason": " "}, 400, "reason: must be one line"),
+        ("recover", {"key": None}, 400, "key: must be a string that matches"),
+        ("recover", {"key": "order-no-such-0001"}, 404, "key: no request has claimed it"),
+    ],
+)
+def test_a_bad_order_names_its_field_and_writes_nothing(
+    limbo: Calls, decision: str, change: dict[str, Any], status: int, message: str
+) -> None:
+    body: dict[str, Any] = {"key": KEY}
+    body |= {"case": 1, "decision": decision, "reason": "x"} if decision in DECISIONS else {}
+    body |= {"reason": "x"} if decision == "reverse" else {}
+
+    with limbo.writes_nothing():
+        answer = limbo.handlers["TakeOrder"](request(decision, body | change, ORDER["by"]), Context())
+
+    assert (answer["statusCode"], json.loads(answer["body"])["message"][: len(message)]) == (status, message)
+
+
+@pytest.mark.parametrize("missing", ["key", "case", "decision", "reason"])
+def test_a_missing_field_is_named(limbo: Calls, missing: str) -> None:
+    body = {"key": KEY, "case": 1, "decision": "retry", **ORDER}
+    del body[missing]
+
+    with limbo.writes_nothing(), pytest.raises(InvalidRequest, match=f"^{missing}: missing$"):
+        limbo.order("retry", body)
+
+
+@pytest.mark.parametrize("body", ["", "{", "[]", "7", "null", "[" * 100_000, " " * 30_000])
+@pytest.mark.parametrize("encoded", [True, False])
+def test_a_body_that_is_no_object_is_refused(limbo: Calls, body: str, encoded: bool) -> None:
+    event = request("retry", body, ORDER["by"]) | {"isBase64Encoded": encoded}
+
+    with limbo.writes_nothing():
+        answer = limbo.handlers["TakeOrder"](event, Context())
+
+    assert (answer["statusCode"], json.loads(answer["body"])["message"][:5]) == (400, "body:")
+
+
+@pytest.mark.parametrize("encoded", [True, False])
+def test_a_body_above_the_limit_is_refused_with_both_figures(limbo: Calls, encoded: bool) -> None:
+    """The limit applies to the bytes, not to their base64."""
+    for size in (BODY_BYTES_MAX, BODY_BYTES_MAX + 1):
+        body = '{"key": "é"}'.encode().ljust(size)
+        text = base64.b64encode(body).decode() if encoded else body.decode()
+        event = request("retry", text, ORDER["by"]) | {"isBase64Encoded": encoded}
+        with limbo.writes_nothing():
+            answer = limbo.handlers["TakeOrder"](event, Context())
+
+        is_too_long = f"at most {BODY_BYTES_MAX} bytes, and has {size}" in answer["body"]
+        assert (answer["statusCode"], is_too_long) == (400, size > BODY_BYTES_MAX)
+
+
+@pytest.mark.parametrize("decision", ["write-off", "complete"])
+def test_a_decision_that_does_not_fit_is_refused(calls: Calls, counted: Counted, decision: str) -> None:
+    calls.fall("hold")
+    counted()
+
+    with calls.writes_nothing(), pytest.raises(ResolutionRefused, match=r"^decision: .*; use retry$"):
+        calls.decide(decision)
+
+    assert counted() == {"StepCalled": 1, "ResolutionRefused": 1}
+
+
+# A decision on a case of LIMBO
+
+
+@pytest.mark.parametrize("decision", DECISIONS)
+def test_a_decision_closes_the_case_and_wakes_the_execution_that_waits(
+    limbo: Calls, step_functions: StepFunctions, later: Later, counted: Counted, decision: str
+) -> None:
+    before = limbo.row()
+    later()
+    counted()
+
+    answer = limbo.decide(decision)
+
+    assert answer == {"key": KEY, "case": 1, "order": on_record(decision)}
+    assert (step_functions.sent, step_functions.started) == ([{"case": 1}], [])
+    common = {"step": "resolve:1", "posted_at": LATER_AT, "request_hash": HASH}
+    evidence = {"pk": f"EVIDENCE#{KEY}", "sk": f"{KEY}:resolve:1", **common, **PROOF}
+    evidence |= keys.orders_index(LATER_AT)
+    rows: list[Row] = [evidence | {"account": "bob", "decision": decision, **ORDER}]
+    if MOVED[decision]:
+        entry = {"currency": "EUR", "sk": f"{LATER_AT}#{KEY}:resolve:1", **common}
+        rows += [MOVED[decision] | entry]
+    written = [row for row in limbo.ledger.rows() if row.get("step") == "resolve:1"]
+    assert sorted(written, key=str) == sorted(rows, key=str)
+    ended = {"failure", "gsi1pk", "gsi1sk"} if decision == "complete" else set()
+    kept = {name: before[name] for name in before if name not in {"stuck_step", *ended}}
+    covered = {"covered": "release"} if decision == "write-off" else {}
+    made = {**ORDER, "decision": decision, "decided_at": LATER_AT, **covered}
+    decided = {"resolutions": 1, "resolution": made}
+    decided |= {"owner": OWNER, "in_flight_since": LATER_AT, "sequence": before["sequence"] + 1}
+    failure = {} if ended else {"failure": before["reversed_for"]}
+    assert limbo.row() == kept | decided | failure | AFTER[decision]
+    bob = limbo.account("bob")
+    assert (bob["available"], bob["limbo_cases"]) == (5272, 0)
+    assert counted() == {"StepCalled": 1} | ({"Settled": 1} if decision == "complete" else {})
+
+
+@pytest.mark.parametrize("decision", DECISIONS)
+@pytest.mark.parametrize("waited", ["gone", "ended", "timed out", "for another case"])
+def test_if_no_execution_waits_one_is_started_with_the_order_s_name(
+    limbo: Calls, step_functions: StepFunctions, waited: str, decision: str
+) -> None:
+    if waited == "gone":
+        step_functions.machines.executions.clear()
+    elif waited == "ended":
+        step_functions.end(EXECUTION_ARN)
+    elif waited == "timed out":
+        step_functions.machines.executions[0].token = "another"
+    else:
+        limbo.ledger.put(limbo.ledger.row({"pk": f"WAITING#{KEY}", "sk": "WAITING"}) | {"case": 2})  # type: ignore[operator]
+
+    limbo.decide(decision)
+
+    assert step_functions.started == [("Compensation", OWNER, named("resolve:1"))]
+    assert step_functions.sent == []
+
+
+@pytest.mark.parametrize("decision", DECISIONS)
+@pytest.mark.parametrize("gone_at", ["entry", "decision"])
+def test_an_account_that_is_gone_does_not_keep_its_settlement_in_limbo(
+    calls: Calls, decision: str, gone_at: str
+) -> None:
+    found = calls.fall() if gone_at == "decision" else calls.reopened("ReclaimFunds")
+    calls.close("bob")
+    if gone_at == "entry":
+        calls.limbo(found)
+
+    first = calls.decide(decision)
+
+    assert first["order"] == on_record(decision, CLAIMED_AT)
+    assert (calls.row()["status"], calls.row()["owner"]) == (AFTER[decision]["status"], OWNER)
+    with calls.writes_nothing():
+        assert calls.decide(decision) == first
+
+
+@pytest.mark.parametrize("first", DECISIONS)
+@pytest.mark.parametrize("raced", [True, False])
+def test_a_case_is_decided_once_and_the_same_decision_is_told_as_it_is_on_record(
+    limbo: Calls, later: Later, freeze_reads: Callable[[], None], first: str, raced: bool
+) -> None:
+    if raced:
+        freeze_reads()
+    answer = limbo.decide(first)
+    before = limbo.ledger.rows()
+    later(days=1)
+
+    assert limbo.decide(first) == answer
+    assert limbo.decide(first, by=BEA) == answer
+    others: list[dict[str, Any]] = [{"decision": second} for second in DECISIONS if second != first]
+    told = rf"^resolve: case 1 was decided otherwise: {first} at {CLAIMED_AT}$"
+    for other in [*others, {"reason": "because"}]:
+        with pytest.raises(StepFenced, match=told):
+            limbo.decide(**{"decision": first, **other})
+
+    assert limbo.ledger.rows() == before
+
+
+@pytest.mark.parametrize(
+    ("decision", "since"),
+    [
+        (decision, since)
+        for decision in DECISIONS
+        for since in ({"escrow": 47}, {"resolutions": 1}, {"release_reversed_at": LATER_AT})
+        if decision != "retry" or "release_reversed_at" not in since  # a retry fits with any reversal
+    ],
+)
+def test_a_decision_on_a_case_that_has_changed_since_it_was_read_is_refused(
+    calls: Calls, freeze_reads: Callable[[], None], decision: str, since: dict[str, Any]
+) -> None:
+    calls.fall()
+    freeze_reads()
+    calls.alter(**since)
+
+    message = r"has moved on since it was looked at$"
+    with calls.writes_nothing(), pytest.raises(ResolutionRefused, match=message):
+        calls.decide(decision)
+
+
+def test_a_second_case_is_decided_by_its_own_number(calls: Calls, step_functions: StepFunctions) -> None:
+    calls.fall()
+    first = calls.decide("retry")
+    step_functions.machines.executions.clear()  # the nonce of the tests is always the same
+    calls.limbo(calls.begin())
+
+    assert calls.decide("retry") == first
+    assert calls.row()["status"] == "LIMBO"
+    with pytest.raises(StepFenced, match=r"^resolve: case 1 was decided otherwise"):
+        calls.decide("write-off")
+    calls.decide("write-off", case=2)
+
+    assert calls.row()["resolutions"] == 2
+
+
+# Between the order and the wake
+
+
+@pytest.mark.parametrize("decision", ["retry", "write-off"])
+@pytest.mark.parametrize("error", [Died(), throttled("SendTaskSuccess"), unanswered()], ids=repr)
+def test_a_decision_whose_function_died_before_the_wake_is_found_by_recovery(
+    limbo: Calls, step_functions: StepFunctions, later: Later, error: BaseException, decision: str
+) -> None:
+    step_functions.failing["send_task_success"] = error
+    with pytest.raises((Died, StartUnavailable)):
+        limbo.decide(decision)
+    assert limbo.row()["owner"] == OWNER
+    step_functions.failing.clear()
+    later(seconds=30)
+
+    limbo.recover()
+
+    assert step_functions.started == [("Compensation", f"{KEY}-c1-{NONCE}", named("resolve:1"))]
+
+
+def test_once_an_execution_has_taken_over_recovery_does_not_announce_the_decision_again(
+    limbo: Calls, step_functions: StepFunctions, later: Later
+) -> None:
+    limbo.decide("retry")
+    limbo.begin_as("another", named("resolve:1"))
+    later(seconds=30)
+
+    limbo.recover()
+
+    assert step_functions.started == [("Compensation", f"{KEY}-c1-{NONCE}", {"settlement": WIRE})]
+
+
+@pytest.mark.parametrize("decision", DECISIONS)
+def test_a_decision_whose_function_died_before_the_wake_wakes_it_when_it_comes_again(
+    limbo: Calls, step_functions: StepFunctions, decision: str
+) -> None:
+    step_functions.failing["send_task_success"] = throttled("SendTaskSuccess")
+    with pytest.raises(StartUnavailable):
+        limbo.decide(decision)
+    step_functions.failing.clear()
+
+    with limbo.writes_nothing():
+        limbo.decide(decision)
+
+    assert (step_functions.sent, step_functions.started) == ([{"case": 1}], [])
+
+
+def test_a_completed_case_whose_execution_was_not_woken_is_announced_when_its_wait_ends(
+    limbo: Calls, step_functions: StepFunctions
+) -> None:
+    step_functions.failing["send_task_success"] = throttled("SendTaskSuccess")
+    with pytest.raises(StartUnavailable):
+        limbo.decide("complete")
+    waited = {"settlement": WIRE, "case": 1, "alerts": 1, "error": {"Error": "StepFenced"}}
+
+    with limbo.writes_nothing():
+        found = limbo.begin(waited)
+        announced = limbo("ResolveLimbo", resolution=found["resolution"], case=found["case"])
+        assert "resolution" not in limbo.begin(announced)
+
+    assert announced["notice"]["decision"] == "complete"
+
+
+def test_a_repeated_decision_leaves_it_to_recovery_whether_an_execution_runs(
+    limbo: Calls, step_functions: StepFunctions, functions: Functions
+) -> None:
+    """The first one woke the execution and used up its token. A second execution would alert twice."""
+    limbo.decide("retry")
+    step_functions.failing["send_task_success"] = ClientError(
+        {"Error": {"Code": "TaskTimedOut", "Message": "used"}}, "SendTaskSuccess"
+    )
+
+    limbo.decide("retry")
+
+    assert (step_functions.started, functions.sent) == ([], [{"key": KEY}])
+
+
+def test_a_repeated_decision_on_a_finished_settlement_starts_nothing(
+    calls: Calls, step_functions: StepFunctions
+) -> None:
+    calls.fall()
+    calls.decide("complete")
+    step_functions.started.clear()
+
+    calls.decide("complete")
+
+    assert step_functions.started == []
+
+
+# A reversal
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [("CollectFee", {}), ("ReleaseFunds", {"expected_status": "PROCESSING"}), ("HoldFunds", None)],
+)
+def test_a_reversal_begins_with_its_order_and_an_execution_is_started_with_its_name(
+    calls: Calls, step_functions: StepFunctions, state: str, expected: dict[str, str] | None
+) -> None:
+    calls.after(state)
+    more = {"expected_status": "PROCESSING"} if expected is None else expected
+
+    answer = calls.order_reversal(ORDER | more)
+
+    assert answer["key"] == KEY
+    assert answer["order"].items() >= {**ORDER, "posted_at": CLAIMED_AT}.items()
+    assert calls.row()["status"] == "COMPENSATING"
+    assert step_functions.started == [("Compensation", f"{KEY}-reverse-{NONCE[:6]}", named("reverse"))]
+
+
+def test_a_reversal_that_comes_again_is_one_and_the_first_person_stays_on_record(
+    calls: Calls, step_functions: StepFunctions, functions: Functions
+) -> None:
+    calls.after("CollectFee")
+    first = calls.order_reversal()
+
+    with calls.writes_nothing():
+        assert calls.order_reversal({"reason": "another", "by": BEA}) == first
+
+    assert [data for _, _, data in step_functions.started] == [named("reverse")]
+    assert functions.sent == [{"key": KEY}]  # recovery looks whether that execution runs
+
+
+def test_a_reversal_in_limbo_is_not_started_again(calls: Calls, step_functions: StepFunctions) -> None:
+    calls.fall("fee")
+    step_functions.started.clear()
+
+    calls.order_reversal()
+
+    assert step_functions.started == []
+
+
+def test_a_reversal_whose_function_died_before_the_start_is_found_by_recovery(
+    calls: Calls, step_functions: StepFunctions, later: Later
+) -> None:
+    calls.after("CollectFee")
+    step_functions.failing["start_execution"] = Died()
+    with pytest.raises(Died):
+        calls.order_reversal()
+    step_functions.failing.clear()
+    later(seconds=30)
+
+    calls.recover()
+
+    assert step_functions.started == [("Compensation", f"{KEY}-c1-{NONCE}", {"settlement": WIRE})]
+
+
+def test_a_reversal_that_a_person_ended_by_completing_is_not_ordered_again(calls: Calls) -> None:
+    calls.fall("fee")
+    calls.decide("complete")
+
+    message = r"^reverse: the settlement was completed out of LIMBO since it was first ordered$"
+    with calls.writes_nothing(), pytest.raises(NotReversible, match=message):
+        calls.order_reversal()
+
+
+def test_a_field_that_is_there_twice_is_refused_as_readers_differ_on_it(calls: Calls) -> None:
+    calls.after("HoldFunds")
+
+    with (
+        calls.writes_nothing(),
+        pytest.raises(InvalidRequest, match=r"^body: must have each field once, and has key twice$"),
+    ):
+        calls.raw_order("recover", f'{{"key": "{KEY}", "key": "{KEY}"}}')
+
+
+# Recovery
+
+
+def test_a_recovery_is_asked_for_and_its_answer_is_told(calls: Calls, functions: Functions) -> None:
+    calls.after("HoldFunds")
+    done = {"key": KEY, "action": "settle", "execution": f"{KEY}-r1-{NONCE}"}
+    functions.answers = lambda event: done
+
+    assert calls.order("recover", {"key": KEY, "by": ORDER["by"]}) == done
+    assert functions.sent == [{"key": KEY}]
+
+
+def test_a_finished_settlement_is_not_recovered(calls: Calls, functions: Functions) -> None:
+    calls.after("CollectFee")
+
+    with calls.writes_nothing():
+        answer = calls.order("recover", {"key": KEY, "by": ORDER["by"]})
+
+    assert (answer["action"], functions.sent) == ("none", [])
+
+
+def test_a_key_that_is_not_claimed_is_not_recovered(calls: Calls) -> None:
+    with pytest.raises(SettlementNotFound):
+        calls.order("recover", {"key": KEY, "by": ORDER["by"]})
+
+
+@pytest.mark.parametrize("error", [throttled("Invoke"), unanswered()], ids=repr)
+def test_a_recovery_that_was_not_heard_may_be_ordered_again(
+    calls: Calls, functions: Functions, error: Exception
+) -> None:
+    calls.after("HoldFunds")
+    functions.failing = error
+
+    answer = calls.handlers["TakeOrder"](request("recover", {"key": KEY}, ORDER["by"]), Context())
+
+    assert (answer["statusCode"], json.loads(answer["body"])["error"]) == (503, "StartUnavailable")
+
+
+def test_a_recovery_that_fails_is_told_by_its_error(calls: Calls, functions: Functions) -> None:
+    calls.after("HoldFunds")
+    functions.answers = lambda event: _raise(StartUnavailable("x: not started"))
+
+    with pytest.raises(StartUnavailable, match=f"^{KEY}: not resumed yet: StartUnavailable$"):
+        calls.order("recover", {"key": KEY, "by": ORDER["by"]})
+
+
+def _raise(error: Exception) -> Any:
+    raise error
+
+
+def test_the_bodies_of_the_tests_have_no_identity() -> None:
+    body, by = given({"key": KEY, **ORDER})
+
+    assert ("by" in body, by) == (False, ORDER["by"])
+    assert _dependencies.nonce() == NONCE

@@ -1,0 +1,434 @@
+import io
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain, repeat
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from handlers.kyc import _provider as _kyc
+from handlers.proof import reconcile_books
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.errors import InReview, StoreUnavailable
+from settlement.core.store.dynamodb import Store
+from settlement.proof import Look, pages, second_look, table_scan, watch
+from settlement.proof.spool import Spool
+from tests.handlers.conftest import Counted, Later
+from tests.proof.moving import moving
+from tests.world.constants import CLAIMED_AT, KEY, WIRE
+from tests.world.environment import NOW
+from tests.world.functions import FORWARD, Calls, Context
+from tests.world.ledger import ROW_KEYS, Ledger, signing
+from tests.world.openings import opening
+from tests.world.provider import IN_REVIEW
+
+ALICE, PAYMENT = keys.account("alice"), keys.settlement(KEY)
+
+
+@pytest.fixture
+def engine() -> str:
+    """A DynamoDB server: the proof bypasses the client's parser."""
+    return "server"
+
+
+@pytest.fixture
+def ledger(ledger: Ledger) -> Ledger:
+    return signing(ledger)
+
+
+@pytest.fixture
+def settled(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Calls:
+    """Books with one settlement, on a table that answers at once."""
+    monkeypatch.setattr(second_look, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(pages, "wait_for_capacity", lambda tries: None)
+    for name, available in (("alice", 10_000), ("bob", 500)):
+        calls.ledger.store.transact(opening(name, available, "EUR", NOW))
+    for state in FORWARD:
+        calls(state, claimed_at=CLAIMED_AT)
+    return calls
+
+
+def run(left_ms: Iterator[int] | None = None) -> dict[str, Any]:
+    answer: dict[str, Any] = reconcile_books.handler({}, Context(left_ms or repeat(900_000)))
+    return answer
+
+
+def metrics(faults: int, unproven: int, rows: int, ahead: int = 0) -> dict[str, float]:
+    return {
+        "StepCalled": 1,
+        "ReconcileFaults": faults,
+        "ReconcileUnproven": unproven,
+        "ReconciledRows": rows,
+        "ListedAhead": ahead,
+    }
+
+
+def test_a_run_on_sound_books_publishes_that_it_has_proven_every_row(
+    settled: Calls, counted: Counted
+) -> None:
+    counted()
+    rows = settled.ledger.rows()
+
+    with settled.writes_nothing():
+        answer = run()
+
+    found = {"in_flight": 0, "faults": [], "unproven": [], "ahead": []}
+    assert answer == {"conserved": True, "rows": len(rows), **found}
+    assert counted() == metrics(0, 0, len(rows))
+
+
+@pytest.mark.parametrize(
+    ("minutes", "in_review", "is_ahead"), [(60, False, False), (61, False, True), (61, True, False)]
+)
+def test_a_settlement_that_is_listed_over_an_hour_ahead_is_told_and_is_no_fault(
+    settled: Calls,
+    later: Later,
+    *,
+    counted: Counted,
+    log: io.StringIO,
+    monkeypatch: pytest.MonkeyPatch,
+    minutes: int,
+    in_review: bool,
+    is_ahead: bool,
+) -> None:
+    """A host's clock was ahead when its function claimed the key."""
+    monkeypatch.setattr(table_scan, "datetime", SimpleNamespace(now=lambda _: NOW))
+    later(minutes=minutes, seconds=-30)  # recovery's first look comes half a minute later
+    request = WIRE | {"key": "order-2026-000102", "amount": "1.00", "fee": "0.00"}
+    settled("HoldFunds", request, execution="execution-2")
+    if in_review:
+        monkeypatch.setattr(_kyc, "ask", lambda settlement, context: IN_REVIEW)
+        with pytest.raises(InReview):
+            settled("VerifyKyc", request)
+    counted()
+    log.truncate(0)
+
+    answer = run()
+
+    assert answer["conserved"]
+    named = [told.partition(": ")[0] for told in answer["ahead"]]
+    assert named == [f"SETTLEMENT#{request['key']}"] * is_ahead
+    assert counted() == metrics(0, 0, answer["rows"], ahead=is_ahead)
+    lines = [json.loads(text) for text in log.getvalue().replace("\0", "").splitlines()]
+    assert [(line["message"], line["key"]) for line in lines] == [("listed ahead", request["key"])] * is_ahead
+
+
+def test_two_runs_and_a_repeated_one_find_the_same(settled: Calls) -> None:
+    assert run() == run()
+
+
+def test_a_fault_is_counted_logged_by_the_kind_of_its_row_and_returned(
+    settled: Calls, counted: Counted, log: io.StringIO
+) -> None:
+    counted()
+    row = settled.ledger.row(ALICE)
+    assert row
+    settled.ledger.put(row | {"available": row["available"] + 1})
+
+    answer = run()
+
+    (line,) = (json.loads(text) for text in log.getvalue().splitlines())
+    assert (line["level"], line["message"], line["kind"]) == ("ERROR", "reconcile fault", "ACCOUNT")
+    assert str(row["available"] + 1) not in json.dumps(line), "no amount is logged"
+    assert [fault.partition(":")[0] for fault in answer["faults"]] == ["ACCOUNT#alice"]
+    assert (answer["conserved"], answer["unproven"]) == (False, [])
+    assert counted() == metrics(1, 0, answer["rows"])
+
+
+SHOP = "merchant.of.alice"
+EVIDENCE = keys.evidence(KEY, "verify")
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (PAYMENT, {"kind": "SETTLEMENT", "key": KEY}),
+        (keys.settlement("alice"), {"kind": "SETTLEMENT"}),
+        (ALICE, {"kind": "ACCOUNT"}),
+        (keys.entry("alice", CLAIMED_AT, KEY, "hold"), {"kind": "ENTRIES"}),
+        (keys.entry(SHOP, CLAIMED_AT, KEY, "release"), {"kind": "ENTRIES"}),
+        (keys.swept(keys.entry_partitions(SHOP)[3], "2026-11-20T12:00"), {"kind": "SWEPT"}),
+        (keys.order("order-of-alice-00001"), {"kind": "ORDER"}),
+        (EVIDENCE, {"kind": "EVIDENCE"}),
+        ({"pk": "LOAN#alice", "sk": "alice"}, {"kind": "LOAN"}),
+    ],
+    ids=lambda one: one.get("pk"),
+)
+def test_a_line_has_the_kind_of_a_row_and_the_key_of_a_settlement_alone(
+    settled: Calls, log: io.StringIO, row: Row, told: dict[str, str]
+) -> None:
+    """The names of all other rows may contain accounts."""
+    settled.ledger.put(row | {"status": "NONSENSE", "payer": "alice"})
+
+    answer = run()
+
+    assert any(one.startswith(f"{row['pk']}: ") for one in answer["faults"] + answer["unproven"])
+    lines = [json.loads(text) for text in log.getvalue().splitlines()]
+    named = [{name: line[name] for name in ("kind", "key") if name in line} for line in lines]
+    assert told in named
+    assert all(one.get("key", KEY) == KEY for one in named)
+    assert "alice" not in log.getvalue()
+
+
+def test_a_flood_of_faults_is_counted_and_only_the_first_are_logged_and_returned(
+    settled: Calls, counted: Counted, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted()
+    monkeypatch.setattr(reconcile_books, "LINES_MAX", 3)
+    for number in range(5):
+        settled.ledger.put({**keys.settlement(f"order-bad-{number:06}"), "status": "NONSENSE"})
+
+    answer = run()
+
+    assert (len(answer["faults"]), len(log.getvalue().splitlines())) == (3, 3)
+    assert counted()["ReconcileFaults"] == 5
+
+
+def test_a_run_without_time_is_cut_off_unproven_and_names_no_fault(
+    settled: Calls, counted: Counted, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Judged by half of its entries, each settlement would be a fault."""
+    counted()
+    monkeypatch.setattr(watch, "STRIDE", 3)
+    enough, too_little = reconcile_books.RESERVED_MS, reconcile_books.RESERVED_MS - 1
+
+    answer = run(chain([enough, enough], repeat(too_little)))
+
+    why = "no time is left while reading rows, after 6"
+    told = f"the table: cut off after 6 rows: {why}"
+    found = {"in_flight": 0, "faults": [], "unproven": [told], "ahead": []}
+    assert answer == {"conserved": False, "rows": 6, **found}
+    assert counted() == metrics(0, 1, 6)
+    unproven, cut_off = (json.loads(text) for text in log.getvalue().splitlines())
+    assert (unproven["kind"], cut_off["message"], cut_off["why"]) == ("the table", "reconcile cut off", why)
+
+
+def test_a_run_that_is_cut_off_while_it_judges_is_unproven_too(settled: Calls, counted: Counted) -> None:
+    counted()
+    enough, too_little = reconcile_books.RESERVED_MS, reconcile_books.RESERVED_MS - 1
+
+    answer = run(chain([enough] * 3, repeat(too_little)))
+
+    (told,) = answer["unproven"]
+    assert told.endswith("no time is left while judging settlements and accounts, after 1")
+    assert (answer["conserved"], answer["faults"]) == (False, [])
+
+
+@pytest.mark.parametrize("call_ms", [1_000, 5_000, 20_000])
+def test_a_hot_account_takes_no_time_of_the_others_and_is_unproven_itself(
+    settled: Calls, counted: Counted, call_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its statement always changes. Killed by Lambda, the run would report nothing at all."""
+    counted()
+    _differ(settled)
+    store, clock = settled.ledger.store, Clock(900_000, call_ms, monkeypatch)
+    monkeypatch.setattr(store, "entries", moving(store, "alice"))
+
+    answer = run(iter(lambda: clock.left_ms, None))
+
+    assert clock.left_ms >= 900_000 / 2, "it gets a share of the time"
+    assert {fault.partition(":")[0] for fault in answer["faults"]} == {PAYMENT["pk"]}
+    (told,) = answer["unproven"]
+    assert told.startswith("ACCOUNT#alice: its second look was cut off: it takes too long, looking again")
+    assert not answer["conserved"]
+    assert counted() == metrics(len(answer["faults"]), 1, answer["rows"])
+
+
+def test_a_second_look_that_has_no_time_left_ends_the_run_and_the_faults_by_then_are_told(
+    settled: Calls, counted: Counted, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted()
+    _differ(settled)
+    clock = Clock(900_000, 0, monkeypatch)
+    look_again = second_look.look_again
+
+    def late(*given: Any) -> Look:
+        if keys.is_account(given[1].key):
+            clock.left_ms = reconcile_books.RESERVED_MS - 1
+        return look_again(*given)
+
+    monkeypatch.setattr(table_scan, "look_again", late)
+
+    answer = run(iter(lambda: clock.left_ms, None))
+
+    assert {fault.partition(":")[0] for fault in answer["faults"]} == {PAYMENT["pk"]}
+    assert [told.partition(":")[0] for told in answer["unproven"]] == ["ACCOUNT#alice", "the table"]
+    assert not answer["conserved"]
+    assert counted() == metrics(len(answer["faults"]), 2, answer["rows"])
+    why = json.loads(log.getvalue().splitlines()[-1])["why"]
+    assert why == "no time is left while looking again at a row of kind ACCOUNT, after 0"
+
+
+class Clock:
+    """A run's remaining time, reduced by each DynamoDB call."""
+
+    def __init__(self, left_ms: int, call_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.left_ms, send = left_ms, Store._call
+
+        def slow(store: Store, *given: Any, **parameters: Any) -> Any:
+            self.left_ms -= call_ms
+            return send(store, *given, **parameters)
+
+        monkeypatch.setattr(Store, "_call", slow)
+
+
+def _differ(settled: Calls) -> None:
+    """Make a settlement faulty and a later account differ."""
+    row = settled.ledger.row(ALICE)
+    assert row
+    settled.ledger.put(row | {"available": row["available"] + 1})
+    settled.alter(escrow=5)
+
+
+@pytest.mark.parametrize("after", [0, 1, 2, 5])
+def test_a_table_that_stops_answering_after_some_pages_is_unproven(
+    settled: Calls, counted: Counted, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    counted()
+    answered, page = 0, Store.page
+
+    def throttled(store: Store, operation: str, **parameters: Any) -> Any:
+        nonlocal answered
+        answered += 1
+        if answered > after:
+            raise StoreUnavailable("DynamoDB: ThrottlingException")
+        return page(store, operation, **parameters)
+
+    monkeypatch.setattr(Store, "page", throttled)
+    monkeypatch.setattr(pages, "PAGE_ROWS", 1)
+
+    answer = run()
+
+    (told,) = answer["unproven"]
+    assert told == f"the table: cut off after {answer['rows']} rows: DynamoDB: ThrottlingException"
+    assert (answer["conserved"], answer["faults"]) == (False, [])
+    assert counted() == metrics(0, 1, answer["rows"])
+
+
+def test_a_page_that_is_throttled_a_few_times_is_read_in_the_end(
+    settled: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, page = pages.TRIES_MAX - 1, Store.page
+
+    def throttled(store: Store, operation: str, **parameters: Any) -> Any:
+        nonlocal left
+        if parameters.get("Segment") == 0 and left:
+            left -= 1
+            raise StoreUnavailable("DynamoDB: ThrottlingException")
+        return page(store, operation, **parameters)
+
+    monkeypatch.setattr(Store, "page", throttled)
+
+    answer = run()
+
+    assert left == 0
+    assert (answer["conserved"], answer["rows"]) == (True, len(settled.ledger.rows()))
+
+
+def test_a_second_look_without_an_answer_leaves_the_table_unproven_and_names_no_fault(
+    settled: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = settled.ledger.row(ALICE)
+    assert row
+    settled.ledger.put(row | {"available": row["available"] + 1})
+
+    def unreached(key: Any) -> None:
+        raise StoreUnavailable("DynamoDB: ConnectTimeoutError")
+
+    monkeypatch.setattr(settled.ledger.store, "read", unreached)
+
+    answer = run()
+
+    assert (answer["conserved"], answer["faults"]) == (False, [])
+    assert answer["unproven"][0].endswith("DynamoDB: ConnectTimeoutError")
+
+
+def test_a_full_disk_leaves_the_table_unproven(settled: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Small(Spool):
+        def __init__(self) -> None:
+            super().__init__()
+            self._database.execute("PRAGMA max_page_count = 1")
+
+    monkeypatch.setattr("settlement.proof.proof.Spool", Small)
+    verified = settled.ledger.row(keys.evidence(KEY, "verify"))
+    assert verified
+    for number in range(2_000):
+        row = verified | keys.evidence(f"order-full-{number:06}", "verify")
+        settled.ledger.put(ROW_KEYS.signed(row))
+
+    answer = run()
+
+    (told,) = answer["unproven"]
+    assert told.startswith("the table: cut off after ")
+    assert told.endswith("the spool in TMPDIR: database or disk is full")
+    assert (answer["conserved"], answer["faults"]) == (False, [])
+
+
+def test_a_row_of_a_later_layout_is_unproven_and_an_attribute_of_one_is_ignored(
+    settled: Calls, counted: Counted
+) -> None:
+    counted()
+    settled.alter(colour="blue")
+    settled.ledger.put({"pk": "LOAN#1", "sk": "LOAN", "amount": 5, "currency": "EUR"})
+
+    answer = run()
+
+    assert [told.partition(":")[0] for told in answer["unproven"]] == ["LOAN#1"]
+    assert (answer["conserved"], answer["faults"]) == (False, [])
+    assert counted() == metrics(0, 1, answer["rows"])
+
+
+@pytest.mark.parametrize("row", [ALICE, PAYMENT, keys.entry("alice", CLAIMED_AT, KEY, "hold")])
+def test_a_row_that_the_scan_meets_twice_leaves_the_table_unproven(
+    settled: Calls, monkeypatch: pytest.MonkeyPatch, row: Row
+) -> None:
+    """Like overlapping segments or a repeated page: no row is at fault, but the sums are wrong."""
+    page = Store.page
+
+    def twice(store: Store, operation: str, **parameters: Any) -> Any:
+        answer = page(store, operation, **parameters)
+        again = [one for one in answer["Items"] if (one["pk"], one["sk"]) == (row["pk"], row["sk"])]
+        return answer | {"Items": answer["Items"] + again * (operation == "scan")}
+
+    monkeypatch.setattr(Store, "page", twice)
+
+    answer = run()
+
+    (told,) = answer["unproven"]
+    assert told.endswith(" twice")
+    assert (answer["conserved"], answer["faults"]) == (False, [])
+
+
+def test_an_unforeseen_failure_is_raised_so_that_lambda_counts_it(
+    settled: Calls, counted: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted()
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise sqlite3.InterfaceError("a bug")
+
+    monkeypatch.setattr(Store, "page", broken)
+
+    with pytest.raises(sqlite3.InterfaceError):
+        run()
+
+    assert counted() == {"StepCalled": 1, "FunctionFailed": 1}
+
+
+def test_many_hot_accounts_leave_half_of_the_time_to_the_others() -> None:
+    left = 600_000
+    watch_of = table_scan.until(60_000, lambda: left)
+    phase = watch.looking_again("ACCOUNT")
+
+    for _ in range(50):
+        left -= 100  # another row is judged
+        with suppress(watch.TooLong):
+            for done in range(1_000):
+                watch_of(phase, done)
+                left -= 1_000
+
+    assert left > 270_000

@@ -1,0 +1,159 @@
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from handlers.doors import start_settlements
+from infra.config import STAGES
+from infra.doors import BATCH_MAX, MESSAGE_BYTES_MAX, RECEIVES_MAX, START, visibility_seconds
+from infra.functions import function_seconds
+from settlement.aws import queues as _queues
+from settlement.aws import step_functions as _step_functions
+from settlement.core.store.dynamodb import CLIENT_CONFIG
+from tests.infra.stack import (
+    KEPT,
+    attached,
+    each_stage,
+    each_stage_on_aws,
+    no_plain_http,
+    properties,
+    resources,
+    variables,
+)
+from tests.world.rooms import there
+from tests.world.services import ATTRIBUTE_BYTES_MAX
+from tests.world.templates import PROJECT
+
+QUEUES = (
+    *("StartQueue", "StartDeadLetters", "JournalGivenUp", "OutcomesPutAside", "OutcomesGivenUp"),
+    *there("merchants", "MerchantsReleases", "MerchantsGivenUp"),
+)
+TWO_WEEKS = 14 * 86_400
+
+
+def queue(stage: str, name: str = "StartQueue") -> Any:
+    return properties(stage, "SQS::Queue")[name]
+
+
+def unanswered_seconds(config: Any) -> int:
+    """Return the duration of an unanswered call with all attempts, 1 s apart."""
+    attempts = config.retries["total_max_attempts"]
+    seconds: int = attempts * (config.connect_timeout + config.read_timeout) + attempts - 1
+    return seconds
+
+
+@each_stage
+def test_these_are_the_queues(stage: str) -> None:
+    """Constructs must not add queues that these tests would miss."""
+    assert resources(stage, "SQS::Queue").keys() == {*QUEUES, "PagerUndelivered"}
+
+
+@each_stage
+@pytest.mark.parametrize("name", QUEUES)
+def test_a_queue_is_encrypted_and_keeps_a_message_for_the_longest_time(stage: str, name: str) -> None:
+    """A dead letter keeps its message's age: with a shorter retention it would be dropped on arrival.
+
+    Each message is a payment: with real money, it outlives the stack.
+    """
+    found = queue(stage, name)
+    kept = resources(stage, "SQS::Queue")[name]
+
+    assert found["SqsManagedSseEnabled"] is True
+    assert found["MessageRetentionPeriod"] == TWO_WEEKS
+    assert "FifoQueue" not in found  # one bad message of a group would hold up all that come after it
+    assert KEPT[stage].items() <= kept.items()
+
+
+@each_stage
+@pytest.mark.parametrize("name", QUEUES)
+def test_a_queue_on_aws_demands_tls_and_its_policy_admits_no_principal(stage: str, name: str) -> None:
+    """A sender's permission is in its own role. The embedded AWS speaks plain HTTP."""
+    denied = set() if STAGES[stage].is_embedded else no_plain_http("sqs:*", f"${{{name}.Arn}}")
+
+    assert attached(stage, "SQS::QueuePolicy", "Queues", f"${{{name}}}") == denied
+
+
+@each_stage_on_aws
+def test_on_aws_a_message_is_hidden_for_six_times_the_functions_timeout(stage: str) -> None:
+    """AWS's advice: Lambda retries a throttled batch within that time, and receives it only once."""
+    timeout = properties(stage, "Lambda::Function")["StartSettlements"]["Timeout"]
+
+    assert queue(stage)["VisibilityTimeout"] >= 6 * timeout
+
+
+@pytest.mark.parametrize("timeout_factor", [1, 5, 20])
+def test_on_the_embedded_aws_a_message_is_hidden_until_its_function_has_ended(timeout_factor: int) -> None:
+    """Received earlier, two functions would work on it at once."""
+    settings = replace(STAGES["local"], timeout_factor=timeout_factor)
+
+    assert visibility_seconds(settings) > function_seconds(START, settings)
+
+
+@each_stage
+def test_a_failed_message_is_tried_again_after_the_minutes_in_the_docs(stage: str) -> None:
+    """Six times the embedded stage's long timeout would be 25 minutes."""
+    assert queue(stage)["VisibilityTimeout"] == 5 * 60
+    for page in ("calling/starting.md", "runbooks/alarms.md"):
+        text = " ".join((PROJECT / "docs" / page).read_text().split())
+        assert re.search(rf"after (5|five) minutes, up to {RECEIVES_MAX} times", text), page
+
+
+@each_stage
+def test_a_message_is_tried_for_hours_before_it_becomes_a_dead_letter(stage: str) -> None:
+    """That outlasts an outage of Step Functions. Only persons read dead letters."""
+    redrive = {"deadLetterTargetArn": "${StartDeadLetters.Arn}", "maxReceiveCount": RECEIVES_MAX}
+
+    assert queue(stage)["RedrivePolicy"] == redrive
+    assert RECEIVES_MAX * queue(stage)["VisibilityTimeout"] >= 2 * 3600
+    assert "RedrivePolicy" not in queue(stage, "StartDeadLetters")
+
+
+@each_stage
+def test_one_function_reads_the_queue_and_a_failed_message_does_not_fail_its_batch(stage: str) -> None:
+    """A full queue does not use up the concurrency that settlements need.
+
+    Without a filter: an unmatched message would be deleted silently.
+    """
+    mappings = properties(stage, "Lambda::EventSourceMapping").values()
+    (found,) = (one for one in mappings if one["FunctionName"] == "${StartSettlements}")
+
+    assert found == {
+        "BatchSize": BATCH_MAX,
+        "EventSourceArn": "${StartQueue.Arn}",
+        "FunctionName": "${StartSettlements}",
+        "FunctionResponseTypes": ["ReportBatchItemFailures"],
+        "ScalingConfig": {"MaximumConcurrency": 10},
+    }
+    assert variables(stage, "StartSettlements")["START_DEAD_LETTERS"] == "${StartDeadLetters}"
+
+
+@pytest.mark.parametrize("then", [_step_functions, _queues])
+def test_the_last_message_of_a_run_ends_in_time(then: Any) -> None:
+    """Cut off, the function reports nothing, and the whole batch comes back."""
+    reserved = start_settlements._RESERVED_MS / 1000
+
+    assert unanswered_seconds(CLIENT_CONFIG) + unanswered_seconds(then._client.meta.config) <= reserved
+    for settings in STAGES.values():
+        assert reserved < function_seconds(START, settings)
+
+
+@pytest.mark.parametrize("then", [_step_functions, _queues])
+def test_each_message_of_the_slowest_batch_has_its_try(then: Any) -> None:
+    """A message that is received but not begun loses one of its attempts."""
+    slowest = unanswered_seconds(CLIENT_CONFIG) + unanswered_seconds(then._client.meta.config)
+    reserved = start_settlements._RESERVED_MS / 1000
+
+    for settings in STAGES.values():
+        left = function_seconds(START, settings) - (BATCH_MAX - 1) * slowest
+        assert left > reserved
+
+
+@each_stage
+def test_a_message_that_the_queue_takes_fits_the_dead_letter_queue_with_its_reason(stage: str) -> None:
+    """A message's size includes its attributes. SQS's default is 256 KiB."""
+    attributes = 2 * ATTRIBUTE_BYTES_MAX
+
+    assert queue(stage)["MaximumMessageSize"] == MESSAGE_BYTES_MAX
+    assert "MaximumMessageSize" not in queue(stage, "StartDeadLetters")
+    assert attributes + MESSAGE_BYTES_MAX <= 256 * 1024

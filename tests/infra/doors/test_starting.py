@@ -1,0 +1,40 @@
+import pytest
+
+from tests.infra.evaluator import Request, allows
+from tests.infra.reading.test_settlements_api import ARN
+from tests.infra.stack import each_stage, granted, properties
+
+
+@each_stage
+@pytest.mark.parametrize(
+    ("call", "is_allowed"),
+    [
+        ("POST/settlements", True),
+        ("POST/settlements/order-2026-000117/cancel", True),
+        ("POST/settlements/order-2026-000117", False),
+        ("GET/settlements/order-2026-000117", False),
+    ],
+)
+def test_a_starters_policy_starts_and_cancels_and_no_more(stage: str, call: str, is_allowed: bool) -> None:
+    policy = properties(stage, "IAM::ManagedPolicy")["SettlementsStarter"]["PolicyDocument"]["Statement"]
+
+    assert allows(policy, Request("execute-api:Invoke", f"{ARN}/{call}")) == is_allowed
+    assert {action for one in policy for action in one["Action"]} == {"execute-api:Invoke"}
+
+
+@each_stage
+def test_the_function_that_starts_claims_and_starts_one_machine(stage: str) -> None:
+    actions = {one.action for one in granted(stage, "AcceptSettlementsRole") if one.effect == "Allow"}
+
+    assert {one for one in actions if one.startswith(("dynamodb:", "states:"))} == {
+        *("dynamodb:GetItem", "dynamodb:PutItem", "states:StartExecution")
+    }
+
+
+@each_stage
+def test_the_function_that_cancels_updates_a_row_and_asks_recovery_alone(stage: str) -> None:
+    actions = {one.action for one in granted(stage, "CancelSettlementRole") if one.effect == "Allow"}
+
+    assert {one for one in actions if one.startswith(("dynamodb:", "states:", "lambda:"))} == {
+        *("dynamodb:GetItem", "dynamodb:UpdateItem", "lambda:InvokeFunction")
+    }

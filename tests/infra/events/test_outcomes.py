@@ -1,0 +1,86 @@
+import json
+from typing import Any
+
+import pytest
+from moto.events.models import EventPattern
+
+from infra.events import CHANGES
+from settlement.core.ledger import keys
+from tests.infra.stack import FUNCTIONS, each_stage, each_stage_on_aws, properties, variables
+from tests.unit import states
+from tests.world.constants import KEY
+from tests.world.expressions import Item
+from tests.world.rooms import brought
+from tests.world.stream import record
+
+ROW: Item = {name: {"S": str(value)} for name, value in states.row().items()}
+
+
+@each_stage
+def test_the_stream_calls_the_function_soon_and_gives_up_after_half_a_day(stage: str) -> None:
+    """Each row's records stay in order despite concurrent calls; the table keeps what is abandoned."""
+    mappings = properties(stage, "Lambda::EventSourceMapping").values()
+    (found,) = (one for one in mappings if one["FunctionName"] == "${PublishEvents}")
+    filters: list[Any] = [json.loads(one["Pattern"]) for one in found.pop("FilterCriteria")["Filters"]]
+
+    assert filters == [CHANGES, *(room.RECORDS for room in brought("infra", "records"))]
+    assert found == {
+        "BatchSize": 100,
+        "BisectBatchOnFunctionError": True,
+        "DestinationConfig": {"OnFailure": {"Destination": "${OutcomesGivenUp.Arn}"}},
+        "EventSourceArn": "${LedgerTable.StreamArn}",
+        "FunctionName": "${PublishEvents}",
+        "MaximumBatchingWindowInSeconds": 1,
+        "MaximumRecordAgeInSeconds": 12 * 3_600,
+        "ParallelizationFactor": 10,
+        "StartingPosition": "TRIM_HORIZON",
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wanted"),
+    [
+        (None, ROW, True),
+        (ROW, ROW, True),
+        (ROW, None, True),
+        (None, {name: {"S": text} for name, text in keys.account(KEY).items()}, False),
+        (None, {"pk": {"S": f"EVIDENCE#{KEY}"}, "sk": {"S": KEY}}, False),
+    ],
+)
+def test_the_filter_lets_each_change_of_a_settlement_pass_alone(
+    old: Item | None, new: Item | None, wanted: bool
+) -> None:
+    passing = EventPattern(None, CHANGES).matches_event(record(old, new, at=0))  # type: ignore[arg-type]
+
+    assert passing is wanted
+
+
+@each_stage
+def test_the_bus_is_not_that_of_the_pages_and_one_function_puts_events_on_it(stage: str) -> None:
+    """A forged event could announce a payment that was never made."""
+    buses = properties(stage, "Events::EventBus")
+    putting = {
+        statement["Resource"]: policy["Roles"]
+        for policy in properties(stage, "IAM::Policy").values()
+        for statement in policy["PolicyDocument"]["Statement"]
+        if statement["Action"] == "events:PutEvents"
+        if statement["Resource"] == "${OutcomesBus.Arn}"
+    }
+
+    assert buses.keys() == {"PagerBus", "OutcomesBus"}
+    assert buses["OutcomesBus"]["Name"] == f"{buses['PagerBus']['Name']}-outcomes"
+    assert putting == {"${OutcomesBus.Arn}": ["${PublishEventsRole}"]}
+    assert {name for name in FUNCTIONS if "OUTCOME_BUS" in variables(stage, name)} == {"PublishEvents"}
+
+
+def test_a_stage_may_have_a_topic_that_keeps_events_in_order() -> None:
+    topic = properties("local", "SNS::Topic")["OutcomesOrdered"]
+
+    assert (topic["FifoTopic"], topic["FifoThroughputScope"]) == (True, "MessageGroup")
+    assert topic["KmsMasterKeyId"] == "${PagerKey.Arn}"
+    assert {name for name in FUNCTIONS if "ORDERED_TOPIC" in variables("local", name)} == {"PublishEvents"}
+
+
+@each_stage_on_aws
+def test_a_stage_has_no_such_topic_by_itself(stage: str) -> None:
+    assert not any(one.get("FifoTopic") for one in properties(stage, "SNS::Topic").values())

@@ -1,0 +1,142 @@
+import json
+from typing import Any
+
+import pytest
+
+from infra.orders import APPROVED, routes
+from infra.people import POLICIES, people
+from infra.rooms import ORDERS
+from settle.permissions.people import Kind
+from tests.infra.evaluator import Request, allows, listed
+from tests.infra.stack import each_stage, each_stage_on_aws, executions, properties
+
+TABLE, API = "${LedgerTable.Arn}", "arn:${AWS::Partition}:execute-api:${AWS::Region}:${AWS::AccountId}"
+ROUTES, PEOPLE = routes(ORDERS), people(ORDERS)
+KINDS = pytest.mark.parametrize("kind", PEOPLE)
+SIZE_MAX = 6_144
+"""Limit of a managed policy in characters, without blanks. An ARN is longer than its reference."""
+
+READS = {
+    *(f"dynamodb:{one}" for one in ("BatchGetItem", "DescribeTable", "GetItem", "Query", "Scan")),
+    *("s3:GetObject", "s3:GetObjectVersion", "s3:ListBucket", "s3:ListBucketVersions"),
+    *("states:DescribeExecution", "cloudformation:DescribeStacks", "kms:Decrypt"),
+    *("iam:GetPolicy", "iam:GetPolicyVersion"),
+}
+
+
+def statements(stage: str, kind: str) -> list[dict[str, Any]]:
+    found = properties(stage, "IAM::ManagedPolicy")[f"People{POLICIES[kind]}"]["PolicyDocument"]["Statement"]
+    return list(found)
+
+
+def route(name: str) -> Request:
+    return Request("execute-api:Invoke", f"{API}:${{OrdersApi}}/$default/POST/orders/{name}")
+
+
+def test_the_command_knows_each_kind_and_its_output() -> None:
+    assert {kind.value: kind.output for kind in Kind} == {
+        kind: f"{name}PolicyArn" for kind, name in POLICIES.items()
+    }
+
+
+@KINDS
+@each_stage
+def test_a_policy_allows_the_routes_of_its_kind_and_no_others(stage: str, kind: str) -> None:
+    allowed = {one for one in ROUTES if allows(statements(stage, kind), route(one))}
+
+    assert allowed == {*PEOPLE[kind]}
+
+
+def test_each_route_is_given_to_one_kind_but_for_withdrawals_of_proposals() -> None:
+    """An unassigned route would be unusable, or need a handwritten policy."""
+    given = {one: [kind for kind, routes in PEOPLE.items() if one in routes] for one in ROUTES}
+
+    assert {kind for kinds in given.values() for kind in kinds} == {"operator", "approver", "break-glass"}
+    twice = {f"{decision}/withdraw" for decision in APPROVED}
+    assert {one: len(kinds) for one, kinds in given.items()} == {one: 1 + (one in twice) for one in ROUTES}
+
+
+def test_no_kind_proposes_and_approves_and_no_kind_but_its_own_breaks_the_glass() -> None:
+    moves = {kind: {one.partition("/")[2] for one in routes} for kind, routes in PEOPLE.items()}
+
+    assert moves == {
+        "viewer": set(),
+        "operator": {"", "propose", "withdraw"},
+        "approver": {"", "approve", "withdraw"},
+        "break-glass": {"break-glass"},
+    }
+
+
+@KINDS
+@each_stage
+@pytest.mark.parametrize(
+    "path", ["settlements", "settlements/order-2026-000117", "accounts/fees:EUR/entries"]
+)
+def test_every_kind_reads_by_the_readers_api(stage: str, kind: str, path: str) -> None:
+    of_readers = f"{API}:${{SettlementsApi}}/$default"
+
+    assert allows(statements(stage, kind), Request("execute-api:Invoke", f"{of_readers}/GET/{path}"))
+    assert not allows(statements(stage, kind), Request("execute-api:Invoke", f"{of_readers}/POST/{path}"))
+
+
+@KINDS
+@each_stage
+def test_no_policy_has_a_way_past_the_door(stage: str, kind: str) -> None:
+    """No table write, start, wake, function call or secret, such as the row keys."""
+    actions = {one for statement in statements(stage, kind) for one in listed(statement["Action"])}
+
+    assert actions - {"execute-api:Invoke"} == READS
+    assert {one["Effect"] for one in statements(stage, kind)} == {"Allow"}
+
+
+@KINDS
+@each_stage_on_aws
+def test_a_policy_reads_the_stack_and_nothing_beside_it(stage: str, kind: str) -> None:
+    of_reads = [one for one in statements(stage, kind) if one["Action"] != ["execute-api:Invoke"]]
+    resources = {resource for one in of_reads for resource in listed(one["Resource"])}
+
+    assert resources == {
+        *(TABLE, f"{TABLE}/index/gsi1", "${LedgerKey.Arn}"),
+        *("${JournalBucket.Arn}", "${JournalBucket.Arn}/*", "${JournalKey.Arn}"),
+        *(executions("SettlementStandard"), executions("Compensation")),
+        f"arn:${{AWS::Partition}}:cloudformation:${{AWS::Region}}:${{AWS::AccountId}}:stack/settlement-{stage}/*",
+        f"arn:${{AWS::Partition}}:iam::${{AWS::AccountId}}:policy/settlement-{stage}-*",
+    }
+
+
+@KINDS
+@each_stage_on_aws
+@pytest.mark.parametrize(("key", "service"), [("LedgerKey", "dynamodb"), ("JournalKey", "s3")])
+def test_a_key_is_used_through_the_service_that_encrypts_by_it(
+    stage: str, kind: str, key: str, service: str
+) -> None:
+    def decrypt(through: str) -> bool:
+        context = {"kms:ViaService": (f"{through}.${{AWS::Region}}.amazonaws.com",)}
+        return allows(statements(stage, kind), Request("kms:Decrypt", f"${{{key}.Arn}}", context))
+
+    assert decrypt(service)
+    assert not decrypt("ssm")
+
+
+@KINDS
+def test_a_policy_is_short_enough_for_aws(kind: str) -> None:
+    document = json.dumps(statements("prod", kind), separators=(",", ":"))
+    lengths = {
+        "${AWS::Partition}": "aws-us-gov",
+        "${AWS::Region}": "ap-southeast-2",
+        "${AWS::AccountId}": "1" * 12,
+        "${OrdersApi}": "a" * 10,
+        "${SettlementsApi}": "a" * 10,
+    }
+    for reference, value in lengths.items():
+        document = document.replace(reference, value)
+    document = document.replace("${", "${" + "a" * 100)  # an ARN of a table, a key or a bucket
+
+    assert len(document) < SIZE_MAX
+
+
+@each_stage
+def test_a_policy_is_attached_to_no_one_by_the_stack_and_has_no_name_of_its_own(stage: str) -> None:
+    """Attachment is decided outside; a name would be shared by all the account's regions."""
+    for found in properties(stage, "IAM::ManagedPolicy").values():
+        assert found.keys() == {"Description", "PolicyDocument"}

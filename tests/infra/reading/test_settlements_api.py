@@ -1,0 +1,110 @@
+import json
+from typing import Any
+
+import pytest
+
+from handlers.reading import read_settlements
+from infra.config import STAGES
+from infra.grants import WAITING_SECONDS
+from infra.reading import READS
+from settlement.reading.queries import WAIT_SECONDS_MAX
+from tests.infra.evaluator import Request, allows
+from tests.infra.stack import each_stage, granted, properties, variables
+from tests.world.rooms import brought
+
+ARN = "arn:${AWS::Partition}:execute-api:${AWS::Region}:${AWS::AccountId}:${SettlementsApi}/$default"
+
+
+def of_readers(stage: str, kind: str) -> list[dict[str, Any]]:
+    found = properties(stage, f"ApiGatewayV2::{kind}")
+    return [one for name, one in found.items() if name.startswith("Settlements")]
+
+
+def called(stage: str, target: str) -> str:
+    name = target.removeprefix("integrations/${").removesuffix("}")
+    return str(properties(stage, "ApiGatewayV2::Integration")[name]["IntegrationUri"])
+
+
+@each_stage
+def test_each_route_is_the_functions_and_aws_proves_who_calls_it(stage: str) -> None:
+    routes = of_readers(stage, "Route")
+
+    assert {f"GET {path}" for path in READS.values()} == read_settlements.ROUTES.keys()
+    assert {one["AuthorizationType"] for one in routes} == {"AWS_IAM"}
+    found = {one["RouteKey"]: called(stage, one["Target"]) for one in routes}
+    assert found == {
+        **dict.fromkeys(read_settlements.ROUTES, "${ReadSettlements.Arn}"),
+        **{
+            route: f"${{{name}.Arn}}"
+            for room in brought("infra", "routes")
+            for route, name in room.ROUTES.items()
+        },
+    }
+
+
+CALLED = {
+    "ReadSettlements": "GET/*",
+    **{name: calls for room in brought("infra", "routes") for name, calls in room.CALLED.items()},
+}
+
+
+@each_stage
+@pytest.mark.parametrize(("function", "calls"), CALLED.items())
+def test_a_function_is_called_by_its_routes_alone(stage: str, function: str, calls: str) -> None:
+    (permission,) = (
+        one
+        for one in properties(stage, "Lambda::Permission").values()
+        if one["FunctionName"] == f"${{{function}.Arn}}"
+    )
+
+    assert permission["Principal"] == "apigateway.amazonaws.com"
+    assert permission["SourceArn"].endswith(f":${{SettlementsApi}}/*/{calls}")
+
+
+@each_stage
+def test_calls_are_logged_and_bounded_and_no_browser_is_answered(stage: str) -> None:
+    (api,), (settings,) = of_readers(stage, "Api"), of_readers(stage, "Stage")
+
+    logged = json.loads(settings["AccessLogSettings"]["Format"])
+    assert logged.keys() == {"requestId", "routeKey", "status", "userArn", "sourceIp", "error"}
+    assert settings["DefaultRouteSettings"] == {"ThrottlingBurstLimit": 100, "ThrottlingRateLimit": 50}
+    assert (api["ProtocolType"], api["Name"]) == ("HTTP", f"{STAGES[stage].stack_name}-settlements")
+    assert "CorsConfiguration" not in api
+
+
+@each_stage
+def test_the_function_that_reads_neither_writes_nor_starts_nor_calls(stage: str) -> None:
+    actions = {one.action for one in granted(stage, "ReadSettlementsRole") if one.effect == "Allow"}
+
+    assert {one for one in actions if one.startswith("dynamodb:")} == {"dynamodb:GetItem", "dynamodb:Query"}
+    services = {one.partition(":")[0] for one in actions}
+    assert services <= {"dynamodb", "kms", "logs", "s3", "xray"}
+    assert {one for one in actions if one.startswith("s3:")} == {
+        "s3:GetObjectVersion",
+        "s3:ListBucketVersions",
+    }
+    assert not [name for name in variables(stage, "ReadSettlements") if name.endswith("_MACHINE")]
+
+
+@each_stage
+@pytest.mark.parametrize(
+    ("call", "is_allowed"),
+    [
+        ("GET/settlements", True),
+        ("GET/settlements/order-2026-000117", True),
+        ("GET/accounts/fees:EUR/entries", True),
+        ("GET/journal", True),
+        ("POST/settlements", False),
+        ("POST/settlements/order-2026-000117/cancel", False),
+        ("GET/accounts/alice", False),
+    ],
+)
+def test_a_readers_policy_reads_and_no_more(stage: str, call: str, is_allowed: bool) -> None:
+    policy = properties(stage, "IAM::ManagedPolicy")["SettlementsReader"]["PolicyDocument"]["Statement"]
+
+    assert allows(policy, Request("execute-api:Invoke", f"{ARN}/{call}")) == is_allowed
+    assert {action for one in policy for action in one["Action"]} == {"execute-api:Invoke"}
+
+
+def test_the_longest_wait_and_a_last_look_fit_into_the_call() -> None:
+    assert WAIT_SECONDS_MAX + 6 < WAITING_SECONDS < 30

@@ -1,0 +1,148 @@
+"""Erased names disable the check of the request hash, so few rows may have them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.settlement import NAMES
+from settlement.proof import Findings, second_look, table_scan
+from settlement.proof.settlement_row import NAMES_ERASED
+from settlement.signing.signature import RowKeys
+from tests.proof.client import readable
+from tests.proof.mutations import Mutation, Rows, singles
+from tests.proof.shapes import SHAPES, town
+from tests.proof.town import Town
+from tests.proof.unknowable import is_explained
+from tests.world.ledger import ROW_KEYS
+from tests.world.memory_dynamodb import Key, MemoryDynamoDb
+
+AT = "2026-12-24T12:00:00.000Z"
+KEY = "order-{:08}-0001"
+"""A town's first settlement; in the shapes below, it has names."""
+
+FINISHED = ("settled", "refused", "refused unclaimed", "voided", "reversed on order")
+UNFINISHED = ("claimed", "held")
+
+
+@pytest.fixture(autouse=True)
+def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(second_look, "_PAUSE_SECONDS", 0)
+
+
+def erase(
+    shape: str, removed: tuple[str, ...] = NAMES, row_keys: RowKeys | None = None, **changes: object
+) -> tuple[Town, str]:
+    """Return a shape's town with one settlement's names removed, and its row's name."""
+    made = town(shape, row_keys)
+    made.row_keys = None
+    key = keys.settlement(KEY.format(list(SHAPES).index(shape)))
+    row = made.store.read(key)
+    assert row
+    assert row.keys() >= {*removed}
+    left: Row = {name: row[name] for name in row if name not in removed}
+    made.put(left | changes)
+    return made, key["pk"]
+
+
+def reconciled(made: Town, row_keys: RowKeys | None = None) -> Findings:
+    return table_scan.check(readable(made.table), currencies={"EUR", "JPY"}, row_keys=row_keys)
+
+
+def erased_and_changed(rows: Rows, key: Key) -> Iterator[tuple[Mutation, Rows]]:
+    """Yield each detectable change of a settlement's row, with names erased too."""
+    for one in singles(rows):
+        item = one.rows.get(key)
+        if item is None or one.attribute in (*NAMES, NAMES_ERASED) or is_explained(one):
+            continue
+        left = {name: item[name] for name in item if name not in NAMES}
+        yield one, one.of(rows) | {key: left | {NAMES_ERASED: {"S": AT}}}
+
+
+@pytest.mark.parametrize("shape", FINISHED)
+def test_the_names_of_a_finished_settlement_may_be_erased(shape: str) -> None:
+    made, _ = erase(shape, names_erased_at=AT)
+
+    findings = reconciled(made)
+
+    assert (findings.faults, findings.unproven, findings.conserved) == ([], [], True)
+
+
+@pytest.mark.parametrize("shape", FINISHED)
+def test_a_signed_row_is_proven_without_its_names(shape: str) -> None:
+    made, _ = erase(shape, row_keys=ROW_KEYS, names_erased_at=AT)
+
+    assert reconciled(made, ROW_KEYS).conserved
+
+
+@pytest.mark.parametrize("shape", FINISHED)
+def test_erased_names_hide_no_change_of_another_attribute(shape: str) -> None:
+    made = town(shape, ROW_KEYS)
+    row = keys.settlement(KEY.format(list(SHAPES).index(shape)))
+    rows, tried = {key: dict(item) for key, item in made.table.items.items()}, set()
+
+    for one, forged in erased_and_changed(rows, (row["pk"], row["sk"])):
+        findings = table_scan.check(
+            readable(MemoryDynamoDb(items=forged)), currencies={"EUR", "JPY"}, row_keys=ROW_KEYS
+        )
+        assert not findings.conserved, one[:3]
+        tried.add(one.attribute)
+    assert tried >= {"payer", "payee", "amount", "fee", "currency", "status"}
+
+
+@pytest.mark.parametrize("words", [{"reference": "invoice 8"}, {"metadata": {"shop": "till"}}])
+@pytest.mark.parametrize("shape", FINISHED)
+def test_erased_names_hide_no_words_that_are_added_or_changed(shape: str, words: dict[str, Any]) -> None:
+    made, name = erase(shape, row_keys=ROW_KEYS, names_erased_at=AT, **words)
+
+    (fault,) = reconciled(made, ROW_KEYS).faults
+    assert fault.startswith(f"{name}: SETTLEMENT is malformed: its signature is not that of")
+
+
+@pytest.mark.parametrize("shape", [*FINISHED, *UNFINISHED])
+def test_names_that_are_gone_without_the_time_of_their_erasure_are_found(shape: str) -> None:
+    made, name = erase(shape)
+
+    assert reconciled(made).faults == [f"{name}: its content is not that of its request_hash"]
+
+
+@pytest.mark.parametrize("shape", UNFINISHED)
+def test_the_names_of_an_unfinished_settlement_may_not_be_erased(shape: str) -> None:
+    made, name = erase(shape, names_erased_at=AT)
+
+    assert reconciled(made).faults == [f"{name}: is PROCESSING, but its names are erased"]
+
+
+@pytest.mark.parametrize("shape", ["to be voided", "in review", "in LIMBO for the hold", "written off"])
+def test_the_time_of_an_erasure_alone_is_found_on_an_unfinished_settlement(shape: str) -> None:
+    made, name = erase(shape, removed=(), names_erased_at=AT)
+
+    (fault,) = reconciled(made).faults
+    assert fault.startswith(f"{name}: is ")
+    assert fault.endswith(", but its names are erased")
+
+
+@pytest.mark.parametrize("kept", [("payer_name",), ("payee_name",), NAMES])
+@pytest.mark.parametrize("shape", FINISHED)
+def test_a_row_with_names_that_are_said_to_be_erased_is_found(shape: str, kept: tuple[str, ...]) -> None:
+    removed = tuple(name for name in NAMES if name not in kept)
+    made, name = erase(shape, removed, names_erased_at=AT)
+
+    assert reconciled(made).faults == [f"{name}: has {', '.join(kept)}, but its names are erased"]
+
+
+@pytest.mark.parametrize("shape", UNFINISHED)
+def test_a_changed_request_of_an_unfinished_settlement_is_found_all_the_same(shape: str) -> None:
+    """Otherwise a held settlement could pay another payee, whom only its row names."""
+    made, name = erase(shape, payee="mallory", names_erased_at=AT)
+
+    assert name in {fault.partition(": ")[0] for fault in reconciled(made).faults}
+
+
+def test_erased_names_need_a_time() -> None:
+    made, name = erase("settled", names_erased_at="yes")
+
+    (fault, *_) = reconciled(made).faults
+    assert fault.startswith(f"{name}: SETTLEMENT is malformed: names_erased_at")

@@ -1,0 +1,106 @@
+"""Every mutation of a raw row is found, or listed as unknowable."""
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cache
+
+import pytest
+
+from settlement.proof import Findings, pages, second_look, table_scan
+from tests.proof.client import readable
+from tests.proof.mutations import Mutation, Rows, singles
+from tests.proof.shapes import SHAPES, town
+from tests.proof.unknowable import PAGE, explains, explanations, is_explained, rendered
+from tests.world.memory_dynamodb import MemoryDynamoDb
+from tests.world.rooms import is_there
+
+ONE_OF, ONE_OF_IN_THE_LONG_SUITE = 30, 2
+"""Each suite tries one mutation in this many per shape, at different offsets."""
+
+PAIRS = 15
+
+
+@pytest.fixture(autouse=True)
+def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(second_look, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(pages, "SEGMENTS", 1)
+
+
+@cache
+def rows_of(shape: str) -> Rows:
+    return {key: dict(item) for key, item in town(shape).table.items.items()}
+
+
+@cache
+def singles_of(shape: str) -> tuple[Mutation, ...]:
+    return tuple(singles(rows_of(shape)))
+
+
+def is_found(shape: str, *mutations: Mutation) -> bool:
+    rows = rows_of(shape)
+    for mutation in mutations:
+        rows = mutation.of(rows)
+    return not reconciled(rows).conserved
+
+
+def reconciled(rows: Rows) -> Findings:
+    return table_scan.check(readable(MemoryDynamoDb(items=rows)), currencies={"EUR", "JPY"})
+
+
+def unexplained(shape: str, mutations: Iterable[Mutation]) -> Counter[tuple[str, str, str]]:
+    return Counter(one[:3] for one in mutations if not is_found(shape, one) and not is_explained(one))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_lawful_shape_is_proven(shape: str) -> None:
+    findings = reconciled(rows_of(shape))
+
+    assert (findings.faults, findings.unproven, findings.in_flight) == ([], [], 0)
+    assert findings.conserved
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_mutation_is_found_or_explained(shape: str) -> None:
+    sample = sampled(shape, ONE_OF)
+
+    assert len(sample) > 10
+    assert not unexplained(shape, sample)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shape", SHAPES)
+def test_many_single_mutations_are_found_or_explained(shape: str) -> None:
+    assert not unexplained(shape, sampled(shape, ONE_OF_IN_THE_LONG_SUITE))
+
+
+def sampled(shape: str, one_of: int) -> Sequence[Mutation]:
+    return singles_of(shape)[list(SHAPES).index(shape) % one_of :: one_of]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_pair_of_mutations_is_found_unless_both_are_explained(shape: str) -> None:
+    """Two detectable changes do not hide each other, in a seeded sample."""
+    chance, tried = random.Random(shape), 0
+    while tried < PAIRS:
+        one, other = chance.sample(singles_of(shape), 2)
+        if one.rows.keys() & other.rows.keys() or (is_explained(one) and is_explained(other)):
+            continue
+        tried += 1
+        assert is_found(shape, one, other), (one[:3], other[:3])
+
+
+PARTS = [(number, part) for number, one in enumerate(explanations()) for part in one.parts()]
+
+
+@pytest.mark.parametrize(("number", "part"), PARTS, ids=[" ".join(part) for _, part in PARTS])
+def test_each_explanation_is_needed(number: int, part: tuple[str, str, str]) -> None:
+    about = [(shape, one) for shape in SHAPES for one in singles_of(shape) if explains(part, one)]
+
+    is_whole = is_there("doors") and is_there("merchants")  # without them a shape may be gone
+    assert about or not is_whole
+    assert not about or not all(is_found(shape, one) for shape, one in about), explanations()[number].reason
+
+
+def test_the_page_has_the_table_of_what_cannot_be_known() -> None:
+    assert PAGE.read_text() == rendered(), "run `python -m tests.proof.unknowable`"

@@ -1,0 +1,351 @@
+"""Remaining rows prove the books; the sealed journal proves expired entries."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.store.wire import from_wire
+from settlement.journal import lines
+from settlement.proof import Difference, Look, pages, second_look, unwatched
+from settlement.proof.watched_store import WatchedStore
+from settlement.retention.expiry import EXPIRES
+from settlement.signing.signature import RowKeys
+from tests.proof.aged import (
+    DAYS,
+    LATER,
+    ROW_KEYS,
+    aged,
+    compared,
+    expire,
+    put,
+    reconciled,
+    rows_of,
+    sealed,
+)
+from tests.proof.client import readable
+from tests.proof.mutations import Mutation, Rows, singles
+from tests.proof.shapes import SHAPES
+from tests.proof.unknowable import is_explained
+from tests.world.environment import NOW
+from tests.world.memory_dynamodb import MemoryDynamoDb
+from tests.world.rooms import there
+
+ONE_OF = 60
+"""The quick suite tries one mutation in this many per shape, at different offsets."""
+
+SLOTS = frozenset(f"{step}_at" for step in ("hold", "release", "fee")) | {
+    f"{step}_reversed_at" for step in ("hold", "release", "fee")
+}
+UNREVERSED = {
+    "held",
+    "released",
+    "settled",
+    "voided",
+    "reversed on order",
+    *there("merchants", "swept", "given back by a merchant"),
+}
+
+
+@pytest.fixture(autouse=True)
+def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(second_look, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(pages, "SEGMENTS", 1)
+
+
+def settlement_of(rows: Rows, number: int = 1) -> Row:
+    found = [
+        item for key, item in rows.items() if key[1] == "SETTLEMENT" and key[0].endswith(f"-{number:04}")
+    ]
+    return from_wire(found[0])
+
+
+def entries_in(rows: Rows) -> list[tuple[str, str]]:
+    return [key for key, item in rows.items() if EXPIRES in item]
+
+
+def without(rows: Rows, *gone: tuple[str, str]) -> Rows:
+    return {key: item for key, item in rows.items() if key not in gone}
+
+
+def is_known_by_the_journal_alone(one: Mutation) -> bool:
+    """Return whether only the journal shows a change: of a step's time, or of a whole payment."""
+    if one.attribute in SLOTS:
+        return one.change in ("changed", "swapped")
+    return one[:3] == ("settlement COMPENSATED", "the row", "deleted")
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_table_whose_entries_have_expired_is_proven_and_as_sealed(shape: str) -> None:
+    rows = aged(shape)
+    gone = len(rows_of(shape)) - len(rows)
+
+    findings, found = reconciled(rows), compared(sealed(rows_of(shape)), rows)
+
+    assert findings.conserved
+    assert (findings.faults, findings.unproven, findings.in_flight) == ([], [], 0)
+    assert (found.faults, found.expired, found.restored) == ([], gone, [])
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_it_makes_no_difference_which_entries_are_gone(shape: str) -> None:
+    rows, entries = rows_of(shape), entries_in(rows_of(shape))
+
+    for gone in (entries[:0], entries[:1], entries[1:], entries[::2], entries[1::2]):
+        left = without(rows, *gone)
+        assert reconciled(left).conserved
+        assert compared(sealed(rows), left).faults == []
+        assert reconciled(left).totals == reconciled(rows, NOW).totals
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_mutation_of_what_is_left_is_found_by_the_rows_or_by_the_journal(shape: str) -> None:
+    rows, journal = aged(shape), sealed(rows_of(shape))
+    start = list(SHAPES).index(shape) % ONE_OF
+
+    for one in list(singles(rows))[start::ONE_OF]:
+        changed = one.of(rows)
+        if is_explained(one) or not reconciled(changed).conserved:
+            continue
+        assert is_known_by_the_journal_alone(one), one[:3]
+        assert compared(journal, changed).faults, one[:3]
+
+
+@pytest.mark.parametrize("shape", ["settled", "voided", "in LIMBO for the hold", "to be reversed on order"])
+def test_a_time_that_no_entry_proves_any_more_is_as_sealed(shape: str) -> None:
+    rows, journal = aged(shape), sealed(rows_of(shape))
+    hidden = [
+        one
+        for one in singles(rows)
+        if is_known_by_the_journal_alone(one) and reconciled(one.of(rows)).conserved
+    ]
+
+    assert len(hidden) > 1
+    for one in hidden:
+        assert compared(journal, one.of(rows)).faults, one[:3]
+
+
+@pytest.mark.parametrize(
+    "shape", ["held", "settled", "voided", "reversed on order", *there("merchants", "swept")]
+)
+def test_an_entry_that_is_missing_before_its_time_is_a_fault(shape: str) -> None:
+    """The slack allows for reading time and clock skew."""
+    rows = rows_of(shape)
+    early = NOW + timedelta(days=DAYS - 1, hours=-1)
+
+    for entry in entries_in(rows):
+        findings = reconciled(without(rows, entry), early)
+        assert any("has no entry" in fault for fault in findings.faults), entry
+        assert compared(sealed(rows), without(rows, entry), early).faults == [
+            f"{entry[0]} {entry[1]}: is in the sealed journal, and not in the table"
+        ]
+
+
+def test_a_person_who_deletes_an_entry_is_named_also_when_its_time_is_over() -> None:
+    rows = rows_of("settled")
+    journal, (pk, sk) = sealed(rows), entries_in(rows)[0]
+    old = from_wire(rows[pk, sk])
+    journal.add({"event": "REMOVE", "at": int(LATER.timestamp()), "number": "2", "old": lines.image(old)})
+
+    (fault,) = compared(journal, aged("settled")).faults
+
+    assert fault.startswith(f"{pk} {sk}: is in the sealed journal, and not in the table (REMOVE at ")
+
+
+@pytest.mark.parametrize("days", [None, DAYS + 10])
+def test_a_stage_that_keeps_its_entries_longer_misses_those_that_are_gone(days: int | None) -> None:
+    """Therefore the setting must keep the shortest retention that the stage ever had."""
+    findings = reconciled(aged("settled"), days=days)
+
+    assert not findings.conserved
+    assert any("has no entry hold" in fault for fault in findings.faults)
+    assert compared(sealed(rows_of("settled")), aged("settled"), days=days).faults
+
+
+@pytest.mark.parametrize("days", [None, DAYS + 1])
+def test_an_entry_with_another_end_than_a_stages_is_malformed(days: int | None) -> None:
+    findings = reconciled(rows_of("settled"), NOW, days)
+
+    assert {fault.partition("malformed: ")[2] for fault in findings.faults} == {
+        "expires_at is none that a function of this stage gives it"
+    }
+
+
+def test_a_longer_retention_keeps_the_proof_of_what_was_put_under_the_shorter_one() -> None:
+    rows = rows_of("settled", 800)
+
+    assert reconciled(rows, LATER).conserved
+    assert not reconciled(without(rows, entries_in(rows)[0]), NOW).conserved
+
+
+def test_an_entry_that_was_to_stay_for_ever_is_missed_by_the_journal() -> None:
+    """The rows cannot show it: the stage has a retention, and the entry is old."""
+    rows = rows_of("settled", None)
+    entry = next(key for key in rows if key[0].startswith("ENTRIES#alice") and key[1].endswith(":hold"))
+    left = without(rows, entry)
+
+    assert reconciled(left).conserved
+    assert compared(sealed(rows), left).faults == [
+        f"{entry[0]} {entry[1]}: is in the sealed journal, and not in the table"
+    ]
+
+
+@pytest.mark.parametrize("later", [-1, 1, 86_399, -86_400, 86_400])
+def test_an_end_that_is_not_whole_days_after_the_posting_is_at_fault(later: int) -> None:
+    rows = rows_of("settled")
+    row = from_wire(rows[entries_in(rows)[0]])
+    forged = put(rows, row | {EXPIRES: row[EXPIRES] + later}, ROW_KEYS)
+
+    findings = reconciled(forged, NOW)
+
+    assert bool(findings.faults) is (later != 86_400)  # 86,400 fits a retention one day longer
+
+
+@pytest.mark.parametrize("kind", ["ACCOUNT", "SETTLEMENT", "EVIDENCE", "ORDER"])
+def test_a_row_that_must_never_expire_is_at_fault_if_it_would(kind: str) -> None:
+    """DynamoDB would delete it: a settlement could be paid twice, or a balance be lost."""
+    rows = rows_of("reversed on order")
+    key = next(one for one in rows if one[0].startswith(kind))
+    row = from_wire(rows[key]) | {EXPIRES: int((NOW + timedelta(days=DAYS)).timestamp())}
+
+    findings = reconciled(put(rows, row, ROW_KEYS), NOW)
+
+    assert any("expires_at is none" in fault for fault in findings.faults)
+
+
+def test_a_slot_cannot_be_dated_back_to_make_do_without_its_entry() -> None:
+    """A signed claim of today with a hold 500 days ago would need no entry."""
+    rows = rows_of("claimed")
+    row = settlement_of(rows)
+    long_ago = "2025-01-01T00:00:00.000Z"
+    forged = put(rows, row | {"hold_at": long_ago, "escrow": row["amount"], "sequence": 2})
+    payer = from_wire(forged["ACCOUNT#alice", "BALANCE"])
+    forged = put(forged, payer | {"available": payer["available"] - row["amount"]})
+
+    findings = reconciled(forged, NOW)
+
+    assert findings.faults == [
+        f"{row['pk']}: hold_at is {long_ago}, but it was claimed at {row['claimed_at']}"
+    ]
+
+
+def test_a_reversal_cannot_be_dated_back_before_its_order() -> None:
+    rows, later = rows_of("reversed on order"), LATER
+    row = settlement_of(rows)
+    order = from_wire(rows[f"EVIDENCE#{row['pk'][11:]}", f"{row['pk'][11:]}:reverse"])
+    before = "2027-06-01T00:00:00.000Z"
+    earlier = order | {"posted_at": before} | keys.orders_index(before)
+    forged = put(
+        put(aged("reversed on order"), earlier, ROW_KEYS), row | {"in_flight_since": earlier["posted_at"]}
+    )
+
+    assert any("but the order to reverse it is of" in fault for fault in reconciled(forged, later).faults)
+
+
+def test_a_payment_that_was_given_back_long_ago_and_is_made_a_paid_one_is_not_as_sealed() -> None:
+    """The rows cannot show it: approval recorded, entries gone, balances agreeing."""
+    rows = aged("voided after its approval")
+    row = settlement_of(rows)
+    at = row["hold_reversed_at"]
+    kept = {
+        name: row[name]
+        for name in row
+        if name not in ("hold_reversed_at", "failure", "reversed_for", "resolutions")
+    }
+    forged = put(rows, kept | {"status": "SETTLED", "release_at": at, "fee_at": at, "finished_at": at})
+    for account, change in (("alice", -row["amount"]), ("bob", row["amount"] - row["fee"])):
+        balance = from_wire(forged[f"ACCOUNT#{account}", "BALANCE"])
+        forged = put(forged, balance | {"available": balance["available"] + change})
+
+    found = compared(sealed(rows_of("voided after its approval")), forged).faults
+
+    assert reconciled(forged).faults == []
+    assert sum("but its settlement's row tells it" in fault for fault in found) == 2
+    assert sum("is in the sealed journal, and not in the table" in fault for fault in found) == 1
+
+
+def test_a_payment_that_is_deleted_whole_long_after_is_not_as_sealed() -> None:
+    rows = aged("voided")
+    row = settlement_of(rows)
+    left = without(rows, (str(row["pk"]), "SETTLEMENT"))
+
+    assert len(compared(sealed(rows_of("voided")), left).faults) == 3
+
+
+@pytest.mark.parametrize("shape", sorted(UNREVERSED))
+@pytest.mark.parametrize("entry", [0, 1])
+def test_an_entry_that_expires_while_the_table_is_read_is_no_fault(
+    shape: str, entry: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the scan reads it; the payer's moved balance triggers a second look."""
+    rows = rows_of(shape)
+    gone, account = entries_in(rows)[entry], ("ACCOUNT#alice", "BALANCE")
+    changed = without(rows, gone)
+    read = second_look.look_again
+    looks = []
+
+    def expired_by_then(store: WatchedStore, difference: Difference, began: datetime) -> Look:
+        looks.append(difference)
+        watched = WatchedStore(readable(MemoryDynamoDb(items=changed)), "", unwatched)
+        return read(watched, difference, began)
+
+    monkeypatch.setattr("settlement.proof.table_scan.look_again", expired_by_then)
+    balance = from_wire(rows[account])
+    stale = put(rows, balance | {"available": balance["available"] + 1})
+
+    findings = reconciled(stale)
+
+    assert looks
+    assert (findings.faults, findings.unproven, findings.in_flight) == ([], [], 1)
+    assert findings.conserved
+
+
+def test_a_wrong_balance_of_an_account_whose_entries_are_gone_is_found() -> None:
+    for shape in UNREVERSED:
+        for account in (key for key in aged(shape) if key[0].startswith("ACCOUNT#")):
+            balance = from_wire(aged(shape)[account])
+            forged = put(aged(shape), balance | {"available": balance["available"] + 1})
+            assert len(reconciled(forged).faults) == 1
+
+
+def test_an_old_entry_that_no_row_explains_is_a_fault() -> None:
+    rows = rows_of("settled")
+    row = settlement_of(rows)
+    left = without(rows, (str(row["pk"]), "SETTLEMENT"))
+
+    assert not reconciled(left).conserved
+    assert any("has entries, but no sound row" in fault for fault in reconciled(left).faults)
+
+
+def test_a_forged_entry_without_the_stages_key_is_found_however_old() -> None:
+    rows = rows_of("settled")
+    row = from_wire(rows[entries_in(rows)[0]])
+
+    forged = put(rows, row, RowKeys.from_text("1:guessed"))
+
+    assert any("signature" in fault for fault in reconciled(forged).faults)
+
+
+def test_what_no_sweep_has_reached_stays_known_when_its_entry_is_gone() -> None:
+    """After 400 days no sweep could add it; the proof reports it daily until then."""
+    findings = reconciled(aged("released to a merchant"))
+
+    assert findings.conserved
+    assert findings.unswept == reconciled(rows_of("released to a merchant"), NOW).unswept
+    assert {*findings.unswept} == {"merchant.shop", "merchant.cafe"}
+
+
+def test_what_a_person_has_ordered_stays() -> None:
+    for shape in SHAPES:
+        gone = {key for key in rows_of(shape) if key not in aged(shape)}
+        assert all(key[0].startswith("ENTRIES#") for key in gone)
+        assert not any(key[1].endswith((":deposit", ":withdraw")) or ":resolve:" in key[1] for key in gone)
+
+
+def test_time_to_live_deletes_each_entry_at_its_own_time() -> None:
+    rows = rows_of("settled")
+    ends = sorted(int(rows[key][EXPIRES]["N"]) for key in entries_in(rows))
+
+    assert len(expire(rows, NOW + timedelta(days=DAYS, seconds=-1))) == len(rows)
+    assert ends[0] - int(NOW.timestamp()) >= DAYS * 86_400

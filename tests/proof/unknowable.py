@@ -1,0 +1,64 @@
+"""The undetectable changes, `unknowable.toml`, on their page.
+
+`python -m tests.proof.unknowable` writes the page.
+"""
+
+import re
+import tomllib
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from functools import cache
+from pathlib import Path
+
+from tests.proof.mutations import Mutation
+
+PAGE = Path(__file__).parents[2] / "docs/internals/reliability.md"
+_TABLE = Path(__file__).with_suffix(".toml")
+_PLACE = re.compile(r"(<!-- table: unknowable -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why these changes cannot be detected."""
+
+    rows: tuple[str, ...]
+    attributes: tuple[str, ...]
+    changes: tuple[str, ...]
+    reason: str
+
+    def parts(self) -> list[tuple[str, str, str]]:
+        return [
+            (row, name, change) for row in self.rows for name in self.attributes for change in self.changes
+        ]
+
+
+def explains(part: tuple[str, str, str], mutation: Mutation) -> bool:
+    row, attribute, change = part
+    return fnmatch(mutation.row, row) and (attribute, change) == (mutation.attribute, mutation.change)
+
+
+@cache
+def explanations() -> tuple[Explanation, ...]:
+    found = tomllib.loads(_TABLE.read_text())["unknowable"]
+    return tuple(
+        Explanation(tuple(one["rows"]), tuple(one["attributes"]), tuple(one["changes"]), one["reason"])
+        for one in found
+    )
+
+
+def is_explained(mutation: Mutation) -> bool:
+    return any(explains(part, mutation) for one in explanations() for part in one.parts())
+
+
+def rendered() -> str:
+    rows = [
+        f"| {', '.join(one.rows)} | {', '.join(f'`{name}`' for name in one.attributes)}"
+        f" | {', '.join(one.changes)} | {one.reason} |"
+        for one in explanations()
+    ]
+    table = "\n".join(["| rows | attributes | changes | why |", "|---|---|---|---|", *rows])
+    return _PLACE.sub(lambda found: f"{found[1]}{table}\n{found[2]}", PAGE.read_text())
+
+
+if __name__ == "__main__":
+    PAGE.write_text(rendered())

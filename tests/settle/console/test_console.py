@@ -1,0 +1,350 @@
+import csv
+import io
+import re
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from botocore.exceptions import EndpointConnectionError, NoCredentialsError
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from settle.console import pages
+from settle.reports import queue, report
+from settle.reports.page import render
+from settle.reports.page.render import Frame
+from settle.settlements import index
+from settlement.core.ledger import keys
+from settlement.core.model.timestamps import timestamp
+from settlement.core.store.wire import to_wire
+from tests.settle.desk import Desk
+from tests.settle.reports.test_report import HOSTILE, attacked, local, misnamed, parsed, texts
+from tests.settle.reports.test_report_queue import CloudWatch, cells
+from tests.settle.visitor import Visitor, writes_nothing
+from tests.world.constants import KEY
+from tests.world.environment import NOW
+from tests.world.step_functions import client_error
+
+FLYING, SETTLED = "order-flying-0001", "order-settled-0001"
+
+
+@pytest.fixture(autouse=True)
+def cloudwatch(desk: Desk) -> None:
+    desk.stack.clients["cloudwatch"] = CloudWatch()
+
+
+@pytest.fixture
+def visitor(desk: Desk) -> Visitor:
+    return Visitor(desk).enter()
+
+
+def links(page: str) -> set[str]:
+    return {one.get("href") or "" for one in parsed(page).iter() if local(one) == "a"}
+
+
+def test_the_queue_leads_to_each_settlement_and_to_its_decision(desk: Desk, visitor: Visitor) -> None:
+    desk.stuck()
+    desk.pay(FLYING, until="hold")
+
+    page = visitor.page("/")
+
+    assert {f"/settlements/{KEY}", f"/settlements/{KEY}/decide", f"/settlements/{FLYING}"} <= links(page)
+    (case,) = cells(page, "Open cases")
+    assert case[4:6] == ["47.72 EUR", "InsufficientFunds"]
+    assert "as arn:aws:iam::123456789012:user/ada" in texts(page)
+
+
+def test_a_settlement_in_flight_shows_itself_anew_until_it_is_at_rest(desk: Desk, visitor: Visitor) -> None:
+    desk.pay(FLYING, until="hold")
+    desk.stuck()
+    desk.pay(SETTLED)
+
+    def refresh(path: str) -> str | None:
+        return visitor.get(path).headers.get("refresh")
+
+    flying = f"/settlements/{FLYING}"
+    assert refresh(flying) == f"{pages.LIVE_SECONDS}; url={flying}?live={pages.LIVE_TIMES - 1}"
+    assert refresh(f"{flying}?live=1") == f"{pages.LIVE_SECONDS}; url={flying}?live=0"
+    assert refresh(f"{flying}?live=0") is None
+    assert f"{flying}?live=0" in links(visitor.page(flying))
+    assert f"{flying}?live=60" in links(visitor.page(f"{flying}?live=0"))
+    assert refresh(f"/settlements/{SETTLED}?live=5") is None
+    assert refresh(f"/settlements/{KEY}?live=5") is None
+    assert refresh("/") is None
+    assert refresh("/?live=7") == f"{pages.LIVE_SECONDS}; url=/?live=6"
+
+
+@pytest.mark.parametrize("live", ["-1", "x", "999", "٣", "1e9", "61"])
+def test_a_wrong_number_of_times_is_the_usual_or_the_greatest(
+    desk: Desk, visitor: Visitor, live: str
+) -> None:
+    desk.pay(FLYING, until="hold")
+
+    answer = visitor.get(f"/settlements/{FLYING}?live={live}")
+
+    assert answer.status_code == 200
+    assert int(answer.headers["refresh"].rpartition("=")[2]) < pages.LIVE_TIMES
+
+
+def test_the_page_of_a_settlement_is_the_report_with_its_links(desk: Desk, visitor: Visitor) -> None:
+    desk.stuck()
+
+    page = visitor.page(f"/settlements/{KEY}")
+
+    assert {"/accounts/alice", "/accounts/bob", f"/settlements/{KEY}/decide"} <= links(page)
+    for part in ("Is it safe to retry this key?", "Timeline", "Entries", "digest of the rows"):
+        assert part in texts(page)
+
+
+def test_each_page_tells_its_instant_from_which_its_times_count(desk: Desk, visitor: Visitor) -> None:
+    desk.stuck()
+    desk.pay(FLYING, until="hold")
+
+    paths = ("/", f"/settlements/{KEY}", f"/settlements/{KEY}/decide", "/accounts/bob", "/search?by=")
+    for path in paths:
+        page = visitor.page(path)
+        assert f", at {timestamp(visitor.at)} " in texts(page)
+        assert "59 min ago" in texts(page)
+        assert not re.search(r"\d (s|min|h|d) before", texts(page))
+        assert misnamed(page) == []
+
+
+# Accounts
+
+
+def test_a_statement_has_pages_and_begins_with_the_latest(
+    desk: Desk, visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "STATEMENT_LINES", 2)
+    for number in range(5):
+        desk.pay(f"order-2026-00020{number}", amount="1.00", fee="0.00")
+
+    def shown(page: str) -> list[str]:
+        return [line[1] for line in cells(visitor.page(f"/accounts/bob{page}"), "5 entries")]
+
+    assert shown("") == ["order-2026-000204"]
+    assert shown("?page=1") == ["order-2026-000200", "order-2026-000201"]
+    assert shown("?page=2") == ["order-2026-000202", "order-2026-000203"]
+    assert shown("?page=99") == shown("?page=x") == shown("")
+    assert "/accounts/bob?page=2&since=&until=" in links(visitor.page("/accounts/bob"))
+    assert "/settlements/order-2026-000204" in links(visitor.page("/accounts/bob"))
+
+
+def test_a_statement_of_a_time_has_its_entries_alone(desk: Desk, visitor: Visitor) -> None:
+    desk.pay()
+    (entry,) = [row for row in desk.ledger.rows() if row["pk"] == "ENTRIES#bob"]
+    visitor.at = NOW + timedelta(days=1)
+
+    def count(**times: str) -> int:
+        query = "&".join(f"{name}={at}" for name, at in times.items())
+        return len(list(cells(visitor.page(f"/accounts/bob?{query}"), "1 entries")))
+
+    at = entry["posted_at"]
+    behind = timestamp(datetime.fromisoformat(at) + timedelta(milliseconds=1))
+    assert [count(since=at), count(until=at), count(since=at, until=behind)] == [1, 0, 1]
+    assert "must be after" in visitor.get(f"/accounts/bob?since={at}&until={at}").text
+    assert count(since=timestamp(NOW + timedelta(hours=5))) == 0
+    assert count(until=timestamp(NOW - timedelta(hours=5))) == 0
+    assert "wrong" in visitor.get(f"/accounts/bob?since={at}&until=1d").text
+
+
+def test_the_statement_as_csv_has_numbers_and_no_formula(desk: Desk, visitor: Visitor) -> None:
+    desk.pay("-2-3-cmd-calc-00001", reference="=1+2")
+
+    answer = visitor.get("/accounts/alice/statement.csv")
+
+    lines = list(csv.DictReader(io.StringIO(answer.text)))
+    assert answer.headers["content-disposition"] == 'attachment; filename="alice.csv"'
+    assert lines[-1]["key"].startswith("'-2-3")
+    assert (lines[-1]["change"], lines[-1]["reference"]) == ("-48.20", "'=1+2")
+    assert (
+        visitor.get("/accounts/fees:EUR/statement.csv")
+        .headers["content-disposition"]
+        .endswith('"fees-EUR.csv"')
+    )
+
+
+# Search
+
+
+def test_a_search_finds_by_key_account_status_time_and_person(desk: Desk, visitor: Visitor) -> None:
+    desk.stuck()
+    desk.pay(FLYING, until="hold")
+
+    assert visitor.get(f"/search?key=+{KEY}+").headers["location"] == f"/settlements/{KEY}"
+    assert visitor.get("/search?account=bob").headers["location"] == "/accounts/bob"
+    assert f"/settlements/{KEY}" in links(visitor.page("/search?status=LIMBO"))
+    assert f"/settlements/{FLYING}" in links(visitor.page("/search?status=PROCESSING&since=1h"))
+    assert f"/settlements/{FLYING}" not in links(visitor.page("/search?status=COMPENSATING"))
+    assert f"/settlements/{KEY}" not in links(visitor.page("/search?status=LIMBO&until=1d"))
+    orders = list(cells(visitor.page("/search?by=ADA&since=1d"), "4 orders"))
+    assert {line[1] for line in orders} == {"open", "deposit"}
+    assert "No order is on record" in visitor.page("/search?by=grace")
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("/settlements/order-2026-999999", 404, "no request has claimed order-2026-999999"),
+        ("/settlements/x", 400, "key: must match"),
+        ("/settlements/%3Cscript%3E/decide", 400, "key: must match"),
+        ("/accounts/nobody-here", 404, "there is no nobody-here"),
+        ("/accounts/escrow:EUR", 400, "escrow is shown by"),
+        ("/search?key=short", 400, "key: must match"),
+        ("/search?status=SETTLED", 400, "status: must be one of"),
+        ("/search?status=LIMBO&since=yesterday", 400, "since: 'yesterday' must be an instant"),
+        (f"/settlements/{KEY}/decide/write-off?verb=x", 400, "verb: must be one of"),
+        (f"/settlements/{KEY}/decide/burn?verb=resolve", 400, "decision: must be one of"),
+        (f"/settlements/{KEY}/decide/retry?verb=resolve", 409, "is SETTLED, not in LIMBO"),
+        ("/favicon.ico", 404, "no such page"),
+    ],
+)
+def test_what_is_not_there_or_wrong_is_a_page_with_what_to_do_next(
+    desk: Desk, visitor: Visitor, path: str, status: int, words: str
+) -> None:
+    desk.pay()
+
+    with writes_nothing(desk):
+        answer = visitor.get(path)
+
+    assert answer.status_code == status
+    shown = texts(answer.text)
+    assert words in shown
+    assert "What next" in shown
+
+
+@pytest.mark.parametrize(
+    ("failure", "status", "words"),
+    [
+        (client_error("GetItem", "AccessDeniedException"), 403, "settle permissions"),
+        (client_error("GetItem", "ExpiredTokenException"), 502, "Log in to AWS again"),
+        (
+            client_error("GetItem", "ResourceNotFoundException"),
+            502,
+            "being restored, or the stack was removed",
+        ),
+        (client_error("GetItem", "InternalServerError"), 502, "AWS refuses it"),
+        (EndpointConnectionError(endpoint_url="https://dynamodb.invalid"), 502, "AWS does not answer"),
+        (NoCredentialsError(), 502, "There are no AWS credentials"),
+        (ZeroDivisionError("secret"), 500, "A fault of the console"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_failure_of_aws_is_a_page_and_no_traceback(
+    visitor: Visitor,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    failure: Exception,
+    status: int,
+    words: str,
+) -> None:
+    def fails(*_: Any) -> Any:
+        raise failure
+
+    monkeypatch.setattr(queue, "describe", fails)
+
+    answer = visitor.get("/")
+
+    assert answer.status_code == status
+    assert words in texts(answer.text)
+    assert "Traceback" not in answer.text + "".join(capsys.readouterr())
+
+
+def test_an_identity_that_aws_does_not_tell_is_told_as_such(desk: Desk) -> None:
+    class Silent:
+        def get_caller_identity(self) -> dict[str, str]:
+            raise client_error("GetCallerIdentity", "AccessDenied")
+
+    desk.stack.clients["sts"] = Silent()
+
+    assert "an identity that AWS does not tell" in texts(Visitor(desk).enter().page("/search"))
+
+
+# Hostile texts
+
+
+@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=80) | st.just(HOSTILE))
+def test_a_hostile_text_of_a_row_is_text_on_each_page(hostile: tuple[Desk, Visitor], text: str) -> None:
+    """Each page keeps the elements and attributes that it has with a harmless text."""
+    desk, visitor = hostile
+    paths: tuple[str, ...] = ("/", f"/settlements/{KEY}", f"/settlements/{KEY}/decide", "/accounts/bob")
+    paths += (f"/settlements/{KEY}/decide/retry?verb=resolve", "/search?by=")
+
+    def put(value: str) -> list[list[tuple[str, dict[str, str]]]]:
+        desk.alter(
+            payer_name=value,
+            reference=value,
+            failure={"step": "compensate:release", "error": value, "cause": value},
+        )
+        row = desk.ledger.row(keys.evidence(KEY, "verify"))
+        assert row
+        desk.ledger.put(row | {"reason": value, "reference": value, "provider": value})
+        answers = [visitor.get(path) for path in paths]
+        assert [answer.status_code for answer in answers] == [200] * len(paths)
+        return [[(one.tag, one.attrib) for one in parsed(answer.text).iter()] for answer in answers]
+
+    assert put(text) == put("tame")
+
+
+@pytest.fixture
+def hostile(desk: Desk) -> tuple[Desk, Visitor]:
+    desk.stuck()
+    return desk, Visitor(desk).enter()
+
+
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60) | st.just(HOSTILE))
+def test_a_hostile_text_of_the_address_is_text(visitor: Visitor, text: str) -> None:
+    for name in ("key", "account", "status", "by", "since", "page"):
+        answer = visitor.client.get("/search", params={name: text})
+        assert answer.status_code in (200, 303, 400)
+        if answer.status_code != 303:
+            root = parsed(answer.text)
+            assert not [one for one in root.iter() if local(one) in ("script", "img")]
+
+
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60) | st.just(HOSTILE))
+def test_a_hostile_account_or_key_leads_to_no_other_place(told: dict[str, Any], text: str) -> None:
+    frame = Frame("csrf", text, text, "/settlements/x", timestamp(NOW), 3)
+    attacked_page = render.settlement(attacked(told, text), frame)
+    waiting = {"key": text, "account": text}
+    queue_page = render.queue(
+        told["queue"] | {"limbo": told["queue"]["limbo"] | {"lines": [told["case"] | waiting]}}, frame
+    )
+
+    for page in (attacked_page, queue_page):
+        for href in links(page):
+            assert re.fullmatch(r"/(search|(settlements|accounts)/[\w.~/%-]*(\?live=0)?)?", href, re.ASCII)
+
+
+@pytest.fixture
+def told(desk: Desk) -> dict[str, Any]:
+    desk.stuck()
+    found = queue.describe(desk.stack, NOW)
+    about = report.describe(desk.stack, KEY, NOW)
+    return about | {"queue": found, "case": found["limbo"]["lines"][0]}
+
+
+# Many
+
+
+def test_ten_thousand_cases_are_a_page_of_the_oldest_that_says_so(desk: Desk, visitor: Visitor) -> None:
+    desk.stuck()
+    row = to_wire(desk.row())
+    rows = [
+        row
+        | to_wire(keys.settlement(f"order-many-{number:06}"))
+        | {"gsi1sk": {"S": timestamp(NOW + timedelta(seconds=number))}}
+        for number in range(10_000)
+    ]
+    for start in range(0, len(rows), 25):
+        batch = [{"PutRequest": {"Item": one}} for one in rows[start : start + 25]]
+        desk.ledger.client.batch_write_item(RequestItems={desk.ledger.table_name: batch})
+
+    page = visitor.page("/")
+
+    assert len(list(cells(page, "Open cases"))) == queue.LINES_MAX
+    assert f"{queue.LINES_MAX}+" in texts(page)
+    assert index.BATCH_MAX < queue.LINES_MAX

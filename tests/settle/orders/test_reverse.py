@@ -1,0 +1,229 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from settle.door import Answer
+from settle.exit_codes import CommandFailed, Exit
+from settle.orders import resolution, reversal
+from settle.settlements import recovery
+from settle.stack import Stack
+from settlement.core.model.orders import Decision
+from tests.settle.desk import ADA, GRACE, REASON, Desk
+from tests.settle.orders.test_resolve import UNREADABLE
+from tests.world.constants import KEY, NONCE
+
+WHY = "the goods came back"
+
+
+def reverse(desk: Desk, reason: str = WHY, *, is_on_record: bool = True) -> dict[str, Any]:
+    """Return the command's outcome; check whether its reason is on record."""
+    outcome = reversal.reverse(desk.stack, KEY, reason)
+    assert reversal.is_on_record(desk.stack, KEY, reason) is is_on_record
+    return outcome
+
+
+def unheard(desk: Desk) -> dict[str, Any]:
+    return reverse(desk, "another reason", is_on_record=False)
+
+
+def refused(desk: Desk) -> tuple[Exit, str]:
+    with pytest.raises(CommandFailed) as told:
+        reverse(desk)
+    return told.value.code, str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("until", "status"), [("fee", "SETTLED"), ("claim", "PROCESSING"), ("release", "PROCESSING")]
+)
+def test_a_settled_or_stalled_payment_is_reversed_on_an_order_with_who_and_why(
+    desk: Desk, until: str, status: str
+) -> None:
+    wire = desk.pay(until=until)
+
+    outcome = reverse(desk, f"  {WHY} ")
+
+    order = {"key": KEY, "expected_status": status, "reason": WHY}
+    assert desk.door.given[-1] == ("reverse", order)
+    assert desk.orders == [{"settlement": wire, "order": "reverse"}]
+    assert desk.machines.names[0].startswith(f"{KEY}-reverse-")
+    assert (outcome["status"], outcome["failure"]) == (
+        "COMPENSATED",
+        {"step": "reverse", "error": "ReversalRequested", "cause": f"{WHY} (by {ADA})"},
+    )
+    assert desk.recovery.sent == []
+
+
+def reversed_on_order(desk: Desk) -> None:
+    desk.pay()
+    reverse(desk)
+
+
+def reversed_for_a_failure(desk: Desk) -> None:
+    desk.compensate(desk.pay(until="release"))
+
+
+def stuck(desk: Desk) -> None:
+    desk.stuck()
+
+
+@pytest.mark.parametrize(
+    ("make", "status"),
+    [(reversed_on_order, "COMPENSATED"), (reversed_for_a_failure, "COMPENSATED"), (stuck, "LIMBO")],
+)
+def test_a_settlement_that_is_reversed_or_in_limbo_is_only_told(
+    desk: Desk, make: Callable[[Desk], None], status: str
+) -> None:
+    make(desk)
+    before, given = desk.ledger.rows(), len(desk.door.given)
+    desk.machines.started.clear()
+
+    assert unheard(desk)["status"] == status
+
+    assert (desk.ledger.rows(), desk.orders, desk.machines.sent) == (before, [], [])
+    assert (desk.recovery.sent, len(desk.door.given)) == ([], given)
+
+
+def test_a_reversal_that_gets_stuck_ends_in_limbo(desk: Desk) -> None:
+    desk.pay()
+    desk.spend()
+
+    assert reverse(desk)["status"] == "LIMBO"
+
+    assert desk.recovery.sent == []  # only the machine carries out an order
+
+
+def completed(desk: Desk) -> None:
+    desk.stuck()
+    resolution.resolve(desk.stack, KEY, Decision.COMPLETE, REASON)
+
+
+def rejected(desk: Desk) -> None:
+    desk.pay(until="claim")
+    desk.alter(status="REJECTED")
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (completed, "SETTLED and cannot be reversed: a person decided to complete it"),
+        (rejected, "REJECTED and cannot be reversed: nothing was ever held"),
+    ],
+)
+def test_a_completed_or_rejected_settlement_is_not_reversed(
+    desk: Desk, make: Callable[[Desk], None], why: str
+) -> None:
+    make(desk)
+    before = desk.ledger.rows()
+
+    assert refused(desk) == (Exit.CONFLICT, f"{KEY}: is {why}")
+
+    assert (desk.ledger.rows(), desk.orders) == (before, [])
+
+
+def test_an_unreadable_reason_is_a_usage_error_before_anything_is_asked(desk: Desk) -> None:
+    for reason in UNREADABLE:
+        with pytest.raises(CommandFailed, match=r"^reason: must be one line") as told:
+            reverse(desk, reason)
+
+        assert told.value.code is Exit.USAGE
+    assert (desk.recovery.sent, desk.orders) == ([], [])
+
+
+def completed_later(desk: Desk) -> None:
+    desk.spend()
+    desk.reverse("another person's reason")
+    resolution.resolve(desk.stack, KEY, Decision.COMPLETE, REASON)
+
+
+@pytest.mark.parametrize(
+    ("until", "meanwhile", "status"),
+    [
+        ("release", lambda desk: desk.pay(), "SETTLED"),
+        ("claim", lambda desk: desk.alter(status="REJECTED"), "REJECTED"),
+        ("fee", completed_later, "SETTLED"),
+    ],
+)
+def test_a_settlement_that_has_moved_on_since_it_was_looked_at_is_a_conflict(
+    desk: Desk, until: str, meanwhile: Callable[[Desk], object], status: str
+) -> None:
+    """A settlement to be reversed as stalled settles meanwhile: a person must look at it."""
+    desk.pay(until=until)
+
+    send = desk.door.send
+
+    def overtaken(decision: str, order: dict[str, Any]) -> Answer:
+        desk.door.send = send  # type: ignore[method-assign]
+        meanwhile(desk)
+        return send(decision, order)
+
+    desk.door.send = overtaken  # type: ignore[method-assign]
+
+    code, told = refused(desk)
+
+    assert (code, told.startswith("reverse: NotReversible: reverse: ")) == (Exit.CONFLICT, True)
+    assert desk.row()["status"] == status
+
+
+def test_a_command_gives_up_on_a_machine_that_does_not_come_to_an_end(desk: Desk) -> None:
+    desk.pay()
+    desk.machines.runs = False
+
+    code, told = refused(desk)
+
+    assert (code, told.startswith(f"{KEY}: is still COMPENSATING; look at it with")) == (Exit.FAILED, True)
+
+
+def test_a_reversal_that_died_is_started_again_by_recovery_for_its_first_reason(desk: Desk) -> None:
+    """The second person's reason is not recorded."""
+    desk.half_reversed().abort()
+
+    outcome = unheard(desk)
+
+    assert (outcome["status"], outcome["failure"]["cause"]) == ("COMPENSATED", f"first (by {GRACE})")
+    assert desk.recovery.sent == [{"key": KEY}]
+    assert desk.machines.names == [f"{KEY}-c1-{NONCE}"]
+
+
+def test_a_reversal_that_runs_is_followed_and_none_is_started_beside_it(desk: Desk) -> None:
+    runs = desk.half_reversed()
+
+    with pytest.raises(CommandFailed, match=f"^{KEY}: is still COMPENSATING; look at it with") as told:
+        unheard(desk)
+
+    assert (told.value.code, desk.recovery.sent, desk.orders) == (Exit.FAILED, [{"key": KEY}], [])
+    runs.run()
+    assert unheard(desk)["status"] == "COMPENSATED"
+
+
+@pytest.mark.parametrize("operation", ["describe_execution", "start_execution"])
+def test_a_reversal_that_recovery_cannot_start_fails_the_command_which_may_be_repeated(
+    desk: Desk, operation: str
+) -> None:
+    desk.half_reversed().abort()
+    desk.refuse(operation, "ServiceUnavailable")
+
+    with pytest.raises(
+        CommandFailed, match=f"^recover: not carried out, .*: {KEY}: not resumed yet: "
+    ) as told:
+        unheard(desk)
+
+    assert (told.value.code, desk.row()["status"], desk.orders) == (Exit.FAILED, "COMPENSATING", [])
+    desk.machines.failing.clear()
+    assert unheard(desk)["status"] == "COMPENSATED"
+    assert len(desk.orders) == 1
+
+
+def test_a_reversal_that_ends_just_before_recovery_is_asked_is_told_as_it_stands(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, real = desk.half_reversed(), recovery.recover
+
+    def late(stack: Stack, key: str) -> Any:
+        runs.run()
+        return real(stack, key)
+
+    monkeypatch.setattr(recovery, "recover", late)
+
+    assert unheard(desk)["status"] == "COMPENSATED"
+    assert (desk.recovery.sent, desk.orders) == ([], [])

@@ -1,0 +1,223 @@
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+from zlib import crc32
+
+import pytest
+
+from settlement.proof import Look, reconcile
+from tests.settle.book import Book, Row
+from tests.settle.plants import Find, Plant, always, change, entry, evidence, lose, settlement
+from tests.settle.proof.test_reconciliation import ALICE, HELD, SETTLED, at_work
+
+DEPOSIT: Find = lambda book: book.entry("first-deposit-of-alice", "deposit")  # noqa: E731
+HOLD, FEE, VERDICT = entry(HELD, "hold"), entry(SETTLED, "fee"), evidence(SETTLED, "verify")
+
+
+@pytest.fixture
+def book() -> Book:
+    return at_work()
+
+
+def malformed(book: Book, find: Find, plant: Plant) -> tuple[Row, list[str]]:
+    """Plant a fault in a row; return the row and its reported faults."""
+    found = find(book)
+    plant(book)
+    findings = reconcile(book.rows, always(Look.DISAGREES))
+    assert not findings.conserved
+    name = f"{found['pk']}: {found['sk']} is malformed: "
+    return found, [fault.removeprefix(name) for fault in findings.faults if fault.startswith(name)]
+
+
+KINDS: dict[str, tuple[Find, list[str]]] = {
+    "balance": (ALICE, ["available", "currency"]),
+    "settlement": (
+        settlement(SETTLED),
+        [*("status", "payer", "payee", "amount", "fee", "currency", "escrow", "request_hash")],
+    ),
+    "entry": (
+        HOLD,
+        [*("step", "posted_at", "side", "debit", "credit", "amount", "currency", "request_hash")],
+    ),
+    "deposit": (DEPOSIT, [*("step", "posted_at", "side", "debit", "credit", "amount", "currency")]),
+    "evidence": (VERDICT, ["step", "posted_at", "request_hash"]),
+}
+NEEDED = [(find, name) for find, needed in KINDS.values() for name in needed]
+NEEDED_IDS = [f"{kind}: {name}" for kind, (_, needed) in KINDS.items() for name in needed]
+OPTIONAL = [
+    *(f"{step}_at" for step in ("hold", "verify", "release", "fee")),
+    *(f"{step}_reversed_at" for step in ("hold", "release", "fee")),
+    *("verdict", "resolution", "resolutions"),
+]
+
+
+@pytest.mark.parametrize(("find", "name"), NEEDED, ids=NEEDED_IDS)
+def test_a_row_without_an_attribute_that_it_needs_is_malformed(book: Book, find: Find, name: str) -> None:
+    _, told = malformed(book, find, lose(find, name))
+
+    assert told == [f"{name} is missing"]
+
+
+@pytest.mark.parametrize("value", [Decimal("1.5"), 2**63, -(10**37), True, {"a": 1}, {"a set"}, b"bytes"])
+@pytest.mark.parametrize(("find", "name"), NEEDED, ids=NEEDED_IDS)
+def test_an_attribute_that_cannot_be_judged_is_named(book: Book, find: Find, name: str, value: Any) -> None:
+    _, (told,) = malformed(book, find, change(find, **{name: value}))
+
+    assert told.startswith(f"{name} is ")
+
+
+@pytest.mark.parametrize("name", OPTIONAL)
+def test_an_attribute_that_a_settlement_may_have_is_judged_too(book: Book, name: str) -> None:
+    find = settlement(SETTLED)
+
+    _, (told,) = malformed(book, find, change(find, **{name: b"bytes"}))
+
+    assert told.startswith(f"{name} is no ")
+
+
+def test_a_status_that_there_is_not_is_named(book: Book) -> None:
+    find = settlement(SETTLED)
+
+    assert malformed(book, find, change(find, status="DONE"))[1] == ["status is 'DONE'"]
+
+
+ELSEWHERE = "its key is not that of its account, time, settlement and step"
+WRONG: dict[str, tuple[Find, Row, str]] = {
+    "an entry debits another account": (HOLD, {"debit": "bob"}, ELSEWHERE),
+    "an entry credits another account": (FEE, {"credit": "fees:USD"}, ELSEWHERE),
+    "an entry is of another step": (HOLD, {"step": "release"}, ELSEWHERE),
+    "an entry is of another time": (HOLD, {"posted_at": "2026-11-20T11:00:00.000Z"}, ELSEWHERE),
+    "an entry turns the money around": (HOLD, {"side": "credit"}, ELSEWHERE),
+    "an entry has no side": (HOLD, {"side": "left"}, "side is 'left'"),
+    "an entry moves the money of another settlement": (
+        HOLD,
+        {"credit": f"escrow:{SETTLED}"},
+        f"moves money from alice to escrow:{SETTLED}",
+    ),
+    "an entry moves money past the escrow": (HOLD, {"credit": "bob"}, "moves money from alice to bob"),
+    "an entry moves less than nothing": (HOLD, {"amount": -1000}, "moves less than nothing"),
+    "a deposit moves less than nothing": (DEPOSIT, {"amount": -1}, "moves less than nothing"),
+    "a deposit comes from another customer": (DEPOSIT, {"debit": "bob"}, "a deposit moves money from bob to"),
+    "a deposit comes from another currency": (DEPOSIT, {"debit": "external:USD"}, "a deposit moves money"),
+    "a deposit goes out": (
+        DEPOSIT,
+        {"debit": "alice", "credit": "external:EUR", "side": "debit"},
+        "a deposit moves money from alice to external:EUR",
+    ),
+    "evidence is of another step": (VERDICT, {"step": "reverse"}, "its key is not that of its settlement"),
+}
+
+
+@pytest.mark.parametrize(("find", "wrong", "why"), WRONG.values(), ids=WRONG)
+def test_a_row_whose_content_is_not_that_of_its_key_is_malformed(
+    book: Book, find: Find, wrong: Row, why: str
+) -> None:
+    _, (told,) = malformed(book, find, change(find, **wrong))
+
+    assert told.startswith(why)
+
+
+def test_only_a_customer_has_deposits(book: Book) -> None:
+    """The entry and all sums are sound, but fees are not paid from outside."""
+    deposit = book.entry("first-deposit-of-alice", "deposit")
+    shard = crc32(b"first-deposit-of-alice") % 16
+    paid = deposit | {"pk": f"ENTRIES#fees:EUR#{shard}", "credit": "fees:EUR"}
+    book.rows.append(paid)
+
+    _, told = malformed(book, lambda book: paid, lambda book: None)
+
+    assert told == ["a deposit moves money from external:EUR to fees:EUR"]
+
+
+MOVED: dict[str, tuple[Find, Callable[[Row], Row], str]] = {
+    "an entry in another shard": (
+        FEE,
+        lambda found: {"pk": f"ENTRIES#fees:EUR#{(int(found['pk'].rpartition('#')[2]) + 1) % 16}"},
+        ELSEWHERE,
+    ),
+    "a customer's entry in a shard": (HOLD, lambda found: {"pk": f"{found['pk']}#0"}, ELSEWHERE),
+    "an entry under another key": (
+        HOLD,
+        lambda found: {"sk": found["sk"].replace(HELD, SETTLED)},
+        f"moves money from alice to escrow:{HELD}",
+    ),
+    "an entry among the evidence": (
+        HOLD,
+        lambda found: {"pk": f"EVIDENCE#{HELD}"},
+        "its key is not that of its settlement",
+    ),
+    "an entry beside its settlement": (
+        HOLD,
+        lambda found: {"pk": f"SETTLEMENT#{HELD}", "sk": f"{HELD}:hold"},
+        "no row of its kind has such a key",
+    ),
+    "a balance beside another": (
+        ALICE,
+        lambda found: {"sk": "BALANCE-2"},
+        "no row of its kind has such a key",
+    ),
+    "a balance among the entries": (ALICE, lambda found: {"pk": "ENTRIES#alice"}, "step is missing"),
+    "a settlement with an account's key": (
+        settlement(HELD),
+        lambda found: {"pk": f"ACCOUNT#{HELD}"},
+        "no row of its kind has such a key",
+    ),
+    "a balance with a settlement's key": (
+        ALICE,
+        lambda found: {"pk": "SETTLEMENT#alice"},
+        "no row of its kind has such a key",
+    ),
+}
+
+
+@pytest.mark.parametrize(("find", "move", "why"), MOVED.values(), ids=MOVED)
+def test_a_row_in_the_place_of_another_is_malformed(
+    book: Book, find: Find, move: Callable[[Row], Row], why: str
+) -> None:
+    copied = find(book) | move(find(book))
+    book.rows.append(copied)
+
+    _, (told,) = malformed(book, lambda book: copied, lambda book: None)
+
+    assert told.startswith(why)
+
+
+@pytest.mark.parametrize(
+    ("find", "also"),
+    [
+        (HOLD, [f"SETTLEMENT#{HELD}: the row says 1000 EUR", "ACCOUNT#alice: the row says 44180 EUR"]),
+        (settlement(HELD), [f"SETTLEMENT#{HELD}: has entries, but no sound row"]),
+        (ALICE, ["ACCOUNT#alice: has entries, but no sound row"]),
+    ],
+)
+def test_a_malformed_row_proves_nothing_and_what_depends_on_it_is_at_fault_too(
+    book: Book, find: Find, also: list[str]
+) -> None:
+    change(find, currency=1)(book)
+
+    findings = reconcile(book.rows, always(Look.DISAGREES))
+
+    for start in also:
+        assert any(fault.startswith(start) for fault in findings.faults), findings.faults
+
+
+def test_a_sum_has_no_bound(book: Book) -> None:
+    """SQLite sums up to 64 bits. Only single amounts and balances must fit."""
+    for number in range(20):
+        book.open(f"carla-{number}", 2**62)
+
+    findings = reconcile(book.rows, always(Look.DISAGREES))
+
+    assert findings.totals["EUR"]["customers"] - 20 * 2**62 == 50_000 - 1000 - 48
+    assert findings.totals["EUR"]["external"] == -50_000 - 20 * 2**62
+    assert findings.conserved
+
+
+def test_what_entries_say_of_an_account_without_a_row_is_in_no_sum(book: Book) -> None:
+    book.deposit("carla", 700)
+
+    findings = reconcile(book.rows, always(Look.DISAGREES))
+
+    assert findings.totals["EUR"]["customers"] == 50_000 - 1000 - 48
+    assert sum(findings.totals["EUR"].values()) == -700
+    assert findings.faults == ["ACCOUNT#carla: has entries, but no sound row in their currency"]

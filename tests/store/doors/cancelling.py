@@ -1,0 +1,12 @@
+from datetime import datetime
+
+from settlement.core.model.state import SettlementState
+from settlement.doors import cancellation
+from tests.world.environment import NOW
+from tests.world.saga import Saga
+
+
+def cancel(saga: Saga, seen: int | None = None, now: datetime = NOW) -> SettlementState:
+    """Cancel as CancelSettlement does, from the current row."""
+    write = cancellation.in_review if saga.state().is_in_review else cancellation.before_hold
+    return saga.ledger.store.update(write(saga.settlement, now, seen))

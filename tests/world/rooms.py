@@ -1,0 +1,30 @@
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import TypeVar
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+
+T = TypeVar("T")
+
+
+def brought(lane: str, part: str) -> Iterator[ModuleType]:
+    """Import what the rooms that are there add to a lane: each `tests/<lane>/<room>/<part>.py`."""
+    for file in sorted((TESTS / lane).glob(f"*/{part}.py")):
+        yield import_module(f"tests.{lane}.{file.parent.name}.{part}")
+
+
+def is_there(room: str) -> bool:
+    return (TESTS.parent / "lambdas/settlement" / room).is_dir()
+
+
+def there(room: str, *cases: T) -> tuple[T, ...]:
+    """Return the cases that need a room: none if somebody has deleted it."""
+    return cases if is_there(room) else ()
+
+
+def needs(room: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(not is_there(room), reason="its room has been deleted")
