@@ -10,7 +10,7 @@ from infra.queues import RECEIVES, depth, let, let_send, new_queue, waiting
 from infra.settings import CoreSettings
 from infra.urgency import Urgency
 
-SWEPT, ENTRIES, MERCHANT = "SWEPT#*", "ENTRIES#merchant.*", "ACCOUNT#merchant.*"
+SWEPT, MERCHANT_ENTRIES, MERCHANT = "SWEPT#*", "ENTRIES#merchant.*", "ACCOUNT#merchant.*"
 RELEASES = {
     "eventName": ["INSERT"],
     "dynamodb": {
@@ -21,7 +21,7 @@ RELEASES = {
 """Releases to merchants; `core/ledger/keys.py` has their keys."""
 
 SWEEP = Handler(
-    rows={"GetItem": (SWEPT, MERCHANT), "Query": (ENTRIES,), "Put": (SWEPT,), "Update": (MERCHANT,)},
+    rows={"GetItem": (SWEPT, MERCHANT), "Query": (MERCHANT_ENTRIES,), "Put": (SWEPT,), "Update": (MERCHANT,)},
     names=("available", "currency"),
     seconds=60,
     memory_mb=LONG_MEMORY_MB,
@@ -111,8 +111,8 @@ ROOM = Room(
     build=build,
     handlers={"SweepMerchants": SWEEP},
     widens={
-        "ReclaimFunds": {"GetItem": (SWEPT, MERCHANT), "Query": (ENTRIES,), "Put": (SWEPT,)},
-        "TakeOrder": {"GetItem": (SWEPT,), "Query": (ENTRIES, SWEPT), "Put": (SWEPT,)},
+        "ReclaimFunds": {"GetItem": (SWEPT, MERCHANT), "Query": (MERCHANT_ENTRIES,), "Put": (SWEPT,)},
+        "TakeOrder": {"GetItem": (SWEPT,), "Query": (MERCHANT_ENTRIES, SWEPT), "Put": (SWEPT,)},
     },
     orders={"sweep": "operator"},
 )

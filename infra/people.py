@@ -43,7 +43,7 @@ POLICIES = {kind: kind.title().replace("-", "") for kind in _PEOPLE}
 
 
 def people(of_rooms: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return each kind of people's routes, with those of the rooms' orders."""
+    """Return the routes of each kind, including the rooms' orders."""
     return {
         kind: (*routes, *(order for order, who in of_rooms.items() if who == kind))
         for kind, routes in _PEOPLE.items()

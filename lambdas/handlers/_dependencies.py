@@ -18,7 +18,7 @@ store = Store(dynamodb, os.environ["TABLE_NAME"], adds=rooms.adds(config))
 
 
 def now() -> datetime:
-    """Return the time. Only handlers read the clock; they pass it down."""
+    """Return the time. Only handlers know the clock; they pass the time down, or this function."""
     return datetime.now(UTC)
 
 

@@ -5,6 +5,7 @@ The rest must import, settle, be synthesised, and pass its tests. Here some of t
 """
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,26 +13,26 @@ from pathlib import Path
 
 import pytest
 
-from handlers.rooms import ROOMS
+from handlers import rooms as of_functions
 from tests.core.without import PROJECT, copy_without
 from tests.unit.test_import_direction import ROOMS as NEEDS
 from tests.unit.test_import_direction import imports
+from tests.world import rooms
 from tests.world.rooms import is_there
 
 TREES = ("lambdas/handlers", "lambdas/settlement", "infra", "settle")
 COMPOSED = {PROJECT / name for name in ("infra/rooms.py", "infra/config.py", "settle/cli.py")}
 """The lists of rooms: they import each."""
 
-IMPORT_ALL = """
-import importlib, pkgutil, tests.world.environment, handlers, infra, settle, settlement
-for package in (handlers, infra, settle, settlement):
-    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+_IMPORT = """
+import importlib, pkgutil, tests.world.environment
+for name in {packages!r}:
+    for found in pkgutil.walk_packages(importlib.import_module(name).__path__, name + "."):
         if not found.name.startswith("settle.books.migrations"):
             importlib.import_module(found.name)
-from handlers.orders import take_order
-from settle.cli import app
-print(*sorted(take_order.ROUTES))
 """
+IMPORT_FUNCTIONS = _IMPORT.format(packages=("handlers", "settlement"))
+IMPORT_ALL = _IMPORT.format(packages=("handlers", "infra", "settle", "settlement"))
 
 RUN = (
     *(
@@ -39,7 +40,8 @@ RUN = (
         "tests/unit/test_settle_imports.py",
         "tests/unit/test_vectors.py",
     ),
-    *("tests/statemachines/test_names.py", "tests/infra/test_rooms.py", "tests/infra/test_grants.py"),
+    *("tests/infra/test_rooms.py", "tests/infra/test_grants.py", "tests/infra/orders/test_orders_api.py"),
+    "tests/statemachines/test_names.py",
 )
 
 
@@ -61,12 +63,17 @@ def importers(room: str) -> Iterator[Path]:
 OPTIONAL = sorted(room for room in NEEDS if not {*importers(room)} - COMPOSED - BEHIND_AN_EXTRA)
 
 
+OF_FUNCTIONS = sorted(NEEDS.keys() - {need for needs in NEEDS.values() for need in needs} - {*OPTIONAL})
+"""Rooms that no function of another room needs, but a construct or a command does."""
+
+
 def test_these_rooms_are_optional() -> None:
-    assert [room for room in ("books", "doors", "merchants") if is_there(room)] == OPTIONAL
+    assert [room for room in rooms.OPTIONAL if is_there(room)] == OPTIONAL
+    assert OF_FUNCTIONS == ["events", "kyc", "paging", "proof"]
 
 
 def test_each_line_of_the_rooms_is_of_a_room() -> None:
-    assert {room.name for room in ROOMS} <= NEEDS.keys()
+    assert {room.name for room in of_functions.ROOMS} <= NEEDS.keys()
 
 
 @pytest.fixture(scope="module", params=OPTIONAL)
@@ -94,6 +101,16 @@ def test_what_is_left_is_imported_and_settles(without: Path) -> None:
     assert not [*without.rglob(f"{without.name}/*.py")]
     run(without, "-c", IMPORT_ALL)
     run(without, "-m", "tests.core.alone", "with rooms")
+
+
+@pytest.mark.parametrize("room", OF_FUNCTIONS)
+def test_the_functions_of_a_room_can_go(room: str, tmp_path: Path) -> None:
+    copy_without(room, tmp_path / room)
+    for tree in ("infra", "settle"):
+        shutil.rmtree(tmp_path / room / tree)
+
+    run(tmp_path / room, "-c", IMPORT_FUNCTIONS)
+    run(tmp_path / room, "-m", "tests.core.alone", "with rooms")
 
 
 @pytest.mark.long

@@ -17,12 +17,25 @@ LISTS = (
 )
 """The files that name rooms: one list for each tree, and the import rules."""
 
-LEFT_OUT = ("__pycache__", ".*cache", ".git", ".hypothesis", ".settle", ".venv*", "cdk.out", "node_modules")
+LEFT_OUT = (
+    "__pycache__",
+    ".*cache",
+    ".git",
+    ".hypothesis",
+    ".settle",
+    ".venv*",
+    "cdk.out",
+    "node_modules",
+    "mutants",
+    "src",
+)
 
 
 def copy_without(room: str, folder: Path) -> None:
     """Copy the app to a new folder, without a room."""
     shutil.copytree(PROJECT, folder, ignore=shutil.ignore_patterns(*LEFT_OUT), symlinks=True)
+    if (PROJECT / "node_modules").is_dir():  # tests find programs there
+        (folder / "node_modules").symlink_to(PROJECT / "node_modules")
     for tree in ("lambdas", "infra", "settle", "tests"):
         for found in [*(folder / tree).rglob(room)]:
             shutil.rmtree(found)

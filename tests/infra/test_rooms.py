@@ -107,8 +107,12 @@ def test_a_stage_is_built_without_any_one_room(left_out: Room) -> None:
 
     stack = SettlementStack(cdk.App(), settings=settings_of(context("dev")), rooms=rooms)
 
-    functions = {name(one) for one in Template.from_stack(stack).find_resources("AWS::Lambda::Function")}
+    template = Template.from_stack(stack)
+    functions = {name(one) for one in template.find_resources("AWS::Lambda::Function")}
+    text = json.dumps(template.to_json())
     assert functions == handlers_of(rooms).keys()
+    assert not [order for order in left_out.orders if f"/orders/{order}" in text]
+    assert ("SWEPT#" in text) == any("sweep" in room.orders for room in rooms)
 
 
 def test_a_room_is_refused_without_the_one_that_it_needs() -> None:

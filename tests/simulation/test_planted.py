@@ -4,6 +4,7 @@ import pytest
 
 from tests.simulation.seeded import planted
 from tests.simulation.seeded.run import run, tell
+from tests.world.rooms import OPTIONAL, is_there
 
 FOUND = planted.recorded()
 
@@ -17,6 +18,13 @@ def test_the_code_still_has_the_text_that_each_planted_bug_replaces() -> None:
     }
 
     assert lost == set()
+
+
+def test_each_planted_bug_has_its_seed_on_record() -> None:
+    names = {bug["name"] for bug in planted.bugs()}
+
+    assert names <= FOUND.keys()
+    assert names == FOUND.keys() or not all(map(is_there, OPTIONAL))
 
 
 @pytest.mark.long

@@ -53,7 +53,9 @@ def test_every_recorded_vector_is_still_compared() -> None:
     names = [vector.name for vector in vectors.ALL]
 
     assert len(names) == len(set(names))
-    assert {path.stem for path in recording.HERE.rglob("golden/*.json")} == set(names)
+    assert {*recording.HERE.rglob("golden/*.json")} == {
+        recording.folder_of(vector.builder) / f"{vector.name}.json" for vector in vectors.ALL
+    }
 
 
 def test_vectors_are_rewritten_on_request_and_never_in_ci(

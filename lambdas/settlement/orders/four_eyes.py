@@ -37,14 +37,15 @@ _TOLD = (
 
 @dataclass(frozen=True, kw_only=True)
 class FourEyes:
+    """Proposals of orders, and what their persons decide. `pager` names the runbook of a broken glass."""
+
     orders: Orders
     pager: PagerConfig
 
     def propose(self, decision: str, body: object, caller: Caller) -> dict[str, Any]:
         key, order = self._parsed(decision, body, caller)
-        latest = self._latest(
-            key
-        )  # read before the settlement: a proposal that does not fit it then never will
+        # Read before the settlement: a proposal that does not fit it then never will.
+        latest = self._latest(key)
         state, now = self.orders.state_of(key), self.orders.now()
         config = self.orders.config
         number = self._next_number(key, latest)
@@ -74,9 +75,8 @@ class FourEyes:
         A repeated approval gets the answer on record, and wakes the execution if none was woken.
         """
         key, named = parse_shown(body, decision)
-        latest = self._latest(
-            key
-        )  # read before the settlement: a proposal that does not fit it then never will
+        # Read before the settlement: a proposal that does not fit it then never will.
+        latest = self._latest(key)
         state, now = self.orders.state_of(key), self.orders.now()
         proposal = approval.ensure_named(latest, named)
         order = approval.order_of(state, proposal, caller)

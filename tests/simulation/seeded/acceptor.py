@@ -10,8 +10,8 @@ from tests.simulation.seeded.rules import is_refused_for_its_fee_alone
 from tests.world import posting
 from tests.world.contracts import checked_outcome
 from tests.world.expressions import Item
-from tests.world.functions import HANDLERS
 from tests.world.memory_dynamodb import Changes
+from tests.world.rooms import is_there
 
 if TYPE_CHECKING:
     from tests.simulation.seeded.world import World
@@ -27,7 +27,7 @@ DOOR_MS_MAX = 30_000
 
 def posts(seed: int) -> bool:
     """Return whether this world has starters over HTTP; others are unchanged."""
-    return seed % EVERY in RESIDUES and "AcceptSettlements" in HANDLERS
+    return seed % EVERY in RESIDUES and is_there("doors")
 
 
 class Acceptor:

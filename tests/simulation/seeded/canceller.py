@@ -10,8 +10,8 @@ from tests.simulation.seeded.facts import FINISHED, demand, is_cancelled, number
 from tests.world import posting
 from tests.world.contracts import checked_outcome
 from tests.world.expressions import Item
-from tests.world.functions import HANDLERS
 from tests.world.memory_dynamodb import Changes
+from tests.world.rooms import is_there
 
 if TYPE_CHECKING:
     from tests.simulation.seeded.world import World
@@ -27,7 +27,7 @@ DOOR_MS_MAX = 30_000
 
 def cancels(seed: int) -> bool:
     """Return whether this world has cancellations; others are unchanged."""
-    return seed % EVERY in RESIDUES and "CancelSettlement" in HANDLERS
+    return seed % EVERY in RESIDUES and is_there("doors")
 
 
 class Canceller:

@@ -26,6 +26,7 @@ from tests.simulation.seeded.people import MINUTE_MS, People
 from tests.simulation.seeded.rules import REVIEW_SECONDS, Asking
 from tests.simulation.seeded.stage import Current, plain
 from tests.simulation.seeded.world import ACCOUNTS, CALM_MS_MAX, SHOP, World, labelled_request
+from tests.world.definitions import EXPRESS
 from tests.world.expressions import Item
 from tests.world.functions import FILES, HANDLERS
 from tests.world.memory_dynamodb import Changes
@@ -36,6 +37,9 @@ SHOP_EVERY = 3
 
 class CorePeople(People):
     """Upstream, provider, clock and interference, without orders."""
+
+    def _send(self, request: dict[str, Any]) -> None:
+        self._start(EXPRESS, f"{request['key']}-instead-of-a-message", request)
 
     def _reverse(self, key: str) -> None:
         pass

@@ -13,10 +13,10 @@ from tests.simulation.seeded.scenarios import IN_REVIEW, REJECTED
 from tests.world import posting
 from tests.world.constants import NONCE
 from tests.world.expressions import Item
-from tests.world.functions import HANDLERS
 from tests.world.interpreter import ARN
 from tests.world.openings import deposit_key
 from tests.world.orders import given, request
+from tests.world.rooms import is_gone
 from tests.world.services import released
 
 FORWARD = ("HoldFunds", "ReleaseFunds", "CollectFee", "RejectSettlement")
@@ -131,7 +131,7 @@ def posts(settlement: Mapping[str, Any]) -> dict[str, Asked]:
 
 
 def _of_functions_there(asked: dict[str, Asked]) -> dict[str, Asked]:
-    return {name: made for name, made in asked.items() if made.function in HANDLERS}
+    return {name: made for name, made in asked.items() if not is_gone(made.function)}
 
 
 def approvals(key: str, items: Mapping[tuple[str, str], Item]) -> dict[str, Asked]:

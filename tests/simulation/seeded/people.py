@@ -34,9 +34,9 @@ from tests.simulation.seeded.persons import OLGA, PERSONS, PETE, QUIN
 from tests.world.definitions import EXPRESS, STANDARD
 from tests.world.environment import NOW
 from tests.world.expressions import Item
-from tests.world.functions import HANDLERS
 from tests.world.interpreter import ARN, TaskFailed
 from tests.world.orders import request
+from tests.world.rooms import is_there
 
 if TYPE_CHECKING:
     from tests.simulation.seeded.world import World
@@ -150,7 +150,7 @@ class People:
     def _send(self, request: dict[str, Any]) -> None:
         """Send a message, delivered until accepted, and sometimes again; without a queue, start Express."""
         world = self._world
-        if "StartSettlements" not in HANDLERS:
+        if not is_there("doors"):
             self._start(EXPRESS, f"{request['key']}-instead-of-a-message", request)
             return
         record = {

@@ -53,10 +53,10 @@ from tests.simulation.seeded.stream import Stream
 from tests.simulation.seeded.unreadable import Unreadable
 from tests.world.environment import NOW
 from tests.world.expressions import Item
-from tests.world.functions import HANDLERS
 from tests.world.ledger import adds
 from tests.world.memory_dynamodb import MemoryDynamoDb
 from tests.world.openings import opening
+from tests.world.rooms import is_there
 
 UNCLAIMED = "unclaimed"
 CALM_MS_MAX = 3 * 3_600_000
@@ -303,7 +303,7 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
     if chance.happens(0.05):
         opening["bob"] = HIGHEST_BALANCE - 500
     opening |= PAYERS if is_troubled(seed) else {}
-    has_shop = seed % MERCHANTS_EVERY == MERCHANTS_EVERY - 1 and "SweepMerchants" in HANDLERS
+    has_shop = seed % MERCHANTS_EVERY == MERCHANTS_EVERY - 1 and is_there("merchants")
     shop = _open_shop(world, opening) if has_shop else None
     world.open_accounts(opening, in_dollars)
     if chance.happens(0.05):
