@@ -22,6 +22,7 @@ from settlement.core.model.stage_config import StageConfig
 from settlement.core.policy.pager import PagerConfig
 from settlement.kyc import client as kyc_client
 from tests.infra.stack import each_stage, template
+from tests.world.rooms import there
 
 UNCHANGED = (
     *("fee", "fee_basis_points", "fee_floor_basis_points", "fee_ceiling_basis_points"),
@@ -176,16 +177,19 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     # Settings are in the repository and in the template: no place for a password or a key.
     *(
         ({name: address}, f"{name}: must be a mail address, or an HTTPS address")
-        for name in ("page_address", "notice_address", "finance_address")
+        for name in ("page_address", "notice_address", *there("books", "finance_address"))
         for address in (
             *("", "oncall", "http://pages.example", "https://", "https://key@pages.example"),
             *("https://pages.example/?key=secret", "on call@pages.example", "oncall@pages.example\n"),
         )
     ),
     # No topic would carry it.
-    (
-        {"finance_address": "finance@example.com"},
-        "finance_address: must be left out without books_every_minutes",
+    *there(
+        "books",
+        (
+            {"finance_address": "finance@example.com"},
+            "finance_address: must be left out without books_every_minutes",
+        ),
     ),
     # It has no snapshots: the setting would have no effect.
     (
@@ -212,7 +216,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"restored_stream": LABEL}, "restored_stream: must be given with restored_table"),
     *(
         ({"books_every_minutes": minutes}, "books_every_minutes: must be from 1 to 60, or None$")
-        for minutes in (0, 61, -1, True, "1", 1.5)
+        for minutes in there("books", 0, 61, -1, True, "1", 1.5)
     ),
     *(({"backup_days": days}, "backup_days: must be from 7 to") for days in (6, 36_501, True, "35")),
     *(
@@ -284,8 +288,8 @@ ACCEPTED: list[dict[str, Any]] = [
     ),
     *({"recovery_starts_per_second": pace} for pace in (1, 1_000)),
     {"warm_write_units": 4_001},
-    *({"books_every_minutes": minutes} for minutes in (1, 60)),
-    {"books_every_minutes": 1, "finance_address": "finance@pages.example"},
+    *({"books_every_minutes": minutes} for minutes in there("books", 1, 60)),
+    *there("books", {"books_every_minutes": 1, "finance_address": "finance@pages.example"}),
     *({"backup_days": 7, "backup_lock": lock} for lock in ("governance", "compliance")),
     {"backup_days": 36_500, "backup_copy_to": VAULT},
     *(

@@ -6,6 +6,9 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+import urllib3
 
 from settlement.core.model.stage_config import StageConfig
 from settlement.kyc import client as kyc_client
@@ -140,3 +143,9 @@ def _request(connection: socket.socket) -> bytes:
     while len(body) < length:
         body += connection.recv(65_536)
     return head + b"\r\n\r\n" + body
+
+
+def be_patient(asking: kyc_client.Client) -> None:
+    """Let a client wait long for its next answer, as the machine may be slow."""
+    asking.endpoint = replace(asking.endpoint, connect_timeout_seconds=20, read_timeout_seconds=20)
+    asking._pool.timeout = urllib3.Timeout(20)

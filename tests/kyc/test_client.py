@@ -8,7 +8,7 @@ from settlement.core.model.verdict import KycDecision, Verdict
 from settlement.kyc.client import Refused
 from tests.kyc.conftest import API_KEY, Ask, Counting
 from tests.kyc.environments import PAYMENT
-from tests.kyc.raw import client
+from tests.kyc.raw import be_patient, client
 
 DECISIONS = {
     Behaviour.APPROVE: KycDecision.APPROVED,
@@ -69,6 +69,7 @@ def test_without_a_verdict_the_provider_is_asked_once_and_the_next_question_gets
         assert isinstance(answer, KycUnavailable)
         assert str(answer).startswith(OUTAGES[behaviour])
     assert simulator.state.calls == 1
+    be_patient(asking)
     verdict = ask(asking, OTHER)
     assert isinstance(verdict, Verdict)
     assert verdict.reference == f"ver_{OTHER.key}"
@@ -90,6 +91,7 @@ def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_one(simulator: 
     asking = client(simulator.url, (20, 1))
     assert str(ask(asking)) == "kyc: ReadTimeoutError"
     simulator.state.delay_seconds = 0.4
+    be_patient(asking)
 
     verdict = ask(asking, OTHER)
 

@@ -471,7 +471,7 @@ ELSEWHERE = {
     **{f"migrate {one}": "test_migrate.py" for one in ("plan", "run", "pause", "verify")},
     **{
         f"ledger {one}": "tests/books"
-        for one in ("migrate", "project", "follow", "verify", "rebuild", "close", "put-aside")
+        for one in there("books", "migrate", "project", "follow", "verify", "rebuild", "close", "put-aside")
     },
 }
 """Commands tested in another file."""

@@ -16,6 +16,7 @@ from settlement.core.model.settlement import Settlement
 from settlement.core.model.stage_config import StageConfig
 from tests.settle.fake_aws import fake_aws
 from tests.world.environment import NOW
+from tests.world.rooms import needs
 
 EXTRA = (
     *("aws_cdk", "awslambdaric", "cdk_nag", "constructs", "infra", "jsii", "jsonschema"),
@@ -164,6 +165,7 @@ def test_without_the_extra_one_line_says_what_to_install(arguments: tuple[str, .
     assert line.endswith("is not installed; run in a checkout: pip install '.[local]'")
 
 
+@needs("books")
 def test_without_the_extra_of_the_books_one_line_says_what_to_install() -> None:
     finished = run("ledger", "verify", "--url", "postgresql://127.0.0.1/books")
 
