@@ -101,7 +101,7 @@ def test_it_is_the_schema_that_a_connection_makes(stack: Any, empty: str, url: s
     assert everything(empty) == everything(url)
 
 
-def test_the_projector_logs_in_with_the_password_of_its_secret_and_projects(
+def test_the_projector_logs_in_with_its_secrets_password_and_projects(
     stack: Any, empty: str, town: Town
 ) -> None:
     """Each migration sets the secret's current password and preserves everything else."""
@@ -139,7 +139,7 @@ def test_no_statement_has_the_password(stack: Any, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("lost", [2, 7, 20, 30])
-def test_a_migration_that_dies_leaves_nothing_of_it_and_is_repeated(
+def test_a_dead_migration_leaves_nothing_and_can_be_repeated(
     stack: Any, empty: str, url: str, lost: int
 ) -> None:
     left = [lost]
@@ -159,7 +159,7 @@ def test_a_migration_that_dies_leaves_nothing_of_it_and_is_repeated(
     assert everything(empty) == everything(url)
 
 
-def test_a_database_that_resumes_is_waited_for_and_not_for_ever(stack: Any) -> None:
+def test_a_resuming_database_is_waited_for_but_not_for_ever(stack: Any) -> None:
     left = [3]
 
     def resumes(call: str) -> None:
@@ -184,7 +184,7 @@ def test_a_currency_with_other_decimals_is_refused(stack: Any) -> None:
         aurora.migrate(stack)
 
 
-def test_a_stack_without_books_in_aurora_is_told_how_to_get_them(stack: Any) -> None:
+def test_a_stack_without_aurora_books_learns_how_to_get_them(stack: Any) -> None:
     stack.outputs = {}
 
     with pytest.raises(CommandFailed, match=r"^stack under-test: has no books in Aurora: set ") as failed:
@@ -207,7 +207,7 @@ def test_a_secret_that_may_not_be_read_changes_nothing(stack: Any, monkeypatch: 
     assert asked == []
 
 
-def test_a_statement_ends_at_a_semicolon_and_not_in_a_text_or_a_body() -> None:
+def test_a_statement_ends_at_a_semicolon_outside_texts_and_bodies() -> None:
     assert aurora.statements("r0002") == []
     found = aurora.statements(None)
 

@@ -78,7 +78,7 @@ def test_the_books_are_those_of_the_command(
     [refusal("DatabaseResumingException"), EndpointConnectionError(endpoint_url="https://rds"), None],
     ids=["refused", "no answer", "killed"],
 )
-def test_whatever_call_is_lost_the_object_is_there_whole_or_not_at_all(
+def test_a_lost_call_leaves_the_object_whole_or_absent(
     client: FakeDataApi, connection: psycopg.Connection, town: Town, when: str, error: Exception | None
 ) -> None:
     lost, seen = 0, set[str]()
@@ -139,7 +139,7 @@ def test_a_statement_that_runs_twice_leaves_no_inbox_without_entries(
     assert books.project(api(client), name, content) == Projected(1, 1, 0)
 
 
-def test_a_statement_that_is_refused_leaves_nothing_and_tells_no_account(
+def test_a_refused_statement_leaves_nothing_and_tells_no_account(
     client: FakeDataApi, connection: psycopg.Connection, town: Town
 ) -> None:
     connection.execute("ALTER TABLE ledger.entry RENAME TO gone")
@@ -190,7 +190,7 @@ def test_a_parameter_has_the_type_that_aws_gives_it(client: FakeDataApi) -> None
     assert found == [["character varying", "bigint"]]
 
 
-def test_a_large_object_and_a_long_line_keep_to_the_limits_of_the_api(
+def test_a_large_object_and_long_line_keep_the_apis_limits(
     client: FakeDataApi, connection: psycopg.Connection, town: Town
 ) -> None:
     count = 8_000

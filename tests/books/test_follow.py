@@ -83,7 +83,7 @@ def test_each_round_takes_what_is_new_until_ctrl_c(
     assert pauses.seconds == [7, 7]
 
 
-def test_a_postgresql_that_is_killed_in_the_middle_gets_what_it_missed(
+def test_a_postgresql_killed_midway_gets_its_missed_objects(
     command: Command,
     cluster: Cluster,
     town: Town,
@@ -134,7 +134,7 @@ def test_a_journal_that_fails_is_shown_and_read_again(
     assert "journal: " not in whole
 
 
-def test_an_object_that_is_gone_holds_up_no_other_one_and_the_books_stay_behind(
+def test_a_missing_object_delays_no_other_and_books_stay_behind(
     command: Command, url: str, town: Town, journal: MemoryS3
 ) -> None:
     put(journal, towns.objects(town))

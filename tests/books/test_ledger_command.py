@@ -70,7 +70,7 @@ def test_the_books_are_migrated_filled_verified_and_rebuilt(
     assert f" 0 s behind, digest {rebuilt['digest']}" in told
 
 
-def test_an_object_that_was_changed_is_named_and_ends_the_projection_with_1(
+def test_a_changed_object_is_named_and_fails_the_projection(
     command: Command, url: str, sealed: MemoryS3
 ) -> None:
     name = next(iter(sealed.objects))
@@ -98,7 +98,7 @@ def test_what_was_put_aside_is_shown_with_its_reason(command: Command, url: str,
     assert command("verify", "--url", url)[0] == Exit.FAILED
 
 
-def test_a_month_is_closed_once_and_only_when_it_is_over_and_whole(
+def test_a_month_is_closed_once_only_when_over_and_whole(
     command: Command, url: str, sealed: MemoryS3
 ) -> None:
     refused(command("close", "2026-10", "--url", url), Exit.CONFLICT, "run `settle ledger project` first")
@@ -109,7 +109,7 @@ def test_a_month_is_closed_once_and_only_when_it_is_over_and_whole(
     refused(command("close", THIS_MONTH, "--url", url), Exit.USAGE, f"month: {THIS_MONTH} is not over")
 
 
-def test_entries_of_a_closed_month_are_told_by_the_projection_and_by_the_comparison(
+def test_the_projection_and_comparison_tell_entries_of_a_closed_month(
     command: Command, empty: str, sealed: MemoryS3, town: Town
 ) -> None:
     command("migrate", "--url", empty)
@@ -127,7 +127,7 @@ def test_entries_of_a_closed_month_are_told_by_the_projection_and_by_the_compari
     assert f"{count} entries came after their month was closed: see ledger.suspense\n" in verified
 
 
-def test_a_month_with_lines_put_aside_is_closed_only_by_a_person_who_has_looked_at_them(
+def test_a_month_with_lines_put_aside_needs_an_explicit_close(
     command: Command, url: str, sealed: MemoryS3
 ) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
@@ -142,14 +142,14 @@ def test_a_month_with_lines_put_aside_is_closed_only_by_a_person_who_has_looked_
 
 
 @pytest.mark.parametrize("month", ["october", "2026-13", "2026-1", "2026-10-01", "0000-01"])
-def test_a_month_of_another_form_is_refused_before_anything_is_read(
+def test_a_malformed_month_is_refused_before_any_read(
     command: Command, url: str, sealed: MemoryS3, month: str
 ) -> None:
     refused(command("close", month, "--url", url), Exit.USAGE, "month: must be like 2026-11")
 
 
 @pytest.mark.parametrize("arguments", ["migrate", "rebuild", *NEEDS_BOOKS])
-def test_a_url_without_a_server_is_one_line_without_the_password(command: Command, arguments: str) -> None:
+def test_an_unreachable_server_is_one_line_without_the_password(command: Command, arguments: str) -> None:
     ended = command(*arguments.split(), "--url", "postgresql://test:secret@127.0.0.1:1/books")
 
     refused(ended, Exit.FAILED, "ledger: no connection: ")
@@ -183,7 +183,7 @@ def test_the_stacks_own_aurora_is_migrated_and_nothing_else(
 
 
 @pytest.mark.parametrize("arguments", ["migrate", "rebuild", *NEEDS_BOOKS])
-def test_a_wrong_password_is_one_line_that_does_not_show_it(
+def test_a_wrong_password_is_one_line_without_showing_it(
     command: Command, guarded: str, arguments: str
 ) -> None:
     ended = command(*arguments.split(), "--url", guarded.replace("PASSWORD", "wrong-one"))

@@ -60,7 +60,7 @@ def test_closing_a_month_closes_all_before_it(connection: psycopg.Connection) ->
     assert [months.close(connection, month, LATER) for month in MONTHS] == [False] * 3
 
 
-def test_a_month_stays_open_after_the_close_of_an_earlier_one(connection: psycopg.Connection) -> None:
+def test_a_month_stays_open_after_an_earlier_one_closes(connection: psycopg.Connection) -> None:
     months.close(connection, "2026-09", LATER)
 
     take(connection, "of the next month", "2026-10")
@@ -82,7 +82,7 @@ def test_a_close_without_the_command_waits_for_a_projection(
             other.execute("INSERT INTO ledger.closed_month (month) VALUES ('2026-10-01')")
 
 
-def test_books_of_the_first_schema_keep_their_figures_from_the_migration_on(server: str) -> None:
+def test_books_of_the_first_schema_keep_their_figures_after_migration(server: str) -> None:
     name = "books_of_r0001"
     with psycopg.connect(f"{server}/postgres", autocommit=True) as admin:
         admin.execute(f"CREATE DATABASE {name}")

@@ -74,7 +74,7 @@ def aside(connection: psycopg.Connection) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_each_entry_is_booked_once_in_any_order_and_however_often_it_comes(
+def test_each_entry_is_booked_once_in_any_order_and_repetition(
     connection: psycopg.Connection, town: Town, seed: int
 ) -> None:
     told = [*towns.objects(town, seed).items()] * 2
@@ -135,7 +135,7 @@ class Killed(psycopg.Cursor[Any]):
         return super().execute(*args, **kwargs)
 
 
-def test_a_projector_that_is_killed_at_any_statement_leaves_all_of_an_object_or_nothing(
+def test_a_projector_killed_anywhere_leaves_an_object_whole_or_absent(
     connect: Connect, connection: psycopg.Connection, entry: dict[str, Any]
 ) -> None:
     died, changed = 0, {"event": "MODIFY", "at": 1, "old": lines.image(entry)}
@@ -156,7 +156,7 @@ def test_a_projector_that_is_killed_at_any_statement_leaves_all_of_an_object_or_
     assert len(booked(connection)) == died + 1
 
 
-def test_another_entry_of_the_same_key_and_step_is_put_aside_and_changes_nothing(
+def test_another_entry_of_a_key_and_step_is_put_aside(
     connection: psycopg.Connection, entry: dict[str, Any]
 ) -> None:
     other = entry | {"amount": entry["amount"] + 1}
@@ -192,7 +192,7 @@ BROKEN: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_poisoned_line_is_put_aside_and_the_others_are_booked(
+def test_a_poisoned_line_is_put_aside_and_the_others_booked(
     connection: psycopg.Connection, entry: dict[str, Any], town: Town, case: str
 ) -> None:
     change, reason = BROKEN[case]
@@ -221,7 +221,7 @@ def test_a_change_of_an_entry_is_put_aside(
     [b"no gzip", gzip.compress(b"{}", mtime=0), gzip.compress(b"{", mtime=0)[:-9]],
     ids=["no gzip", "another's", "cut off"],
 )
-def test_an_object_that_is_not_what_its_name_says_is_left_for_a_person(
+def test_an_object_contradicting_its_name_is_left_for_a_person(
     connection: psycopg.Connection, entry: dict[str, Any], content: bytes
 ) -> None:
     copy = SealedCopy({"journal/0/bad.jsonl.gz": content} | an_object(inserted(entry)))
@@ -260,7 +260,7 @@ def test_the_roles_may_what_they_need(connection: psycopg.Connection, town: Town
         connection.execute("INSERT INTO ledger.closed_month (month) VALUES ('2026-01-01')")
 
 
-def test_a_statement_and_a_settlement_read_as_the_commands_tell_them(
+def test_a_statement_and_a_settlement_read_as_in_the_commands(
     connection: psycopg.Connection, town: Town
 ) -> None:
     take_all(connection, town)
@@ -277,14 +277,14 @@ def test_a_statement_and_a_settlement_read_as_the_commands_tell_them(
     assert settled == (["hold", "release", "fee"], Decimal("0.00"))
 
 
-def test_the_schema_may_be_brought_up_to_date_again_and_refuses_other_decimals(url: str) -> None:
+def test_the_schema_can_be_migrated_again_but_refuses_other_decimals(url: str) -> None:
     schema.migrate(url, {"EUR": 2, "KWD": 3})
 
     with pytest.raises(CommandFailed, match=r"^ledger: KWD has 3 decimals in the books, and 2 here$"):
         schema.migrate(url, {"KWD": 2})
 
 
-def test_a_url_without_a_server_is_one_line_without_the_password() -> None:
+def test_an_unreachable_server_is_one_line_without_the_password() -> None:
     with (
         pytest.raises(CommandFailed, match=r"^ledger: no connection: ") as failed,
         schema.books("postgresql://test:secret@127.0.0.1:1/postgres"),
@@ -304,7 +304,7 @@ def test_without_the_schema_the_command_that_makes_it_is_named(server: str) -> N
 
 
 @pytest.mark.parametrize("posted_at", ["2026-W47-5T10:00:00+00:00", "2026-11-20T10:00:00.000+23:59:59"])
-def test_a_time_that_python_reads_and_postgresql_does_not_is_put_aside(
+def test_a_time_readable_by_python_not_postgresql_is_put_aside(
     connection: psycopg.Connection, entry: dict[str, Any], posted_at: str
 ) -> None:
     named = {"posted_at": posted_at, "sk": f"{posted_at}#order-odd-000001:{entry['step']}"}
@@ -312,7 +312,7 @@ def test_a_time_that_python_reads_and_postgresql_does_not_is_put_aside(
     assert take(connection, inserted(entry | named)) == Projected(1, 0, 1)
 
 
-def test_a_line_that_is_nested_too_deep_holds_up_no_other_object(
+def test_a_line_nested_too_deep_holds_up_no_other_object(
     connection: psycopg.Connection, entry: dict[str, Any]
 ) -> None:
     deep = b"[" * 100_000 + b"]" * 100_000

@@ -158,7 +158,7 @@ def refused(stage: Stage, name: str, error: Exception) -> Iterator[None]:
     stage.client._execute_statement = execute  # type: ignore[method-assign]
 
 
-def test_a_round_takes_all_and_says_that_the_books_are_not_behind(
+def test_a_round_takes_all_and_reports_the_books_not_behind(
     stage: Stage, sealed: set[str], town: Town
 ) -> None:
     told = stage.round()
@@ -192,9 +192,7 @@ def test_no_name_is_kept_once_no_other_comes_before_it(stage: Stage, sealed: set
     assert (project_entries._progress.whole, project_entries._progress.taken) == (max(sealed), set())
 
 
-def test_a_new_environment_looks_a_week_behind_the_newest_object_of_the_books(
-    stage: Stage, town: Town
-) -> None:
+def test_a_new_environment_looks_a_week_behind_the_newest_booking(stage: Stage, town: Town) -> None:
     """However long the interruption: an outage that outlives all environments loses nothing."""
     first = stage.put(entry(town, 1))
     stage.round()
@@ -210,9 +208,7 @@ def test_a_new_environment_looks_a_week_behind_the_newest_object_of_the_books(
     assert too_late in stage.journal.objects
 
 
-def test_an_object_that_a_backlog_leaves_out_once_is_looked_for_by_the_environments_of_a_week(
-    stage: Stage, town: Town
-) -> None:
+def test_a_backlogs_left_out_object_is_sought_for_a_week(stage: Stage, town: Town) -> None:
     """A backlog of months passes at once: names' ages do not show the elapsed time."""
     names = {stage.put(entry(town, day), at=NOW + timedelta(days=day)) for day in range(40)}
     stage.now = NOW + timedelta(days=40)
@@ -243,9 +239,7 @@ def test_an_object_of_the_future_hides_none_of_today(stage: Stage, town: Town) -
 
 
 @pytest.mark.parametrize("tries", [1, 4])
-def test_a_database_that_comes_back_from_its_pause_is_waited_for(
-    stage: Stage, sealed: set[str], tries: int
-) -> None:
+def test_a_database_resuming_from_its_pause_is_waited_for(stage: Stage, sealed: set[str], tries: int) -> None:
     stage.client.before = refuses(refusal("DatabaseResumingException"), "begin_transaction", times=tries)
 
     told = stage.round()
@@ -255,9 +249,7 @@ def test_a_database_that_comes_back_from_its_pause_is_waited_for(
     assert "BooksUnavailable" not in told
 
 
-def test_books_that_go_away_before_a_new_environment_has_seen_the_journal_make_no_figure(
-    stage: Stage, sealed: set[str]
-) -> None:
+def test_books_away_before_a_new_environments_listing_make_no_figure(stage: Stage, sealed: set[str]) -> None:
     """Its first start name is a week old, and most likely in the books."""
     stage.round()
     stage.let_pass(days=3)
@@ -297,7 +289,7 @@ def test_one_that_takes_longer_is_left_to_the_next_round(stage: Stage, sealed: s
 @pytest.mark.parametrize(
     "error", [refusal("DatabaseUnavailableException"), refusal("AccessDeniedException"), AWAY]
 )
-def test_books_that_are_away_are_not_waited_for_and_get_all_when_they_are_back(
+def test_absent_books_are_not_waited_for_and_catch_up_later(
     stage: Stage, sealed: set[str], town: Town, error: Exception
 ) -> None:
     stage.round()
@@ -317,9 +309,7 @@ def test_books_that_are_away_are_not_waited_for_and_get_all_when_they_are_back(
     assert stage.taken() == sealed | {waits_from}
 
 
-def test_books_that_go_away_within_a_round_are_no_fault_of_its_objects(
-    stage: Stage, sealed: set[str]
-) -> None:
+def test_books_going_away_within_a_round_are_no_objects_fault(stage: Stage, sealed: set[str]) -> None:
     left = [12]
 
     def go_away(call: str) -> None:
@@ -338,9 +328,7 @@ def test_books_that_go_away_within_a_round_are_no_fault_of_its_objects(
     assert "BooksLeftOut" not in told  # 0 would end the alarm about objects that the round has not come to
 
 
-def test_a_round_without_time_begins_no_object_and_the_next_one_goes_on(
-    stage: Stage, sealed: set[str]
-) -> None:
+def test_a_round_out_of_time_leaves_objects_to_the_next(stage: Stage, sealed: set[str]) -> None:
     short = project_entries.RESERVED_MS - 1
 
     told = stage.round(*[50_000_000] * 3, short)
@@ -352,7 +340,7 @@ def test_a_round_without_time_begins_no_object_and_the_next_one_goes_on(
     assert stage.taken() == sealed
 
 
-def test_a_listing_that_takes_longer_than_a_round_is_gone_on_with_by_the_next_one(
+def test_a_listing_longer_than_a_round_continues_in_the_next(
     stage: Stage, sealed: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A new environment may have years to list; until the end it cannot name missing objects."""
@@ -372,7 +360,7 @@ def test_a_listing_that_takes_longer_than_a_round_is_gone_on_with_by_the_next_on
 # One object in the way
 
 
-def test_what_can_never_be_read_holds_up_no_other_object_and_is_told(
+def test_an_unreadable_object_holds_up_no_other_and_is_told(
     stage: Stage, sealed: set[str], town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Changed, cut off, gone, foreign key, foreign name, refused by PostgreSQL."""
@@ -419,7 +407,7 @@ def test_what_can_never_be_read_holds_up_no_other_object_and_is_told(
         f"journal/٢٠٢٦-11-20T1200/{'0' * 64}.jsonl.gz",
     ],
 )
-def test_a_name_that_no_object_has_is_left_out_and_aurora_is_not_asked_about_it(
+def test_an_impossible_object_name_is_left_out_without_asking_aurora(
     stage: Stage, sealed: set[str], name: str
 ) -> None:
     """PostgreSQL text has no NUL: such a name failed its whole page's query."""
@@ -432,7 +420,7 @@ def test_a_name_that_no_object_has_is_left_out_and_aurora_is_not_asked_about_it(
         assert bool(stage.asked) is asked
 
 
-def test_a_line_that_is_put_aside_is_told_for_a_day(stage: Stage, town: Town) -> None:
+def test_a_line_put_aside_is_told_for_a_day(stage: Stage, town: Town) -> None:
     """A level, also for a new environment; a round without new objects wakes no database for it."""
     stage.put(entry(town, 1), entry(town, 2, amount=-1))
 
@@ -446,9 +434,7 @@ def test_a_line_that_is_put_aside_is_told_for_a_day(stage: Stage, town: Town) ->
     assert stage.round()["BooksLeftOut"] == 0
 
 
-def test_a_line_that_was_put_aside_is_told_no_longer_than_the_books_were_asked_for(
-    stage: Stage, town: Town
-) -> None:
+def test_a_line_put_aside_expires_without_asking_the_books(stage: Stage, town: Town) -> None:
     stage.put(entry(town, 1), entry(town, 2, amount=-1))
     stage.round()
     stage.let_pass(hours=25)
@@ -457,9 +443,7 @@ def test_a_line_that_was_put_aside_is_told_no_longer_than_the_books_were_asked_f
 
 
 @pytest.mark.parametrize("dies", [False, True], ids=["the answer is lost", "the environment dies"])
-def test_a_line_that_is_put_aside_is_told_though_nothing_came_after_its_commit(
-    stage: Stage, town: Town, dies: bool
-) -> None:
+def test_a_line_put_aside_is_told_without_a_commit_answer(stage: Stage, town: Town, dies: bool) -> None:
     stage.round()
     stage.put(entry(town, 1), entry(town, 2, amount=-1))
     commits = []
@@ -482,7 +466,7 @@ def test_a_line_that_is_put_aside_is_told_though_nothing_came_after_its_commit(
 # A month that is closed
 
 
-def test_an_entry_of_a_closed_month_is_told_once_and_finance_hears(stage: Stage, town: Town) -> None:
+def test_a_closed_months_entry_is_told_once_to_finance(stage: Stage, town: Town) -> None:
     """Neither its existing object nor another one with the same line reports it again."""
     stage.put(entry(town, 1))
     assert stage.round()["BooksLate"] == 0
@@ -497,7 +481,7 @@ def test_an_entry_of_a_closed_month_is_told_once_and_finance_hears(stage: Stage,
     assert (stage.round()["BooksLate"], len(stage.taken())) == (0, 3)
 
 
-def test_a_round_that_fails_tells_the_late_entries_that_it_has_booked(stage: Stage, town: Town) -> None:
+def test_a_failing_round_tells_its_booked_late_entries(stage: Stage, town: Town) -> None:
     stage.put(entry(town, 1))
     stage.round()
     months.close(stage.connection, f"{NOW:%Y-%m}", NOW + timedelta(days=60))
@@ -519,7 +503,7 @@ def test_a_round_that_fails_tells_the_late_entries_that_it_has_booked(stage: Sta
     assert stage.round()["BooksLate"] == 1
 
 
-def test_the_line_of_an_object_that_is_left_out_has_its_name_and_no_content(
+def test_a_left_out_objects_line_has_its_name_without_content(
     stage: Stage, town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[dict[str, Any]] = []
@@ -545,7 +529,7 @@ def test_the_line_of_an_object_that_is_left_out_has_its_name_and_no_content(
     ],
     ids=["throttled", "throttled by KMS", "no answer"],
 )
-def test_a_journal_that_is_away_is_left_to_the_next_round(
+def test_an_absent_journal_is_left_to_the_next_round(
     stage: Stage, sealed: set[str], monkeypatch: pytest.MonkeyPatch, operation: str, error: Exception
 ) -> None:
     def fail(*given: Any, **named: Any) -> Any:
@@ -586,7 +570,7 @@ def test_a_listing_that_fails_makes_no_figure(
     assert stage.round()["BooksBehindSeconds"] == 0
 
 
-def test_a_forged_name_tells_nothing_of_a_journal_whose_listing_fails() -> None:
+def test_a_forged_name_makes_no_figure_when_the_listing_fails() -> None:
     done = Round(waiting=["journal/0000"])
 
     assert done.behind_seconds(NOW) is None
@@ -619,7 +603,7 @@ def test_two_rounds_at_once_take_each_entry_once(stage: Stage, sealed: set[str],
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_whatever_fails_and_whenever_a_round_dies_each_entry_is_there_once_in_the_end(
+def test_each_entry_is_booked_once_despite_failures_and_dying_rounds(
     stage: Stage, sealed: set[str], town: Town, seed: int
 ) -> None:
     """Failures before a call, or after it with a lost answer; some end the environment."""

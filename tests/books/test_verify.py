@@ -42,9 +42,7 @@ def tamper(connection: psycopg.Connection, statement: str) -> None:
         connection.execute("ALTER TABLE ledger.entry ENABLE TRIGGER USER")
 
 
-def test_equal_books_agree_and_have_one_digest_however_they_were_filled(
-    taken: psycopg.Connection, town: Town
-) -> None:
+def test_equal_books_agree_with_one_digest_however_filled(taken: psycopg.Connection, town: Town) -> None:
     verdict = check(taken, towns.entries(town))
 
     assert (verdict.agrees, verdict.entries) == (True, len(towns.entries(town)))
@@ -100,7 +98,7 @@ def test_young_entries_are_on_their_way_and_no_difference(connection: psycopg.Co
 
 
 @pytest.mark.parametrize("waited", [timedelta(seconds=7), 2 * verify.LAG])
-def test_the_lag_is_the_age_of_the_oldest_entry_that_is_not_in_the_books(
+def test_the_lag_is_the_age_of_the_oldest_unbooked_entry(
     connection: psycopg.Connection, town: Town, waited: timedelta
 ) -> None:
     """Both for an entry on its way and for a difference."""
@@ -115,7 +113,7 @@ def test_the_lag_is_the_age_of_the_oldest_entry_that_is_not_in_the_books(
     assert check(connection, rows, now).behind_seconds == 0
 
 
-def test_an_entry_of_a_clock_that_is_ahead_makes_no_lag(connection: psycopg.Connection, town: Town) -> None:
+def test_an_entry_of_a_clock_ahead_makes_no_lag(connection: psycopg.Connection, town: Town) -> None:
     rows = towns.entries(town)
     now = min(datetime.fromisoformat(row["posted_at"]) for row in rows) - timedelta(seconds=1)
 
@@ -176,7 +174,7 @@ def balance(connection: psycopg.Connection, before: str) -> Decimal:
     return Decimal(found[0]) if found else Decimal(0)
 
 
-def test_a_late_entry_is_booked_when_it_comes_and_not_in_its_closed_month(
+def test_a_late_entry_counts_on_arrival_outside_its_closed_month(
     connection: psycopg.Connection,
 ) -> None:
     take(connection, entry(1, "2026-09-30T23:59:59.999Z"))
@@ -227,7 +225,7 @@ def test_a_month_is_closed_once_it_is_over(
     assert months.close(connection, month, begins)
 
 
-def test_closing_waits_for_a_projection_and_the_next_one_for_it(connect: Connect) -> None:
+def test_closing_waits_for_a_projection_and_a_projection_for_closing(connect: Connect) -> None:
     """No entry enters a month after its closing has read it."""
     projecting, closing = connect(), connect()
     closed = threading.Event()

@@ -34,7 +34,7 @@ def refused(status: int, error: str) -> Said:
 
 @pytest.mark.parametrize(("seen", "condition"), [(None, None), (0, '"0"'), (2, '"2"')])
 @pytest.mark.parametrize("status", [200, 202])
-def test_a_payment_is_cancelled_by_one_signed_call_with_its_request(
+def test_one_signed_call_with_the_request_cancels_a_payment(
     api: Api, client: Client, seen: int | None, condition: str | None, status: int
 ) -> None:
     api.answers = [(status, CANCELLED, '"3"')]

@@ -44,9 +44,7 @@ def apply(inbox: DynamoDbInbox, body: str, table: str = "orders") -> bool:
 
 @pytest.mark.parametrize("wrap", [dict, json.dumps, lambda told: json.dumps(told).encode()], ids=range(3))
 @pytest.mark.parametrize("enveloped", [True, False])
-def test_an_event_is_the_same_in_each_form_that_it_comes_in(
-    wrap: Callable[[Any], Any], enveloped: bool
-) -> None:
+def test_an_event_is_the_same_in_each_delivered_form(wrap: Callable[[Any], Any], enveloped: bool) -> None:
     (example,) = EVENTS
 
     heard = parse_event(wrap({"source": "settlement", "detail": example} if enveloped else example))
@@ -72,7 +70,7 @@ def test_an_event_is_the_same_in_each_form_that_it_comes_in(
     ],
     ids=range(11),
 )
-def test_a_message_that_is_no_event_is_told_with_its_field(
+def test_a_malformed_event_is_told_with_its_field(
     body: str | Callable[[dict[str, Any]], None], words: str
 ) -> None:
     if callable(body):
@@ -121,7 +119,7 @@ class Faulty:
 @pytest.mark.parametrize(
     ("fault", "error", "again"), [("conflict", ClientError, True), ("lost", ReadTimeoutError, False)]
 )
-def test_after_a_fault_the_message_comes_again_and_takes_effect_once(
+def test_after_a_fault_the_message_returns_and_takes_effect_once(
     fault: str, error: type[Exception], again: bool
 ) -> None:
     client = MemoryDynamoDb()
@@ -136,7 +134,7 @@ def test_after_a_fault_the_message_comes_again_and_takes_effect_once(
     assert payment(client) == ("REJECTED", 1)
 
 
-def test_a_refused_effect_records_nothing_so_that_the_message_comes_again() -> None:
+def test_a_refused_effect_records_nothing_so_the_message_comes_again() -> None:
     client = MemoryDynamoDb()
     inbox = DynamoDbInbox(client, "orders")
     (body,) = history(KEY, ("REJECTED",))

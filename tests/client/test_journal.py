@@ -30,7 +30,7 @@ def page(*entries: dict[str, Any], more: bool = False, **changes: Any) -> Said:
     return 200, {**told, "more": more, "cursor": "c", **changes}, None
 
 
-def test_the_pages_are_asked_for_one_after_the_other_and_signed(api: Api, client: Client) -> None:
+def test_the_pages_are_asked_for_in_turn_by_signed_calls(api: Api, client: Client) -> None:
     api.answers = [page(ENTRY, more=True, cursor="a"), page(ENTRY, cursor="b", skipped=[SKIPPED])]
     since = datetime(2026, 11, 20, 13, 0, 0, 999, timezone(timedelta(hours=1)))
 
@@ -44,7 +44,7 @@ def test_the_pages_are_asked_for_one_after_the_other_and_signed(api: Api, client
     assert all(map(SIGNED.fullmatch, api.authorizations))
 
 
-def test_a_kept_cursor_goes_on_and_nothing_sealed_is_an_empty_page(api: Api, client: Client) -> None:
+def test_kept_cursors_continue_and_nothing_sealed_is_an_empty_page(api: Api, client: Client) -> None:
     api.answers = [page(cursor=None)]
 
     (only,) = client.journal(cursor="kept")
@@ -62,7 +62,7 @@ def test_no_answer_ends_the_walk_behind_the_page_before(api: Api, client: Client
         next(walk)
 
 
-def test_an_instant_without_a_time_zone_is_refused_before_it_is_asked_for(api: Api, client: Client) -> None:
+def test_an_instant_without_a_time_zone_is_refused_before_calling(api: Api, client: Client) -> None:
     with pytest.raises(InvalidRequest, match=r"^since: must have a time zone$"):
         next(client.journal(datetime(2026, 11, 20)))
 

@@ -56,7 +56,7 @@ def test_final_and_paid_follow_the_status(status: Status) -> None:
     assert outcome.is_paid == (status == "SETTLED")
 
 
-def test_a_payment_that_was_given_back_in_parts_does_not_stand() -> None:
+def test_a_payment_wholly_given_back_in_parts_is_not_paid() -> None:
     given_back = str(Decimal(SETTLED["amount"]) - Decimal(SETTLED["fee"]))
 
     assert Outcome.from_json(SETTLED | {"reversed_in_part": "0.01"}).is_paid

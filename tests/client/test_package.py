@@ -70,7 +70,7 @@ def test_it_needs_a_range_of_boto3_and_no_other_package() -> None:
     assert MANIFEST["project"]["license"] == "Apache-2.0"
 
 
-def test_its_wheel_has_its_modules_and_the_marker_of_its_types(tmp_path: Path) -> None:
+def test_its_wheel_has_its_modules_and_the_type_marker(tmp_path: Path) -> None:
     build = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
     finished = subprocess.run(
         [sys.executable, "-c", build, str(tmp_path)],

@@ -205,9 +205,7 @@ def test_a_wait_with_a_sequence_ends_at_the_first_change(api: Api, client: Clien
 
 
 @pytest.mark.parametrize("seconds", [0, 0.5, 20, 45])
-def test_a_wait_that_is_over_returns_the_settlement_as_it_is(
-    api: Api, client: Client, seconds: float
-) -> None:
+def test_a_timed_out_wait_returns_the_settlement_as_is(api: Api, client: Client, seconds: float) -> None:
     api.answers = [said(PROCESSING, 2)]
 
     assert client.wait(KEY, seconds) == Reading(Outcome.from_json(PROCESSING), 2)

@@ -90,7 +90,7 @@ def test_all_wrong_fields_are_named_at_once() -> None:
     assert named == ["key", "amount", "metadata.shop"]
 
 
-def test_no_name_or_word_of_the_caller_is_in_the_repr() -> None:
+def test_the_repr_has_no_name_or_word_of_the_caller() -> None:
     shown = repr(request(payer_name="Dora", payee_name="Emil", reference="invoice", metadata={"shop": "web"}))
 
     assert not any(word in shown for word in ("Dora", "Emil", "invoice", "web"))
@@ -132,7 +132,7 @@ def test_the_client_accepts_what_the_contract_accepts(field: tuple[str, Any]) ->
 
 
 @given(st.from_regex(r"[A-Za-z0-9_-]{1,47}", fullmatch=True))
-def test_a_minted_key_is_one_of_the_contract_and_new_each_time(prefix: str) -> None:
+def test_a_minted_key_fits_the_contract_and_is_always_new(prefix: str) -> None:
     first, second = mint_key(prefix), mint_key(prefix)
 
     assert KEY.fullmatch(first)

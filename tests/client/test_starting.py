@@ -72,7 +72,7 @@ def test_a_refusal_is_told_in_the_stacks_words(client: Client, error: str, expec
     ],
     ids=["timed out", "stalled", "unknown status", "no JSON", "another key"],
 )
-def test_any_other_answer_leaves_the_outcome_unknown_and_says_same_key_again(
+def test_any_other_answer_is_unknown_and_wants_the_same_key(
     client: Client, answer: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(Unknown) as unknown:
@@ -85,7 +85,7 @@ def test_any_other_answer_leaves_the_outcome_unknown_and_says_same_key_again(
     assert words in str(unknown.value)
 
 
-def test_an_unknown_outcome_is_told_in_the_same_words_to_another_process() -> None:
+def test_an_unknown_outcome_reads_the_same_in_another_process() -> None:
     unknown = Unknown.of(KEY, "TIMED_OUT")
 
     assert str(pickle.loads(pickle.dumps(unknown))) == str(unknown)
@@ -143,7 +143,7 @@ def test_the_queue_gets_the_request_and_nothing_else(client: Client) -> None:
         stubber.assert_no_pending_responses()
 
 
-def test_no_start_is_repeated_by_boto3_and_express_is_waited_for(client: Client) -> None:
+def test_boto3_repeats_no_start_and_express_is_waited_for(client: Client) -> None:
     assert [each.meta.config.retries["total_max_attempts"] for each in (client._patient, client._prompt)] == [
         1,
         1,

@@ -86,7 +86,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> MemoryDynamoDb:
     draw=st.data(),
 )
 @settings(deadline=None, database=None, print_blob=True, max_examples=300)
-def test_each_events_effect_comes_at_most_once_and_the_latest_ones_stays(
+def test_each_effect_comes_at_most_once_and_the_latest_stays(
     histories: tuple[tuple[str, ...], ...],
     again: list[int],
     faults: list[str],
@@ -145,7 +145,7 @@ def test_each_events_effect_comes_at_most_once_and_the_latest_ones_stays(
     ],
     ids=range(12),
 )
-def test_a_bad_message_is_told_in_one_line_and_stops_no_other(
+def test_a_bad_message_is_one_line_and_stops_no_other(
     client: MemoryDynamoDb,
     capsys: pytest.CaptureFixture[str],
     body: str | Callable[[dict[str, Any]], None],
@@ -167,7 +167,7 @@ def test_a_bad_message_is_told_in_one_line_and_stops_no_other(
     assert [payment(client, key) for key in KEYS] == [("PAID", 1)] * 2
 
 
-def test_an_order_that_comes_later_than_its_event_gets_it_all_the_same(client: MemoryDynamoDb) -> None:
+def test_an_order_later_than_its_event_still_gets_it(client: MemoryDynamoDb) -> None:
     body = json.dumps(event("order-2026-000103", 4, "SETTLED"))
 
     first = deliver([body])

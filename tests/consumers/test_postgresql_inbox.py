@@ -200,7 +200,7 @@ def test_a_bad_message_is_named_and_leaves_no_trace(
 
 
 @pytest.mark.long
-def test_a_reader_killed_before_its_commit_has_done_nothing_and_the_next_one_does_it(
+def test_a_reader_killed_before_commit_leaves_all_to_the_next(
     database: str, orders: psycopg.Connection[Any], queue: Queue
 ) -> None:
     order(orders, KEY)
@@ -220,7 +220,7 @@ def test_a_reader_killed_before_its_commit_has_done_nothing_and_the_next_one_doe
 
 
 @pytest.mark.long
-def test_a_bad_message_goes_to_the_dead_letters_and_stops_no_other(
+def test_a_bad_message_is_dead_lettered_and_stops_no_other(
     database: str, orders: psycopg.Connection[Any], queue: Queue
 ) -> None:
     order(orders, KEY)
@@ -241,7 +241,7 @@ def test_a_bad_message_goes_to_the_dead_letters_and_stops_no_other(
 
 
 @pytest.mark.long
-def test_two_readers_that_are_killed_again_and_again_apply_each_event_once(
+def test_two_repeatedly_killed_readers_apply_each_event_once(
     database: str, orders: psycopg.Connection[Any], queue: Queue
 ) -> None:
     chance = random.Random(20261123)

@@ -115,7 +115,7 @@ def test_the_second_of_the_two_to_come_wakes_the_parent(
     assert waits.woken == {"token-1": both[1]["detail"]["data"]}
 
 
-def test_an_older_outcome_that_comes_late_is_not_what_the_next_wait_hears(waits: Waits) -> None:
+def test_a_late_older_outcome_does_not_reach_the_next_wait(waits: Waits) -> None:
     for one in (event(KEY, 8, "COMPENSATED"), event(KEY, 4, "SETTLED"), wait("token-1")):
         call(one)
 
@@ -133,7 +133,7 @@ def test_a_wait_that_has_ended_is_nothing_to_do(
     call(event(KEY, 4, "SETTLED"))
 
 
-def test_any_other_refusal_is_told_and_the_next_call_wakes_the_parent(
+def test_any_other_refusal_is_raised_and_the_next_call_succeeds(
     waits: Waits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = ClientError({"Error": {"Code": "ThrottlingException"}}, "SendTaskSuccess")

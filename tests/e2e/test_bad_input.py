@@ -69,7 +69,7 @@ def test_a_request_beyond_the_bound_of_step_functions_writes_nothing(embedded: E
     ],
     ids=["a float", "a fee", "an asset", CONTROLS, "too long"],
 )
-def test_the_command_tells_a_refusal_in_one_line_that_a_terminal_may_show(
+def test_the_command_tells_a_refusal_in_one_terminal_safe_line(
     embedded: Embedded, changes: dict[str, object], message: str
 ) -> None:
     code, line = embedded.refused("start", "-", stdin=json.dumps(new_request(embedded, **changes)))

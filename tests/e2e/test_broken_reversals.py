@@ -70,7 +70,7 @@ def alarms_of(embedded: Embedded, ended: list[datetime]) -> int:
     return sum(now and not before for before, now in pairwise(states))
 
 
-def test_a_broken_reversal_is_recovered_without_a_decision_and_pages_once() -> None:
+def test_a_broken_reversal_recovers_without_a_decision_and_pages_once() -> None:
     """The machine lists no import error: it is neither a refusal nor the payee's fault."""
     with embedded_aws() as embedded:
         embedded.up()

@@ -43,7 +43,7 @@ def client(embedded: Embedded, monkeypatch: pytest.MonkeyPatch) -> Client:
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_a_payment_by_each_door_is_waited_for_and_paid_once(
+def test_a_payment_by_each_door_is_awaited_and_paid_once(
     embedded: Embedded, client: Client, door: str
 ) -> None:
     content = new_request(embedded)

@@ -13,7 +13,7 @@ def lines(*requests: dict[str, Any]) -> str:
     return "\n".join(json.dumps(one) for one in requests)
 
 
-def test_up_again_finds_the_one_that_is_up_and_status_tells_the_same(embedded: Embedded) -> None:
+def test_up_again_finds_the_running_embedded_aws_and_status_agrees(embedded: Embedded) -> None:
     before = embedded.running()
 
     first, second = embedded.up(), embedded.up()
@@ -35,7 +35,7 @@ def test_up_on_another_port_is_a_conflict(embedded: Embedded) -> None:
     assert (code, f"is up on {port} already" in line) == (6, True), line
 
 
-def test_a_statement_runs_up_to_the_balance_of_an_account_that_is_opened_once(
+def test_a_statement_ends_at_the_balance_and_reopening_changes_nothing(
     embedded: Embedded,
 ) -> None:
     first = new_request(embedded)
@@ -109,7 +109,7 @@ def test_a_refused_line_keeps_no_other_from_settling(embedded: Embedded, tmp_pat
     assert embedded.settle("status", rejected["key"]).returncode == 4
 
 
-def test_of_a_file_with_a_line_that_is_no_json_nothing_is_started(embedded: Embedded) -> None:
+def test_a_file_with_a_non_json_line_starts_nothing(embedded: Embedded) -> None:
     first, last = new_request(embedded), new_request(embedded)
 
     code, _ = embedded.refused("start", "-", stdin=f"{lines(first)}\nnonsense\n{lines(last)}")

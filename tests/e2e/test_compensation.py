@@ -79,7 +79,7 @@ def test_compensations_started_at_once_reverse_each_step_once(embedded: Embedded
     assert embedded.conserved()
 
 
-def test_a_stranger_who_takes_the_names_that_can_be_guessed_delays_no_reversal(embedded: Embedded) -> None:
+def test_a_stranger_taking_guessable_execution_names_delays_no_reversal(embedded: Embedded) -> None:
     request = new_request(embedded, payee=new_account(embedded, "rich", "1000000.00"))
     for name in ("c0", "c0-00000000", "compensate-0"):
         embedded.run("CompensationArn", {"settlement": "is none: it fails"}, f"{request['key']}-{name}")

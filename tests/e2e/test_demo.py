@@ -22,7 +22,7 @@ def demo(embedded: Embedded) -> dict[str, Any]:
     return embedded.told("demo")
 
 
-def test_the_demo_settles_every_example_on_both_machines_at_its_price(demo: dict[str, Any]) -> None:
+def test_both_machines_settle_every_demo_example_at_its_price(demo: dict[str, Any]) -> None:
     assert demo["reconciliation"]["conserved"] is True
     assert demo["limbo"]["conserved"] is True
     assert demo["limbo"]["alert"]["next_command"] == f"settle limbo show {demo['limbo']['case']['key']}"

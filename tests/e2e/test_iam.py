@@ -97,9 +97,7 @@ def attempt(client: Any, action: str, table: str, pk: str = "ACCOUNT#eve") -> st
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_a_role_may_do_what_its_step_does_and_nothing_else(
-    embedded: Embedded, role: tuple[str, Any], action: str
-) -> None:
+def test_a_role_may_do_only_its_steps_actions(embedded: Embedded, role: tuple[str, Any], action: str) -> None:
     state, client = role
     allowed = "done" if action in ("get_item", "query", "scan") else "ConditionalCheckFailedException"
     expected = allowed if action in GRANTED[state] else "AccessDeniedException"
@@ -126,7 +124,7 @@ def test_recovery_lists_by_the_index_alone(embedded: Embedded, index: str | None
 
 
 @pytest.mark.parametrize("function", GRANTED)
-def test_a_secret_is_read_by_the_one_function_that_needs_it(embedded: Embedded, function: str) -> None:
+def test_a_secret_is_read_by_its_function_alone(embedded: Embedded, function: str) -> None:
     client = acting_as(embedded, function, "secretsmanager")
 
     ended = {
@@ -147,7 +145,7 @@ def test_a_secret_is_read_by_the_one_function_that_needs_it(embedded: Embedded, 
         *("TakeOrder", "VerifyKyc"),
     ],
 )
-def test_a_function_starts_no_machine_but_its_own_and_only_two_ask_about_reversals(
+def test_functions_start_only_their_machines_and_only_two_describe_reversals(
     embedded: Embedded, function: str
 ) -> None:
     client, outputs = acting_as(embedded, function, "stepfunctions"), embedded.stack.outputs
@@ -181,7 +179,7 @@ def test_a_function_starts_no_machine_but_its_own_and_only_two_ask_about_reversa
 
 
 @pytest.mark.parametrize("function", GRANTED)
-def test_only_the_webhook_the_door_and_a_cancellation_invoke_a_function_and_that_is_recovery(
+def test_only_webhook_door_and_cancellation_invoke_recovery_and_nothing_else(
     embedded: Embedded, function: str
 ) -> None:
     client = acting_as(embedded, function, "lambda")
@@ -198,9 +196,7 @@ def test_only_the_webhook_the_door_and_a_cancellation_invoke_a_function_and_that
 
 
 @pytest.mark.parametrize("function", GRANTED)
-def test_only_the_door_sends_a_task_s_success_and_no_role_reads_a_queue_of_another(
-    embedded: Embedded, function: str
-) -> None:
+def test_only_the_door_sends_task_success_and_queues_stay_private(embedded: Embedded, function: str) -> None:
     machines, queues = (acting_as(embedded, function, name) for name in ("stepfunctions", "sqs"))
     outputs = embedded.stack.outputs
 

@@ -67,7 +67,7 @@ def test_two_concurrent_ups_start_one_embedded_aws(raced: Raced) -> None:
     assert len(providers(embedded)) == 1
 
 
-def test_after_a_kill_in_the_middle_of_its_work_up_begins_afresh(
+def test_after_a_kill_during_work_up_begins_afresh(
     raced: Raced,
 ) -> None:
     embedded, _ = raced
@@ -104,7 +104,7 @@ def test_down_stops_all_of_it_and_may_be_repeated(raced: Raced) -> None:
     assert embedded.settle("local", "status").returncode == 3
 
 
-def test_after_a_kill_in_the_middle_of_a_deployment_up_begins_afresh(home: Embedded) -> None:
+def test_after_a_kill_during_deployment_up_begins_afresh(home: Embedded) -> None:
     log = home.home / "up.log"
     with log.open("wb") as output:
         interrupted = subprocess.Popen([SETTLE, "local", "up"], env=home.environment, stderr=output)

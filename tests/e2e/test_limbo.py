@@ -14,7 +14,7 @@ def resolve(embedded: Embedded, key: str, decision: str, reason: str = REASON) -
     return finished.returncode, finished.stdout, finished.stderr
 
 
-def test_on_call_is_alerted_with_all_facts_and_again_without_a_decision(embedded: Embedded) -> None:
+def test_on_call_is_alerted_with_all_facts_until_a_decision(embedded: Embedded) -> None:
     one = settled(embedded)
 
     with pager(embedded.stack) as receive:
@@ -69,7 +69,7 @@ def test_a_page_is_read_without_its_json(embedded: Embedded) -> None:
     ]
 
 
-def test_an_account_is_blocked_until_a_decision_which_on_call_is_told(embedded: Embedded) -> None:
+def test_a_decision_unblocks_the_account_and_on_call_is_told(embedded: Embedded) -> None:
     one = stuck(embedded)
     blocked = pay(embedded, one.payee, one.shop, "1.00")
     assert one.key in {case["key"] for case in limbo.open_cases(embedded.stack)[0]}
@@ -86,7 +86,7 @@ def test_an_account_is_blocked_until_a_decision_which_on_call_is_told(embedded: 
     assert pay(embedded, one.payee, one.shop, "1.00")["status"] == "SETTLED"
 
 
-def test_of_two_decisions_at_once_one_is_carried_out_and_may_be_repeated_but_not_replaced(
+def test_one_of_two_concurrent_decisions_stands_repeatable_but_not_replaceable(
     embedded: Embedded,
 ) -> None:
     one = stuck(embedded)

@@ -75,7 +75,7 @@ def test_64_identical_concurrent_starts_have_one_effect(
     assert [(one or {})["replayed"] for one in again] == [True] * 2
 
 
-def test_a_key_that_is_claimed_many_times_at_once_has_one_owner(
+def test_a_key_claimed_many_times_at_once_has_one_owner(
     embedded: Embedded, settlement: dict[str, Any]
 ) -> None:
     claims = [
@@ -91,7 +91,7 @@ def test_a_key_that_is_claimed_many_times_at_once_has_one_owner(
     assert embedded.entries(settlement["key"]) == ["hold"]
 
 
-def test_a_step_that_is_called_many_times_at_once_posts_one_entry(
+def test_a_step_called_many_times_at_once_posts_one_entry(
     embedded: Embedded, settlement: dict[str, Any]
 ) -> None:
     claimed_at, held = None, []

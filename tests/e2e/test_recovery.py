@@ -48,7 +48,7 @@ def test_a_settlement_that_died_goes_on_from_where_it_stands(embedded: Embedded,
     assert embedded.conserved()
 
 
-def test_an_execution_that_died_before_its_claim_has_left_nothing_to_recover(embedded: Embedded) -> None:
+def test_an_execution_dead_before_its_claim_leaves_nothing_to_recover(embedded: Embedded) -> None:
     one = payment(embedded)
 
     die(embedded, "HoldFunds", "SettlementStandardArn", f"{one.key}-mine", one.request)
@@ -59,7 +59,7 @@ def test_an_execution_that_died_before_its_claim_has_left_nothing_to_recover(emb
 
 
 @pytest.mark.parametrize("state", FORWARD)
-def test_a_function_that_is_killed_is_called_again_by_its_machine(embedded: Embedded, state: str) -> None:
+def test_a_killed_function_is_called_again_by_its_machine(embedded: Embedded, state: str) -> None:
     one = payment(embedded)
 
     with embedded.frozen(state):
@@ -137,7 +137,7 @@ def test_a_reversal_that_died_goes_on_from_where_it_stands(embedded: Embedded, s
 
 
 @pytest.mark.parametrize("state", STUCK)
-def test_an_execution_that_died_on_its_way_into_limbo_is_replaced(embedded: Embedded, state: str) -> None:
+def test_an_execution_that_died_entering_limbo_is_replaced(embedded: Embedded, state: str) -> None:
     one = settled(embedded)
     die_reversing(embedded, state, one)
 
@@ -154,7 +154,7 @@ def test_an_execution_that_died_on_its_way_into_limbo_is_replaced(embedded: Embe
     assert embedded.conserved()
 
 
-def test_reversals_that_meet_a_broken_function_wait_for_its_repair_and_for_no_person(
+def test_reversals_wait_for_a_broken_functions_repair_not_a_person(
     embedded: Embedded,
 ) -> None:
     """As after a bad deployment: each call of each execution raises an error that no definition lists."""

@@ -12,9 +12,7 @@ LABELS = {"reference": "invoice 名前/7", "metadata": {"shop": "web", "cart": "
 
 
 @pytest.mark.parametrize("machine", ["express", "standard"])
-def test_a_requests_own_words_come_back_and_other_ones_are_a_conflict(
-    embedded: Embedded, machine: str
-) -> None:
+def test_a_requests_own_words_return_and_other_words_conflict(embedded: Embedded, machine: str) -> None:
     request = new_request(embedded)
     start = ("start", "--machine", machine, "-", "--json")
 

@@ -134,7 +134,7 @@ class Shell:
         return Shell(self.embedded, **environment)
 
 
-def test_every_command_of_a_runbook_is_run_by_a_test_here() -> None:
+def test_every_runbook_command_is_run_by_a_test_here() -> None:
     """A new heading with commands needs a test."""
     holding = set()
     for path in RUNBOOKS.glob("*.md"):
@@ -208,7 +208,7 @@ def test_limbo_is_resolved_through_the_api_of_aws(embedded: Embedded) -> None:
     verify(shell, one, "limbo", "COMPENSATED", 4)
 
 
-def test_limbo_is_resolved_by_two_persons_as_its_runbook_has_it(embedded: Embedded, tmp_path: Path) -> None:
+def test_two_persons_resolve_limbo_by_its_runbook(embedded: Embedded, tmp_path: Path) -> None:
     one = stuck(embedded)
     shell = Shell(embedded, one.key)
 
@@ -240,7 +240,7 @@ def test_many_cases_of_one_account_are_decided_by_the_runbook(embedded: Embedded
     verify(shell, first, "limbo", "COMPENSATED", 4)
 
 
-def test_many_cases_of_one_account_are_decided_by_two_persons_with_two_commands_each(
+def test_two_persons_decide_an_accounts_cases_with_two_commands_each(
     embedded: Embedded, tmp_path: Path
 ) -> None:
     cases = insolvent(embedded, 3)

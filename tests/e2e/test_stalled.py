@@ -12,7 +12,7 @@ pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize("machine", Machine)
-def test_a_settlement_that_cannot_go_on_stays_in_flight_and_is_never_reported_as_done(
+def test_a_stalled_settlement_stays_in_flight_never_reported_as_done(
     embedded: Embedded, machine: Machine
 ) -> None:
     request = new_request(embedded)

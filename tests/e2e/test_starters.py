@@ -54,7 +54,7 @@ def test_a_starter_starts_waits_repeats_and_conflicts_and_pays_once(embedded: Em
     assert paid_once(embedded, request)
 
 
-def test_a_starter_reads_nothing_and_no_reader_and_no_person_starts(embedded: Embedded) -> None:
+def test_a_starter_reads_nothing_and_no_reader_or_person_starts(embedded: Embedded) -> None:
     request = new_request(embedded)
     with starter(embedded) as shop, of_kind(embedded, Kind.APPROVER) as pete, embedded.writes_nothing():
         read = get(embedded, shop.session, "/settlements?status=LIMBO")

@@ -112,14 +112,14 @@ def test_after_a_failed_execution_express_is_asked_by_key(embedded: Embedded, ex
     assert (asked["status"], asked["replayed"]) == ("SETTLED", True)
 
 
-def test_express_waits_longer_than_an_execution_lasts_and_sends_it_once(express: Upstream) -> None:
+def test_express_waits_longer_than_an_execution_and_sends_it_once(express: Upstream) -> None:
     config = express.step_functions.meta.config
 
     assert config.read_timeout > 300
     assert config.retries["total_max_attempts"] == 1
 
 
-def test_the_example_runs_unchanged_on_the_embedded_aws_as_the_page_shows_it(embedded: Embedded) -> None:
+def test_the_pages_example_runs_unchanged_on_the_embedded_aws(embedded: Embedded) -> None:
     """In a shell with only the AWS variables that `settle local env` prints."""
     (shown,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
     finished = subprocess.run(
@@ -244,7 +244,7 @@ def test_a_message_is_settled_once_however_often_it_is_sent(embedded: Embedded, 
     assert paid_once(embedded, request)
 
 
-def test_a_message_that_is_refused_is_put_aside_with_its_reason(embedded: Embedded, queue: Upstream) -> None:
+def test_a_refused_message_is_put_aside_with_its_reason(embedded: Embedded, queue: Upstream) -> None:
     good = new_request(embedded)
     bad = good | {"amount": "84.20"}
 
@@ -269,9 +269,7 @@ def test_a_message_beside_a_malformed_one_is_settled(embedded: Embedded, queue: 
     assert put_aside(embedded, malformed)["reason"].startswith("InvalidRequest: key: ")
 
 
-def test_a_request_may_be_sent_one_way_and_asked_for_in_another(
-    embedded: Embedded, express: Upstream
-) -> None:
+def test_a_request_sent_one_way_is_asked_for_in_another(embedded: Embedded, express: Upstream) -> None:
     request = new_request(embedded)
 
     with service(embedded, "The queue") as queue:

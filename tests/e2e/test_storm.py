@@ -249,7 +249,7 @@ def stopped_and_started(embedded: Embedded) -> Iterator[psutil.Process]:
         again.wait(COMMAND_SECONDS_MAX)
 
 
-def test_settlements_end_though_functions_are_killed_and_all_of_the_embedded_aws_is_stopped(
+def test_settlements_end_despite_killed_functions_and_a_stopped_embedded_aws(
     embedded: Embedded,
 ) -> None:
     storm = Storm(embedded)

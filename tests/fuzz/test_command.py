@@ -35,7 +35,7 @@ def check(line: Line, ended: Ended) -> None:
         assert ended.committed == 0
 
 
-def test_an_argument_that_is_no_utf_8_is_a_usage_error(
+def test_a_non_utf_8_argument_is_a_usage_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")  # no request is sent
@@ -49,7 +49,7 @@ def test_an_argument_that_is_no_utf_8_is_a_usage_error(
 
 
 @pytest.mark.long
-def test_a_hostile_command_line_ends_with_a_documented_code_and_no_traceback(
+def test_a_hostile_command_line_gets_a_documented_code_without_traceback(
     stage: Stage, tmp_path: Path
 ) -> None:
     ends: Counter[Exit] = Counter()

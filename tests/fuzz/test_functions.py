@@ -67,9 +67,7 @@ def test_every_function_is_fuzzed() -> None:
 
 
 @pytest.mark.parametrize("function", [name for name in FUNCTIONS if FROM_OUTSIDE[name]])
-def test_hostile_input_is_answered_or_refused_by_name_and_a_refusal_writes_nothing(
-    stage: Stage, function: str
-) -> None:
+def test_hostile_input_is_answered_or_refused_by_name_without_writing(stage: Stage, function: str) -> None:
     ends = tried(stage, function, False, INPUTS)
 
     assert ends.total() >= INPUTS
@@ -78,7 +76,7 @@ def test_hostile_input_is_answered_or_refused_by_name_and_a_refusal_writes_nothi
 
 
 @pytest.mark.parametrize("function", [name for name in FUNCTIONS if name not in WIRED])
-def test_a_payload_that_no_definition_sends_writes_nothing_if_it_fails(stage: Stage, function: str) -> None:
+def test_a_payload_of_no_definition_writes_nothing_if_it_fails(stage: Stage, function: str) -> None:
     assert tried(stage, function, True, INPUTS // 10).total() >= INPUTS // 10
 
 

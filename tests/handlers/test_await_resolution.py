@@ -23,7 +23,7 @@ def reopen(calls: Calls) -> None:
     calls.limbo(calls.begin(calls.resolve("retry")))
 
 
-def test_the_token_and_the_execution_that_waits_last_are_on_record_beside_the_settlement(
+def test_the_last_waiting_execution_and_its_token_are_on_record(
     calls: Calls,
 ) -> None:
     calls.fall()
@@ -35,7 +35,7 @@ def test_the_token_and_the_execution_that_waits_last_are_on_record_beside_the_se
         assert calls.ledger.rows() == [*others, waiting(token, execution)]
 
 
-def test_a_record_of_a_closed_case_stays_until_the_next_case_is_waited_for(calls: Calls) -> None:
+def test_a_closed_cases_record_stays_until_the_next_wait(calls: Calls) -> None:
     calls.fall()
     wait(calls, "AQC")
 
@@ -46,9 +46,7 @@ def test_a_record_of_a_closed_case_stays_until_the_next_case_is_waited_for(calls
     assert calls.ledger.row(keys.waiting(KEY)) == waiting("BQC", case=2)
 
 
-def test_a_record_of_a_later_case_is_not_replaced_by_that_of_an_earlier_one(
-    calls: Calls, meanwhile: Meanwhile
-) -> None:
+def test_an_earlier_case_does_not_replace_a_later_cases_record(calls: Calls, meanwhile: Meanwhile) -> None:
     calls.fall()
 
     def overtake() -> None:
@@ -63,9 +61,7 @@ def test_a_record_of_a_later_case_is_not_replaced_by_that_of_an_earlier_one(
     assert calls.ledger.row(keys.waiting(KEY)) == waiting("BQC", case=2)
 
 
-def test_a_case_that_is_closed_while_its_token_is_recorded_is_still_named_by_the_record(
-    calls: Calls, meanwhile: Meanwhile
-) -> None:
+def test_a_case_closed_while_recording_its_token_is_still_named(calls: Calls, meanwhile: Meanwhile) -> None:
     """A reader compares the record's case with the open one. The token only wakes its execution."""
     calls.fall()
     meanwhile(_dependencies.store, "put", lambda: calls.resolve("retry"))

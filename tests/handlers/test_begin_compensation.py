@@ -95,7 +95,7 @@ def test_processing_is_taken_away_and_the_committed_steps_are_found(
 
 
 @pytest.mark.parametrize("owner", [{}, {"owner": "execution-2"}])
-def test_an_unclaimed_key_gets_a_tombstone_and_a_late_claim_holds_nothing(
+def test_an_unclaimed_key_gets_a_tombstone_against_a_late_claim(
     calls: Calls, later: Later, owner: dict[str, str]
 ) -> None:
     assert calls.begin(error=REJECTED_BY_KYC, **owner) == FOUND | {"finished": True}
@@ -129,7 +129,7 @@ REFUSED = {"Error": "AccountInLimbo", "Cause": "payer: the account is in LIMBO"}
 
 
 @pytest.mark.parametrize("owned", [True, False])
-def test_a_claimed_key_of_which_nothing_is_held_is_rejected_and_a_late_hold_is_refused(
+def test_a_claimed_unheld_key_is_rejected_against_a_late_hold(
     calls: Calls, later: Later, counted: Counted, owned: bool
 ) -> None:
     owner = calls.claimed()
@@ -157,9 +157,7 @@ def test_a_claimed_key_of_another_owner_is_left_to_it(calls: Calls) -> None:
         assert calls.begin(**MINE) == FOUND | {"finished": True}
 
 
-def test_a_hold_that_wins_the_race_against_the_rejection_is_reversed(
-    calls: Calls, meanwhile: Meanwhile
-) -> None:
+def test_a_hold_that_beats_the_rejection_is_reversed(calls: Calls, meanwhile: Meanwhile) -> None:
     owner = calls.claimed()
     meanwhile(_dependencies.store, "update", lambda: calls("HoldFunds", execution=owner))
 
@@ -170,7 +168,7 @@ def test_a_hold_that_wins_the_race_against_the_rejection_is_reversed(
     assert (calls.row()["status"], calls.row()["owner"]) == ("COMPENSATING", "compensation-1")
 
 
-def test_other_content_than_the_claimed_one_is_a_conflict_before_anything_is_held(calls: Calls) -> None:
+def test_other_content_is_a_conflict_before_anything_is_held(calls: Calls) -> None:
     calls.claimed()
 
     for other in OTHER_CONTENT:
@@ -180,7 +178,7 @@ def test_other_content_than_the_claimed_one_is_a_conflict_before_anything_is_hel
 
 @pytest.mark.parametrize("more", [MINE, MINE | {"owner": "execution-2"}, {"error": REJECTED_BY_KYC}, {}])
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.PROCESSING])
-def test_a_settlement_past_processing_is_reported_and_only_a_caller_that_resumes_becomes_its_owner(
+def test_a_settlement_past_processing_changes_its_owner_only_on_resumption(
     calls: Calls, status: Status, more: dict[str, Any]
 ) -> None:
     calls.after("ReleaseFunds")
@@ -201,7 +199,7 @@ def test_a_settlement_past_processing_is_reported_and_only_a_caller_that_resumes
 
 
 @pytest.mark.parametrize("owner", ["execution-2", "execution-10", "compensation-1", ""])
-def test_a_settlement_of_another_owner_is_left_and_reported_as_finished(
+def test_a_settlement_of_another_owner_is_left_and_reported_finished(
     calls: Calls, counted: Counted, owner: str
 ) -> None:
     calls.after("HoldFunds")
@@ -213,7 +211,7 @@ def test_a_settlement_of_another_owner_is_left_and_reported_as_finished(
     assert counted() == {"StepCalled": 1}
 
 
-def test_a_released_settlement_is_left_by_its_owner_and_reversed_for_a_caller_without_a_name(
+def test_a_released_settlement_is_reversed_only_for_a_nameless_caller(
     calls: Calls,
 ) -> None:
     calls.after("ReleaseFunds")
@@ -224,16 +222,14 @@ def test_a_released_settlement_is_left_by_its_owner_and_reversed_for_a_caller_wi
     assert calls.begin(error=REJECTED_BY_KYC) == RELEASED
 
 
-def test_a_settlement_in_review_is_left_by_its_owner_and_waits_for_the_verdict(in_review: Calls) -> None:
+def test_an_owner_leaves_a_settlement_in_review_to_its_verdict(in_review: Calls) -> None:
     with in_review.writes_nothing():
         assert in_review.begin(**MINE) == HELD | {"finished": True}
 
     assert in_review.decided(signed())[0] == 200
 
 
-def test_a_webhook_that_wins_the_race_against_a_reversal_is_not_reversed(
-    in_review: Calls, meanwhile: Meanwhile
-) -> None:
+def test_a_webhook_that_beats_a_reversal_is_not_reversed(in_review: Calls, meanwhile: Meanwhile) -> None:
     meanwhile(_dependencies.store, "update", lambda: in_review.decided(signed()))
 
     with pytest.warns(UserWarning, match="No application metrics"):  # the webhook has published all of them
@@ -272,7 +268,7 @@ def test_without_a_cause_no_settlement_in_flight_is_fenced(
     ],
     ids=["from a fenced reversal", "from a late alert", "with an outdated state"],
 )
-def test_a_machine_that_returns_with_its_state_reads_the_row_again_and_is_its_owner(
+def test_a_returning_machine_reads_the_row_again_and_owns_it(
     calls: Calls, step_functions: StepFunctions, later: Later, back: dict[str, Any]
 ) -> None:
     calls.after("HoldFunds")
@@ -308,9 +304,7 @@ def test_an_execution_without_a_name_is_refused_before_any_write(calls: Calls, e
 
 
 @pytest.mark.parametrize("more", [{"order": "reverse", **MINE}, {"error": REJECTED_BY_KYC, "owner": 7}])
-def test_an_input_with_two_causes_or_no_name_as_owner_is_refused_before_any_write(
-    calls: Calls, more: dict[str, Any]
-) -> None:
+def test_an_input_with_two_causes_or_nameless_owner_is_refused(calls: Calls, more: dict[str, Any]) -> None:
     calls.after("HoldFunds")
 
     with calls.writes_nothing(), pytest.raises(InvalidRequest):
@@ -328,7 +322,7 @@ def test_an_input_with_two_causes_or_no_name_as_owner_is_refused_before_any_writ
         ("HoldFunds", STALLED_ORDER, HELD),
     ],
 )
-def test_a_settlement_is_reversed_on_order_and_the_person_is_on_record(
+def test_a_settlement_is_reversed_on_order_with_the_person_recorded(
     calls: Calls, later: Later, counted: Counted, *, state: str, order: dict[str, str], found: Row
 ) -> None:
     calls.after(state)
@@ -359,7 +353,7 @@ def test_a_settlement_is_reversed_on_order_and_the_person_is_on_record(
         if status != order.get("expected_status", "SETTLED")
     ],
 )
-def test_a_settlement_in_another_status_than_the_person_saw_is_not_reversed(
+def test_a_settlement_in_another_status_than_expected_is_not_reversed(
     calls: Calls, counted: Counted, order: dict[str, str], status: Status
 ) -> None:
     calls.after("ReleaseFunds")
@@ -374,7 +368,7 @@ def test_a_settlement_in_another_status_than_the_person_saw_is_not_reversed(
     assert counted() == {"StepCalled": 1, "NotReversible": 1}
 
 
-def test_a_claimed_key_of_which_nothing_is_held_is_reversed_on_order_too(calls: Calls) -> None:
+def test_a_claimed_key_without_a_hold_is_reversed_on_order(calls: Calls) -> None:
     calls.claimed()
 
     assert calls.begin(reversal=STALLED_ORDER) == FOUND
@@ -408,7 +402,7 @@ def test_an_unclaimed_key_is_not_reversed_and_gets_no_tombstone(calls: Calls) ->
         calls.begin(reversal=ORDER)
 
 
-def test_an_order_whose_execution_died_before_it_became_the_owner_is_recovered(
+def test_an_order_whose_execution_died_before_owning_is_recovered(
     calls: Calls, step_functions: StepFunctions, later: Later, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls.after("CollectFee")
@@ -436,7 +430,7 @@ STUCK = RELEASED | {"in_limbo": True}
 
 
 @pytest.mark.parametrize("case", [1, 2])
-def test_the_name_of_a_decision_means_its_case_and_what_is_left_follows_from_the_row(
+def test_a_decision_names_its_case_and_the_row_the_rest(
     calls: Calls, step_functions: StepFunctions, case: int
 ) -> None:
     calls.fall()
@@ -462,7 +456,7 @@ def test_a_decision_that_finds_a_finished_settlement_is_passed_on(calls: Calls, 
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.PROCESSING])
-def test_a_decision_that_is_not_on_record_is_refused_before_any_write(
+def test_an_unrecorded_decision_is_refused_before_any_write(
     calls: Calls, counted: Counted, status: Status
 ) -> None:
     calls.fall()
@@ -476,7 +470,7 @@ def test_a_decision_that_is_not_on_record_is_refused_before_any_write(
     assert counted() == {"StepCalled": 1, "ResolutionRefused": 1}
 
 
-def test_a_decision_on_other_content_is_a_conflict_and_not_a_refused_decision(calls: Calls) -> None:
+def test_a_decision_on_other_content_is_a_conflict(calls: Calls) -> None:
     calls.after("HoldFunds")
     calls.begin(error=REJECTED_BY_KYC)
 
@@ -499,7 +493,7 @@ DECISION = ORDER | {"decision": "write-off"}
     ],
 )
 @pytest.mark.parametrize("state", ["HoldFunds", "CollectFee", "LIMBO"])
-def test_an_order_in_the_input_of_a_start_is_refused_in_whose_name_it_may_be(
+def test_a_forged_order_in_a_starts_input_is_refused(
     calls: Calls, state: str, forged: dict[str, Any]
 ) -> None:
     """With it, a role allowed to start the machine could write off money in another's name."""
@@ -513,9 +507,7 @@ def test_an_order_in_the_input_of_a_start_is_refused_in_whose_name_it_may_be(
 
 
 @pytest.mark.parametrize("forged", [None, DECISION, DECISION | {"case": 1}, "yes"])
-def test_what_a_holder_of_the_token_sent_is_forgotten_by_a_machine_that_returns(
-    calls: Calls, forged: Any
-) -> None:
+def test_a_returning_machine_forgets_the_token_holders_input(calls: Calls, forged: Any) -> None:
     back = calls.fall() | {"error": {"Error": "StepFenced"}, "resolution": forged}
 
     with calls.writes_nothing():

@@ -7,7 +7,7 @@ from tests.world.functions import Calls
 
 
 @pytest.mark.parametrize("fee", ["0.48", "0.00"])
-def test_the_first_call_settles_and_its_outcome_is_that_of_a_later_report(
+def test_the_first_call_settles_with_the_outcome_of_later_reports(
     calls: Calls, later: Later, fee: str
 ) -> None:
     settlement = WIRE | {"fee": fee}
@@ -38,7 +38,7 @@ def test_the_first_call_settles_and_its_outcome_is_that_of_a_later_report(
     assert not {"gsi1pk", "gsi1sk"} & row.keys()
 
 
-def test_a_late_call_reports_the_reversal_that_a_person_has_ordered_since(calls: Calls, later: Later) -> None:
+def test_a_late_call_reports_a_reversal_ordered_since(calls: Calls, later: Later) -> None:
     """The first answer was lost, and the machine tries again."""
     calls.after("CollectFee")
     later()
@@ -72,9 +72,7 @@ def test_the_fee_is_collected_after_the_deadline_too(calls: Calls, later: Later)
     assert calls("CollectFee", claimed_at=CLAIMED_AT)["status"] == "SETTLED"
 
 
-def test_the_fee_is_posted_to_a_shard_of_the_fees_and_the_first_call_keeps_its_time(
-    calls: Calls, later: Later
-) -> None:
+def test_the_fee_goes_to_a_shard_and_keeps_its_time(calls: Calls, later: Later) -> None:
     first = calls.after("CollectFee")
     later()
 

@@ -358,7 +358,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("arrange", "act", "expected"), CASES)
-def test_a_function_makes_no_more_calls_than_it_needs_and_writes_no_more_units(
+def test_a_function_makes_no_needless_calls_or_write_units(
     calls: Calls,
     meter: Meter,
     arrange: Callable[[Calls], object],
@@ -392,9 +392,7 @@ def test_a_payment_that_the_provider_rejects_is_held_and_voided(
 
 
 @pytest.mark.usefixtures("secrets")
-def test_a_review_is_two_reads_and_one_write_and_its_end_a_read_and_a_transaction(
-    calls: Calls, provider: Provider, meter: Meter
-) -> None:
+def test_a_review_costs_three_calls_and_its_end_two(calls: Calls, provider: Provider, meter: Meter) -> None:
     calls.before("VerifyKyc")
     provider.answer = IN_REVIEW
     meter.take()
@@ -410,7 +408,7 @@ def test_a_review_is_two_reads_and_one_write_and_its_end_a_read_and_a_transactio
 
 @needs("doors")
 @pytest.mark.usefixtures("queues")
-def test_recovery_is_a_query_for_each_partition_and_a_read_and_a_write_for_each_due_settlement(
+def test_recovery_costs_partition_queries_and_two_calls_per_due_settlement(
     calls: Calls, later: Later, meter: Meter
 ) -> None:
     calls.after("HoldFunds")

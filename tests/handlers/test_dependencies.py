@@ -50,7 +50,7 @@ def test_the_pager_config_is_the_deployments() -> None:
 
 
 @pytest.mark.parametrize("module", [f"handlers.{file.parent.name}.{file.stem}" for file in FILES])
-def test_a_function_starts_with_the_clients_that_each_call_needs_and_sets_its_imports_aside(
+def test_a_function_starts_with_its_clients_and_sets_imports_aside(
     module: str,
 ) -> None:
     """Runs in a new process, to see all clients since the first import."""
@@ -62,7 +62,7 @@ def test_a_function_starts_with_the_clients_that_each_call_needs_and_sets_its_im
     assert is_frozen
 
 
-def test_a_lazy_client_is_made_once_when_it_is_used_by_any_number_of_threads(
+def test_a_lazy_client_used_by_many_threads_is_made_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = list[tuple[str, Config]]()

@@ -41,7 +41,7 @@ def due(calls: Calls, stuck: str) -> Found:
 
 
 @pytest.mark.parametrize("stuck", STUCK_STEPS)
-def test_the_settlement_is_in_limbo_and_the_account_that_it_is_stuck_on_is_blocked(
+def test_the_settlement_enters_limbo_and_its_stuck_account_is_blocked(
     calls: Calls, later: Later, stuck: str
 ) -> None:
     found = due(calls, stuck)
@@ -67,7 +67,7 @@ def test_the_settlement_is_in_limbo_and_the_account_that_it_is_stuck_on_is_block
 
 
 @pytest.mark.parametrize(("stuck", "gone"), [("release", "bob"), ("hold", "alice"), ("nothing", "alice")])
-def test_an_account_that_is_gone_does_not_keep_its_settlement_out_of_limbo(
+def test_a_missing_account_does_not_stop_its_settlement_entering_limbo(
     calls: Calls, later: Later, stuck: str, gone: str
 ) -> None:
     found = due(calls, stuck)
@@ -109,7 +109,7 @@ def test_only_the_next_case_is_opened(calls: Calls, counted: Counted, case: int)
     assert {"limbo:1", "limbo:2"} <= calls.entries()
 
 
-def test_a_settlement_that_is_not_being_reversed_or_was_never_claimed_does_not_get_stuck(
+def test_only_a_claimed_settlement_in_reversal_gets_stuck(
     calls: Calls,
 ) -> None:
     for last in (None, "ReleaseFunds"):
@@ -120,7 +120,7 @@ def test_a_settlement_that_is_not_being_reversed_or_was_never_claimed_does_not_g
 
 
 @pytest.mark.parametrize("step", ["fee", "release"])
-def test_a_reversal_that_committed_though_its_answer_was_lost_is_not_stuck(calls: Calls, step: str) -> None:
+def test_a_committed_reversal_with_a_lost_answer_is_not_stuck(calls: Calls, step: str) -> None:
     found = calls.reopened(STATES[step])
     calls.reverse(STATES[step], found)
 
@@ -129,9 +129,7 @@ def test_a_reversal_that_committed_though_its_answer_was_lost_is_not_stuck(calls
 
 
 @pytest.mark.parametrize("step", ["fee", "release"])
-def test_a_function_that_never_answers_is_a_case_though_its_step_is_known_to_be_reversed(
-    calls: Calls, step: str
-) -> None:
+def test_a_silent_function_opens_a_case_for_a_reversed_step(calls: Calls, step: str) -> None:
     """Otherwise the machine would return to it and fail again, endlessly."""
     calls.reverse(STATES[step], calls.reopened(STATES[step]))
     known = calls.begin()
@@ -151,7 +149,7 @@ def test_a_function_that_never_answers_is_a_case_though_its_step_is_known_to_be_
     ("step", "account", "blocked"),
     [("fee", "fees:EUR", []), ("release", "bob", ["bob"]), ("hold", "alice", ["alice"])],
 )
-def test_the_case_is_about_the_step_that_failed_and_not_about_the_first_that_is_due(
+def test_the_case_names_the_failed_step_not_the_first_due(
     calls: Calls, step: str, account: str, blocked: list[str]
 ) -> None:
     found = calls.reopened("RefundFee")
@@ -165,7 +163,7 @@ def test_the_case_is_about_the_step_that_failed_and_not_about_the_first_that_is_
 @pytest.mark.parametrize(
     "since", [{"resolutions": 1}, {"release_reversed_at": LATER_AT}, {"status": Status.COMPENSATED}]
 )
-def test_a_settlement_that_moved_on_between_the_read_and_the_write_is_not_stuck(
+def test_a_settlement_moved_on_since_the_read_is_not_stuck(
     calls: Calls, freeze_reads: Any, since: dict[str, Any]
 ) -> None:
     found = due(calls, "release")
@@ -176,7 +174,7 @@ def test_a_settlement_that_moved_on_between_the_read_and_the_write_is_not_stuck(
         calls.limbo(found)
 
 
-def test_an_escrow_that_holds_another_amount_waits_for_a_person_and_resumes_when_it_is_right(
+def test_a_wrong_escrow_waits_for_a_person_and_resumes_corrected(
     calls: Calls,
 ) -> None:
     found = calls.reopened("VoidHold")

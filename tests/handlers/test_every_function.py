@@ -251,7 +251,7 @@ def test_every_function_is_called_here() -> None:
 
 
 @every_function
-def test_a_call_that_comes_again_has_the_same_answer_and_writes_nothing(
+def test_a_repeated_call_has_the_same_answer_and_writes_nothing(
     calls: Calls, later: Later, counted: Counted, case: Case
 ) -> None:
     found = case.arrange(calls)
@@ -356,7 +356,7 @@ def test_an_unclaimed_key_is_fenced(calls: Calls, provider: Provider, name: str)
 
 @pytest.mark.usefixtures("in_full")
 @pytest.mark.parametrize("case", LOGGED.values(), ids=LOGGED)
-def test_every_line_has_the_key_the_step_and_the_execution_and_no_line_a_party_or_an_amount(
+def test_every_line_has_key_step_execution_without_party_or_amount(
     calls: Calls, log: io.StringIO, capfd: pytest.CaptureFixture[str], case: Case
 ) -> None:
     found = case.arrange(calls)
@@ -380,7 +380,7 @@ def test_every_line_has_the_key_the_step_and_the_execution_and_no_line_a_party_o
 
 @pytest.mark.usefixtures("in_full")
 @pytest.mark.parametrize("name", [name for name, case in LOGGED.items() if case.needs])
-def test_a_refusal_by_a_row_is_logged_by_its_name_alone(
+def test_a_refusal_by_a_row_is_logged_by_name_alone(
     calls: Calls, log: io.StringIO, capfd: pytest.CaptureFixture[str], name: str
 ) -> None:
     case = LOGGED[name]
@@ -400,7 +400,7 @@ def test_a_refusal_by_a_row_is_logged_by_its_name_alone(
 
 @pytest.mark.usefixtures("in_full", "s3")
 @pytest.mark.parametrize(("step", "call"), TRIGGERED.values(), ids=TRIGGERED)
-def test_a_triggered_functions_lines_have_its_step_and_no_party_and_no_amount(
+def test_a_triggered_function_logs_its_step_without_party_or_amount(
     in_review: Calls,
     queues: Queues,
     later: Later,

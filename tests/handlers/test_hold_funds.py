@@ -67,7 +67,7 @@ def test_the_first_call_claims_the_key_and_holds_the_amount(calls: Calls, counte
     assert counted() == {"StepCalled": 1, "Claimed": 1}
 
 
-def test_the_hold_of_a_claimed_key_comes_later_and_changes_nothing_else(
+def test_the_later_hold_of_a_claimed_key_changes_nothing_else(
     calls: Calls, later: Later, counted: Counted
 ) -> None:
     owner = calls.claimed()
@@ -103,7 +103,7 @@ def test_nothing_is_held_after_the_deadline_of_a_claimed_key(calls: Calls, later
         (None, AccountNotFound),
     ],
 )
-def test_a_payer_who_cannot_pay_is_refused_by_name_and_the_key_is_as_claimed_as_before(
+def test_a_refused_payer_is_named_and_leaves_the_claim_unchanged(
     calls: Calls,
     *,
     later: Later,

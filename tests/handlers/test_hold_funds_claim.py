@@ -67,7 +67,7 @@ def is_refused(call: Callable[[], object]) -> bool:
 
 
 @pytest.mark.parametrize("owner_epoch", [0, 2])
-def test_the_owner_gets_the_same_answer_again_and_nothing_more_is_held(
+def test_the_owner_gets_the_same_answer_again_without_another_hold(
     funded: Calls, later: Later, counted: Counted, owner_epoch: int
 ) -> None:
     funded("HoldFunds")
@@ -82,7 +82,7 @@ def test_the_owner_gets_the_same_answer_again_and_nothing_more_is_held(
     assert counted() == {"StepCalled": 1, metric: 1}
 
 
-def test_a_first_try_that_died_after_its_commit_is_found_by_the_next_which_moves_nothing(
+def test_a_retry_finds_a_dead_calls_commit_and_moves_nothing(
     funded: Calls, later: Later, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transact = funded.ledger.store.transact
@@ -133,7 +133,7 @@ def test_no_execution_runs_a_settlement_that_is_past_processing(calls: Calls, st
         calls("HoldFunds")
 
 
-def test_a_key_that_the_queue_has_claimed_is_held_by_its_own_execution_alone(calls: Calls) -> None:
+def test_a_queue_claimed_key_is_held_by_its_execution_alone(calls: Calls) -> None:
     owner = calls.claimed()
 
     with calls.writes_nothing(), pytest.raises(AlreadyClaimed):
@@ -148,7 +148,7 @@ def test_a_key_that_the_queue_has_claimed_is_held_by_its_own_execution_alone(cal
 
 
 @pytest.mark.parametrize("state", [None, "HoldFunds", "ReleaseFunds"])
-def test_each_new_owner_may_run_and_the_earlier_owners_may_not(
+def test_each_new_owner_may_run_and_earlier_owners_may_not(
     calls: Calls, step_functions: StepFunctions, later: Later, state: str | None
 ) -> None:
     owners = ["execution-1"]
@@ -175,7 +175,7 @@ def busy(*_: Any) -> None:
     raise BUSY
 
 
-def test_a_key_whose_hold_gets_no_answer_is_claimed_and_the_next_try_holds(
+def test_an_unanswered_hold_claims_the_key_for_the_next_try(
     funded: Calls, later: Later, counted: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
@@ -213,7 +213,7 @@ def test_recovery_resumes_a_payment_whose_hold_never_got_an_answer(
     assert funded.account("alice")["available"] == 5180
 
 
-def test_of_a_table_that_takes_neither_hold_nor_claim_the_first_error_is_raised(
+def test_the_first_error_is_raised_if_hold_and_claim_fail(
     funded: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def silent(*_: Any) -> None:
@@ -229,7 +229,7 @@ def test_of_a_table_that_takes_neither_hold_nor_claim_the_first_error_is_raised(
     assert funded("HoldFunds") == HELD
 
 
-def test_a_hold_that_committed_without_its_answer_is_not_claimed_again(
+def test_a_committed_hold_without_an_answer_is_not_claimed_again(
     funded: Calls, later: Later, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transact = funded.ledger.store.transact
@@ -251,7 +251,7 @@ def test_a_hold_that_committed_without_its_answer_is_not_claimed_again(
         assert funded("HoldFunds") == HELD
 
 
-def test_a_key_that_another_execution_has_claimed_stays_with_it_if_the_hold_gets_no_answer(
+def test_an_unanswered_hold_leaves_another_executions_claim_to_it(
     calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner = calls.claimed()
@@ -289,7 +289,7 @@ def test_a_claimed_key_is_a_conflict_for_any_other_content(
 
 
 @pytest.mark.parametrize("other", OTHER_CONTENT)
-def test_of_two_requests_with_one_key_at_once_one_holds_and_the_other_content_is_a_conflict(
+def test_of_two_concurrent_contents_one_holds_and_one_conflicts(
     funded: Calls, meanwhile: Meanwhile, other: dict[str, str]
 ) -> None:
     funded.ledger.open("carol", 10_000)
@@ -306,7 +306,7 @@ def test_of_two_requests_with_one_key_at_once_one_holds_and_the_other_content_is
         assert funded("HoldFunds") == HELD
 
 
-def test_of_two_executions_with_one_request_at_once_one_holds_and_the_other_is_refused(
+def test_of_two_concurrent_executions_one_holds_and_one_is_refused(
     funded: Calls, meanwhile: Meanwhile
 ) -> None:
     meanwhile(_dependencies.store, "transact", lambda: funded("HoldFunds"))
@@ -317,7 +317,7 @@ def test_of_two_executions_with_one_request_at_once_one_holds_and_the_other_is_r
     assert (funded.row()["owner"], funded.account("alice")["available"]) == ("execution-1", 5180)
 
 
-def test_other_content_that_holds_after_the_first_was_refused_stays_and_the_first_is_the_conflict(
+def test_refused_content_is_a_conflict_once_other_content_holds(
     calls: Calls,
 ) -> None:
     """A refused hold claims nothing until RejectSettlement does."""
@@ -349,7 +349,7 @@ def test_other_content_that_comes_after_the_rejection_is_the_conflict(calls: Cal
         calls("HoldFunds")
 
 
-def test_an_omitted_fee_is_the_claimed_one_and_not_the_schedules(funded: Calls) -> None:
+def test_an_omitted_fee_is_the_claimed_one_not_the_schedules(funded: Calls) -> None:
     funded("HoldFunds", WIRE | {"fee": "1.00"})
 
     with funded.writes_nothing():
@@ -361,7 +361,7 @@ def test_a_new_request_without_a_fee_gets_the_scheduled_one(funded: Calls) -> No
 
 
 @needs("doors")
-def test_a_claimed_key_of_an_omitted_fee_is_held_with_the_fee_of_its_claim(
+def test_a_key_claimed_without_a_fee_keeps_its_claims_fee(
     calls: Calls, change_config: Callable[..., None]
 ) -> None:
     owner = calls.claimed(WITHOUT_FEE)
@@ -392,7 +392,7 @@ def test_a_late_hold_of_a_compensated_key_is_refused(calls: Calls) -> None:
 # A request without a key
 
 
-def test_a_request_without_a_key_is_refused_if_keys_are_required(funded: Calls, counted: Counted) -> None:
+def test_a_keyless_request_is_refused_if_keys_are_required(funded: Calls, counted: Counted) -> None:
     with funded.writes_nothing(), pytest.raises(InvalidRequest, match=r"^key: missing$"):
         funded("HoldFunds", NAMELESS, execution_arn=FIRST)
 
@@ -400,9 +400,7 @@ def test_a_request_without_a_key_is_refused_if_keys_are_required(funded: Calls, 
 
 
 @pytest.mark.usefixtures("optional_keys")
-def test_a_request_without_a_key_gets_one_of_its_execution_if_keys_are_optional(
-    funded: Calls, counted: Counted
-) -> None:
+def test_a_keyless_request_gets_its_executions_key_if_optional(funded: Calls, counted: Counted) -> None:
     first = funded("HoldFunds", NAMELESS, execution_arn=FIRST)
 
     key = "minted-" + hashlib.sha256(FIRST.encode()).hexdigest()[:32]
@@ -426,7 +424,7 @@ def test_the_line_of_a_call_has_the_minted_key(
 
 
 @pytest.mark.usefixtures("optional_keys")
-def test_a_request_without_a_key_is_rejected_and_reported_under_the_key_of_its_execution(
+def test_a_keyless_rejection_and_report_have_the_executions_key(
     calls: Calls,
 ) -> None:
     calls.ledger.open("alice", 4819)
@@ -442,9 +440,7 @@ def test_a_request_without_a_key_is_rejected_and_reported_under_the_key_of_its_e
 
 
 @pytest.mark.usefixtures("optional_keys")
-def test_only_the_hold_counts_a_missing_key_and_only_of_a_valid_request(
-    calls: Calls, counted: Counted
-) -> None:
+def test_only_the_hold_of_a_valid_request_counts_missing_keys(calls: Calls, counted: Counted) -> None:
     calls.ledger.open("alice", 4819)
     calls.ledger.open("bob", 500)
     with pytest.raises(InsufficientFunds):
@@ -469,7 +465,7 @@ def test_an_invalid_request_gets_no_key(funded: Calls, counted: Counted, request
 
 
 @pytest.mark.usefixtures("optional_keys")
-def test_a_request_with_a_key_keeps_it_if_keys_are_optional(funded: Calls, counted: Counted) -> None:
+def test_a_request_keeps_its_own_key_if_keys_are_optional(funded: Calls, counted: Counted) -> None:
     assert funded("HoldFunds", execution_arn=FIRST) == HELD
 
     assert counted() == {"StepCalled": 1, "Claimed": 1}
@@ -486,7 +482,7 @@ def test_a_request_with_a_key_keeps_it_if_keys_are_optional(funded: Calls, count
         ({"payee_name": "Bob Muster"}, "payer_name: missing"),
     ],
 )
-def test_a_stage_that_requires_names_refuses_a_new_claim_without_them(
+def test_a_new_claim_without_required_names_is_refused(
     funded: Calls, change_config: Callable[..., None], names: dict[str, str], message: str
 ) -> None:
     change_config(party_names="required")
@@ -505,7 +501,7 @@ def test_names_are_claimed_and_carried_on_in_their_canonical_form(
     assert (funded.row()["payer_name"], funded.row()["payee_name"]) == ("Alice Muster", "Bob Muster")
 
 
-def test_a_key_that_was_held_without_names_resumes_and_replays_on_a_stage_that_requires_them(
+def test_a_nameless_hold_resumes_and_replays_where_names_are_required(
     funded: Calls, change_config: Callable[..., None], counted: Counted
 ) -> None:
     """Recovery and the webhook start executions with the claimed content: refused, money would stay held."""
@@ -526,7 +522,7 @@ def test_a_key_that_was_held_without_names_resumes_and_replays_on_a_stage_that_r
     assert counted() == {"StepCalled": 4, "Claimed": 1, **refusals}
 
 
-def test_a_key_that_the_queue_claimed_without_names_is_held_on_a_stage_that_requires_them(
+def test_a_nameless_queue_claim_is_held_where_names_are_required(
     calls: Calls, change_config: Callable[..., None]
 ) -> None:
     owner = calls.claimed()
@@ -543,7 +539,7 @@ def _is_refused_as(calls: Calls, settlement: Any, execution: str, refusal: type[
 
 
 @pytest.mark.parametrize("depth", [101, 1_200, 4_000])
-def test_a_request_that_is_nested_deep_is_refused_by_its_field(calls: Calls, depth: int) -> None:
+def test_a_deeply_nested_request_is_refused_by_its_field(calls: Calls, depth: int) -> None:
     """Lambda, and the embedded AWS, must be able to read it, or the caller learns nothing."""
     deep = json.loads("[" * depth + "]" * depth)
 

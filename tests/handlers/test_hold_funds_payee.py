@@ -102,14 +102,14 @@ def test_nothing_is_held_for_a_payee_who_cannot_receive(
 @pytest.mark.parametrize(
     "account", [{"frozen_at": CLAIMED_AT}, {"limbo_cases": 1}, {"available": 100_000_000}]
 )
-def test_a_payee_who_may_be_able_to_receive_later_is_held_for(funded: Calls, account: dict[str, Any]) -> None:
+def test_a_payee_who_may_receive_later_is_held_for(funded: Calls, account: dict[str, Any]) -> None:
     funded.ledger.open("bob", **{"available": 500, **account})
 
     assert funded("HoldFunds") == HELD
 
 
 @pytest.mark.parametrize("dies", [False, True])
-def test_a_committed_hold_is_replayed_although_the_payee_is_closed_since(
+def test_a_committed_hold_is_replayed_after_the_payee_is_closed(
     funded: Calls, monkeypatch: pytest.MonkeyPatch, dies: bool
 ) -> None:
     transact = funded.ledger.store.transact
@@ -133,7 +133,7 @@ def test_a_committed_hold_is_replayed_although_the_payee_is_closed_since(
 
 
 @pytest.mark.parametrize("held", [False, True])
-def test_a_malformed_payee_stops_a_first_hold_and_no_committed_one(funded: Calls, held: bool) -> None:
+def test_a_malformed_payee_stops_only_a_first_hold(funded: Calls, held: bool) -> None:
     if held:
         funded("HoldFunds")
     funded.ledger.open("bob", 500, closed_at=1)
@@ -148,7 +148,7 @@ def test_a_malformed_payee_stops_a_first_hold_and_no_committed_one(funded: Calls
 
 
 @pytest.mark.parametrize(("account", "error"), REFUSED)
-def test_a_claimed_key_is_a_conflict_for_other_content_whose_payee_cannot_receive(
+def test_a_claimed_key_conflicts_even_if_another_payee_cannot_receive(
     funded: Calls, account: dict[str, Any] | None, error: type[Exception]
 ) -> None:
     funded("HoldFunds")
@@ -159,7 +159,7 @@ def test_a_claimed_key_is_a_conflict_for_other_content_whose_payee_cannot_receiv
         funded("HoldFunds", WIRE | {"payee": "carol"})
 
 
-def test_a_payee_who_was_opened_a_moment_ago_is_held_for(funded: Calls, reads: Reads) -> None:
+def test_a_payee_opened_a_moment_ago_is_held_for(funded: Calls, reads: Reads) -> None:
     reads.lagging = [None]
 
     assert funded("HoldFunds") == HELD
@@ -167,9 +167,7 @@ def test_a_payee_who_was_opened_a_moment_ago_is_held_for(funded: Calls, reads: R
     assert reads.made == ["lagging", "consistent"]
 
 
-def test_a_payee_who_is_opened_between_a_refusal_and_the_next_try_is_held_for(
-    calls: Calls, meanwhile: Meanwhile
-) -> None:
+def test_a_payee_opened_between_refusal_and_retry_is_held_for(calls: Calls, meanwhile: Meanwhile) -> None:
     owner = calls.claimed()
     bob = calls.account("bob")
     calls.close("bob")
@@ -234,7 +232,7 @@ def test_an_environment_remembers_a_bounded_number_of_payees(
     assert len(_payee._remembered) <= 2
 
 
-def test_a_key_whose_payee_gets_no_answer_is_claimed_and_the_next_try_holds(
+def test_an_unanswered_payee_read_claims_the_key_for_a_retry(
     funded: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unreachable = StoreUnavailable("DynamoDB: ReadTimeoutError")

@@ -24,9 +24,7 @@ def add(calls: Calls, value: object) -> None:
 
 
 @pytest.mark.parametrize("value", UNKNOWN, ids=lambda value: type(value).__name__)
-def test_a_settlement_on_rows_with_an_unknown_attribute_settles_is_reversed_and_gets_stuck(
-    calls: Calls, value: object
-) -> None:
+def test_an_unknown_attribute_stops_neither_settling_reversal_nor_limbo(calls: Calls, value: object) -> None:
     owner = calls.claimed()
     add(calls, value)
     for state in ("HoldFunds", "VerifyKyc", "ReleaseFunds"):
@@ -53,7 +51,7 @@ def test_a_settlement_on_rows_with_an_unknown_attribute_settles_is_reversed_and_
         ({"currency": 978}, "ACCOUNT: currency is no str"),
     ],
 )
-def test_the_cause_of_a_case_names_no_account_whose_row_is_malformed(
+def test_a_cases_cause_names_no_account_with_a_malformed_row(
     calls: Calls, wrong: dict[str, Any], message: str
 ) -> None:
     calls.after("ReleaseFunds")

@@ -57,7 +57,7 @@ def size(lines: list[dict[str, Any]]) -> int:
 
 
 @pytest.mark.parametrize("length", [(17, 36), (KEY_LENGTH_MAX, NAME_LENGTH_MAX)])
-def test_a_settlement_on_a_lean_stage_logs_a_line_a_call_and_at_most_three_kilobytes(
+def test_a_lean_settlement_logs_four_lines_within_three_kilobytes(
     logged: Logged, length: tuple[int, int]
 ) -> None:
     key, execution = ("k" * length[0], "e" * length[1])

@@ -50,7 +50,7 @@ def test_the_alert_names_the_stuck_step_and_the_next_command(stuck: Calls, later
 
 
 @pytest.mark.parametrize(("alerts", "wait_seconds"), [(1, 3600), (5, 57_600), (100_000, 86_400)])
-def test_a_machine_that_got_no_decision_alerts_again_with_the_next_number_and_waits_longer(
+def test_a_machine_without_a_decision_alerts_again_and_waits_longer(
     stuck: Calls, alerts: int, wait_seconds: int
 ) -> None:
     timed_out = {"error": {"Error": "States.Timeout", "Cause": "x"}, "put": {"FailedEntryCount": 0}}
@@ -85,7 +85,7 @@ def test_the_alert_of_a_second_case_has_its_own_number(calls: Calls) -> None:
         ({"Error": "E" * 101, "Cause": "x" * 501}, f"{'E' * 100}: {'x' * 500}"),
     ],
 )
-def test_an_alert_has_the_reason_of_a_refused_decision_or_the_error_that_stopped_it(
+def test_an_alert_tells_why_a_decision_was_refused_or_stopped(
     stuck: Calls, error: dict[str, str], refused: str
 ) -> None:
     given: dict[str, Any] = STATE | {"alerts": 0, "resolution": {"decision": "retry"}, "error": error}
@@ -93,7 +93,7 @@ def test_an_alert_has_the_reason_of_a_refused_decision_or_the_error_that_stopped
     assert stuck.alert(given) == STATE | {"alert": ALERT | {"refused": refused}}
 
 
-def test_the_alert_is_about_the_claimed_content_and_not_the_callers(stuck: Calls) -> None:
+def test_the_alert_tells_the_claimed_content_not_the_callers(stuck: Calls) -> None:
     for other in OTHER_CONTENT:
         assert stuck.alert({"settlement": other, "alerts": 0})["alert"] == ALERT
 

@@ -43,7 +43,7 @@ def pauses(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> list[float]:
 # Deadlines
 
 
-def test_a_settlement_whose_first_look_comes_after_its_deadline_is_resumed_and_settles(
+def test_a_settlement_first_seen_after_its_deadline_still_settles(
     calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted
 ) -> None:
     held(calls)
@@ -68,7 +68,7 @@ def test_a_settlement_whose_first_look_comes_after_its_deadline_is_resumed_and_s
     assert calls.row()["status"] == "SETTLED"
 
 
-def test_a_deadline_that_the_request_named_is_kept_however_late_recovery_is(
+def test_a_requests_own_deadline_is_kept_however_late_recovery_is(
     calls: Calls, step_functions: StepFunctions, later: Later
 ) -> None:
     calls.before("HoldFunds")
@@ -83,7 +83,7 @@ def test_a_deadline_that_the_request_named_is_kept_however_late_recovery_is(
     assert (data["settlement"], data["error"]["Error"]) == (wire, "DeadlineExceeded")
 
 
-def test_a_slow_execution_of_before_commits_what_the_new_owner_would_and_reverses_nothing(
+def test_a_slow_former_owner_commits_the_same_and_reverses_nothing(
     calls: Calls, step_functions: StepFunctions, later: Later
 ) -> None:
     held(calls)
@@ -107,7 +107,7 @@ THROTTLED = ["ThrottlingException", "ExecutionLimitExceeded"]
 
 
 @pytest.mark.parametrize("code", THROTTLED)
-def test_a_settlement_that_standard_has_no_room_for_starts_on_express_at_once_under_the_same_name(
+def test_a_settlement_starts_on_express_if_standard_has_no_room(
     calls: Calls,
     *,
     step_functions: StepFunctions,
@@ -132,7 +132,7 @@ def test_a_settlement_that_standard_has_no_room_for_starts_on_express_at_once_un
 @pytest.mark.parametrize(
     "failure", [unanswered(), Died(), client_error("StartExecution", "AccessDeniedException")]
 )
-def test_a_standard_start_that_failed_otherwise_may_have_begun_and_starts_nothing_on_express(
+def test_a_standard_start_that_failed_otherwise_starts_nothing_on_express(
     calls: Calls, step_functions: StepFunctions, later: Later, failure: BaseException
 ) -> None:
     held(calls)
@@ -146,7 +146,7 @@ def test_a_standard_start_that_failed_otherwise_may_have_begun_and_starts_nothin
 
 
 @pytest.mark.parametrize("code", THROTTLED)
-def test_a_throttled_express_start_is_sent_again_under_the_same_name(
+def test_a_throttled_express_start_is_repeated_under_the_same_name(
     calls: Calls,
     *,
     step_functions: StepFunctions,
@@ -185,7 +185,7 @@ def test_a_throttled_express_start_is_sent_again_under_the_same_name(
         (reversing, 1, [COMPENSATION] * 5),
     ],
 )
-def test_a_settlement_whose_start_is_throttled_throughout_is_due_as_before(
+def test_a_settlement_whose_start_stays_throttled_is_due_as_before(
     calls: Calls,
     *,
     step_functions: StepFunctions,
@@ -215,7 +215,7 @@ def test_a_settlement_whose_start_is_throttled_throughout_is_due_as_before(
     assert (started, name) == (asked[0], f"{KEY}-{'r' if put is held else 'c'}2-{NONCE}")
 
 
-def test_a_deadline_waits_for_an_owner_that_no_start_was_granted_for(
+def test_a_deadline_waits_for_an_owner_without_a_granted_start(
     calls: Calls, step_functions: StepFunctions, later: Later
 ) -> None:
     held(calls)
@@ -254,7 +254,7 @@ def test_a_throttled_alert_is_sent_again_after_the_pause(
 
 
 @pytest.mark.parametrize("put", [reversing, limbo])
-def test_a_settlement_whose_execution_may_not_be_described_now_stays_due(
+def test_a_settlement_whose_execution_description_is_throttled_stays_due(
     calls: Calls,
     *,
     step_functions: StepFunctions,
@@ -278,7 +278,7 @@ def test_a_settlement_whose_execution_may_not_be_described_now_stays_due(
     assert step_functions.started == [compensated()]
 
 
-def test_a_person_gets_the_refusal_at_once_and_the_settlement_is_due_as_before(
+def test_an_instant_refusal_to_a_person_leaves_the_settlement_due(
     calls: Calls, step_functions: StepFunctions, pauses: list[float]
 ) -> None:
     held(calls)
@@ -343,7 +343,7 @@ def test_time_that_was_not_used_is_no_credit(monkeypatch: pytest.MonkeyPatch) ->
     assert paused == [0.5]
 
 
-def test_settlements_are_looked_at_side_by_side_and_answered_in_their_order() -> None:
+def test_settlements_are_looked_at_in_parallel_and_answered_in_order() -> None:
 
     together = Barrier(_workers.THREADS)
 

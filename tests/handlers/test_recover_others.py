@@ -29,7 +29,7 @@ UNAVAILABLE = StoreUnavailable("DynamoDB: ThrottlingException")
         ({"hold_at": None}, "MalformedRow"),
     ],
 )
-def test_a_row_that_cannot_be_processed_is_deferred_and_the_others_are_recovered(
+def test_an_unprocessable_row_is_deferred_and_the_others_are_recovered(
     calls: Calls,
     *,
     step_functions: StepFunctions,
@@ -95,7 +95,7 @@ def test_a_row_that_is_no_settlement_is_deferred(
     assert calls.ledger.row(key) == listed | DEFERRED
 
 
-def test_a_row_with_a_number_that_is_no_integer_is_deferred(
+def test_a_row_with_a_non_integer_number_is_deferred(
     calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted
 ) -> None:
     calls.after("HoldFunds")
@@ -143,7 +143,7 @@ def test_a_row_is_not_deferred_because_the_table_is_unavailable(
     assert not_recovered(log) == [(KEY, type(failure).__name__)]
 
 
-def test_a_row_that_cannot_be_deferred_does_not_delay_the_others(
+def test_a_row_that_cannot_be_deferred_delays_no_other(
     calls: Calls,
     step_functions: StepFunctions,
     later: Later,
@@ -168,7 +168,7 @@ def test_a_row_that_cannot_be_deferred_does_not_delay_the_others(
     assert (recovered(step_functions), counted()["NotRecovered"]) == (True, 1)
 
 
-def test_a_start_that_is_refused_for_one_is_not_refused_for_the_others(
+def test_a_start_refused_for_one_does_not_stop_the_others(
     calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted
 ) -> None:
     all_overdue(calls, later)
@@ -190,7 +190,7 @@ def test_a_start_that_is_refused_for_one_is_not_refused_for_the_others(
 
 
 @pytest.mark.parametrize("poison", [{"owner_epoch": None}, {"gsi1sk": "0"}, {"owner": None}])
-def test_a_case_of_limbo_that_cannot_be_processed_does_not_delay_the_others(
+def test_an_unprocessable_case_of_limbo_delays_no_other(
     calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted, poison: dict[str, Any]
 ) -> None:
     calls.fall()

@@ -49,7 +49,7 @@ def listing(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable
 
 
 @pytest.mark.parametrize("partition", PARTITIONS)
-def test_a_run_lists_its_partition_and_the_one_on_limbo_the_heads_of_all(
+def test_a_run_lists_its_partition_and_limbos_run_all_heads(
     calls: Calls, later: Later, listing: Callable[[Listing], None], partition: str
 ) -> None:
     asked: list[tuple[str, str, int]] = []
@@ -89,7 +89,7 @@ def test_a_run_without_a_partition_is_refused(calls: Calls, counted: Counted, ev
     assert counted() == {"StepCalled": 1, "InvalidRequest": 1}
 
 
-def test_a_partition_that_cannot_be_listed_does_not_delay_the_others(
+def test_a_partition_that_cannot_be_listed_delays_no_other(
     calls: Calls,
     *,
     step_functions: StepFunctions,
@@ -158,7 +158,7 @@ def test_a_partition_that_cannot_be_listed_publishes_no_age(
     assert counted() == {"StepCalled": 1, "NotRecovered": 1, "Recoveries": 0}
 
 
-def test_recovery_is_as_late_as_the_longest_due_settlement_of_any_partition(
+def test_recovery_is_as_late_as_any_partitions_longest_due_settlement(
     calls: Calls, later: Later, counted: Counted
 ) -> None:
     """The LIMBO run reports it, because a partition whose own run never begins would be silent."""
@@ -176,7 +176,7 @@ def test_recovery_is_as_late_as_the_longest_due_settlement_of_any_partition(
 
 
 @pytest.mark.parametrize("many", [1, 500])
-def test_a_run_recovers_everything_that_is_due_and_counts_it_exactly(
+def test_a_run_recovers_all_due_settlements_and_counts_them_exactly(
     calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted, many: int
 ) -> None:
     """Many threads count into the invocation's one set of metrics."""
@@ -208,7 +208,7 @@ def test_rows_that_cannot_be_recovered_do_not_block_the_rest(
 
 
 @pytest.mark.parametrize("number", [CASES_MAX, CASES_MAX + 1, 2 * CASES_MAX + 50])
-def test_every_case_of_limbo_is_counted_and_looked_at_within_minutes(
+def test_every_case_of_limbo_is_counted_and_seen_within_minutes(
     calls: Calls,
     *,
     step_functions: StepFunctions,
@@ -253,7 +253,7 @@ def test_each_run_begins_at_a_random_case_of_limbo() -> None:
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_a_run_that_is_out_of_time_begins_no_other_settlement_and_counts_that(
+def test_a_run_out_of_time_stops_and_is_counted(
     calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted
 ) -> None:
     claim(calls)
@@ -270,7 +270,7 @@ def test_a_run_that_is_out_of_time_begins_no_other_settlement_and_counts_that(
     assert "RecoveryCutShort" not in counted()
 
 
-def test_a_run_on_limbo_that_is_out_of_time_leaves_its_cases_to_the_next(
+def test_a_limbo_run_without_time_leaves_cases_to_the_next(
     calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted
 ) -> None:
     calls.fall()
@@ -304,7 +304,7 @@ def test_the_settlements_that_are_due_for_longest_come_first(
 @pytest.mark.parametrize(
     ("hours_left", "counted_as"), [(1.01, 0), (0.99, 1), (0.26, 1), (0.24, 0), (-0.1, 0)]
 )
-def test_a_review_is_counted_from_an_hour_to_a_quarter_of_an_hour_before_its_end(
+def test_a_review_counts_60_to_15_minutes_before_its_end(
     in_review: Calls, later: Later, counted: Counted, hours_left: float, counted_as: int
 ) -> None:
     """A review that ends sooner looks like a due settlement in the index."""
@@ -330,7 +330,7 @@ def test_no_other_settlement_in_flight_is_taken_for_a_review(
         assert counted()["ReviewsEnding"] == 0
 
 
-def test_a_stage_whose_first_look_is_an_hour_later_counts_no_reviews(
+def test_a_stage_first_looking_after_an_hour_counts_no_reviews(
     in_review: Calls, change_config: Callable[..., None], later: Later, counted: Counted
 ) -> None:
     change_config(recover_after_seconds=3600)

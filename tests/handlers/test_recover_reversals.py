@@ -32,7 +32,7 @@ def test_a_reversal_without_a_running_execution_gets_a_new_one(
     assert counted() == run(RecoveredByCompensation=1, Recoveries=1, OldestInFlightSeconds=30)
 
 
-def test_a_reversal_with_a_running_execution_is_looked_at_later_and_found_once_that_has_died(
+def test_a_running_reversal_is_deferred_and_found_once_dead(
     calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted
 ) -> None:
     reversing(calls)
@@ -54,7 +54,7 @@ def test_a_reversal_with_a_running_execution_is_looked_at_later_and_found_once_t
 @pytest.mark.parametrize(
     ("put", "deferred"), [(reversing, {"gsi1sk": "2026-11-20T12:01:30.123Z"}), (limbo, {})]
 )
-def test_a_settlement_whose_execution_cannot_be_described_is_looked_at_later(
+def test_a_settlement_whose_execution_cannot_be_described_is_deferred(
     calls: Calls,
     *,
     step_functions: StepFunctions,
@@ -81,7 +81,7 @@ def test_a_settlement_whose_execution_cannot_be_described_is_looked_at_later(
 
 
 @pytest.mark.parametrize("driven", [True, False])
-def test_a_settlement_that_enters_limbo_while_recovery_looks_at_it_keeps_its_place_there(
+def test_a_settlement_entering_limbo_during_recoverys_look_keeps_its_place(
     calls: Calls, step_functions: StepFunctions, later: Later, meanwhile: Meanwhile, driven: bool
 ) -> None:
     reversing(calls)
@@ -132,7 +132,7 @@ def test_a_case_of_limbo_without_a_waiting_execution_alerts_again(
         pytest.param(FIRST, execution("one-that-died"), id="the owner is on its way to wait in its place"),
     ],
 )
-def test_a_case_of_limbo_with_a_running_execution_is_counted_and_left_alone(
+def test_a_limbo_case_with_a_running_execution_is_only_counted(
     calls: Calls,
     *,
     step_functions: StepFunctions,
@@ -171,7 +171,7 @@ def test_an_execution_of_a_deleted_machine_is_not_asked_about(
     assert step_functions.described == [FIRST, *([waiting] if described else [])]
 
 
-def test_an_execution_that_waited_for_an_earlier_case_does_not_wait_for_this_one(
+def test_an_execution_waiting_for_an_earlier_case_does_not_count(
     calls: Calls, step_functions: StepFunctions, later: Later
 ) -> None:
     """Its row stays until the next execution waits."""
@@ -191,7 +191,7 @@ def test_an_execution_that_waited_for_an_earlier_case_does_not_wait_for_this_one
     assert step_functions.names == [f"{KEY}-c1-{NONCE}"]
 
 
-def test_a_case_of_limbo_whose_alert_was_started_is_not_looked_at_before_its_time(
+def test_an_alerted_case_is_not_looked_at_before_its_time(
     calls: Calls, step_functions: StepFunctions, later: Later
 ) -> None:
     limbo(calls)
@@ -211,7 +211,7 @@ def test_a_case_of_limbo_whose_alert_was_started_is_not_looked_at_before_its_tim
     assert calls.row()["recover_at"] == "2026-11-20T12:03:30.123Z"
 
 
-def test_a_decided_case_is_left_to_the_execution_of_the_decision_and_resumed_if_that_has_died(
+def test_a_decided_case_is_resumed_only_if_its_execution_died(
     calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted
 ) -> None:
     limbo(calls)
@@ -234,7 +234,7 @@ def test_a_decided_case_is_left_to_the_execution_of_the_decision_and_resumed_if_
     assert counted() == run(RecoveredByCompensation=1, Recoveries=1, OldestInFlightSeconds=90)
 
 
-def test_a_reversal_that_gets_stuck_again_after_a_decision_alerts_at_once(
+def test_a_reversal_stuck_again_after_a_decision_alerts_at_once(
     calls: Calls, step_functions: StepFunctions, later: Later
 ) -> None:
     limbo(calls)
@@ -248,7 +248,7 @@ def test_a_reversal_that_gets_stuck_again_after_a_decision_alerts_at_once(
     assert step_functions.names == [f"{KEY}-c1-{NONCE}", f"{KEY}-c2-{NONCE}"]
 
 
-def test_a_settlement_that_has_left_limbo_is_not_alerted_about_by_an_index_that_lags(
+def test_a_lagging_index_alerts_about_no_settlement_out_of_limbo(
     calls: Calls,
     step_functions: StepFunctions,
     later: Later,

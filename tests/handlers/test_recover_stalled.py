@@ -36,7 +36,7 @@ REVIEW_OVER = {"Error": "DeadlineExceeded", "Cause": "recover: the review has no
         ("ReleaseFunds", {"days": 2}, "2026-11-22T12:01:00.123Z"),
     ],
 )
-def test_a_settlement_with_time_left_or_released_is_resumed_by_a_new_owner(
+def test_a_new_owner_resumes_a_settlement_released_or_in_time(
     calls: Calls,
     *,
     step_functions: StepFunctions,
@@ -82,7 +82,7 @@ def test_an_unreleased_settlement_past_its_deadline_is_reversed(
     assert (calls.row()["status"], calls.row()["failure"]["error"]) == ("COMPENSATED", "DeadlineExceeded")
 
 
-def test_a_settlement_that_is_not_due_or_settled_is_left_alone(
+def test_a_settlement_settled_or_not_due_is_left_alone(
     calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted
 ) -> None:
     for state, by in (("ReleaseFunds", {"milliseconds": 29_999}), ("CollectFee", {"days": 2})):
@@ -97,7 +97,7 @@ def test_a_settlement_that_is_not_due_or_settled_is_left_alone(
         later(seconds=0)
 
 
-def test_a_settlement_that_never_ends_is_resumed_less_and_less_often_and_refunded_at_its_deadline(
+def test_an_endless_settlement_backs_off_and_is_refunded_at_deadline(
     calls: Calls, step_functions: StepFunctions, later: Later
 ) -> None:
     held(calls)
@@ -118,7 +118,7 @@ def test_a_settlement_that_never_ends_is_resumed_less_and_less_often_and_refunde
     assert started == expected
 
 
-def test_a_settlement_in_review_is_left_alone_until_the_end_of_the_review_and_then_reversed(
+def test_a_settlement_in_review_is_reversed_only_after_the_review(
     in_review: Calls, step_functions: StepFunctions, later: Later
 ) -> None:
     later(hours=23, minutes=59, seconds=59, milliseconds=999)
@@ -133,7 +133,7 @@ def test_a_settlement_in_review_is_left_alone_until_the_end_of_the_review_and_th
 
 
 @pytest.mark.parametrize("decision", ["APPROVED", "REJECTED"])
-def test_a_settlement_whose_verdict_started_no_execution_is_resumed_by_the_next_owner(
+def test_the_next_owner_resumes_a_settlement_whose_verdict_started_nothing(
     in_review: Calls, step_functions: StepFunctions, later: Later, decision: str
 ) -> None:
     step_functions.failing["start_execution"] = throttled("StartExecution")
@@ -154,7 +154,7 @@ def test_a_settlement_whose_verdict_started_no_execution_is_resumed_by_the_next_
     ("put", "minutes", "names"),
     [(held, 1, ["r1", "r2"]), (overdue, 15, ["c1", "c2"])],
 )
-def test_a_settlement_whose_start_failed_or_was_lost_is_found_again(
+def test_a_failed_or_lost_start_is_found_again(
     calls: Calls,
     *,
     step_functions: StepFunctions,
@@ -278,7 +278,7 @@ def test_a_listed_key_without_a_row_is_skipped(
 
 
 @pytest.mark.parametrize("end", [None, *ENDS])
-def test_an_expired_settlement_is_left_to_its_compensation_while_that_runs(
+def test_an_expired_settlement_is_left_to_its_running_compensation(
     calls: Calls, step_functions: StepFunctions, later: Later, end: str | None
 ) -> None:
     """The settlement stays PROCESSING until that execution begins, perhaps minutes later."""

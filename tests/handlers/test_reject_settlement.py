@@ -56,7 +56,7 @@ def refused_hold(calls: Calls, execution: str = "execution-1") -> Any:
     return {"Error": refusal.typename, "Cause": cause}
 
 
-def test_a_refused_hold_claims_the_key_as_rejected_with_the_very_message_that_refused_it(
+def test_a_refused_hold_rejects_the_key_with_its_own_message(
     calls: Calls, later: Later, counted: Counted
 ) -> None:
     error = refused_hold(calls)
@@ -70,7 +70,7 @@ def test_a_refused_hold_claims_the_key_as_rejected_with_the_very_message_that_re
 
 
 @pytest.mark.parametrize("claimed", [False, True])
-def test_the_first_rejection_stays_and_is_the_answer_to_every_later_call(
+def test_the_first_rejection_answers_every_later_call(
     calls: Calls, later: Later, counted: Counted, claimed: bool
 ) -> None:
     owner = calls.claimed() if claimed else "execution-1"
@@ -89,7 +89,7 @@ def test_the_first_rejection_stays_and_is_the_answer_to_every_later_call(
     assert "Rejected" not in counted()
 
 
-def test_a_key_that_the_queue_has_claimed_is_rejected_by_its_own_execution(
+def test_a_queue_claimed_key_is_rejected_by_its_own_execution(
     calls: Calls, later: Later, counted: Counted
 ) -> None:
     owner = calls.claimed()
@@ -110,9 +110,7 @@ def test_a_key_that_the_queue_has_claimed_is_rejected_by_its_own_execution(
     assert counted() == {"StepCalled": 1, "Rejected": 1}
 
 
-def test_a_key_that_another_execution_has_claimed_since_the_refusal_is_left_to_it(
-    calls: Calls, counted: Counted
-) -> None:
+def test_a_key_another_execution_claimed_since_is_left_to_it(calls: Calls, counted: Counted) -> None:
     error = refused_hold(calls)
     owner = calls.claimed()
     counted()
@@ -126,7 +124,7 @@ def test_a_key_that_another_execution_has_claimed_since_the_refusal_is_left_to_i
 
 
 @pytest.mark.parametrize("held", [False, True])
-def test_a_rejection_of_another_execution_is_not_this_ones_outcome_but_a_replay(
+def test_a_rejection_of_another_execution_is_only_a_replay(
     calls: Calls, later: Later, counted: Counted, held: bool
 ) -> None:
     """Two executions of one request: both holds were refused, or one was not."""
@@ -166,9 +164,7 @@ def test_nothing_is_rejected_once_something_is_held(calls: Calls, state: str, st
         calls("RejectSettlement", error={"Error": "States.Timeout", "Cause": ""})
 
 
-def test_a_hold_that_commits_between_the_claim_and_the_rejection_is_not_rejected(
-    calls: Calls, meanwhile: Meanwhile
-) -> None:
+def test_a_hold_between_claim_and_rejection_is_not_rejected(calls: Calls, meanwhile: Meanwhile) -> None:
     """A slow try of the same execution: Lambda has ended its call, and the payer now has funds."""
     owner = calls.claimed()
     meanwhile(_dependencies.store, "update", lambda: calls("HoldFunds", execution=owner))
@@ -191,7 +187,7 @@ def test_other_content_than_the_claimed_one_is_a_conflict(calls: Calls, claimed:
             calls("RejectSettlement", other, error=SPENT)
 
 
-def test_a_request_without_a_fee_is_rejected_with_the_scheduled_or_the_claimed_one(calls: Calls) -> None:
+def test_a_rejection_fills_an_omitted_fee_by_schedule_or_claim(calls: Calls) -> None:
     calls("RejectSettlement", WIRE | {"fee": "1.00"}, error=SPENT)
 
     with calls.writes_nothing():

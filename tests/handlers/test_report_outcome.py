@@ -74,7 +74,7 @@ def test_a_report_has_the_committed_steps_and_the_escrow(
         assert calls.report() == outcome
 
 
-def test_a_key_that_the_queue_has_claimed_is_reported_with_nothing_held(calls: Calls) -> None:
+def test_a_queue_claimed_key_is_reported_with_nothing_held(calls: Calls) -> None:
     owner = calls.claimed()
 
     with calls.writes_nothing():
@@ -95,7 +95,7 @@ def test_a_report_says_whether_the_caller_ran_the_settlement(
     assert calls.report(**more) == HELD | {"replayed": replayed}
 
 
-def test_a_report_has_the_key_of_the_clients_request_in_any_valid_form(calls: Calls) -> None:
+def test_a_report_has_the_key_of_any_valid_request_form(calls: Calls) -> None:
     calls.after("HoldFunds")
 
     for request in (WIRE | {"amount": "48.2"}, WITHOUT_FEE):
@@ -103,7 +103,7 @@ def test_a_report_has_the_key_of_the_clients_request_in_any_valid_form(calls: Ca
 
 
 @pytest.mark.parametrize("more", [{}, {"in_review": STOPPED}, {"error": REJECTED_BY_KYC}])
-def test_a_keyless_settlement_is_reported_by_the_key_that_its_hold_has_returned(
+def test_a_keyless_settlement_is_reported_by_its_holds_key(
     calls: Calls,
     change_config: Callable[..., None],
     capsys: pytest.CaptureFixture[str],
@@ -172,7 +172,7 @@ def test_a_settlement_past_processing_is_reported_as_it_is(
         ("ReleaseFunds", "execution-1", RELEASED),
     ],
 )
-def test_with_an_error_a_settlement_is_reported_as_compensating_if_its_compensation_is_about_to_begin(
+def test_a_failed_settlement_reports_compensating_if_compensation_will_begin(
     calls: Calls, state: str, execution: str, outcome: dict[str, Any]
 ) -> None:
     """The error stopped this execution, which has started the compensation."""
@@ -183,7 +183,7 @@ def test_with_an_error_a_settlement_is_reported_as_compensating_if_its_compensat
 
 
 @pytest.mark.parametrize("decided", [False, True])
-def test_a_settlement_that_waits_for_a_review_or_for_another_owner_is_reported_as_it_is(
+def test_a_settlement_awaiting_review_or_another_owner_is_reported_unchanged(
     in_review: Calls, decided: bool
 ) -> None:
     if decided:
@@ -195,7 +195,7 @@ def test_a_settlement_that_waits_for_a_review_or_for_another_owner_is_reported_a
     assert "canary" not in str(in_review.report(execution=OWNER, error=REJECTED_BY_KYC))
 
 
-def test_an_answer_compensating_says_why_and_the_row_will_say_the_same(calls: Calls) -> None:
+def test_a_compensating_answer_gives_the_same_reason_as_the_row(calls: Calls) -> None:
     """An Express execution reports before the compensation begins, its replay afterwards."""
     calls.before("ReleaseFunds")
     calls.ledger.open("bob", 100_000_000)

@@ -44,7 +44,7 @@ def test_a_holder_of_the_token_decides_nothing(calls: Calls, forged: Any) -> Non
         calls("ResolveLimbo", resolution=forged, case=1)
 
 
-def test_an_order_s_name_means_its_case_and_not_the_one_that_the_machine_waits_on(calls: Calls) -> None:
+def test_an_orders_name_means_its_case_not_the_machines(calls: Calls) -> None:
     calls.fall()
     first = calls.resolve("retry")
     calls.limbo(calls.begin(first))
@@ -64,7 +64,7 @@ def test_a_case_that_is_no_number_is_refused(calls: Calls, case: Any) -> None:
         calls("ResolveLimbo", resolution={"case": case}, case=1)
 
 
-def test_the_decision_on_another_request_of_the_key_is_not_announced(calls: Calls) -> None:
+def test_the_decision_on_a_keys_other_request_is_not_announced(calls: Calls) -> None:
     calls.fall()
     calls.decide("retry")
 
@@ -74,9 +74,7 @@ def test_the_decision_on_another_request_of_the_key_is_not_announced(calls: Call
 
 
 @pytest.mark.parametrize("decision", DECISIONS)
-def test_a_decision_whose_execution_died_is_announced_by_the_next_one_that_starts_with_its_name(
-    calls: Calls, decision: str
-) -> None:
+def test_the_next_execution_with_its_name_announces_a_missed_decision(calls: Calls, decision: str) -> None:
     calls.fall()
     first = calls.resolve(decision)
     found = calls.begin(order="resolve:1")

@@ -54,16 +54,14 @@ def by_name(parts: int) -> dict[str, int]:
     return {"reversals_in_part": parts, "reversed_in_part": 500 * parts, "layout": BY_NAME}
 
 
-def test_a_first_part_gives_the_row_the_layout_of_the_stage(settled: Calls, write: Any) -> None:
+def test_a_first_part_gives_the_row_the_stages_layout(settled: Calls, write: Any) -> None:
     write(BY_NAME)
     reverse(settled, 1)
 
     assert counted(settled) == by_name(1)
 
 
-def test_a_later_part_brings_a_row_of_the_layout_before_to_that_of_the_stage(
-    settled: Calls, write: Any
-) -> None:
+def test_a_later_part_gives_an_older_row_the_stages_layout(settled: Calls, write: Any) -> None:
     reverse(settled, 1)
     assert counted(settled) == of_first(1)
     write(BY_NAME)
@@ -72,7 +70,7 @@ def test_a_later_part_brings_a_row_of_the_layout_before_to_that_of_the_stage(
     assert counted(settled) == by_name(2)
 
 
-def test_a_part_brings_a_row_back_after_the_stage_has_gone_back(settled: Calls, write: Any) -> None:
+def test_a_part_returns_a_row_after_the_stage_went_back(settled: Calls, write: Any) -> None:
     write(BY_NAME)
     reverse(settled, 1)
     write(FIRST)
@@ -82,9 +80,7 @@ def test_a_part_brings_a_row_back_after_the_stage_has_gone_back(settled: Calls, 
 
 
 @pytest.mark.parametrize("layout", [FIRST, BY_NAME])
-def test_a_migrated_row_is_reversed_further_and_not_as_a_whole(
-    settled: Calls, write: Any, layout: int
-) -> None:
+def test_a_migrated_row_is_reversed_further_in_parts_only(settled: Calls, write: Any, layout: int) -> None:
     reverse(settled, 1)
     migrate(settled, Direction.FORWARD)
     write(layout)
@@ -100,7 +96,7 @@ def test_a_migrated_row_is_reversed_further_and_not_as_a_whole(
 
 @pytest.mark.parametrize("layout", [FIRST, BY_NAME])
 @pytest.mark.parametrize("direction", Direction)
-def test_a_part_counts_once_on_a_row_that_is_migrated_under_its_hands(
+def test_a_part_on_a_row_migrated_meanwhile_counts_once(
     settled: Calls, write: Any, layout: int, direction: Direction, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reverse(settled, 1)
@@ -138,7 +134,7 @@ def test_a_migration_makes_no_event(settled: Calls) -> None:
     assert counted(settled) == of_first(1)
 
 
-def test_a_late_write_of_a_migration_keeps_the_parts_since_and_a_repeated_one_changes_nothing(
+def test_a_late_migration_keeps_later_parts_and_repeats_without_change(
     settled: Calls,
 ) -> None:
     reverse(settled, 1)

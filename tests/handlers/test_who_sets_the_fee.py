@@ -46,7 +46,7 @@ def funded(calls: Calls) -> Calls:
         *((CLIENT, fee, BY_BOUNDS) for fee in ("0", "0.23", "0.97", "48.19")),
     ],
 )
-def test_a_fee_that_is_not_the_clients_to_set_is_refused_with_the_expected_one(
+def test_a_forbidden_fee_is_refused_with_the_expected_one(
     funded: Calls, change_config: Change, counted: Counted, rule: Any, fee: str, message: str
 ) -> None:
     change_config(**rule)
@@ -81,7 +81,7 @@ def test_the_scheduled_fee_and_one_within_the_bounds_are_accepted(
     ("currency", "amount", "scheduled"),
     [("JPY", "4820", "48"), ("KWD", "4.820", "0.048"), ("POINTS", "99", "0"), ("CO2", "0.999", "0.009")],
 )
-def test_the_expected_fee_is_rounded_down_in_the_decimals_of_its_currency(
+def test_the_expected_fee_is_rounded_down_in_its_currencys_decimals(
     funded: Calls, change_config: Change, currency: str, amount: str, scheduled: str
 ) -> None:
     change_config(**SCHEDULE)
@@ -93,7 +93,7 @@ def test_the_expected_fee_is_rounded_down_in_the_decimals_of_its_currency(
 
 @pytest.mark.parametrize("first", [WIRE, WITHOUT_FEE], ids=["named", "left out"])
 @pytest.mark.parametrize("second", [WIRE, WITHOUT_FEE], ids=["named", "left out"])
-def test_the_scheduled_fee_named_or_left_out_is_the_same_request(
+def test_the_scheduled_fee_named_or_omitted_is_the_same_request(
     funded: Calls, change_config: Change, first: Any, second: Any
 ) -> None:
     change_config(**SCHEDULE)
@@ -120,7 +120,7 @@ def test_a_claim_under_other_rules_resumes_and_replays(
 
 
 @pytest.mark.parametrize("rule", [SCHEDULE, CLIENT])
-def test_another_fee_under_a_claimed_key_is_a_conflict_under_any_rule_of_the_stage(
+def test_another_fee_under_a_claimed_key_conflicts_under_any_rule(
     funded: Calls, change_config: Change, rule: Any
 ) -> None:
     funded("HoldFunds")
@@ -130,7 +130,7 @@ def test_another_fee_under_a_claimed_key_is_a_conflict_under_any_rule_of_the_sta
         funded("HoldFunds", OWN_FEE)
 
 
-def test_a_key_that_the_queue_claimed_under_other_rules_is_held(calls: Calls, change_config: Change) -> None:
+def test_a_key_the_queue_claimed_under_other_rules_is_held(calls: Calls, change_config: Change) -> None:
     owner = calls.claimed(OWN_FEE)
     change_config(**SCHEDULE)
 
@@ -139,9 +139,7 @@ def test_a_key_that_the_queue_claimed_under_other_rules_is_held(calls: Calls, ch
     assert (calls.row()["escrow"], calls.row()["fee"]) == (4820, 100)
 
 
-def test_a_hold_that_was_refused_under_other_rules_is_still_rejected_for_good(
-    calls: Calls, change_config: Change
-) -> None:
+def test_a_hold_refused_under_other_rules_is_rejected_for_good(calls: Calls, change_config: Change) -> None:
     """Its execution was accepted: refusing the request now would leave it without an outcome."""
     change_config(**SCHEDULE)
 
@@ -150,7 +148,7 @@ def test_a_hold_that_was_refused_under_other_rules_is_still_rejected_for_good(
 
 @needs("doors")
 @pytest.mark.parametrize("claimed", [False, True])
-def test_a_message_with_a_refused_fee_is_a_dead_letter_unless_its_key_is_claimed(
+def test_a_refused_fee_is_a_dead_letter_unless_already_claimed(
     calls: Calls, step_functions: StepFunctions, queues: Queues, change_config: Change, claimed: bool
 ) -> None:
     if claimed:
@@ -187,7 +185,7 @@ def test_an_accepted_fee_costs_no_read(
 
 
 @pytest.mark.parametrize("value", [LINK[STARTED_BY], "", None, 7, ["x"]], ids=repr)
-def test_the_link_to_the_starting_execution_is_no_part_of_the_request(funded: Calls, value: Any) -> None:
+def test_the_link_to_the_starting_execution_is_outside_the_request(funded: Calls, value: Any) -> None:
     held = funded("HoldFunds", WIRE | {STARTED_BY: value})
 
     assert held["settlement"] == WIRE
@@ -198,9 +196,7 @@ def test_the_link_to_the_starting_execution_is_no_part_of_the_request(funded: Ca
         assert funded.report(WIRE | LINK)["status"] == "PROCESSING"
 
 
-def test_a_linked_request_without_a_key_gets_the_key_that_it_would_get(
-    funded: Calls, change_config: Change
-) -> None:
+def test_a_link_does_not_change_a_keyless_requests_key(funded: Calls, change_config: Change) -> None:
     change_config(idempotency_key="optional")
     request = {name: value for name, value in WIRE.items() if name != "key"}
 
@@ -212,7 +208,7 @@ def test_a_linked_request_without_a_key_gets_the_key_that_it_would_get(
 
 
 @needs("doors")
-def test_a_linked_request_is_rejected_and_sent_by_the_queue_like_any_other(
+def test_a_linked_request_is_rejected_and_queued_like_any_other(
     calls: Calls, step_functions: StepFunctions, queues: Queues
 ) -> None:
     assert calls("RejectSettlement", WIRE | LINK, error=SPENT)["status"] == "REJECTED"
@@ -234,7 +230,7 @@ def test_a_linked_compensation_is_one_like_any_other(calls: Calls) -> None:
         calls.begin({"settlement": WIRE | {"STARTED_BY": "x"}, "error": REJECTED_BY_KYC})
 
 
-def test_the_environment_of_the_tests_lets_the_client_set_any_fee() -> None:
+def test_the_tests_environment_lets_the_client_set_any_fee() -> None:
     config = _dependencies.config
 
     assert config.fee_bounds(10_000) == (0, 9_999)

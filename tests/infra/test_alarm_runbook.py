@@ -27,7 +27,7 @@ def commands(text: str) -> list[str]:
 
 
 @each_stage
-def test_a_message_says_what_it_means_then_the_command_then_the_address_of_its_section(stage: str) -> None:
+def test_a_message_gives_meaning_then_command_then_section_address(stage: str) -> None:
     """CloudWatch shows at most 1,024 characters of a description."""
     option = "" if STAGES[stage].is_embedded else f" --stack settlement-{stage}"
     for alarm, found in deployed(stage).items():

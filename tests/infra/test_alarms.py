@@ -23,7 +23,7 @@ def dimensions(stage: str, alarm: str) -> list[dict[str, str]]:
 
 
 @each_stage
-def test_these_are_the_alarms_and_each_notifies_the_topic_of_its_urgency(stage: str) -> None:
+def test_each_of_these_alarms_notifies_the_topic_of_its_urgency(stage: str) -> None:
     """The embedded AWS has no metric math, and throttles nothing."""
     found, topics = deployed(stage), listed()
 
@@ -38,7 +38,7 @@ def test_these_are_the_alarms_and_each_notifies_the_topic_of_its_urgency(stage: 
 
 @each_stage
 @pytest.mark.parametrize("name", ALARMS)
-def test_an_alarm_goes_off_as_soon_as_its_metric_reaches_its_threshold(stage: str, name: str) -> None:
+def test_an_alarm_goes_off_when_its_metric_reaches_its_threshold(stage: str, name: str) -> None:
     """Most metrics lack data while idle; that is an alarm only if recovery is dead."""
     found, alarm = deployed(stage)[name], ALARMS[name]
     dimension, value = alarm.dimension
@@ -64,7 +64,7 @@ def test_the_alarm_on_age_begins_after_each_stages_deadline() -> None:
 
 @each_stage_on_aws
 @each_sum
-def test_a_sum_goes_off_at_its_threshold_and_a_gap_counts_as_zero(stage: str, alarm: str) -> None:
+def test_a_sum_alarms_at_its_threshold_with_gaps_as_zero(stage: str, alarm: str) -> None:
     """Without one part there would be no sum; and DynamoDB's gaps keep an alarm in its state."""
     found, added, (namespace, names) = deployed(stage)[alarm], parts(stage, alarm), SUMS[alarm]
     (expression,) = (one["Expression"] for one in found["Metrics"] if "Expression" in one)
@@ -101,7 +101,7 @@ def test_the_table_and_its_index_are_both_watched_for_throttles(stage: str) -> N
 
 
 @each_stage_on_aws
-def test_each_quota_of_step_functions_that_bounds_a_stage_is_watched(stage: str) -> None:
+def test_each_step_functions_quota_bounding_a_stage_is_watched(stage: str) -> None:
     assert dimensions(stage, "StatesThrottled") == [
         {"ServiceMetric": "StateTransition"},
         {"APIName": "StartExecution"},
@@ -109,7 +109,7 @@ def test_each_quota_of_step_functions_that_bounds_a_stage_is_watched(stage: str)
     ]
 
 
-def test_an_alarm_on_a_metric_of_our_own_names_one_that_is_counted() -> None:
+def test_an_alarm_on_our_own_metric_names_a_counted_one() -> None:
     """CloudWatch accepts any metric name: an alarm on an unwritten metric stays silent."""
     written = counted()
 
@@ -118,7 +118,7 @@ def test_an_alarm_on_a_metric_of_our_own_names_one_that_is_counted() -> None:
 
 
 @each_stage
-def test_an_alarm_that_a_callers_requests_can_set_off_pages_no_person(stage: str) -> None:
+def test_an_alarm_set_off_by_callers_requests_pages_no_person(stage: str) -> None:
     """A refused request fails its execution, and its message is a dead letter; strangers have no signature.
 
     No alarm uses a metric that counts refusals of requests.
@@ -134,7 +134,7 @@ def test_an_alarm_that_a_callers_requests_can_set_off_pages_no_person(stage: str
     assert not counted & set(OURS)
 
 
-def test_a_fault_of_reversals_pages_once_from_the_first_failure_to_the_last() -> None:
+def test_a_fault_of_reversals_pages_once_for_all_its_failures() -> None:
     """Two failures of a reversal are separated by recovery's longest pause, a run, and retries."""
     seconds_max = [
         sum(

@@ -45,7 +45,7 @@ def test_an_attack_makes_money_if_nothing_denies_it(attack: Attack) -> None:
     assert played(ALL, attack) is expected
 
 
-def test_a_world_without_an_attack_has_no_more_money_and_is_proven() -> None:
+def test_a_world_without_an_attack_gains_nothing_and_is_proven() -> None:
     assert played(ALL, lambda thief: None) is End.IN_VAIN
     with staged() as world:
         world.assert_conserved()
@@ -53,7 +53,7 @@ def test_a_world_without_an_attack_has_no_more_money_and_is_proven() -> None:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_no_single_role_makes_money_that_the_proof_does_not_name(function: str) -> None:
+def test_no_single_role_makes_money_unseen_by_the_proof(function: str) -> None:
     found = ends("prod", function)
 
     assert [attack.__name__ for attack in ATTACKS if found[attack] is End.UNSEEN] == []
@@ -66,7 +66,7 @@ def test_a_role_that_a_strangers_input_reaches_makes_no_money(function: str) -> 
 
 @each_stage_on_aws
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_no_role_adds_to_a_balance_or_puts_an_entry_outside_a_transaction(stage: str, function: str) -> None:
+def test_outside_a_transaction_no_role_raises_balances_or_puts_entries(stage: str, function: str) -> None:
     own = policy(stage, function)
     change = {
         "Key": {"pk": {"S": "ACCOUNT#eve"}, "sk": {"S": "BALANCE"}},
@@ -105,7 +105,7 @@ def test_another_or_no_enclosing_operation_is_denied(stage: str, enclosing: tupl
 @each_stage_on_aws
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("attribute", IMMUTABLE_ATTRIBUTES)
-def test_no_role_changes_an_attribute_of_what_is_agreed_or_written_once(
+def test_no_role_changes_an_agreed_or_once_written_attribute(
     stage: str, function: str, attribute: str
 ) -> None:
     own = policy(stage, function)
@@ -131,7 +131,7 @@ def test_the_webhook_says_which_key_resumes_and_nothing_else(stage: str) -> None
 
 
 @each_stage_on_aws
-def test_only_the_door_sends_a_task_s_success_and_no_role_stops_or_deletes(stage: str) -> None:
+def test_only_the_door_sends_success_and_none_stops_or_deletes(stage: str) -> None:
     """It wakes an execution, which reads the decision from the table."""
     actions = {(function, one.action) for function in FUNCTIONS for one in granted(stage, f"{function}Role")}
 
@@ -172,7 +172,7 @@ def test_an_operator_holds_as_in_iam(operator: str, values: tuple[str, ...], hol
     assert allows([statement], Request("x", "y", {"k": values} if values else {})) is holds
 
 
-def test_a_denial_wins_and_what_is_not_known_is_an_error() -> None:
+def test_a_denial_wins_and_an_unknown_element_is_an_error() -> None:
     asked = Request("dynamodb:PutItem", TABLE)
     deny = {**ALL[0], "Effect": "Deny"}
 

@@ -44,7 +44,7 @@ def test_no_stage_has_a_vault_unless_its_operator_wants_one(stage: str) -> None:
     assert not [one for one in template(stage).values() if one["Type"].startswith("AWS::Backup::")]
 
 
-def test_it_changes_nothing_else_but_the_pagers_topic_for_what_fails() -> None:
+def test_it_changes_nothing_else_but_the_pagers_topic_and_key() -> None:
     before, after = template("prod"), resources()
 
     changed = {one for one in before if after.get(one) != before[one]}
@@ -53,7 +53,7 @@ def test_it_changes_nothing_else_but_the_pagers_topic_for_what_fails() -> None:
     assert {one for one in after.keys() - before.keys() if not one.startswith("Backup")} == set()
 
 
-def test_the_vault_keeps_each_backup_under_a_key_of_its_own_and_outlives_the_stack() -> None:
+def test_the_vault_has_its_own_key_and_outlives_the_stack() -> None:
     vault, key = only("BackupVault"), resources()["BackupKey"]
 
     assert vault["Properties"]["EncryptionKeyArn"] == "${BackupKey.Arn}"
@@ -69,11 +69,11 @@ def test_the_vault_keeps_each_backup_under_a_key_of_its_own_and_outlives_the_sta
         ("compliance", {"MinRetentionDays": 35, "ChangeableForDays": 3}),
     ],
 )
-def test_the_lock_is_one_that_an_administrator_may_lift_or_no_one(lock: str, wanted: Any) -> None:
+def test_an_administrator_or_no_one_may_lift_the_lock(lock: str, wanted: Any) -> None:
     assert only("BackupVault", lock=lock)["Properties"]["LockConfiguration"] == wanted
 
 
-def test_the_table_alone_is_backed_up_daily_and_copied_to_the_other_account() -> None:
+def test_only_the_table_is_backed_up_daily_and_copied_elsewhere() -> None:
     """A copy kept for less time than the backup would be the first to go."""
     (rule,) = only("BackupPlan")["Properties"]["BackupPlan"]["BackupPlanRule"]
     selection = only("BackupSelection")["Properties"]["BackupSelection"]
@@ -90,7 +90,7 @@ def test_without_another_account_there_is_no_copy() -> None:
     assert rule["CopyActions"] == []
 
 
-def test_a_backup_or_a_copy_that_fails_is_told_by_the_morning() -> None:
+def test_a_failed_backup_or_copy_is_told_by_the_morning() -> None:
     rule = resources()["BackupFailed"]["Properties"]
     (target,) = rule["Targets"]
     topic, key = (resources()[one]["Properties"] for one in ("PagerMorningTopicPolicy", "PagerKey"))

@@ -36,7 +36,7 @@ def test_no_stage_has_an_alias_unless_its_operator_wants_one(stage: str) -> None
     assert not kinds & {"AWS::StepFunctions::StateMachineAlias", "AWS::StepFunctions::StateMachineVersion"}
 
 
-def test_it_adds_an_alias_and_a_version_and_changes_who_starts_settlements_alone() -> None:
+def test_it_adds_an_alias_and_version_and_changes_starters_only() -> None:
     """A reversal takes the newest code, so its machine has no version."""
     before, after = template("prod"), resources()
 
@@ -44,7 +44,7 @@ def test_it_adds_an_alias_and_a_version_and_changes_who_starts_settlements_alone
     assert {one for one in before if after.get(one) != before[one]} == {*STARTING}
 
 
-def test_who_starts_settlements_starts_the_alias_and_so_is_updated_after_the_shift() -> None:
+def test_starters_use_the_alias_and_are_updated_after_the_shift() -> None:
     standard = "${SettlementStandardLiveAlias.Arn}"
 
     for function in STARTING:
@@ -69,7 +69,7 @@ def test_each_revision_of_a_machine_is_a_version_which_stays(machine: str) -> No
 
 
 @each_settlement
-def test_the_alias_gives_the_new_version_a_share_and_the_rest_unless_an_alarm_goes_off(machine: str) -> None:
+def test_the_alias_shifts_a_share_then_all_without_an_alarm(machine: str) -> None:
     assert resources()[f"{machine}LiveAlias"]["Properties"] == {
         "Name": "live",
         "DeploymentPreference": {
@@ -86,7 +86,7 @@ def test_the_alias_gives_the_new_version_a_share_and_the_rest_unless_an_alarm_go
     }
 
 
-def test_each_alarm_that_stops_it_is_one_of_the_stage_and_is_over_within_the_canary() -> None:
+def test_each_stopping_alarm_of_the_stage_ends_within_the_canary() -> None:
     """A longer look back would end the next deployment for the previous one's faults."""
     for alarm in STOPS:
         found = resources()[f"Pager{alarm}"]

@@ -34,9 +34,7 @@ ENDING = (*REVERSING, *SELDOM, "RecoverStalled")
         ({"account": 201, "waiting": 51}, "at least 202"),
     ],
 )
-def test_figures_that_no_account_bears_are_refused_with_the_field_at_fault(
-    bad: dict[str, Any], message: str
-) -> None:
+def test_impossible_figures_are_refused_with_the_field_at_fault(bad: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Concurrency(**bad)
 
@@ -51,7 +49,7 @@ def test_figures_that_an_account_bears_are_taken(good: dict[str, Any]) -> None:
     assert not found.reserved or found.account >= found.account_min == found.reserved + UNRESERVED_MIN
 
 
-def test_few_reversals_call_some_of_the_functions_and_these_have_a_tenth_of_the_share() -> None:
+def test_functions_that_few_reversals_call_have_a_tenth_share() -> None:
     assert {name: Concurrency(reversals=50).of(name) for name in (*REVERSING, *SELDOM)} == {
         **dict.fromkeys(REVERSING, 50),
         **dict.fromkeys(SELDOM, 5),
@@ -60,7 +58,7 @@ def test_few_reversals_call_some_of_the_functions_and_these_have_a_tenth_of_the_
     assert Concurrency(reversals=3).of("HoldFunds") is None
 
 
-def test_who_may_only_read_or_start_cannot_take_what_payments_and_orders_need() -> None:
+def test_readers_and_starters_leave_payments_and_orders_their_concurrency() -> None:
     """The API allows 50 calls a second: 20-second waits would hold 1,000 environments."""
     prod = STAGES["prod"].concurrency
     left = prod.account - prod.reserved
@@ -73,7 +71,7 @@ def test_who_may_only_read_or_start_cannot_take_what_payments_and_orders_need() 
 
 
 @each_stage
-def test_each_function_of_the_compensating_machine_has_a_share_if_any_has(stage: str) -> None:
+def test_all_functions_of_the_compensating_machine_or_none_have_shares(stage: str) -> None:
     text = str(definition(stage, "Compensation"))
 
     assert {name for name in FUNCTIONS if f"${{{name}}}" in text} == {*REVERSING, *SELDOM}

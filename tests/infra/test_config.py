@@ -421,7 +421,7 @@ def test_settings_do_not_change() -> None:
             setattr(frozen, name, None)
 
 
-def test_a_stage_is_strict_where_nothing_is_said_and_where_money_is_real() -> None:
+def test_a_stage_is_strict_by_default_and_with_real_money() -> None:
     """No stage of the repository screens by name; only the embedded one asks over plain HTTP."""
     assert (settings().idempotency_key, settings().party_names) == ("required", "optional")
     assert {name for name, one in STAGES.items() if one.idempotency_key == "optional"} == {"dev"}
@@ -447,7 +447,7 @@ def test_a_stage_is_found_by_its_name(stage: str) -> None:
 
 
 @each_stage
-def test_the_alert_has_a_valid_command_and_the_address_of_the_runbook(stage: str) -> None:
+def test_the_alert_has_a_valid_command_and_the_runbooks_address(stage: str) -> None:
     """On AWS the command must name the stack; the embedded stack is its default."""
     chosen = replace(STAGES[stage], runbooks="https://runbooks.example/settlement")
     alert, key = json.loads(chosen.pager), "order-2026-000101"
@@ -460,7 +460,7 @@ def test_the_alert_has_a_valid_command_and_the_address_of_the_runbook(stage: str
     assert asdict(PagerConfig.from_json(chosen.pager)) == alert
 
 
-def test_exponents_are_the_pinned_ones_and_highest_balances_become_minor_units() -> None:
+def test_exponents_are_pinned_and_highest_balances_become_minor_units() -> None:
     highest = {"EUR": "1000000.5", "JPY": "1000000", "KWD": "1000000.125", "CO2": "7.5", "POINTS": "9"}
     found = config(highest_balances=highest, assets={"CO2": 3, "POINTS": 0})
 
@@ -486,7 +486,7 @@ def test_the_functions_read_the_configuration_that_the_stage_sets(stage: str) ->
 
 
 @pytest.mark.parametrize("detail", ["lean", "full"])
-def test_the_functions_read_the_detail_of_the_log_that_the_stage_sets(
+def test_the_functions_read_the_log_detail_that_the_stage_sets(
     detail: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = settings(log_detail=detail, log_full_keys=("order-1", "order-2"))
@@ -498,7 +498,7 @@ def test_the_functions_read_the_detail_of_the_log_that_the_stage_sets(
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_the_providers_that_screen_by_name_are_those_that_ask_nothing_without_a_name(
+def test_exactly_the_providers_screening_by_name_ask_nothing_without_one(
     provider: str, settlement: Settlement, config: StageConfig
 ) -> None:
     """An unlisted provider that needs names would be asked with account ids."""
@@ -514,7 +514,7 @@ def test_the_providers_that_screen_by_name_are_those_that_ask_nothing_without_a_
 
 
 @pytest.mark.parametrize("context", [{"stage": "production"}, {"stage": ""}, {}])
-def test_an_unknown_stage_is_refused_in_one_line_that_lists_the_stages(context: dict[str, str]) -> None:
+def test_one_line_refuses_an_unknown_stage_and_lists_the_stages(context: dict[str, str]) -> None:
     with pytest.raises(SystemExit) as refused:
         build(cdk.App(context=context))
 
@@ -525,7 +525,7 @@ def test_an_unknown_stage_is_refused_in_one_line_that_lists_the_stages(context: 
 
 
 @pytest.mark.parametrize("context", [{"stage": "dev"}, {"stage": "dev", "kyc_url": ""}])
-def test_a_stage_whose_settings_name_no_provider_is_refused_without_the_argument(
+def test_a_stage_with_neither_provider_nor_argument_is_refused(
     context: dict[str, str],
 ) -> None:
     """Deployed, it would reverse every payment."""
@@ -545,7 +545,7 @@ def test_a_stage_whose_settings_name_no_provider_is_refused_without_the_argument
         ),
     ],
 )
-def test_prod_is_refused_without_an_address_for_pages_and_one_for_runbooks(
+def test_prod_is_refused_without_addresses_for_pages_and_runbooks(
     given: dict[str, str], message: str
 ) -> None:
     """A page must reach a person and must not lead to a path on its author's machine."""
@@ -591,7 +591,7 @@ def test_the_argument_changes_no_setting() -> None:
         ({"shortest_retention_days": 400}, (None, 400)),
     ],
 )
-def test_the_proof_gets_the_shortest_retention_that_the_stage_has_had(
+def test_the_proof_gets_the_stages_shortest_retention_ever(
     settings: dict[str, Any], told: tuple[int | None, int | None]
 ) -> None:
     config = StageConfig.from_json(replace(STAGES["prod"], **settings).stage_config)

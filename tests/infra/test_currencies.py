@@ -25,7 +25,7 @@ def test_a_pinned_exponent_is_that_of_iso_4217(code: str) -> None:
 
 
 @each_stage
-def test_a_stage_has_the_pinned_exponents_and_those_of_its_assets(stage: str) -> None:
+def test_a_stage_has_the_pinned_and_its_assets_exponents(stage: str) -> None:
     settings = STAGES[stage]
     given = json.loads(settings.stage_config)["currencies"]
 
@@ -45,7 +45,7 @@ def codes() -> Iterator[str]:
     yield from ("C-2", "c02", "CO2\n", "CO:2", "CO#2", "CO_2", "Ä00", "٢٢٢", "2CO", "")
 
 
-def test_an_asset_has_neither_the_form_of_a_currency_nor_a_separator() -> None:
+def test_an_asset_has_neither_a_currencys_form_nor_a_separator() -> None:
     accepted = [code for code in codes() if ASSET.fullmatch(code)]
 
     assert {len(code) for code in accepted} == set(range(3, 13))

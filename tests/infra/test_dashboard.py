@@ -69,7 +69,7 @@ def test_the_dashboard_shows_every_alarm_its_state_and_its_metric(stage: str) ->
 
 
 @each_stage
-def test_the_dashboard_shows_how_settlements_fare_by_metrics_that_are_counted(stage: str) -> None:
+def test_the_dashboard_shows_how_settlements_fare_by_counted_metrics(stage: str) -> None:
     """An unwritten metric's graph is empty and looks healthy.
 
     A level is not summed: five measurements of one LIMBO case would be five cases.
@@ -95,7 +95,7 @@ def test_every_function_machine_queue_and_index_is_shown(stage: str) -> None:
 
 
 @each_stage
-def test_the_dashboard_has_the_stacks_name_and_names_no_region_or_account(stage: str) -> None:
+def test_the_dashboard_names_its_stack_but_no_region_or_account(stage: str) -> None:
     """The same dashboard serves any region and account."""
     found = only(stage, "CloudWatch::Dashboard")
 

@@ -96,7 +96,7 @@ def test_a_first_deployment_has_nothing_to_lose(ran: Ran, monkeypatch: pytest.Mo
     assert ran.before == {}
 
 
-def test_a_template_that_cannot_be_read_is_not_an_empty_one(
+def test_an_unreadable_template_is_not_an_empty_one(
     ran: Ran, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answering(monkeypatch, client_error("GetTemplate", "AccessDenied"))

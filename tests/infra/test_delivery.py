@@ -61,7 +61,7 @@ def test_only_the_stages_environment_of_the_repository_takes_the_role(stage: str
     }
 
 
-def test_the_role_reads_and_deploys_through_the_roles_of_the_cdk() -> None:
+def test_the_role_reads_and_deploys_through_the_cdks_roles() -> None:
     changing = [
         action
         for one in statements()
@@ -137,9 +137,7 @@ def test_the_same_jobs_take_the_role_of_the_acceptance() -> None:
         ("dev", "settlement-dev-PeopleViewer", "acceptance: must be ARNs"),
     ],
 )
-def test_the_role_of_the_acceptance_has_the_policies_of_its_stage_alone(
-    stage: str, policy: str, told: str
-) -> None:
+def test_the_acceptance_role_has_its_stages_policies_alone(stage: str, policy: str, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         Delivery(cdk.App(), stage, "octo-org/payments", acceptance=[policy])
 
@@ -165,14 +163,14 @@ def test_each_action_is_pinned_and_keeps_no_credentials(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_a_job_has_the_permissions_that_it_names_and_no_text_of_others_in_a_shell(path: Path) -> None:
+def test_a_job_has_named_permissions_and_no_foreign_shell_text(path: Path) -> None:
     assert yaml.safe_load(path.read_text())["permissions"] == {}
     for job, step in steps(path):
         assert set(job["permissions"]) <= {"contents", "id-token"}
         assert "${{" not in step.get("run", ""), "an expression in a script may be a script itself"
 
 
-def test_prod_comes_after_dev_and_its_acceptance_and_a_proposal_deploys_nothing() -> None:
+def test_prod_follows_devs_acceptance_and_a_proposal_deploys_nothing() -> None:
     jobs = yaml.safe_load((PROJECT / ".github/workflows/deliver.yml").read_text())["jobs"]
 
     assert (jobs["dev"]["needs"], jobs["prod"]["needs"]) == ("check", "dev")
@@ -183,7 +181,7 @@ def test_prod_comes_after_dev_and_its_acceptance_and_a_proposal_deploys_nothing(
     assert jobs["check"]["permissions"] == {"contents": "read"}
 
 
-def test_one_deployment_of_a_stage_at_a_time_in_its_environment_by_the_guarded_command() -> None:
+def test_the_guarded_command_deploys_a_stage_singly_in_its_environment() -> None:
     (job,) = yaml.safe_load((PROJECT / ".github/workflows/deploy.yml").read_text())["jobs"].values()
     runs = [step.get("run", "") for step in job["steps"]]
 

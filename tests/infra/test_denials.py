@@ -66,7 +66,7 @@ def roles(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @each_stage_on_aws
-def test_each_role_of_a_stage_does_what_is_granted_and_no_more(stage: str) -> None:
+def test_each_role_of_a_stage_does_exactly_its_granted_actions(stage: str) -> None:
     evidence = denials.denials(Run(Simulator(stage)))
 
     counts = [decision is Decision.ALLOWED for trial in trials() for decision in trial.wanted.values()]
@@ -130,7 +130,7 @@ def test_a_role_with_a_planted_fault_is_refuted(function: str, plant: Plant, tol
     assert f"{function}: " in str(refuted.value)
 
 
-def test_each_immutable_attribute_or_as_many_as_there_are_roles_is_tried() -> None:
+def test_each_immutable_attribute_or_one_per_role_is_tried() -> None:
     tried = {
         trial.context[ATTRIBUTES][-1] for trial in trials() if trial.wanted == {"UpdateItem": "explicitDeny"}
     }

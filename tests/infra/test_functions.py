@@ -79,7 +79,7 @@ def test_a_function_is_bounded_and_traced(stage: str) -> None:
 
 
 @each_stage
-def test_the_proof_has_the_largest_disk_and_no_other_function_more_than_it_gets(stage: str) -> None:
+def test_the_proof_has_the_largest_disk_and_others_the_default(stage: str) -> None:
     disks = {name: function.get("EphemeralStorage") for name, function in functions(stage).items()}
 
     assert disks.pop("ReconcileBooks") == {"Size": 10_240}
@@ -106,7 +106,7 @@ def test_the_webhook_is_limited_and_recovery_has_its_own_concurrency(stage: str)
 
 
 @each_stage
-def test_a_function_logs_to_a_group_of_its_own_for_as_long_as_the_stage_says(stage: str) -> None:
+def test_a_functions_own_log_group_has_the_stages_retention(stage: str) -> None:
     groups = resources(stage, "Logs::LogGroup")
 
     for name, function in functions(stage).items():
@@ -116,7 +116,7 @@ def test_a_function_logs_to_a_group_of_its_own_for_as_long_as_the_stage_says(sta
 
 
 @each_stage
-def test_a_lean_stage_logs_the_platforms_failures_alone_and_each_stage_its_functions_metrics(
+def test_a_lean_stage_logs_metrics_and_only_the_platforms_failures(
     stage: str,
 ) -> None:
     """The metrics are lines without a level, which Lambda counts as INFO: a higher level would drop them."""
@@ -134,7 +134,7 @@ def test_a_lean_stage_logs_the_platforms_failures_alone_and_each_stage_its_funct
 
 
 @each_stage_on_aws
-def test_on_aws_a_function_runs_on_the_managed_runtime_with_the_powertools_of_the_tests(stage: str) -> None:
+def test_on_aws_functions_have_the_managed_runtime_and_tested_powertools(stage: str) -> None:
     parameters = templates.template(stage).to_json()["Parameters"]
     powertools = version("aws-lambda-powertools")
 
@@ -149,7 +149,7 @@ def test_on_aws_a_function_runs_on_the_managed_runtime_with_the_powertools_of_th
 
 
 @pytest.mark.parametrize("stage", EMBEDDED)
-def test_on_the_embedded_aws_a_function_runs_on_our_own_python(stage: str) -> None:
+def test_on_the_embedded_aws_functions_run_on_our_own_python(stage: str) -> None:
     for name, function in functions(stage).items():
         assert function["Runtime"] == "provided.al2023"
         assert variables(stage, name)["PYTHON"] == STAGES[stage].embedded_python
@@ -177,7 +177,7 @@ def test_a_function_outlives_two_attempts_at_a_write(stage: str) -> None:
     assert sending < STAGES[stage].function_timeout_seconds == 8
 
 
-def test_a_run_of_recovery_begins_no_settlement_once_the_next_run_has_begun() -> None:
+def test_a_recovery_run_begins_no_settlement_once_the_next_begins() -> None:
     """The embedded AWS starts functions slowly and lets them run longer; overlap is harmless there."""
     for stage in ON_AWS:
         assert 50_000 < functions(stage)["RecoverStalled"]["Timeout"] * 1000 - RESERVED_MS < 60_000

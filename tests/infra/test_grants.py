@@ -118,7 +118,7 @@ def test_money_moves_in_transactions_alone() -> None:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_a_function_may_name_the_attributes_of_money_that_its_writes_name_and_no_others(
+def test_a_function_may_name_exactly_its_writes_attributes_of_money(
     function: str,
 ) -> None:
     found: set[str] = set()
@@ -139,7 +139,7 @@ def test_the_input_of_strangers_moves_no_money() -> None:
                 assert not admits(FUNCTIONS[function], action, ROWS[kind]), (function, action, kind)
 
 
-def test_a_settlement_is_put_by_the_hold_the_queue_and_the_api_or_as_rejected() -> None:
+def test_only_hold_queue_api_and_rejections_put_a_settlement() -> None:
     """Any function that could put the row could choose the settlement's escrow."""
     assert allowed("PutItem", "settlement") == {
         "HoldFunds",
@@ -149,7 +149,7 @@ def test_a_settlement_is_put_by_the_hold_the_queue_and_the_api_or_as_rejected() 
     }
 
 
-def test_no_role_puts_a_balance_or_updates_a_row_that_is_put_once() -> None:
+def test_no_role_puts_balances_or_updates_rows_put_once() -> None:
     """A balance only moves, under its condition.
 
     Entries, evidence and markers are permanent; a row with a waiting execution is replaced whole.
@@ -186,7 +186,7 @@ def test_orders_have_one_function_and_no_other_writes_one() -> None:
     assert FUNCTIONS["ResolveLimbo"].keys() == {"GetItem"}
 
 
-def test_only_recovery_and_the_door_read_whose_token_resumes_a_machine() -> None:
+def test_only_recovery_and_the_door_read_a_waiting_machines_token() -> None:
     assert allowed("GetItem", "waiting") == {"RecoverStalled", "TakeOrder"}
     assert allowed("PutItem", "waiting") == {"AwaitResolution"}
 
@@ -195,7 +195,7 @@ PLACE = ("gsi1pk", "gsi1sk")
 """Index attributes changed by settlement updates. Those of orders are checked by the proof."""
 
 
-def test_no_role_may_change_an_attribute_of_an_entry_but_those_that_updates_of_other_rows_need() -> None:
+def test_entry_attributes_are_immutable_unless_other_rows_updates_need_them() -> None:
     """A second fence for overbroad update grants. It excludes attributes that conditions need."""
     assert {"account", "by", "cause", "decision", "error", "reason", "reference"} <= OF_ENTRIES
     assert {"credit", "debit", "posted_at", "side", "step"} <= IMMUTABLE
@@ -203,7 +203,7 @@ def test_no_role_may_change_an_attribute_of_an_entry_but_those_that_updates_of_o
     assert OF_ENTRIES - IMMUTABLE <= TOUCHED
 
 
-def test_no_role_may_change_an_agreed_payment_or_when_it_was_claimed() -> None:
+def test_no_role_changes_an_agreed_payment_or_its_claim_time() -> None:
     """A reversal moves the row's amounts: a change would refund another amount."""
     claimed = forward.claim(NAMED, EXECUTION, NOW, CONFIG).parameters["Item"]
     agreed = {"payer", "payee", "amount", "fee", "claimed_at", *OPTIONAL}

@@ -26,20 +26,20 @@ def put(**properties: Any) -> Callable[[Any], Any]:
     return lambda resource: resource["Properties"].update(properties)
 
 
-def test_the_table_four_keys_the_journal_and_the_secrets_are_guarded() -> None:
+def test_the_table_four_keys_journal_and_secrets_are_guarded() -> None:
     assert sorted(GUARDED.values()) == [
         *("AWS::DynamoDB::Table", *["AWS::KMS::Key"] * 4, "AWS::S3::Bucket"),
         *["AWS::SecretsManager::Secret"] * 3,
     ]
 
 
-def test_the_same_template_has_no_fault_and_neither_has_a_first_deployment() -> None:
+def test_the_same_template_and_a_first_deployment_have_no_fault() -> None:
     assert list(faults(DEPLOYED, deepcopy(DEPLOYED))) == []
     assert list(faults({}, DEPLOYED)) == []
 
 
 @pytest.mark.parametrize("name", GUARDED)
-def test_a_guarded_resource_is_not_removed_nor_renamed_nor_of_another_type(name: str) -> None:
+def test_a_guarded_resource_is_not_removed_renamed_or_retyped(name: str) -> None:
     gone, renamed = deepcopy(DEPLOYED), deepcopy(DEPLOYED)
     del gone["Resources"][name]
     renamed["Resources"]["Other"] = renamed["Resources"].pop(name)
@@ -125,7 +125,7 @@ def test_all_else_of_the_stack_may_change() -> None:
     assert list(faults(DEPLOYED, new)) == []
 
 
-def test_the_command_ends_with_1_for_a_fault_and_with_2_for_no_template(
+def test_the_command_exits_1_for_faults_and_2_without_templates(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An empty AWS answer or a missing file must not look like a faultless stack."""

@@ -235,6 +235,6 @@ def test_a_role_allows_all_that_its_function_does(stage: str, function: str) -> 
     assert [one for one in needed if not allows(own, one)] == []
 
 
-def test_every_function_is_seen_to_use_the_table_or_another_service() -> None:
+def test_every_function_is_seen_to_use_a_service() -> None:
     assert {call.function for call in observed()} >= FUNCTIONS.keys()
     assert ON_AWS

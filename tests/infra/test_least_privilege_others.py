@@ -13,7 +13,7 @@ EACH = [(stage, role) for stage in (*ON_AWS, *EMBEDDED) for role in roles(stage)
 
 
 @pytest.mark.parametrize(("stage", "role"), EACH)
-def test_a_role_allows_nothing_that_its_machine_or_schedule_does_not_need(stage: str, role: str) -> None:
+def test_a_role_allows_nothing_unneeded_by_its_machine_or_schedule(stage: str, role: str) -> None:
     """On failure, remove the grant. An unused role needs none."""
     needed = roles(stage)[role] | BY_CDK.keys()
     allowed = [
@@ -37,7 +37,7 @@ def test_a_role_allows_all_that_its_machine_or_schedule_does(stage: str, role: s
 
 
 @each_stage
-def test_an_exception_for_cdk_is_in_the_template_and_allows_nothing_more(stage: str) -> None:
+def test_a_cdk_exception_is_in_use_and_allows_nothing_more(stage: str) -> None:
     published = {
         one["FunctionName"]
         for kind in ("Lambda::Version", "Lambda::Alias")
@@ -72,6 +72,6 @@ def test_every_machine_and_schedule_is_looked_at(stage: str) -> None:
     assert takers <= {"AWS::StepFunctions::StateMachine", "AWS::Scheduler::Schedule"}
 
 
-def test_a_target_that_is_no_function_is_refused_until_its_needs_are_told() -> None:
+def test_a_non_function_target_is_refused_until_needs_are_told() -> None:
     with pytest.raises(ValueError, match="no schedule has a target such as"):
         of_target(ON_AWS[0], {"Arn": "${Queue.Arn}"})

@@ -41,7 +41,7 @@ def test_no_stage_has_a_role_that_it_does_not_need(stage: str) -> None:
     assert (STAGES[stage].migration, STAGES[stage].row_layout) == (None, 1)
 
 
-def test_the_role_writes_the_attributes_of_the_migration_and_nothing_else() -> None:
+def test_the_role_writes_only_the_attributes_of_the_migration() -> None:
     (policy,) = (
         found["Properties"]["PolicyDocument"]["Statement"]
         for name, found in resources().items()

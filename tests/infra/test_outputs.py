@@ -50,7 +50,7 @@ def contract(stage: str) -> dict[str, Any]:
 
 
 @each_stage
-def test_the_outputs_are_the_contract_and_claim_no_name_for_the_whole_account(stage: str) -> None:
+def test_the_outputs_are_the_contract_without_account_wide_names(stage: str) -> None:
     found = readable(templates.template(stage).to_json()["Outputs"])
 
     assert found == {name: {"Value": value} for name, value in contract(stage).items()}

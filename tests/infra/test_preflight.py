@@ -130,7 +130,7 @@ def verdicts(**answers: Answer) -> dict[str, str]:
     }
 
 
-def test_an_account_that_is_ready_is_fine_before_the_first_deployment_and_after_it() -> None:
+def test_a_ready_account_is_fine_before_and_after_first_deployment() -> None:
     assert list(found()) == ["identity", "bootstrap", "layer", "concurrency", "stack", "names"]
     assert list(found(**DEPLOYED)) == [
         *("identity", "bootstrap", "layer", "concurrency"),
@@ -266,7 +266,7 @@ def test_a_call_that_is_refused_leaves_its_check_unknown(operation: str, check: 
     assert ("ReadOnlyAccess" in one.do) == ("Denied" in code)
 
 
-def test_a_stack_that_cannot_be_looked_up_is_not_taken_for_none() -> None:
+def test_an_unreadable_stack_is_not_taken_for_none() -> None:
     asked = {"DescribeStacks": "Throttling:Rate exceeded"}
 
     assert set(verdicts(**asked)) == {"stack", "names", "currencies", "secrets", "pages", "finance"}

@@ -11,7 +11,7 @@ from tests.infra.stack import each_stage, of_function, properties, variables
 
 
 @each_stage
-def test_recovery_runs_on_each_partition_each_minute_and_no_run_is_repeated(stage: str) -> None:
+def test_recovery_runs_on_each_partition_each_minute_without_repeats(stage: str) -> None:
     """The next run replaces a failed one. A flexible window would delay recovery."""
     found = properties(stage, "Scheduler::Schedule").items()
     schedules = [schedule for name, schedule in found if name.startswith("Recovery")]

@@ -43,7 +43,7 @@ def test_nothing_points_to_the_stacks_own_table() -> None:
     assert readable(synthesised()["Outputs"]["TableName"]["Value"]) == NAME
 
 
-def test_the_stacks_own_table_and_its_key_stay_as_they_are() -> None:
+def test_the_stacks_own_table_and_key_stay_unchanged() -> None:
     """So neither the restore nor its end deletes or makes a table, and the guard accepts both."""
     deployed = templates.template("prod").to_json()
 
@@ -69,7 +69,7 @@ def test_the_readers_of_the_stream_read_the_restored_ones() -> None:
     assert len(streams(restored())) == len(streams(template("prod"))) > 0
 
 
-def test_each_role_may_do_on_the_restored_table_what_it_may_on_the_own_one() -> None:
+def test_each_role_has_the_same_rights_on_the_restored_table() -> None:
     """The key is the same: rows are restored under their table's key."""
     of_the_own = {
         f"${{{OWN}.StreamArn}}": f"{ARN}/stream/{LABEL}",

@@ -91,7 +91,7 @@ def test_no_resource_admits_a_caller_past_its_role(stage: str) -> None:
 
 
 @each_stage
-def test_only_the_starting_functions_know_a_machine_and_each_by_its_name(stage: str) -> None:
+def test_only_the_starting_functions_know_machines_by_their_names(stage: str) -> None:
     """A step that starts an execution would be a second way to settle; a wrong machine would reverse."""
     for function in FUNCTIONS:
         known = {
@@ -106,7 +106,7 @@ def test_only_the_starting_functions_know_a_machine_and_each_by_its_name(stage: 
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_the_index_that_recovery_may_query_is_the_one_that_it_queries(stage: str) -> None:
+def test_recovery_may_query_exactly_the_index_that_it_queries(stage: str) -> None:
     (index,) = properties(stage, "DynamoDB::Table")["LedgerTable"]["GlobalSecondaryIndexes"]
 
     assert index["IndexName"] == keys.INDEX == INDEX

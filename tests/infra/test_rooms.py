@@ -68,7 +68,7 @@ def test_the_core_alone_alarms_and_shows_nothing_of_a_room(stage: str) -> None:
 
 
 @each_stage_on_aws
-def test_the_core_alone_has_no_output_policy_or_trigger_of_a_room(stage: str) -> None:
+def test_the_core_alone_has_no_rooms_output_policy_or_trigger(stage: str) -> None:
     assert core_alone(stage)["Outputs"].keys() == OUTPUTS
     for kind in (
         *("IAM::ManagedPolicy", "SQS::Queue", "S3::Bucket", "SecretsManager::Secret", "ApiGatewayV2::Api"),
@@ -78,7 +78,7 @@ def test_the_core_alone_has_no_output_policy_or_trigger_of_a_room(stage: str) ->
 
 
 @each_stage_on_aws
-def test_every_reference_of_the_core_alone_is_to_a_resource_of_it(stage: str) -> None:
+def test_the_core_alone_refers_only_to_its_own_resources(stage: str) -> None:
     """CloudFormation refuses a reference to a missing room's resource."""
     stack = SettlementStack(cdk.App(), settings=settings_of(context(stage)), rooms=())
     found = Template.from_stack(stack).to_json()

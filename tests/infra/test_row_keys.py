@@ -16,7 +16,7 @@ SIGNS = {*signing(HANDLERS)}
 
 
 @each_stage
-def test_each_function_that_puts_signed_rows_has_the_key_and_the_proof_but_no_other(stage: str) -> None:
+def test_exactly_the_signing_functions_and_the_proof_have_the_key(stage: str) -> None:
     reference = "1:{{resolve:secretsmanager:${RowKeysSecret1.Id}}}"
 
     found = {
@@ -42,7 +42,7 @@ def test_the_signed_kinds_are_those_of_the_functions() -> None:
 
 
 @each_stage
-def test_one_key_encrypts_the_secret_and_each_environment_that_has_it(stage: str) -> None:
+def test_one_key_encrypts_the_secret_and_each_environment_with_it(stage: str) -> None:
     (secret,) = [
         one for name, one in properties(stage, "SecretsManager::Secret").items() if "RowKeys" in name
     ]
@@ -56,7 +56,7 @@ def test_one_key_encrypts_the_secret_and_each_environment_that_has_it(stage: str
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_the_proof_has_a_new_key_before_a_deployment_lets_it_sign(number: int) -> None:
+def test_the_proof_has_a_new_key_before_it_may_sign(number: int) -> None:
     settings = replace(STAGES["local"], row_keys=2, signing_key=number)
     found = Template.from_stack(SettlementStack(App(), settings=settings)).find_resources(
         "AWS::Lambda::Function"

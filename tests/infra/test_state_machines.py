@@ -87,13 +87,13 @@ def test_an_execution_is_logged_and_traced_but_no_payload_is(stage: str, machine
 
 @each_stage
 @each_machine
-def test_the_log_of_a_machine_outlives_the_stack_where_money_is_real(stage: str, machine: str) -> None:
+def test_a_machines_log_outlives_the_stack_where_money_is_real(stage: str, machine: str) -> None:
     """The log is all that is left of an Express execution."""
     assert KEPT[stage].items() <= resources(stage, "Logs::LogGroup")[f"{machine}Logs"].items()
 
 
 @each_stage_on_aws
-def test_on_aws_the_machine_waits_for_a_decision_as_long_as_the_alert_says(stage: str) -> None:
+def test_on_aws_a_decision_is_awaited_for_the_alerts_time(stage: str) -> None:
     """Waits grow; a fixed one would alert at the same pace for months."""
     waiting = definition(stage, "Compensation")["States"]["AwaitResolution"]
 
@@ -103,7 +103,7 @@ def test_on_aws_the_machine_waits_for_a_decision_as_long_as_the_alert_says(stage
 
 @pytest.mark.parametrize("stage", EMBEDDED)
 @pytest.mark.parametrize("seconds", [60, 61])
-def test_on_the_embedded_aws_every_wait_is_as_long_as_the_first(stage: str, seconds: int) -> None:
+def test_on_the_embedded_aws_every_wait_equals_the_first(stage: str, seconds: int) -> None:
     """It has no TimeoutSecondsPath. The timeout factor is for functions, not for people."""
     settings = replace(STAGES[stage], alert_again_after_seconds=seconds)
 

@@ -61,7 +61,7 @@ def test_rows_expire_only_if_the_stage_has_a_retention(stage: str) -> None:
     assert "TimeToLiveSpecification" not in only(stage, "DynamoDB::Table")
 
 
-def test_a_stage_with_a_retention_expires_rows_by_the_attribute_of_entries() -> None:
+def test_a_retention_expires_rows_by_the_attribute_of_entries() -> None:
     settings = replace(STAGES["prod"], retention_days=400)
     stack = SettlementStack(App(), settings=settings, rooms=[retention.ROOM])
     template = Template.from_stack(stack).to_json()["Resources"]
@@ -75,7 +75,7 @@ def test_a_stage_with_a_retention_expires_rows_by_the_attribute_of_entries() -> 
 
 
 @each_stage
-def test_the_table_can_be_restored_to_any_second_and_streams_every_change(stage: str) -> None:
+def test_the_table_restores_to_any_second_and_streams_every_change(stage: str) -> None:
     table = only(stage, "DynamoDB::Table")
 
     assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
@@ -84,7 +84,7 @@ def test_the_table_can_be_restored_to_any_second_and_streams_every_change(stage:
 
 
 @each_stage
-def test_a_warm_table_and_its_index_bear_recovery_at_its_pace_from_the_first_second(stage: str) -> None:
+def test_a_warm_table_and_index_bear_recoverys_pace_at_once(stage: str) -> None:
     """An index has its own partitions, and throttles the table."""
     table, settings = only(stage, "DynamoDB::Table"), STAGES[stage]
     (index,) = table["GlobalSecondaryIndexes"]
@@ -100,7 +100,7 @@ def test_only_prod_pays_for_a_warm_table() -> None:
 
 
 @each_stage
-def test_rows_are_encrypted_with_a_key_of_our_own_that_rotates(stage: str) -> None:
+def test_rows_are_encrypted_with_our_own_rotating_key(stage: str) -> None:
     """Only the account governs the key; a role's use of it is in the role."""
     key = resources(stage, "KMS::Key")["LedgerKey"]["Properties"]
     encryption = {"KMSMasterKeyId": "${LedgerKey.Arn}", "SSEEnabled": True, "SSEType": "KMS"}
@@ -111,7 +111,7 @@ def test_rows_are_encrypted_with_a_key_of_our_own_that_rotates(stage: str) -> No
 
 
 @each_stage
-def test_where_money_is_real_the_table_and_its_key_outlive_the_stack(stage: str) -> None:
+def test_where_money_is_real_table_and_key_outlive_the_stack(stage: str) -> None:
     """A table without its key is as lost as a deleted one."""
     table, key = resources(stage, "DynamoDB::Table")["LedgerTable"], resources(stage, "KMS::Key")["LedgerKey"]
 

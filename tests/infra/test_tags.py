@@ -21,7 +21,7 @@ def tags(resource: Any) -> dict[str, str]:
 
 
 @each_stage_on_aws
-def test_each_resource_that_can_have_tags_tells_the_project_and_the_stage(stage: str) -> None:
+def test_each_taggable_resource_tells_the_project_and_the_stage(stage: str) -> None:
     """For a new type, add its tag or list it in UNTAGGED."""
     for name, resource in template(stage).items():
         expected = {} if resource["Type"] in UNTAGGED else {"project": "settlement", "stage": stage}
@@ -35,5 +35,5 @@ def test_the_types_without_tags_are_those_of_the_stack(stage: str) -> None:
     assert {one["Type"] for one in found if not tags(one)} == UNTAGGED & {one["Type"] for one in found}
 
 
-def test_two_stages_of_one_account_are_two_lines_of_the_bill() -> None:
+def test_two_stages_of_one_account_have_separate_bill_lines() -> None:
     assert len({tuple(settings.tags.items()) for settings in STAGES.values()}) == len(STAGES)

@@ -89,7 +89,7 @@ def test_the_journal_is_emptied_and_the_stack_deleted() -> None:
     assert (aws.stack, aws.pages, aws.deletions) == (None, [], 1)
 
 
-def test_an_object_that_comes_late_is_deleted_by_a_second_try() -> None:
+def test_a_late_object_is_deleted_by_a_second_try() -> None:
     aws = Aws(late_objects=1)
 
     assert torn_down(aws) is True
@@ -132,7 +132,7 @@ def test_objects_that_stay_are_told_before_the_stack_is_deleted() -> None:
     assert aws.deletions == 0
 
 
-def test_a_stack_that_does_not_go_is_told_after_three_tries() -> None:
+def test_a_remaining_stack_is_told_after_three_tries() -> None:
     aws = Aws(late_objects=9)
 
     with pytest.raises(Refused, match="not deleted after 3 tries"):

@@ -94,7 +94,7 @@ def test_another_setting_of_a_function_is_another_version() -> None:
     assert not names(512) & names(1024)
 
 
-def test_with_snap_start_new_environments_of_these_functions_start_from_a_snapshot() -> None:
+def test_with_snap_start_these_functions_start_from_a_snapshot() -> None:
     def snapped(*, snap_start: bool) -> list[Any]:
         found = functions(snap_start=snap_start)
         return [one["SnapStart"] for one in found.values() if "SnapStart" in one]

@@ -14,7 +14,7 @@ from tests.world.provider import APPROVED, IN_REVIEW, REJECTED
 ANSWERS = [APPROVED, REJECTED, IN_REVIEW, Refused(400), Refused(401)]
 
 
-def test_the_circuit_opens_with_the_last_failing_payment_of_the_threshold(shared: Shared) -> None:
+def test_the_circuit_opens_with_the_thresholds_last_failing_payment(shared: Shared) -> None:
     environment = shared.environment()
 
     for _ in range(THRESHOLDS.failures - 1):
@@ -37,7 +37,7 @@ def test_a_payment_that_fails_again_and_again_counts_once(shared: Shared) -> Non
     assert shared.has(state="CLOSED", failure_count=1)
 
 
-def test_two_poisoned_payments_never_open_it_however_often_they_come_between_answers(shared: Shared) -> None:
+def test_two_poisoned_payments_repeated_between_answers_never_open_the_circuit(shared: Shared) -> None:
     environment = shared.environment()
 
     for _ in range(30):
@@ -62,7 +62,7 @@ def test_the_failures_of_all_environments_are_counted_together(shared: Shared) -
     assert newcomer.calls == 0
 
 
-def test_a_dead_provider_is_found_at_once_however_many_answers_came_before(shared: Shared) -> None:
+def test_a_dead_provider_is_found_at_once_despite_earlier_answers(shared: Shared) -> None:
     environment = shared.environment()
     for _ in range(100):
         environment.ask(APPROVED)
@@ -73,7 +73,7 @@ def test_a_dead_provider_is_found_at_once_however_many_answers_came_before(share
     assert environment.announced == [State.OPEN]
 
 
-def test_an_open_circuit_asks_nothing_reads_once_in_a_while_and_measures_each_refusal(shared: Shared) -> None:
+def test_an_open_circuit_asks_nothing_reads_rarely_and_measures_refusals(shared: Shared) -> None:
     opener = shared.opened()
     opener.client.called.clear()
 
@@ -88,9 +88,7 @@ def test_an_open_circuit_asks_nothing_reads_once_in_a_while_and_measures_each_re
 
 
 @pytest.mark.parametrize("key", [None, "counted already"])
-def test_an_environment_that_takes_it_for_closed_learns_with_its_next_failure(
-    shared: Shared, key: str | None
-) -> None:
+def test_a_stale_environment_finds_the_circuit_open_after_a_failure(shared: Shared, key: str | None) -> None:
     behind = shared.environment()
     behind.ask(DOWN, key="counted already")
     shared.opened()
@@ -102,7 +100,7 @@ def test_an_environment_that_takes_it_for_closed_learns_with_its_next_failure(
     assert (behind.announced, behind.refused) == ([], [State.OPEN])
 
 
-def test_an_environment_that_takes_it_for_closed_learns_after_a_while(shared: Shared) -> None:
+def test_a_stale_environment_finds_the_circuit_open_after_a_while(shared: Shared) -> None:
     behind = shared.environment()
     behind.ask(APPROVED)
     shared.opened()
@@ -156,7 +154,7 @@ def test_answers_from_before_the_row_was_read_take_nothing_back(shared: Shared) 
     assert shared.state == "OPEN"
 
 
-def test_answers_of_an_environment_that_has_not_looked_take_nothing_back(shared: Shared) -> None:
+def test_an_environment_that_has_not_looked_takes_no_failure_back(shared: Shared) -> None:
     """It may have got them before the others' failures."""
     failing, healthy = shared.environment(), shared.environment()
     healthy.ask(APPROVED)
@@ -169,7 +167,7 @@ def test_answers_of_an_environment_that_has_not_looked_take_nothing_back(shared:
     assert failing.announced == [State.OPEN]
 
 
-def test_an_answer_after_others_failures_were_read_takes_them_back_once_in_a_while(shared: Shared) -> None:
+def test_an_answer_takes_others_known_failures_back_at_intervals(shared: Shared) -> None:
     failing, healthy = shared.environment(), shared.environment()
     failing.ask(DOWN)
     failing.ask(DOWN)
@@ -197,7 +195,7 @@ def test_healthy_calls_write_nothing_and_read_once_in_a_while(shared: Shared) ->
     assert shared.row is None
 
 
-def test_a_failure_costs_one_write_and_another_environments_failure_between_one_more(shared: Shared) -> None:
+def test_a_failure_costs_one_write_and_anothers_between_one_more(shared: Shared) -> None:
     environment, other = shared.environment(), shared.environment()
 
     environment.ask(DOWN)
@@ -211,7 +209,7 @@ def test_a_failure_costs_one_write_and_another_environments_failure_between_one_
     assert set(other.client.called) == {"put_item"}
 
 
-def test_an_error_that_is_no_outage_is_raised_and_not_counted(shared: Shared) -> None:
+def test_an_error_other_than_an_outage_is_raised_uncounted(shared: Shared) -> None:
     environment, bug = shared.environment(), ZeroDivisionError()
 
     for _ in range(THRESHOLDS.failures * 2):
@@ -221,7 +219,7 @@ def test_an_error_that_is_no_outage_is_raised_and_not_counted(shared: Shared) ->
     assert shared.row is None
 
 
-def test_an_answer_after_a_failure_is_returned_though_the_row_is_gone(shared: Shared) -> None:
+def test_an_answer_after_a_failure_is_returned_without_its_row(shared: Shared) -> None:
     environment = shared.environment()
     environment.ask(DOWN)
     shared.ledger.delete(keys.circuit(kyc_circuit.CIRCUIT))
@@ -231,7 +229,7 @@ def test_an_answer_after_a_failure_is_returned_though_the_row_is_gone(shared: Sh
     assert shared.row is None
 
 
-def test_a_failure_after_the_circuit_has_opened_does_not_put_off_the_probe(shared: Shared) -> None:
+def test_a_failure_after_the_opening_does_not_delay_the_probe(shared: Shared) -> None:
     late = shared.environment()
     late.provider.meanwhile = lambda: shared.opened() and None
     late.ask(DOWN)
@@ -243,7 +241,7 @@ def test_a_failure_after_the_circuit_has_opened_does_not_put_off_the_probe(share
     assert shared.row == before
 
 
-def test_an_answer_that_comes_late_does_not_close_an_open_circuit(shared: Shared) -> None:
+def test_a_late_answer_does_not_close_an_open_circuit(shared: Shared) -> None:
     late = shared.environment()
     late.ask(DOWN)
     late.provider.meanwhile = lambda: [shared.environment().ask(DOWN) for _ in range(2)]
@@ -270,9 +268,7 @@ def test_the_row_stays_small_however_many_payments_fail(shared: Shared) -> None:
 
 
 @pytest.mark.parametrize("behind", [-3600, -61])
-def test_a_clock_that_is_behind_does_not_make_the_others_failures_look_old(
-    shared: Shared, behind: int
-) -> None:
+def test_a_clock_behind_does_not_age_the_others_failures(shared: Shared, behind: int) -> None:
     environment, wrong = shared.environment(), shared.environment(ahead=behind)
 
     environment.ask(DOWN)

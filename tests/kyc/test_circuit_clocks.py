@@ -16,7 +16,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("ahead", [3, 3600, 10**8])
-def test_a_circuit_opened_by_a_clock_that_is_ahead_recovers_by_the_others_clocks(
+def test_a_circuit_opened_by_a_clock_ahead_recovers_by_others(
     shared: Shared, counted: list[str], ahead: int
 ) -> None:
     wrong, right = shared.environment(ahead=ahead), shared.environment()
@@ -32,9 +32,7 @@ def test_a_circuit_opened_by_a_clock_that_is_ahead_recovers_by_the_others_clocks
     assert shared.state == "CLOSED"
 
 
-def test_a_probe_taken_by_a_clock_that_is_ahead_is_replaced_by_the_others_clocks(
-    shared: Shared, counted: list[str]
-) -> None:
+def test_a_probe_of_a_clock_ahead_is_replaced_by_others(shared: Shared, counted: list[str]) -> None:
     shared.opened()
     wrong, right = shared.environment(ahead=3600), shared.environment()
     wrong.ask(ZeroDivisionError())
@@ -61,9 +59,7 @@ def test_clocks_that_differ_as_clocks_do_are_not_wrong(
     assert counted == []
 
 
-def test_a_clock_that_is_behind_opens_the_circuit_for_the_others_as_well(
-    shared: Shared, counted: list[str]
-) -> None:
+def test_a_clock_behind_opens_the_circuit_for_the_others(shared: Shared, counted: list[str]) -> None:
     behind, right = shared.environment(ahead=-3600), shared.environment()
     right.ask(DOWN)
     for _ in range(THRESHOLDS.failures - 1):
@@ -75,7 +71,7 @@ def test_a_clock_that_is_behind_opens_the_circuit_for_the_others_as_well(
 
 
 @pytest.mark.parametrize("frozen_after", ["put_item", "announce"])
-def test_an_environment_that_freezes_as_it_opens_the_circuit_finds_it_closed_by_another(
+def test_an_environment_frozen_while_opening_finds_the_circuit_closed_meanwhile(
     shared: Shared, frozen_after: str
 ) -> None:
     frozen, other = shared.environment(), shared.environment()
@@ -94,7 +90,7 @@ def test_an_environment_that_freezes_as_it_opens_the_circuit_finds_it_closed_by_
     assert frozen.ask(APPROVED, key="the-last") == APPROVED
 
 
-def test_an_environment_that_freezes_as_it_reads_the_circuit_finds_it_opened_by_another(
+def test_an_environment_frozen_while_reading_finds_the_circuit_opened_meanwhile(
     shared: Shared,
 ) -> None:
     frozen = shared.environment()

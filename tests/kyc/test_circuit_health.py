@@ -49,7 +49,7 @@ def test_a_healthy_provider_closes_the_circuit_without_a_payment(shared: Shared)
     assert shared.environment().ask(APPROVED) == APPROVED
 
 
-def test_an_unhealthy_provider_keeps_it_open_and_a_payment_may_still_try_next(shared: Shared) -> None:
+def test_an_unhealthy_provider_keeps_it_open_and_payments_still_probe(shared: Shared) -> None:
     shared.opened()
     shared.wait(RECOVERY)
     environment = shared.environment()
@@ -62,7 +62,7 @@ def test_an_unhealthy_provider_keeps_it_open_and_a_payment_may_still_try_next(sh
     assert environment.ask(APPROVED) == APPROVED
 
 
-def test_a_provider_that_is_healthy_but_answers_no_payment_gets_one_call_before_it_is_open_again(
+def test_a_healthy_provider_without_answers_gets_one_call_per_recovery(
     shared: Shared,
 ) -> None:
     opener = shared.opened()
@@ -88,7 +88,7 @@ def test_an_answer_ends_the_probation(shared: Shared) -> None:
     assert shared.state == "CLOSED"
 
 
-def test_while_a_payment_is_the_probe_the_health_is_not_asked(shared: Shared) -> None:
+def test_while_a_payment_probes_the_health_is_not_asked(shared: Shared) -> None:
     prober = shared.opened()
     shared.wait(RECOVERY)
     asked: list[int] = []
@@ -109,7 +109,7 @@ def test_without_dynamodb_the_health_is_not_asked(shared: Shared) -> None:
     assert check(environment, is_healthy=True) == 0
 
 
-def test_an_order_probes_at_once_and_an_answer_closes_the_circuit(shared: Shared) -> None:
+def test_an_order_probes_at_once_and_health_closes_the_circuit(shared: Shared) -> None:
     shared.opened()
     environment = shared.environment()
 
@@ -118,7 +118,7 @@ def test_an_order_probes_at_once_and_an_answer_closes_the_circuit(shared: Shared
     assert environment.announced == [State.HALF_OPEN, State.CLOSED]
 
 
-def test_an_order_while_the_provider_is_down_leaves_the_circuit_open_for_another_recovery(
+def test_an_order_during_an_outage_leaves_the_circuit_open(
     shared: Shared,
 ) -> None:
     opener = shared.opened()
@@ -128,7 +128,7 @@ def test_an_order_while_the_provider_is_down_leaves_the_circuit_open_for_another
     assert isinstance(opener.ask(APPROVED), KycCircuitOpen)
 
 
-def test_without_a_health_an_order_makes_the_next_payment_the_probe(shared: Shared) -> None:
+def test_without_health_an_order_makes_the_next_payment_the_probe(shared: Shared) -> None:
     shared.opened()
     environment = shared.environment()
     environment.ask(APPROVED)  # it knows the open circuit
@@ -147,7 +147,7 @@ def test_an_order_leaves_a_closed_circuit_as_it_is(shared: Shared) -> None:
     assert shared.row is None
 
 
-def test_an_order_does_not_end_the_probe_that_is_under_way(shared: Shared) -> None:
+def test_an_order_does_not_end_a_running_probe(shared: Shared) -> None:
     prober = shared.opened()
     shared.wait(RECOVERY)
     states: list[State] = []
@@ -185,7 +185,7 @@ def test_without_dynamodb_an_order_has_no_answer(shared: Shared) -> None:
     [(Behaviour.APPROVE, True), (Behaviour.GARBAGE, True)]
     + [(behaviour, False) for behaviour in (*ERROR_STATUSES, Behaviour.CLOSE, Behaviour.HUGE)],
 )
-def test_the_health_is_an_answer_with_status_200_and_no_call(
+def test_the_health_is_status_200_and_costs_no_call(
     simulator: Counting, config: StageConfig, behaviour: Behaviour, is_healthy: bool
 ) -> None:
     endpoint = Endpoint(

@@ -55,7 +55,7 @@ def test_any_answer_to_the_probe_closes_the_circuit(
 
 
 @pytest.mark.parametrize("waited", [RECOVERY, RECOVERY * 100])
-def test_a_payment_that_has_failed_is_no_probe_but_another_one_is(
+def test_a_failed_payment_does_not_probe_but_another_does(
     shared: Shared, prober: Environment, waited: int
 ) -> None:
     environment = shared.environment()
@@ -90,7 +90,7 @@ def test_a_failed_probe_opens_the_circuit_for_another_recovery(shared: Shared, p
 
 
 @pytest.mark.parametrize("cached", [None, 1, kyc_circuit.CACHE_SECONDS], ids=["new", "knows", "looks again"])
-def test_calls_during_a_probe_are_refused_as_worth_a_retry_and_answered_when_it_has_closed_the_circuit(
+def test_a_probe_refuses_other_calls_retryably_until_the_circuit_closes(
     shared: Shared, prober: Environment, cached: int | None
 ) -> None:
     """The machine retries within three seconds; a payment must not be reversed for that."""
@@ -111,9 +111,7 @@ def test_calls_during_a_probe_are_refused_as_worth_a_retry_and_answered_when_it_
     assert other.ask(APPROVED) == APPROVED
 
 
-def test_a_probe_that_dies_is_replaced_when_its_time_is_over_and_not_before(
-    shared: Shared, prober: Environment
-) -> None:
+def test_a_dead_probe_is_replaced_only_after_its_time(shared: Shared, prober: Environment) -> None:
     shared.wait(RECOVERY)
     assert isinstance(prober.ask(Frozen()), Frozen)
     other = shared.environment()
@@ -127,7 +125,7 @@ def test_a_probe_that_dies_is_replaced_when_its_time_is_over_and_not_before(
     assert shared.state == "CLOSED"
 
 
-def test_a_failure_that_comes_late_counts_as_the_first_of_the_closed_circuit(shared: Shared) -> None:
+def test_a_late_failure_counts_as_the_closed_circuits_first(shared: Shared) -> None:
     late = shared.environment()
 
     def everything_else() -> None:
@@ -143,7 +141,7 @@ def test_a_failure_that_comes_late_counts_as_the_first_of_the_closed_circuit(sha
     assert late.announced == []
 
 
-def test_a_failure_that_comes_late_leaves_the_probe_to_its_environment(shared: Shared) -> None:
+def test_a_late_failure_leaves_the_probe_to_its_environment(shared: Shared) -> None:
     late, prober = shared.environment(), shared.environment()
 
     def everything_else() -> None:
@@ -163,7 +161,7 @@ def test_a_failure_that_comes_late_leaves_the_probe_to_its_environment(shared: S
 
 
 @pytest.mark.parametrize("answer", [APPROVED, DOWN], ids=["healthy", "down"])
-def test_a_probe_that_comes_late_leaves_the_one_after_it_alone(shared: Shared, answer: Any) -> None:
+def test_a_late_probe_leaves_its_successor_alone(shared: Shared, answer: Any) -> None:
     late, second = shared.opened(), shared.environment()
     late.announced.clear()
     shared.wait(RECOVERY)
@@ -180,7 +178,7 @@ def test_a_probe_that_comes_late_leaves_the_one_after_it_alone(shared: Shared, a
     assert str(shared.environment().ask(APPROVED)) == UNDER_WAY
 
 
-def test_a_probe_whose_time_is_over_but_that_has_no_successor_still_decides(shared: Shared) -> None:
+def test_an_overdue_probe_without_a_successor_still_decides(shared: Shared) -> None:
     prober = shared.opened()
     shared.wait(RECOVERY)
     prober.provider.meanwhile = lambda: shared.wait(RECOVERY * 2)
@@ -190,7 +188,7 @@ def test_a_probe_whose_time_is_over_but_that_has_no_successor_still_decides(shar
     assert shared.state == "CLOSED"
 
 
-def test_a_probe_whose_time_is_over_does_not_decide_for_its_successor(shared: Shared) -> None:
+def test_an_overdue_probe_does_not_decide_for_its_successor(shared: Shared) -> None:
     opener, second = shared.opened(), shared.environment()
     shared.wait(RECOVERY)
 

@@ -74,7 +74,7 @@ def together(shared: Shared) -> Together:
     return Together(shared)
 
 
-def test_one_opens_the_circuit_and_announces_it_though_all_fail_at_once(together: Together) -> None:
+def test_one_environment_opens_and_announces_though_all_fail_at_once(together: Together) -> None:
     with together.held_until(lambda: len(together.asked) == COUNT):
         assert together.all_at_once() == [DOWN] * COUNT
 
@@ -98,7 +98,7 @@ def test_failures_that_come_together_are_all_counted(together: Together) -> None
 
 @pytest.mark.parametrize("answer", [APPROVED, DOWN], ids=["healthy", "down"])
 @pytest.mark.parametrize("died", [0, 1], ids=["the first", "its successor"])
-def test_one_probe_is_let_through_and_each_change_is_announced_once(
+def test_one_probe_passes_and_each_change_is_announced_once(
     together: Together, died: int, answer: Any
 ) -> None:
     together.all_at_once()
@@ -123,7 +123,7 @@ def test_one_probe_is_let_through_and_each_change_is_announced_once(
     assert together.announced == [State.HALF_OPEN, after]
 
 
-def test_every_call_is_let_through_once_the_probe_has_closed_the_circuit(together: Together) -> None:
+def test_every_call_passes_once_the_probe_has_closed_the_circuit(together: Together) -> None:
     together.all_at_once()
     together.answer = APPROVED
     together.shared.wait(THRESHOLDS.recovery_seconds)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.parametrize("outage", OUTAGES, ids=lambda outage: type(
 
 
 @pytest.mark.parametrize("answer", [APPROVED, Refused(400), DOWN], ids=str)
-def test_the_providers_answers_and_failures_stay_its_own_and_every_call_is_let_through(
+def test_every_call_passes_with_the_providers_own_answer_or_failure(
     shared: Shared, outage: Exception, answer: Any
 ) -> None:
     environment = shared.environment()
@@ -30,7 +30,7 @@ def test_the_providers_answers_and_failures_stay_its_own_and_every_call_is_let_t
 
 
 @pytest.mark.parametrize("counted", [True, False], ids=["counted", "not counted"])
-def test_an_answer_after_a_failure_is_returned_even_if_one_of_them_cannot_be_recorded(
+def test_an_answer_after_a_failure_is_returned_with_either_unrecorded(
     shared: Shared, outage: Exception, counted: bool
 ) -> None:
     environment = shared.environment()
@@ -44,9 +44,7 @@ def test_an_answer_after_a_failure_is_returned_even_if_one_of_them_cannot_be_rec
     assert shared.row is None or shared.row.keys() >= {"state", "version"}
 
 
-def test_a_circuit_that_cannot_be_opened_is_opened_with_the_next_failure(
-    shared: Shared, outage: Exception
-) -> None:
+def test_a_circuit_that_cannot_open_opens_with_the_next_failure(shared: Shared, outage: Exception) -> None:
     environment = shared.environment()
     for _ in range(THRESHOLDS.failures - 1):
         environment.ask(DOWN)
@@ -59,9 +57,7 @@ def test_a_circuit_that_cannot_be_opened_is_opened_with_the_next_failure(
     assert len(environment.announced) == 1
 
 
-def test_a_probe_that_cannot_be_claimed_is_a_refusal_of_the_circuit_and_no_other_error(
-    shared: Shared, outage: Exception
-) -> None:
+def test_an_unclaimable_probe_is_a_refusal_of_the_circuit(shared: Shared, outage: Exception) -> None:
     environment = shared.opened()
     shared.wait(THRESHOLDS.recovery_seconds)
     environment.cut_off(outage, "put_item")
@@ -73,7 +69,7 @@ def test_a_probe_that_cannot_be_claimed_is_a_refusal_of_the_circuit_and_no_other
 
 
 @pytest.mark.parametrize("answer", [APPROVED, DOWN], ids=["healthy", "down"])
-def test_a_probe_that_cannot_be_recorded_keeps_its_answer_and_the_next_one_closes_the_circuit(
+def test_an_unrecorded_probe_answers_and_the_next_closes_the_circuit(
     shared: Shared, outage: Exception, answer: Any
 ) -> None:
     environment = shared.opened()

@@ -56,7 +56,7 @@ def test_a_decision_is_a_verdict(simulator: Counting, ask: Ask, behaviour: Behav
 
 
 @pytest.mark.parametrize("behaviour", [Behaviour.REFUSE, *OUTAGES])
-def test_without_a_verdict_the_provider_is_asked_once_and_the_next_question_gets_its_own_answer(
+def test_no_verdict_means_one_call_and_a_correct_next_answer(
     simulator: Counting, ask: Ask, behaviour: Behaviour
 ) -> None:
     asking = client(simulator.url, (0.2, 1) if behaviour in SLOW else (20, 20))
@@ -76,7 +76,7 @@ def test_without_a_verdict_the_provider_is_asked_once_and_the_next_question_gets
     assert simulator.connections == (1 if behaviour in KEPT else 2)
 
 
-def test_a_refused_api_key_is_an_answer_that_wants_another_key(simulator: Counting, ask: Ask) -> None:
+def test_a_refused_api_key_is_an_answer_wanting_another_key(simulator: Counting, ask: Ask) -> None:
     simulator.state.api_keys = ["new"]
     asking = client(simulator.url)
 
@@ -86,7 +86,7 @@ def test_a_refused_api_key_is_an_answer_that_wants_another_key(simulator: Counti
     assert isinstance(ask(asking), Verdict)
 
 
-def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_one(simulator: Counting, ask: Ask) -> None:
+def test_a_late_answer_is_not_taken_for_the_next(simulator: Counting, ask: Ask) -> None:
     simulator.state.delay_seconds = 1.2
     asking = client(simulator.url, (20, 1))
     assert str(ask(asking)) == "kyc: ReadTimeoutError"

@@ -61,9 +61,7 @@ def test_each_question_has_the_key_that_it_is_asked_with() -> None:
     assert server.connections == 1
 
 
-def test_the_provider_and_its_status_are_in_the_line_of_the_call(
-    ask: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_calls_line_has_the_provider_and_its_status(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     noted: dict[str, object] = {}
     monkeypatch.setattr(kyc_client, "note", noted.__setitem__)
     with raw(answer()) as server:
@@ -72,7 +70,7 @@ def test_the_provider_and_its_status_are_in_the_line_of_the_call(
     assert noted == {"kyc": {"provider": "verifications", "http_status": 200}}
 
 
-def test_opensanctions_is_asked_about_both_parties_by_name_and_its_score_stays_as_it_was_sent() -> None:
+def test_opensanctions_gets_both_parties_names_and_its_score_stays_exact() -> None:
     said = b'{"responses": {"payer": %b, "payee": {"status": 200, "results": [%b]}}}' % (QUIET, MATCH)
 
     with raw(answer(said)) as server:

@@ -86,7 +86,7 @@ def test_an_address_that_refuses_does_not_delay_the_next_one(resolver: Resolver)
         assert time.monotonic() - began < 8 * kyc_connection.PAUSE_SECONDS
 
 
-def test_an_address_of_a_family_that_the_machine_lacks_is_passed_over() -> None:
+def test_an_address_of_an_unsupported_family_is_passed_over() -> None:
     with raw(answer()) as server:
         lacking = (9_999, socket.SOCK_STREAM, 0, "", ("::1", 1))
         good = (socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", server.port))
@@ -116,9 +116,7 @@ def test_the_attempts_that_lose_are_closed(resolver: Resolver, monkeypatch: pyte
     connected.close()
 
 
-def test_an_address_that_accepts_and_is_silent_is_tried_last_and_the_one_that_answered_first(
-    ask: Ask, resolver: Resolver
-) -> None:
+def test_an_accepting_but_silent_address_is_tried_after_answering_ones(ask: Ask, resolver: Resolver) -> None:
     with raw(silent) as bad, raw(says(answer(), hang_up=True)) as good:
         resolver.ports = [bad.port, good.port]
         asking = client(NAMED, (20, 2))
@@ -134,9 +132,7 @@ def test_an_address_that_accepts_and_is_silent_is_tried_last_and_the_one_that_an
 # The lookup
 
 
-def test_a_lookup_that_never_ends_is_abandoned_and_later_questions_join_it(
-    ask: Ask, resolver: Resolver
-) -> None:
+def test_an_endless_lookup_is_abandoned_and_later_questions_join_it(ask: Ask, resolver: Resolver) -> None:
     """A lookup cannot be interrupted: its thread stays, and its answer serves a later question."""
     resolver.may_answer.clear()
     with raw(says(answer(), hang_up=False)) as server:
@@ -159,7 +155,7 @@ def asking_patiently(asking: Any) -> Any:
     return patient
 
 
-def test_an_old_lookup_is_not_joined_and_no_more_than_four_hang_at_once(
+def test_no_old_lookup_is_joined_and_at_most_four_hang(
     ask: Ask, resolver: Resolver, clock: SimpleNamespace
 ) -> None:
     resolver.may_answer.clear()
@@ -182,9 +178,7 @@ def test_an_old_lookup_is_not_joined_and_no_more_than_four_hang_at_once(
         assert resolver.lookups == LOOKUPS_MAX + 1
 
 
-def test_a_clock_that_goes_back_does_not_keep_an_old_answer(
-    ask: Ask, resolver: Resolver, clock: SimpleNamespace
-) -> None:
+def test_a_clock_going_back_keeps_no_old_answer(ask: Ask, resolver: Resolver, clock: SimpleNamespace) -> None:
     with raw(answer()) as server:
         resolver.ports = [server.port]
         asking = client(NAMED)
@@ -238,7 +232,7 @@ def test_a_handshake_that_drips_ends_within_the_limit(
         assert str(in_time(lambda: ask(client(f"https://{HOST}", (2, 0.5))))) == said
 
 
-def test_an_answer_that_drips_on_a_kept_connection_ends_within_the_limit(ask: Ask) -> None:
+def test_a_drip_on_a_kept_connection_ends_within_the_limit(ask: Ask) -> None:
     talks = iter([says(answer(), hang_up=False), dripping(HEAD_AND_LENGTH, b"x")])
 
     def talk(connection: socket.socket) -> object:

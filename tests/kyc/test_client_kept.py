@@ -28,7 +28,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         pytest.param([IDLE + 1, IDLE, IDLE], 2, id="idle for longer, and then in use"),
     ],
 )
-def test_a_connection_is_kept_while_it_is_in_use_and_not_for_longer(
+def test_a_connection_is_kept_only_while_it_is_in_use(
     ask: Ask, clock: SimpleNamespace, status: int, waits: list[int], connections: int
 ) -> None:
     """Gateways forget an idle connection silently: a question on it would count as an outage."""
@@ -64,7 +64,7 @@ def test_a_connection_that_brought_no_verdict_is_not_used_again(ask: Ask, said: 
         assert server.connections == 2
 
 
-def test_an_answer_that_is_complete_when_the_time_is_over_is_none(ask: Ask) -> None:
+def test_an_answer_completed_as_its_time_ends_is_no_answer(ask: Ask) -> None:
     """If the answer ends with the connection, the client's own close looks the same."""
     asking_of: list[kyc_client.Client] = []
 

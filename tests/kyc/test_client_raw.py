@@ -103,9 +103,7 @@ def test_an_answer_may_come_in_any_framing_that_http_has(ask: Ask, said: bytes) 
 
 
 @pytest.mark.parametrize("said", BAD.values(), ids=BAD)
-def test_an_answer_that_is_not_whole_in_time_is_an_outage_and_is_not_asked_for_again(
-    ask: Ask, said: Talk | bytes
-) -> None:
+def test_an_answer_incomplete_in_time_is_an_outage_without_retry(ask: Ask, said: Talk | bytes) -> None:
     began = time.monotonic()
 
     with raw(said) as server:
@@ -117,7 +115,7 @@ def test_an_answer_that_is_not_whole_in_time_is_an_outage_and_is_not_asked_for_a
     assert len(server.requests) == 1
 
 
-def test_a_status_is_a_verdict_a_refusal_or_an_outage_and_no_redirect_is_followed(ask: Ask) -> None:
+def test_a_status_means_verdict_refusal_or_outage_without_following_redirects(ask: Ask) -> None:
     def talk(connection: socket.socket) -> bool:
         status = int(server.requests[-1].partition(b":verify")[0][-3:])
         location = b"Location: /" + PERSON
@@ -145,7 +143,7 @@ def test_a_status_is_a_verdict_a_refusal_or_an_outage_and_no_redirect_is_followe
     assert (len(server.requests), server.connections) == (len(statuses), 1)
 
 
-def test_a_redirect_leads_nowhere_even_with_the_credentials_of_the_provider(ask: Ask) -> None:
+def test_a_redirect_leads_nowhere_even_with_the_providers_credentials(ask: Ask) -> None:
     with raw(answer()) as elsewhere:
         with raw(answer(b"", 307, b"Location: " + elsewhere.url.encode())) as server:
             outage = ask(client(server.url))

@@ -27,7 +27,7 @@ def serving(certificate: trustme.LeafCert) -> ssl.SSLContext:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_a_certificate_of_a_trusted_authority_for_this_host_is_accepted_and_its_connection_kept(
+def test_a_trusted_certificate_for_the_host_gives_a_kept_connection(
     authority: trustme.CA, ask: Ask, host: str
 ) -> None:
     with raw(says(answer(), hang_up=False), serving(authority.issue_cert(host))) as server:

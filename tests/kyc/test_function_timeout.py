@@ -48,7 +48,7 @@ def failures(ledger: Ledger) -> int:
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
-def test_a_provider_in_trouble_is_counted_before_the_function_is_ended(ledger: Ledger, trouble: str) -> None:
+def test_a_provider_failure_is_counted_before_the_function_is_ended(ledger: Ledger, trouble: str) -> None:
     assert called(ledger, trouble) == TROUBLES[trouble]
     assert failures(ledger) == 1
 

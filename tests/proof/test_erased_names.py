@@ -102,7 +102,7 @@ def test_erased_names_hide_no_words_that_are_added_or_changed(shape: str, words:
 
 
 @pytest.mark.parametrize("shape", [*FINISHED, *UNFINISHED])
-def test_names_that_are_gone_without_the_time_of_their_erasure_are_found(shape: str) -> None:
+def test_missing_names_without_an_erasure_time_are_found(shape: str) -> None:
     made, name = erase(shape)
 
     assert reconciled(made).faults == [f"{name}: its content is not that of its request_hash"]
@@ -116,7 +116,7 @@ def test_the_names_of_an_unfinished_settlement_may_not_be_erased(shape: str) -> 
 
 
 @pytest.mark.parametrize("shape", ["to be voided", "in review", "in LIMBO for the hold", "written off"])
-def test_the_time_of_an_erasure_alone_is_found_on_an_unfinished_settlement(shape: str) -> None:
+def test_an_erasure_time_alone_is_found_on_an_unfinished_settlement(shape: str) -> None:
     made, name = erase(shape, removed=(), names_erased_at=AT)
 
     (fault,) = reconciled(made).faults
@@ -126,7 +126,7 @@ def test_the_time_of_an_erasure_alone_is_found_on_an_unfinished_settlement(shape
 
 @pytest.mark.parametrize("kept", [("payer_name",), ("payee_name",), NAMES])
 @pytest.mark.parametrize("shape", FINISHED)
-def test_a_row_with_names_that_are_said_to_be_erased_is_found(shape: str, kept: tuple[str, ...]) -> None:
+def test_names_kept_despite_an_erasure_time_are_found(shape: str, kept: tuple[str, ...]) -> None:
     removed = tuple(name for name in NAMES if name not in kept)
     made, name = erase(shape, removed, names_erased_at=AT)
 
@@ -134,7 +134,7 @@ def test_a_row_with_names_that_are_said_to_be_erased_is_found(shape: str, kept: 
 
 
 @pytest.mark.parametrize("shape", UNFINISHED)
-def test_a_changed_request_of_an_unfinished_settlement_is_found_all_the_same(shape: str) -> None:
+def test_erased_names_hide_no_changed_request_of_an_unfinished_settlement(shape: str) -> None:
     """Otherwise a held settlement could pay another payee, whom only its row names."""
     made, name = erase(shape, payee="mallory", names_erased_at=AT)
 

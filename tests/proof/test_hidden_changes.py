@@ -42,7 +42,7 @@ def settlement_in(rows: Rows) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("shape", ["settled", "completed", *there("merchants", "swept")])
-def test_a_value_in_a_map_that_has_the_name_of_a_type_is_not_the_value(shape: str) -> None:
+def test_a_value_nested_under_its_types_name_is_found(shape: str) -> None:
     """No function can read such a row: its account could not pay or be paid."""
     rows = rows_of(shape)
     unseen = [
@@ -59,7 +59,7 @@ def test_a_value_in_a_map_that_has_the_name_of_a_type_is_not_the_value(shape: st
 
 
 @pytest.mark.parametrize("step", ["fee", "release", "verify"])
-def test_a_settled_payment_that_is_reversed_without_an_order_is_named(step: str) -> None:
+def test_a_settled_payment_reversed_without_an_order_is_named(step: str) -> None:
     """The functions would run this reversal, with valid signatures."""
     rows = rows_of("settled")
     key = settlement_in(rows)
@@ -92,7 +92,7 @@ def test_a_time_that_is_none_is_named(shape: str, name: str, value: Any) -> None
     assert at_fault[0] in named(rows | {at_fault: {**rows[at_fault], name: value}})
 
 
-def test_an_account_that_opens_in_the_far_future_hides_no_freeze_that_was_lifted() -> None:
+def test_a_far_future_opening_hides_no_lifted_freeze() -> None:
     frozen = Town(row_keys=ROW_KEYS)
     frozen.open("alice", 700)
     frozen.state("freeze", "freeze-of-alice-0001", "alice")

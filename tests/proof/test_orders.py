@@ -69,7 +69,7 @@ def test_money_that_no_order_has_moved_is_found(town: Town) -> None:
         keys.orders_index(timestamp(NOW)) | {"gsi1pk": keys.LIMBO},
     ],
 )
-def test_an_order_that_the_index_does_not_list_at_its_time_is_found(town: Town, place: Row) -> None:
+def test_an_order_not_indexed_at_its_time_is_found(town: Town, place: Row) -> None:
     """Otherwise the audit, which reads the index, would miss the order."""
     order_row = row(town, keys.order(CLOSE))
     town.put({name: order_row[name] for name in order_row if not name.startswith("gsi1")} | place)

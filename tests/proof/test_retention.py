@@ -77,7 +77,7 @@ def is_known_by_the_journal_alone(one: Mutation) -> bool:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_table_whose_entries_have_expired_is_proven_and_as_sealed(shape: str) -> None:
+def test_a_table_with_expired_entries_is_proven_and_as_sealed(shape: str) -> None:
     rows = aged(shape)
     gone = len(rows_of(shape)) - len(rows)
 
@@ -100,7 +100,7 @@ def test_it_makes_no_difference_which_entries_are_gone(shape: str) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_mutation_of_what_is_left_is_found_by_the_rows_or_by_the_journal(shape: str) -> None:
+def test_a_mutated_remaining_row_is_found_by_rows_or_journal(shape: str) -> None:
     rows, journal = aged(shape), sealed(rows_of(shape))
     start = list(SHAPES).index(shape) % ONE_OF
 
@@ -113,7 +113,7 @@ def test_a_mutation_of_what_is_left_is_found_by_the_rows_or_by_the_journal(shape
 
 
 @pytest.mark.parametrize("shape", ["settled", "voided", "in LIMBO for the hold", "to be reversed on order"])
-def test_a_time_that_no_entry_proves_any_more_is_as_sealed(shape: str) -> None:
+def test_the_journal_still_proves_a_time_without_its_entry(shape: str) -> None:
     rows, journal = aged(shape), sealed(rows_of(shape))
     hidden = [
         one
@@ -129,7 +129,7 @@ def test_a_time_that_no_entry_proves_any_more_is_as_sealed(shape: str) -> None:
 @pytest.mark.parametrize(
     "shape", ["held", "settled", "voided", "reversed on order", *there("merchants", "swept")]
 )
-def test_an_entry_that_is_missing_before_its_time_is_a_fault(shape: str) -> None:
+def test_an_entry_missing_before_its_time_is_a_fault(shape: str) -> None:
     """The slack allows for reading time and clock skew."""
     rows = rows_of(shape)
     early = NOW + timedelta(days=DAYS - 1, hours=-1)
@@ -142,7 +142,7 @@ def test_an_entry_that_is_missing_before_its_time_is_a_fault(shape: str) -> None
         ]
 
 
-def test_a_person_who_deletes_an_entry_is_named_also_when_its_time_is_over() -> None:
+def test_a_persons_deletion_is_named_even_after_the_entrys_time() -> None:
     rows = rows_of("settled")
     journal, (pk, sk) = sealed(rows), entries_in(rows)[0]
     old = from_wire(rows[pk, sk])
@@ -154,7 +154,7 @@ def test_a_person_who_deletes_an_entry_is_named_also_when_its_time_is_over() -> 
 
 
 @pytest.mark.parametrize("days", [None, DAYS + 10])
-def test_a_stage_that_keeps_its_entries_longer_misses_those_that_are_gone(days: int | None) -> None:
+def test_a_stage_with_a_longer_retention_misses_the_expired_entries(days: int | None) -> None:
     """Therefore the setting must keep the shortest retention that the stage ever had."""
     findings = reconciled(aged("settled"), days=days)
 
@@ -172,14 +172,14 @@ def test_an_entry_with_another_end_than_a_stages_is_malformed(days: int | None) 
     }
 
 
-def test_a_longer_retention_keeps_the_proof_of_what_was_put_under_the_shorter_one() -> None:
+def test_a_longer_retention_keeps_the_proof_under_the_shorter_one() -> None:
     rows = rows_of("settled", 800)
 
     assert reconciled(rows, LATER).conserved
     assert not reconciled(without(rows, entries_in(rows)[0]), NOW).conserved
 
 
-def test_an_entry_that_was_to_stay_for_ever_is_missed_by_the_journal() -> None:
+def test_a_lost_permanent_entry_is_found_by_the_journal() -> None:
     """The rows cannot show it: the stage has a retention, and the entry is old."""
     rows = rows_of("settled", None)
     entry = next(key for key in rows if key[0].startswith("ENTRIES#alice") and key[1].endswith(":hold"))
@@ -192,7 +192,7 @@ def test_an_entry_that_was_to_stay_for_ever_is_missed_by_the_journal() -> None:
 
 
 @pytest.mark.parametrize("later", [-1, 1, 86_399, -86_400, 86_400])
-def test_an_end_that_is_not_whole_days_after_the_posting_is_at_fault(later: int) -> None:
+def test_an_end_not_whole_days_after_posting_is_at_fault(later: int) -> None:
     rows = rows_of("settled")
     row = from_wire(rows[entries_in(rows)[0]])
     forged = put(rows, row | {EXPIRES: row[EXPIRES] + later}, ROW_KEYS)
@@ -203,7 +203,7 @@ def test_an_end_that_is_not_whole_days_after_the_posting_is_at_fault(later: int)
 
 
 @pytest.mark.parametrize("kind", ["ACCOUNT", "SETTLEMENT", "EVIDENCE", "ORDER"])
-def test_a_row_that_must_never_expire_is_at_fault_if_it_would(kind: str) -> None:
+def test_a_permanent_row_with_an_expiry_is_at_fault(kind: str) -> None:
     """DynamoDB would delete it: a settlement could be paid twice, or a balance be lost."""
     rows = rows_of("reversed on order")
     key = next(one for one in rows if one[0].startswith(kind))
@@ -214,7 +214,7 @@ def test_a_row_that_must_never_expire_is_at_fault_if_it_would(kind: str) -> None
     assert any("expires_at is none" in fault for fault in findings.faults)
 
 
-def test_a_slot_cannot_be_dated_back_to_make_do_without_its_entry() -> None:
+def test_a_slot_cannot_be_dated_back_to_need_no_entry() -> None:
     """A signed claim of today with a hold 500 days ago would need no entry."""
     rows = rows_of("claimed")
     row = settlement_of(rows)
@@ -243,7 +243,7 @@ def test_a_reversal_cannot_be_dated_back_before_its_order() -> None:
     assert any("but the order to reverse it is of" in fault for fault in reconciled(forged, later).faults)
 
 
-def test_a_payment_that_was_given_back_long_ago_and_is_made_a_paid_one_is_not_as_sealed() -> None:
+def test_the_journal_reveals_an_old_voided_payment_forged_as_paid() -> None:
     """The rows cannot show it: approval recorded, entries gone, balances agreeing."""
     rows = aged("voided after its approval")
     row = settlement_of(rows)
@@ -265,7 +265,7 @@ def test_a_payment_that_was_given_back_long_ago_and_is_made_a_paid_one_is_not_as
     assert sum("is in the sealed journal, and not in the table" in fault for fault in found) == 1
 
 
-def test_a_payment_that_is_deleted_whole_long_after_is_not_as_sealed() -> None:
+def test_the_journal_reveals_the_late_deletion_of_a_whole_payment() -> None:
     rows = aged("voided")
     row = settlement_of(rows)
     left = without(rows, (str(row["pk"]), "SETTLEMENT"))
@@ -275,7 +275,7 @@ def test_a_payment_that_is_deleted_whole_long_after_is_not_as_sealed() -> None:
 
 @pytest.mark.parametrize("shape", sorted(UNREVERSED))
 @pytest.mark.parametrize("entry", [0, 1])
-def test_an_entry_that_expires_while_the_table_is_read_is_no_fault(
+def test_an_entry_expiring_during_the_read_is_no_fault(
     shape: str, entry: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the scan reads it; the payer's moved balance triggers a second look."""
@@ -301,7 +301,7 @@ def test_an_entry_that_expires_while_the_table_is_read_is_no_fault(
     assert findings.conserved
 
 
-def test_a_wrong_balance_of_an_account_whose_entries_are_gone_is_found() -> None:
+def test_a_wrong_balance_is_found_without_its_accounts_entries() -> None:
     for shape in UNREVERSED:
         for account in (key for key in aged(shape) if key[0].startswith("ACCOUNT#")):
             balance = from_wire(aged(shape)[account])
@@ -318,7 +318,7 @@ def test_an_old_entry_that_no_row_explains_is_a_fault() -> None:
     assert any("has entries, but no sound row" in fault for fault in reconciled(left).faults)
 
 
-def test_a_forged_entry_without_the_stages_key_is_found_however_old() -> None:
+def test_an_entry_forged_without_the_key_is_found_however_old() -> None:
     rows = rows_of("settled")
     row = from_wire(rows[entries_in(rows)[0]])
 
@@ -327,7 +327,7 @@ def test_a_forged_entry_without_the_stages_key_is_found_however_old() -> None:
     assert any("signature" in fault for fault in reconciled(forged).faults)
 
 
-def test_what_no_sweep_has_reached_stays_known_when_its_entry_is_gone() -> None:
+def test_an_unswept_release_stays_known_when_its_entry_is_gone() -> None:
     """After 400 days no sweep could add it; the proof reports it daily until then."""
     findings = reconciled(aged("released to a merchant"))
 

@@ -71,7 +71,7 @@ def pay_mallory(signed: Town) -> set[str]:
 
 
 @pytest.mark.parametrize("forge", [deposit_to_mallory, pay_mallory])
-def test_a_complete_set_of_forged_rows_is_named_and_agrees_without_signatures(
+def test_only_signatures_reveal_a_complete_set_of_forged_rows(
     signed: Town, forge: Callable[[Town], set[str]]
 ) -> None:
     assert named(signed) == set()
@@ -148,7 +148,7 @@ def test_keys_without_a_number_or_a_content_are_refused(text: str) -> None:
         RowKeys.from_text(text)
 
 
-def test_a_function_without_a_key_puts_no_row_that_should_be_signed() -> None:
+def test_a_keyless_function_puts_no_row_of_a_signed_kind() -> None:
     none = RowKeys.from_text("")
 
     with pytest.raises(ValueError, match=r"^EVIDENCE: this function has no key to sign such a row$"):

@@ -113,7 +113,7 @@ def test_each_moment_of_a_release_ends_as_it_did(
     ("way", "layout"), [(ways.reversed_in_part, None), (ways.reversed_in_part_and_migrated, 2)]
 )
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_row_of_each_layout_of_a_release_is_reversed_further_and_not_as_a_whole(
+def test_each_layout_of_a_release_reverses_further_in_parts_only(
     desk: Desk, release: str, way: Way, layout: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     *_, end = whole(json.loads((HERE / release / f"{way.__name__}.json").read_text()))

@@ -115,7 +115,7 @@ def test_each_event_of_a_release_keeps_the_contract_of_today(
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_record_that_a_release_has_left_is_told_as_it_would_have_been(desk: Desk, release: str) -> None:
+def test_a_releases_record_is_told_as_that_release_told_it(desk: Desk, release: str) -> None:
     for change in changes(release):
         told, today = change["event"], made(desk, change)
 

@@ -73,7 +73,7 @@ NO_CONTROLS = "arguments: must have no control characters"
     ],
     ids=str,
 )
-def test_a_malformed_argument_is_a_usage_error_in_one_line_that_does_not_repeat_it(
+def test_a_malformed_argument_is_not_repeated_in_its_usage_error(
     settle: Command, words: tuple[str, ...], values: list[str], message: str
 ) -> None:
     for value in values:

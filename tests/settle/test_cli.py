@@ -40,7 +40,7 @@ NEEDING_A_STACK = [
 
 
 @pytest.mark.parametrize("command", NEEDING_A_STACK, ids=" ".join)
-def test_without_an_embedded_aws_a_command_says_in_one_line_how_to_start_one(
+def test_without_embedded_aws_one_line_says_how_to_start_it(
     settle: Command, home: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(home)
@@ -169,7 +169,7 @@ ONE_LIST = "list: give one of --in-flight, --limbo and --since WHEN"
         *((("--since", when), "since: ") for when in ("", "soon", "2026-11-20", "9999-01-01T00:00:00Z")),
     ],
 )
-def test_a_list_of_none_of_several_or_of_no_time_is_a_usage_error_in_one_line(
+def test_a_list_needs_exactly_one_valid_choice(
     settle: Command, arguments: tuple[str, ...], message: str
 ) -> None:
     code, out, err = settle("list", *arguments)
@@ -194,7 +194,7 @@ def test_a_list_of_none_of_several_or_of_no_time_is_a_usage_error_in_one_line(
     ],
     ids=["empty", "blank", "binary", "deep", "twice", "twice on lines", "a mark", "NaN", "half good"],
 )
-def test_a_file_that_holds_no_request_is_a_usage_error_in_one_line(
+def test_a_file_without_a_request_is_a_usage_error(
     settle: Command, home: Path, monkeypatch: pytest.MonkeyPatch, is_file: bool, content: bytes, message: str
 ) -> None:
     file = home / "request.json"
@@ -207,7 +207,7 @@ def test_a_file_that_holds_no_request_is_a_usage_error_in_one_line(
     assert err.startswith(f"settle: {message}")
 
 
-def test_a_file_that_is_missing_or_a_directory_is_a_usage_error(settle: Command, home: Path) -> None:
+def test_a_missing_file_or_a_directory_is_a_usage_error(settle: Command, home: Path) -> None:
     for path, why in ((home, "Is a directory"), (home / "missing", "No such file or directory")):
         message = f"settle: file: {path} cannot be read: {why}\n"
         assert settle("start", str(path)) == (2, "", message)
@@ -218,7 +218,7 @@ def test_a_file_that_is_missing_or_a_directory_is_a_usage_error(settle: Command,
     [("local", "status"), ("local", "up"), ("local", "down"), ("status", "order-2026-000101")],
     ids=" ".join,
 )
-def test_a_home_that_cannot_be_one_is_told_in_one_line(
+def test_an_impossible_home_is_reported_in_one_line(
     settle: Command, home: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     (home / "a-file").touch()

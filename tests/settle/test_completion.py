@@ -55,7 +55,7 @@ def test_keys_of_limbo_and_decisions_are_offered(
     assert completed(f"settle {line}").split() == offered
 
 
-def test_a_shell_that_can_show_it_is_told_what_is_at_risk(asked: list[str | None]) -> None:
+def test_a_capable_shell_shows_the_amount_at_risk(asked: list[str | None]) -> None:
     assert '"payout-7":"950 JPY, AccountNotFound"' in completed("settle limbo show ", shell="zsh")
 
 

@@ -36,7 +36,7 @@ def walked(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, A
 
 
 @pytest.mark.parametrize(("walk", "code"), [("", Exit.FINE), ("limbo", Exit.FAILED), ("outage", Exit.FAILED)])
-def test_the_demo_fails_if_one_of_its_walks_loses_money_and_prints_one_json_value(
+def test_a_lossy_walk_fails_the_demo_with_one_json_value(
     command: Command, walked: dict[str, dict[str, Any]], walk: str, code: Exit
 ) -> None:
     walked[walk] = {"conserved": False}

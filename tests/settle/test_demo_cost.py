@@ -84,13 +84,13 @@ def test_each_execution_has_its_own_sums_over_all_functions() -> None:
     }
 
 
-def test_an_operation_that_a_function_called_again_counts_all_its_calls() -> None:
+def test_a_repeated_operation_of_a_function_counts_all_calls() -> None:
     again = json.dumps({"execution": "an-execution", "dynamodb": {"put_item": {"calls": 3, "units": 2.0}}})
 
     assert costs({"HoldFunds": [again]}) == {"an-execution": Cost(calls=3, write_units=2)}
 
 
-def test_a_call_that_is_a_line_of_its_own_as_well_counts_once() -> None:
+def test_a_call_with_its_own_line_counts_only_once() -> None:
     """The embedded stage logs in full detail."""
     own = {"message": "dynamodb", "operation": "put_item", "capacity_units": 3, "execution": "an-execution"}
 

@@ -57,7 +57,7 @@ def walk(desk: Desk, simulator: Simulator, paying: Paying) -> Walk:
 
 
 @pytest.mark.parametrize("refused", [0, 2])
-def test_payments_in_an_outage_are_refunded_and_payments_settle_again_after_it(
+def test_payments_in_an_outage_are_refunded_and_later_ones_settle(
     walk: Walk, paying: Paying, refused: int
 ) -> None:
     paying.refused = refused
@@ -85,7 +85,7 @@ def test_an_outage_that_does_not_end_fails_the_demo(
     assert failed.value.code == Exit.FAILED
 
 
-def test_the_provider_is_brought_back_even_if_the_walk_is_cut_off(
+def test_a_cut_off_walk_still_brings_the_provider_back(
     walk: Walk, simulator: Simulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def cut_off(*_: object) -> None:

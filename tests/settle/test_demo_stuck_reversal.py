@@ -38,7 +38,7 @@ def left(stack: Stack) -> tuple[list[Any], list[Any]]:
     return subscriptions, stack.client("sqs").list_queues().get("QueueUrls", [])
 
 
-def test_an_alert_is_received_as_it_was_sent_and_others_are_skipped(stack: Stack) -> None:
+def test_an_alert_is_received_unchanged_and_others_are_skipped(stack: Stack) -> None:
     with stuck_reversal.pager(stack) as receive:
         publish(stack, ALERT)
         publish(stack, NOTICE, "InformationTopicArn")

@@ -77,7 +77,7 @@ def rename(path: Path) -> None:
         *((name, rewrite, False) for name in IGNORED),
     ],
 )
-def test_a_deployment_follows_each_change_of_its_sources_and_of_nothing_else(
+def test_a_deployment_follows_each_change_of_its_sources_only(
     project: Path, name: str, alter: Callable[[Path], object], is_deployed_again: bool
 ) -> None:
     before = deployment.digest()
@@ -108,9 +108,7 @@ def test_a_deployment_follows_each_change_of_its_sources_and_of_nothing_else(
         b'{"pid": 100000000000000000000, "port": 1, "kyc_port": 2}',
     ],
 )
-def test_a_record_that_is_missing_or_garbage_counts_as_not_running_and_is_cleaned_up(
-    home: Path, content: bytes | None
-) -> None:
+def test_a_bad_record_counts_as_not_running_and_is_removed(home: Path, content: bytes | None) -> None:
     if content is not None:
         write(content)
 
@@ -129,7 +127,7 @@ def test_a_record_of_another_version_counts_as_not_running(starts: Starts) -> No
     ("is_a_zombie", "left_behind"),
     [(True, None), (False, None), (False, "awslambdaric"), (True, "settle.local.kyc_simulator")],
 )
-def test_a_server_that_has_ended_counts_as_not_running_and_what_it_left_behind_is_stopped(
+def test_an_ended_server_is_not_running_and_its_leftovers_stop(
     starts: Starts, is_a_zombie: bool, left_behind: str | None
 ) -> None:
     ended = starts("ministack", code="print(flush=True)")
@@ -146,7 +144,7 @@ def test_a_server_that_has_ended_counts_as_not_running_and_what_it_left_behind_i
     assert not record.STATE.exists()
 
 
-def test_a_process_is_asked_politely_and_killed_if_it_does_not_heed(
+def test_a_process_is_asked_politely_before_it_is_killed(
     starts: Starts, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(processes, "STOP_SECONDS_MAX", 0.5)
@@ -171,7 +169,7 @@ def test_a_process_is_asked_politely_and_killed_if_it_does_not_heed(
         ("ministack", "embedded2"),
     ],
 )
-def test_a_process_that_is_none_of_ours_is_never_killed_even_under_the_recorded_id(
+def test_a_foreign_process_with_the_recorded_id_is_never_killed(
     starts: Starts, home: Path, program: str, folder: str
 ) -> None:
     """The recorded process ended long ago, and its id was reused."""
@@ -185,9 +183,7 @@ def test_a_process_that_is_none_of_ours_is_never_killed_even_under_the_recorded_
 
 
 @pytest.mark.parametrize("is_recorded", [True, False])
-def test_down_stops_the_processes_of_this_home_and_removes_their_files(
-    starts: Starts, is_recorded: bool
-) -> None:
+def test_down_stops_this_homes_processes_and_removes_their_files(starts: Starts, is_recorded: bool) -> None:
     """Even if the server was killed before it was recorded, or its functions were left behind."""
     server, function, provider = (
         starts("ministack"),
@@ -211,7 +207,7 @@ def test_down_stops_the_processes_of_this_home_and_removes_their_files(
     [({"TableName": "t"}, True), ({}, False)],
     ids=["up", "the app is not on it yet"],
 )
-def test_an_embedded_aws_is_running_once_the_app_is_on_it_and_it_answers(
+def test_an_answering_embedded_aws_runs_once_it_has_the_app(
     starts: Starts, outputs: dict[str, str], found: bool
 ) -> None:
     server = starts("ministack")
@@ -250,7 +246,7 @@ def test_an_embedded_aws_that_is_busy_is_waited_for(
     )
 
 
-def test_an_embedded_aws_that_stays_silent_is_told_as_busy_and_not_as_absent(
+def test_a_silent_embedded_aws_counts_as_busy_not_as_absent(
     starts: Starts, settle: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(recorded(starts("ministack")))
@@ -265,7 +261,7 @@ def test_an_embedded_aws_that_stays_silent_is_told_as_busy_and_not_as_absent(
         assert "settle local up" not in err
 
 
-def test_an_embedded_aws_that_ends_while_it_is_waited_for_is_not_running(
+def test_an_embedded_aws_ending_during_the_wait_is_not_running(
     starts: Starts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = starts("ministack")
@@ -280,7 +276,7 @@ def test_an_embedded_aws_that_ends_while_it_is_waited_for_is_not_running(
     assert presence.running() is None
 
 
-def test_the_environment_of_the_embedded_aws_is_printed_for_a_shell(starts: Starts, settle: Command) -> None:
+def test_the_embedded_aws_environment_is_printed_for_a_shell(starts: Starts, settle: Command) -> None:
     outputs = {"TableName": "t", "SettlementExpressArn": "arn:express", "StartQueueUrl": "http://queue/a b"}
     write(recorded(starts("ministack"), port=4566, outputs=outputs))
 
@@ -309,7 +305,7 @@ def test_a_port_that_another_process_has_taken_is_named(home: Path) -> None:
     assert presence.running() is None
 
 
-def test_files_that_could_not_be_removed_do_not_keep_up_from_starting(
+def test_irremovable_files_do_not_stop_up_from_starting(
     starts: Starts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A CDK whose `up` was killed keeps writing into the folder being removed."""

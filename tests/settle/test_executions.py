@@ -29,9 +29,7 @@ def arn(name: str, machine: str = STANDARD) -> str:
     return f"{machine.replace(':stateMachine:', ':execution:')}:{name}"
 
 
-def test_the_owner_that_runs_on_standard_is_told_with_the_deadline_and_the_next_look(
-    desk: Desk, command: Command
-) -> None:
+def test_a_standard_owner_is_shown_with_deadline_and_next_look(desk: Desk, command: Command) -> None:
     claimed(desk, due=30, owner=f"{FIRST}-r2", owner_epoch=2)
     desk.machines.add(arn(f"{FIRST}-r2"))
 
@@ -50,7 +48,7 @@ def test_the_owner_that_runs_on_standard_is_told_with_the_deadline_and_the_next_
 
 
 @pytest.mark.parametrize("ended", ["ABORTED", "FAILED", "TIMED_OUT"])
-def test_of_an_execution_that_has_ended_the_status_says_that_none_runs_and_when_recovery_looks(
+def test_status_shows_an_ended_execution_and_the_recovery_look(
     desk: Desk, command: Command, ended: str
 ) -> None:
     claimed(desk, due=30, owner=f"{FIRST}-r2")
@@ -78,7 +76,7 @@ def test_an_aborted_reversal_of_the_real_machine_is_told(desk: Desk, command: Co
     ("extra", "machine"),
     [({}, STANDARD), ({"expired_at": at(1)}, COMPENSATION), ({"status": "COMPENSATING"}, COMPENSATION)],
 )
-def test_the_owner_is_looked_for_on_the_machine_that_runs_it_and_may_run_on_express(
+def test_the_owner_is_sought_on_its_machine_or_presumed_express(
     desk: Desk, extra: dict[str, Any], machine: str
 ) -> None:
     claimed(desk, due=30, owner="the-owner", **extra)
@@ -94,9 +92,7 @@ def test_the_owner_is_looked_for_on_the_machine_that_runs_it_and_may_run_on_expr
 
 
 @pytest.mark.parametrize("code", ["AccessDeniedException", "ThrottlingException", None])
-def test_an_execution_that_cannot_be_asked_about_does_not_cost_the_status(
-    desk: Desk, code: str | None
-) -> None:
+def test_a_failed_execution_query_does_not_fail_the_status(desk: Desk, code: str | None) -> None:
     """Step Functions refuses, or the stack is too old to name its machine."""
     claimed(desk, owner="the-owner")
     if code:
@@ -114,16 +110,14 @@ def test_an_execution_that_cannot_be_asked_about_does_not_cost_the_status(
         ("SUCCEEDED", f"in review until {at(86_400)}: no execution runs before the provider decides"),
     ],
 )
-def test_in_review_no_execution_runs_unless_it_has_not_ended_yet(
-    desk: Desk, status: str, activity: str
-) -> None:
+def test_in_review_only_an_unended_execution_runs(desk: Desk, status: str, activity: str) -> None:
     claimed(desk, due=86_400, owner="the-owner", review="ver_1", deadline_at=at(86_400))
     desk.machines.add(arn("the-owner"), status)
 
     assert told(desk)["activity"] == activity
 
 
-def test_in_limbo_the_execution_that_waits_is_told_beside_the_owner(desk: Desk) -> None:
+def test_in_limbo_the_waiting_execution_is_shown_beside_the_owner(desk: Desk) -> None:
     stuck(desk, owner="the-owner", recover_at=at(60))
     waits(desk)
     desk.machines.add(arn("the-owner", COMPENSATION), "ABORTED")
@@ -142,9 +136,7 @@ def test_in_limbo_the_execution_that_waits_is_told_beside_the_owner(desk: Desk) 
 
 
 @pytest.mark.parametrize("owner", ["ABORTED", None])
-def test_in_limbo_the_execution_that_waits_may_run_if_step_functions_does_not_know_it(
-    desk: Desk, owner: str | None
-) -> None:
+def test_in_limbo_a_waiting_execution_unknown_to_aws_may_run(desk: Desk, owner: str | None) -> None:
     stuck(desk, owner="the-owner", recover_at=at(60))
     waits(desk)
     if owner:
@@ -154,7 +146,7 @@ def test_in_limbo_the_execution_that_waits_may_run_if_step_functions_does_not_kn
 
 
 @pytest.mark.parametrize("case", [0, 2])
-def test_in_limbo_an_execution_that_waited_for_another_case_is_not_told(desk: Desk, case: int) -> None:
+def test_in_limbo_the_waiter_of_another_case_is_not_shown(desk: Desk, case: int) -> None:
     """The row outlives its case."""
     stuck(desk, owner="the-owner", recover_at=at(60))
     waits(desk, case)

@@ -68,7 +68,7 @@ def died(desk: Desk) -> None:
     ],
 )
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
-def test_an_answer_is_printed_with_its_exit_code_as_text_or_as_one_json_value(
+def test_an_answer_has_its_exit_code_as_text_or_json(
     desk: Desk, command: Command, make: Make, arguments: tuple[str, ...], code: Exit, options: tuple[str, ...]
 ) -> None:
     make(desk)
@@ -143,9 +143,7 @@ def test_a_reason_is_printed_as_it_was_written(desk: Desk, command: Command, rea
 
 
 @pytest.mark.parametrize("cause", [NASTY, "[/bold]"])
-def test_the_cause_of_a_stuck_reversal_is_printed_as_it_was_written(
-    desk: Desk, command: Command, cause: str
-) -> None:
+def test_the_cause_of_a_stuck_reversal_is_printed_verbatim(desk: Desk, command: Command, cause: str) -> None:
     desk.stuck("nothing")
     failure = {"step": "compensate:hold", "error": "[bold]Odd[/]", "cause": cause}
     desk.alter(failure=failure, reversed_for=failure)
@@ -157,7 +155,7 @@ def test_the_cause_of_a_stuck_reversal_is_printed_as_it_was_written(
     assert squeezed(shown[1]).count(squeezed(cause)) == 2
 
 
-def test_the_status_tells_a_person_whether_to_try_again_and_why(desk: Desk, command: Command) -> None:
+def test_the_status_says_whether_and_why_to_try_again(desk: Desk, command: Command) -> None:
     desk.pay(until="hold")
 
     _, out, _ = command("status", KEY)

@@ -15,7 +15,7 @@ EVERY = explanations.every()
 WRITTEN = tomllib.loads((PROJECT / "settle/explanations.toml").read_text())
 
 
-def test_each_error_of_the_code_and_of_the_machines_is_explained_and_no_other() -> None:
+def test_exactly_the_errors_of_code_and_machines_are_explained() -> None:
     raised = {
         name
         for name, kind in vars(errors).items()
@@ -58,7 +58,7 @@ def test_an_explanation_says_what_it_means_and_who_acts(settle: Command, name: s
     assert told["same_call"] == (final[issubclass(kind, errors.Refusal)] if kind else None)
 
 
-def test_a_new_key_is_advised_only_for_a_payment_that_has_ended() -> None:
+def test_a_new_key_is_advised_only_for_an_ended_payment() -> None:
     """While a payment may still go through, a second one under a new key would pay twice."""
     advised = [one["act"] for one in WRITTEN.values() if "new key" in one["act"]]
 

@@ -25,7 +25,7 @@ def test_a_long_installation_tells_its_last_line_and_its_time(
     assert any(line.endswith(" s  working on it") for line in told)
 
 
-def test_a_failed_installation_shows_its_output_and_ends_with_its_code(
+def test_a_failed_installation_shows_output_and_ends_with_its_code(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     code = install.install("Packages", [sys.executable, "-c", "print('no such package'); exit(3)"])

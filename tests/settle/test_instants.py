@@ -34,7 +34,7 @@ def test_an_instant_or_an_age_is_understood(text: str, meant: datetime) -> None:
         *("9999999999d", "99999999999999999999d", "0001-01-01T00:00:00+14:00"),
     ],
 )
-def test_a_text_that_is_neither_an_instant_nor_an_age_is_refused_with_examples(text: str) -> None:
+def test_an_invalid_instant_or_age_is_refused_with_examples(text: str) -> None:
     with pytest.raises(CommandFailed) as told:
         instants.parse(text, NOW)
 
@@ -82,5 +82,5 @@ def test_a_distance_is_told_in_its_two_greatest_units(seconds: int, text: str) -
         (86_460, "1 d"),
     ],
 )
-def test_a_lapse_is_told_in_the_units_that_are_read_at_a_glance(seconds: float, text: str) -> None:
+def test_a_lapse_is_shown_in_units_readable_at_a_glance(seconds: float, text: str) -> None:
     assert instants.lapse(seconds) == text

@@ -64,7 +64,7 @@ def keys(found: index.Found) -> list[str]:
     return [ledger_keys.subject(row)[1] for row in found.rows]
 
 
-def test_the_settlement_that_is_due_first_is_in_front_in_any_shard(desk: Desk) -> None:
+def test_the_settlement_due_first_is_first_whatever_its_shard(desk: Desk) -> None:
     due = {number: (number * 37) % 20 for number in range(1, 20)}
     shards = {claimed(desk, number, due=seconds)["gsi1pk"] for number, seconds in due.items()}
     assert len(shards) == ledger_keys.IN_FLIGHT_SHARDS
@@ -76,7 +76,7 @@ def test_the_settlement_that_is_due_first_is_in_front_in_any_shard(desk: Desk) -
 
 
 @pytest.mark.parametrize(("limit", "more"), [(1, True), (29, True), (30, False)])
-def test_a_list_of_many_is_read_in_batches_up_to_its_limit_and_says_whether_there_are_more(
+def test_a_limited_list_is_read_in_batches_and_announces_more(
     desk: Desk, client: Client, monkeypatch: pytest.MonkeyPatch, limit: int, more: bool
 ) -> None:
     monkeypatch.setattr(index, "BATCH_MAX", 2)
@@ -89,7 +89,7 @@ def test_a_list_of_many_is_read_in_batches_up_to_its_limit_and_says_whether_ther
     assert client.asked == [2] * ((limit + 1) // 2)
 
 
-def test_no_more_is_read_than_it_takes_to_show_so_many(
+def test_a_limited_list_reads_no_more_than_needed(
     desk: Desk, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index, "BATCH_MAX", 2)
@@ -104,9 +104,7 @@ def test_no_more_is_read_than_it_takes_to_show_so_many(
 
 
 @pytest.mark.parametrize("status", ["SETTLED", "REJECTED", "COMPENSATED", "LIMBO"])
-def test_a_settlement_that_has_ended_since_it_was_listed_is_dropped_and_the_next_takes_its_place(
-    desk: Desk, status: str
-) -> None:
+def test_a_settlement_ended_after_listing_gives_way_to_the_next(desk: Desk, status: str) -> None:
     claimed(desk, 1, due=1, status=status)
     claimed(desk, 2, due=2)
     claimed(desk, 3, due=3, status="COMPENSATING")
@@ -116,7 +114,7 @@ def test_a_settlement_that_has_ended_since_it_was_listed_is_dropped_and_the_next
 
 
 @pytest.mark.parametrize(("behind", "shown"), [(key_of(2), [1]), (key_of(1), [1])], ids=["gone", "moved"])
-def test_a_row_that_is_gone_or_moves_while_the_index_is_read_is_shown_once_at_most(
+def test_a_row_vanishing_or_moving_is_shown_at_most_once(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, behind: str, shown: list[int]
 ) -> None:
     """DynamoDB refuses to read a row twice in one call."""
@@ -132,7 +130,7 @@ def test_a_row_that_is_gone_or_moves_while_the_index_is_read_is_shown_once_at_mo
 
 
 @pytest.mark.parametrize("recovers", [True, False])
-def test_rows_that_dynamodb_leaves_unread_are_asked_for_again_some_times(
+def test_unread_rows_are_retried_a_bounded_number_of_times(
     desk: Desk, client: Client, monkeypatch: pytest.MonkeyPatch, recovers: bool
 ) -> None:
     for number in range(5):
@@ -168,7 +166,7 @@ REVIEW: dict[str, Any] = {
     ],
     ids=["claimed", "set in motion again", "in review", "a currency that the stage has given up"],
 )
-def test_a_line_of_in_flight_tells_progress_owner_and_recoverys_next_look(
+def test_an_in_flight_line_shows_progress_owner_and_recovery_look(
     desk: Desk, extra: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     progress: dict[str, Any] = {"owner_epoch": 2, "owner": "an-execution"}
@@ -184,7 +182,7 @@ def test_a_line_of_in_flight_tells_progress_owner_and_recoverys_next_look(
     assert line.keys() - {"unreadable"} == fields
 
 
-def test_a_line_of_since_tells_when_it_was_claimed_and_ended(desk: Desk) -> None:
+def test_a_since_line_shows_the_times_of_claim_and_end(desk: Desk) -> None:
     ended = in_flight.describe_claimed(desk.stack, finished(desk, ago=5))
 
     assert (ended["key"], ended["status"], ended["amount"]) == (key_of(1), "SETTLED", "48.20")
@@ -236,7 +234,7 @@ def test_all_of_limbo_is_listed_however_many_batches_it_takes(
     assert ([case["key"] for case in cases], more) == ([key_of(number) for number in range(4)], True)
 
 
-def test_since_lists_every_status_and_no_other_kind_of_row_the_oldest_first(
+def test_since_lists_only_settlements_of_every_status_oldest_first(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claimed(desk, 1, ago=30)
@@ -261,9 +259,7 @@ def test_since_reads_every_page_of_the_table(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("which", [("--in-flight",), ("--limbo",), ("--since", "1h")], ids=" ".join)
-def test_an_empty_list_is_json_for_scripts_and_a_sentence_for_a_person(
-    command: Command, which: tuple[str, ...]
-) -> None:
+def test_an_empty_list_is_empty_json_or_a_sentence(command: Command, which: tuple[str, ...]) -> None:
     assert command("list", *which, "--json") == (Exit.FINE, "[]\n", "")
     code, out, err = command("list", *which)
     assert (code, err, len(out.splitlines())) == (Exit.FINE, "", 1)
@@ -271,7 +267,7 @@ def test_an_empty_list_is_json_for_scripts_and_a_sentence_for_a_person(
 
 
 @pytest.mark.parametrize("which", [("--in-flight",), ("--limbo",), ("--since", "1h")], ids=" ".join)
-def test_the_limit_is_told_on_standard_error_only_if_there_are_more(
+def test_standard_error_tells_the_limit_only_if_more_exist(
     desk: Desk, command: Command, which: tuple[str, ...]
 ) -> None:
     make = stuck if which == ("--limbo",) else claimed

@@ -152,7 +152,7 @@ def has_ended(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("seen", [CommandFailed, KeyboardInterrupt])
-def test_a_deployment_that_is_ended_leaves_no_process_of_the_cdk(
+def test_an_ended_deployment_leaves_no_cdk_process(
     project: Path, home: Path, monkeypatch: pytest.MonkeyPatch, seen: type[BaseException]
 ) -> None:
     record.SCRATCH.mkdir()

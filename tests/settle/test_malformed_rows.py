@@ -103,7 +103,7 @@ LISTS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize(("reader", "key", "options"), [(name, *how) for name, how in LISTS.items()])
-def test_a_list_of_settlements_names_each_malformed_row_beside_the_good_ones(
+def test_a_list_names_each_malformed_row_beside_good_ones(
     town: Desk, command: Command, reader: str, key: str, options: tuple[str, ...]
 ) -> None:
     planted = plant(town, key)
@@ -196,7 +196,7 @@ def test_a_page_of_settlements_by_status_names_each_malformed_row(town: Desk, st
     assert named <= broken
 
 
-def test_a_run_of_recovery_is_not_ended_by_a_malformed_row(town: Desk) -> None:
+def test_a_malformed_row_does_not_end_a_recovery_run(town: Desk) -> None:
     plant(town, STUCK), plant(town, FLYING)
     forged = town.row(FLYING) | keys.settlement("order-without-time") | {"gsi1sk": "0"}
     town.ledger.put(forged)
@@ -206,7 +206,7 @@ def test_a_run_of_recovery_is_not_ended_by_a_malformed_row(town: Desk) -> None:
 
 
 @pytest.mark.parametrize("key", [SETTLED, STUCK])
-def test_an_event_of_a_malformed_row_is_put_aside_and_the_next_is_told(town: Desk, key: str) -> None:
+def test_a_malformed_event_is_set_aside_and_the_next_sent(town: Desk, key: str) -> None:
     planted = {name: row for name, row in plant(town, key).items() if is_broken(row)}
     good = to_wire(town.row(key))
     before = {**good, "status": {"S": "COMPENSATING"}}
@@ -241,9 +241,7 @@ SINGLES: dict[str, Callable[[str], tuple[str, ...]]] = {
     "key",
     [STUCK, pytest.param(SETTLED, marks=pytest.mark.long), pytest.param(FLYING, marks=pytest.mark.long)],
 )
-def test_a_command_about_a_malformed_row_is_refused_by_its_name(
-    town: Desk, command: Command, key: str
-) -> None:
+def test_a_command_on_a_malformed_row_is_refused_by_name(town: Desk, command: Command, key: str) -> None:
     planted = plant(town, key)
     wrong = list[Any]()
 
@@ -277,7 +275,7 @@ def orders_about(key: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("key", [STUCK, pytest.param(SETTLED, marks=pytest.mark.long)])
-def test_http_about_a_malformed_row_answers_row_damaged_and_decides_nothing(town: Desk, key: str) -> None:
+def test_http_answers_row_damaged_for_malformed_rows_and_decides_nothing(town: Desk, key: str) -> None:
     planted = plant(town, key)
     wrong = list[Any]()
 
@@ -312,7 +310,7 @@ def test_http_about_a_malformed_row_answers_row_damaged_and_decides_nothing(town
 MACHINES = ("PrepareAlert", "AwaitResolution", "ResolveLimbo", "ReclaimFunds", "VoidHold", "RefundFee")
 
 
-def test_a_function_of_a_machine_raises_a_declared_error_for_a_malformed_row(town: Desk) -> None:
+def test_a_machine_function_raises_a_declared_error_for_malformed_rows(town: Desk) -> None:
     wrong = list[Any]()
     for name in plant(town, STUCK):
         settlement = {**WIRE, "key": name}
@@ -410,9 +408,7 @@ def test_a_statement_names_each_malformed_entry_and_tells_the_others(
     assert visitor.get(f"/accounts/{account}/statement.csv").status_code == 200
 
 
-def test_a_malformed_proposal_leaves_its_case_listed_and_is_approved_by_nobody(
-    town: Desk, command: Command
-) -> None:
+def test_nobody_approves_a_malformed_proposal_and_its_case_stays_listed(town: Desk, command: Command) -> None:
     body = {"key": STUCK, "case": 1, "decision": "write-off", "reason": "so it is"}
     call("TakeOrder", request("write-off/propose", body, "olga"))
     good, row = town.ledger.row(keys.proposal(STUCK)), town.row(STUCK)
@@ -513,7 +509,7 @@ def test_each_route_and_each_page_meets_malformed_rows() -> None:
     }
 
 
-def test_a_page_about_a_malformed_settlement_is_refused_by_its_name(town: Desk) -> None:
+def test_a_page_on_a_malformed_settlement_is_refused_by_name(town: Desk) -> None:
     visitor = Visitor(town).enter()
     for name, row in plant(town, STUCK).items():
         for path in ("", "/decide", "/decide/write-off?verb=resolve"):

@@ -41,7 +41,7 @@ def test_each_line_of_the_demo_tells_how_it_ended(
     assert (line.split()[-2:] == ["5", "26+0.5"]) is (one.ended.execution in COSTS)
 
 
-def test_the_demo_ends_with_commands_for_a_payment_that_has_settled_if_there_is_one(
+def test_the_demo_ends_with_commands_only_for_a_settled_payment(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     refused = Settled(Machine.EXPRESS, REQUEST | {"key": "order-0"}, Ended("order-0", "e", None, "X", "y"))
@@ -102,7 +102,7 @@ def test_the_last_line_is_the_verdict(
 
 
 @pytest.mark.parametrize(("conserved", "verdict"), [(True, "conserved"), (False, "NOT CONSERVED")])
-def test_each_payment_of_the_outage_is_a_line_and_the_last_line_is_the_verdict(
+def test_each_outage_payment_is_a_line_before_the_final_verdict(
     capsys: pytest.CaptureFixture[str], conserved: bool, verdict: str
 ) -> None:
     fails = {

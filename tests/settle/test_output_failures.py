@@ -79,7 +79,7 @@ def run(monkeypatch: pytest.MonkeyPatch, out: TextIO, *arguments: str) -> int:
 
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
 @pytest.mark.parametrize("broken", [closed_pipe, full_disk], ids=["closed pipe", "full disk"])
-def test_an_output_that_is_gone_stops_no_payment_of_a_file(
+def test_a_lost_output_stops_no_payment_of_a_file(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     batch: Path,

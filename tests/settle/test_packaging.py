@@ -81,15 +81,13 @@ def run(
         (("list",), 2),
     ],
 )
-def test_help_completion_and_usage_errors_load_neither_aws_nor_the_extra(
-    arguments: tuple[str, ...], code: int
-) -> None:
+def test_help_completion_and_usage_errors_load_no_aws_or_extra(arguments: tuple[str, ...], code: int) -> None:
     finished = run(*arguments, blocked=(*EXTRA, *AWS), _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
 
     assert (finished.returncode, finished.stderr == "") == (code, code == 0), finished.stderr
 
 
-def test_the_help_names_exit_codes_examples_and_completion_in_a_fraction_of_a_second_of_cpu() -> None:
+def test_the_help_names_codes_examples_and_completion_with_little_cpu() -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     finished = run("--help", blocked=(*EXTRA, *AWS), COLUMNS="200")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -130,7 +128,7 @@ def test_a_deployed_stack_is_asked_without_the_extra(config: StageConfig, settle
     assert json.loads(finished.stdout)["executions"] == [{"name": f"{settlement.key}-1", "status": None}]
 
 
-def test_a_report_of_a_deployed_stack_is_written_without_the_extra(
+def test_a_deployed_stacks_report_needs_no_extra(
     config: StageConfig, settlement: Settlement, tmp_path: Path
 ) -> None:
     row = forward.claim(settlement, f"{settlement.key}-1", NOW, config).parameters["Item"]
@@ -166,7 +164,7 @@ def test_without_the_extra_one_line_says_what_to_install(arguments: tuple[str, .
 
 
 @needs("books")
-def test_without_the_extra_of_the_books_one_line_says_what_to_install() -> None:
+def test_without_the_books_extra_one_line_says_what_to_install() -> None:
     finished = run("ledger", "verify", "--url", "postgresql://127.0.0.1/books")
 
     assert finished.returncode == 1
@@ -174,7 +172,7 @@ def test_without_the_extra_of_the_books_one_line_says_what_to_install() -> None:
     assert finished.stderr.endswith("is not installed; run in a checkout: pip install '.[ledger]'\n")
 
 
-def test_without_the_extra_of_the_console_one_line_says_what_to_install() -> None:
+def test_without_the_console_extra_one_line_says_what_to_install() -> None:
     finished = run("console", "--stack", "settlement-prod")
 
     assert (finished.returncode, finished.stdout) == (1, "")
@@ -194,7 +192,7 @@ def test_a_declared_version_is_the_one_that_is_tested() -> None:
     assert of_the_console.items() <= TEST_PINS.items()
 
 
-def test_the_demo_installs_the_command_and_its_extra_and_no_test_tool() -> None:
+def test_the_demo_installs_only_the_command_and_its_extra() -> None:
     """`make demo` installs requirements.txt alone, plus the needs of an editable install."""
     declared = {requirement.partition("==")[0] for requirement in RUNTIME + LOCAL}
 

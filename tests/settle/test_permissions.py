@@ -49,7 +49,7 @@ def deployed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Reached:
 
 
 @pytest.mark.usefixtures("deployed")
-def test_a_line_for_each_order_says_which_kinds_may_give_it(settle: Command) -> None:
+def test_each_order_line_names_its_allowed_kinds(settle: Command) -> None:
     code, out, _ = settle("permissions")
 
     assert code == 0
@@ -84,7 +84,7 @@ def test_as_json_each_kind_has_its_orders_and_reads(settle: Command) -> None:
 
 
 @pytest.mark.usefixtures("deployed")
-def test_as_one_kind_it_prints_the_arn_and_the_document_of_its_policy(settle: Command) -> None:
+def test_as_one_kind_it_prints_its_policy_arn_and_document(settle: Command) -> None:
     _, text, _ = settle("permissions", "--as", "break-glass")
     _, found, _ = settle("permissions", "--as", "break-glass", "--json")
 

@@ -21,7 +21,7 @@ UNKNOWN = LACKING | {"verdict": "unknown"}
     ("found", "code"),
     [([FINE], Exit.FINE), ([FINE, LACKING], Exit.FAILED), ([UNKNOWN, FINE], Exit.FAILED)],
 )
-def test_it_prints_each_check_and_what_to_do_and_ends_with_what_is_not_fine(
+def test_it_prints_checks_with_advice_and_fails_unless_all_fine(
     settle: Command, monkeypatch: pytest.MonkeyPatch, found: list[dict[str, str]], code: Exit
 ) -> None:
     monkeypatch.setattr(preflight, "findings", lambda stage, context: found)

@@ -90,14 +90,14 @@ def test_a_dry_run_prints_a_command_that_can_be_pasted(account: str, error: str)
 
 
 @pytest.mark.parametrize("key", ["-Xk2_fP0qR9sT1uV3wY5z", "-5.00".replace(".", "0") * 4, "-" + "e" * 20])
-def test_a_key_that_begins_with_a_hyphen_is_taken_as_it_is(command: Command, key: str) -> None:
+def test_a_key_with_a_leading_hyphen_is_taken_literally(command: Command, key: str) -> None:
     for words in (("status", key), ("status", "--", key), ("limbo", "show", key)):
         code, _, err = command(*words)
 
         assert (code, err) == (Exit.NOT_FOUND, f"settle: key: no request has claimed {key} in under-test\n")
 
 
-def test_a_report_on_a_key_like_its_option_needs_the_two_hyphens(command: Command) -> None:
+def test_a_report_on_an_option_like_key_needs_two_hyphens(command: Command) -> None:
     code, _, err = command("report", "--", LIKE_OPTIONS[1])
 
     assert (code, LIKE_OPTIONS[1] in err) == (Exit.NOT_FOUND, True)
@@ -119,9 +119,7 @@ def test_an_unknown_option_is_still_named(settle: Command) -> None:
     assert (code, "No such option: --jsn" in err) == (Exit.USAGE, True)
 
 
-def test_a_settlement_whose_key_begins_with_a_hyphen_is_decided_by_pasting(
-    desk: Desk, command: Command
-) -> None:
+def test_a_pasted_command_decides_a_key_with_leading_hyphen(desk: Desk, command: Command) -> None:
     key = "-Xk2_fP0qR9sT1uV3wY5z"
     desk.stuck(key=key)
     _, out, _ = command("limbo", "show", key)

@@ -65,7 +65,7 @@ def test_a_terminal_shows_one_bar_and_leaves_nothing_behind(monkeypatch: pytest.
     assert shown.endswith("\x1b[2K"), "the bar is erased"
 
 
-def test_a_proof_of_a_small_table_says_nothing_on_standard_error(desk: Desk, command: Command) -> None:
+def test_a_small_proof_says_nothing_on_standard_error(desk: Desk, command: Command) -> None:
     desk.pay()
 
     code, out, err = command("reconcile", "--json")
@@ -74,7 +74,7 @@ def test_a_proof_of_a_small_table_says_nothing_on_standard_error(desk: Desk, com
     assert out.startswith('{"conserved": true')
 
 
-def test_without_the_permission_to_ask_for_the_size_the_proof_runs_all_the_same(
+def test_the_proof_runs_without_permission_to_ask_the_size(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk.pay()

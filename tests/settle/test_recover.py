@@ -47,7 +47,7 @@ def told(ended: Ended) -> tuple[int, dict[str, Any], str]:
     return code, json.loads(out), err
 
 
-def test_the_door_is_asked_about_the_one_key_and_the_command_writes_nothing(
+def test_recover_asks_the_door_about_one_key_and_writes_nothing(
     desk: Desk, command: Command, recovery: Recovery
 ) -> None:
     claimed(desk, due=600)  # long before it is due
@@ -67,7 +67,7 @@ def test_the_door_is_asked_about_the_one_key_and_the_command_writes_nothing(
 
 @pytest.mark.parametrize("action", ["settle", "compensate"])
 @pytest.mark.parametrize("status", ["COMPENSATING", "SETTLED", "REJECTED", "COMPENSATED"])
-def test_a_settlement_that_recovery_has_taken_over_is_fine_in_any_later_status(
+def test_a_settlement_taken_over_is_fine_in_any_later_status(
     desk: Desk, command: Command, recovery: Recovery, action: str, status: str
 ) -> None:
     claimed(desk)
@@ -85,7 +85,7 @@ def test_a_settlement_that_recovery_has_taken_over_is_fine_in_any_later_status(
 @pytest.mark.parametrize(
     ("status", "code"), [("SETTLED", Exit.FINE), ("REJECTED", Exit.REFUSED), ("COMPENSATED", Exit.REFUSED)]
 )
-def test_a_finished_settlement_has_nothing_to_recover_and_recovery_is_not_asked(
+def test_a_finished_settlement_needs_no_recovery_and_asks_none(
     desk: Desk, command: Command, recovery: Recovery, status: str, code: Exit, meanwhile: bool
 ) -> None:
     """If it finishes while recovery is asked, the report is the same."""
@@ -116,7 +116,7 @@ REVIEW = {"review": "a-reference"}
     ],
     ids=["in review", "processing", "compensating"],
 )
-def test_a_settlement_that_rests_or_runs_is_left_alone_and_the_note_says_why(
+def test_a_resting_or_running_settlement_is_left_alone_with_reason(
     desk: Desk, command: Command, recovery: Recovery, extra: dict[str, Any], why_not: str
 ) -> None:
     claimed(desk, **extra)
@@ -128,7 +128,7 @@ def test_a_settlement_that_rests_or_runs_is_left_alone_and_the_note_says_why(
 
 
 @pytest.mark.parametrize("alerted", [True, False])
-def test_a_settlement_in_limbo_ends_with_its_code_whether_it_is_alerted_again_or_waits(
+def test_a_limbo_settlement_ends_with_its_code_alerted_or_waiting(
     desk: Desk, command: Command, recovery: Recovery, alerted: bool
 ) -> None:
     stuck(desk)
@@ -150,7 +150,7 @@ def test_a_settlement_in_limbo_ends_with_its_code_whether_it_is_alerted_again_or
         (Answer(403, {"message": "Forbidden"}), "Forbidden: your AWS identity may not give this order"),
     ],
 )
-def test_a_door_that_does_not_take_the_order_fails_the_command(
+def test_an_order_not_taken_by_the_door_fails_the_command(
     desk: Desk, command: Command, recovery: Recovery, answer: Answer, message: str
 ) -> None:
     claimed(desk)

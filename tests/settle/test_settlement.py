@@ -175,7 +175,7 @@ def reversed_on_order(desk: Desk) -> None:
         ),
     ],
 )
-def test_the_journal_is_told_entry_by_entry_with_the_escrow_after_each(
+def test_each_entry_of_the_journal_shows_the_escrow_after_it(
     desk: Desk, make: Make, lines: list[tuple[str, str, str, str]]
 ) -> None:
     make(desk)
@@ -187,7 +187,7 @@ def test_the_journal_is_told_entry_by_entry_with_the_escrow_after_each(
 
 
 @pytest.mark.parametrize("until", ["hold", "fee"])
-def test_entries_of_one_millisecond_are_told_in_the_order_of_their_steps(desk: Desk, until: str) -> None:
+def test_entries_of_one_millisecond_are_shown_in_step_order(desk: Desk, until: str) -> None:
     """Clocks differ between functions: an apparently overdrawn escrow alarms its reader."""
     desk.pay(until=until)
     expected = FORWARD if until == "fee" else FORWARD[:1]
@@ -219,7 +219,7 @@ SAID = "decision: {}; reason: {}; reference: ver_1; provider: {}"
         ),
     ],
 )
-def test_an_entry_s_note_says_what_was_decided_why_and_who_decided(
+def test_an_entry_note_says_the_decision_reason_and_person(
     desk: Desk, make: Make, expected: dict[str, str]
 ) -> None:
     make(desk)
@@ -227,7 +227,7 @@ def test_an_entry_s_note_says_what_was_decided_why_and_who_decided(
     assert notes(desk) == expected
 
 
-def test_a_reviewers_verdict_is_told_after_an_answer_that_never_reached_the_row(desk: Desk) -> None:
+def test_a_reviewers_verdict_follows_an_answer_missing_from_the_row(desk: Desk) -> None:
     """Even within a millisecond: another call's answer came during the review."""
     in_review(desk)
     known = SettlementState.from_row(desk.row()).settlement
@@ -247,7 +247,7 @@ def test_a_reviewers_verdict_is_told_after_an_answer_that_never_reached_the_row(
     }
 
 
-def test_a_rejection_is_told_before_the_reversal_that_it_led_to(desk: Desk) -> None:
+def test_a_rejection_is_shown_before_its_reversal(desk: Desk) -> None:
     given_back(desk)
 
     described = settlement.describe(desk.stack, KEY)
@@ -294,7 +294,7 @@ BY_A_PERSON = "NOT safe: A person has reversed the payment, and the payer has ev
         ),
     ],
 )
-def test_the_advice_follows_from_the_status_and_names_the_entries_that_prove_it(
+def test_the_advice_follows_the_status_and_names_its_proving_entries(
     desk: Desk, make: Make, status: str, new_key: str, evidence: list[str]
 ) -> None:
     make(desk)
@@ -316,9 +316,7 @@ def test_the_advice_follows_from_the_status_and_names_the_entries_that_prove_it(
     assert proof == (expected or ["no journal entry moves money"])
 
 
-def test_a_settlement_in_review_is_told_with_whose_review_and_until_when(
-    desk: Desk, command: Command
-) -> None:
+def test_a_settlement_in_review_shows_the_review_and_its_end(desk: Desk, command: Command) -> None:
     in_review(desk)
 
     described = settlement.describe(desk.stack, KEY)
@@ -339,7 +337,7 @@ def test_a_settlement_in_review_is_told_with_whose_review_and_until_when(
         *(rejected_by_provider, given_back, ran_out),
     ],
 )
-def test_a_settlement_that_is_not_in_review_or_no_longer_is_told_without_one(desk: Desk, make: Make) -> None:
+def test_a_settlement_outside_review_shows_no_review(desk: Desk, make: Make) -> None:
     make(desk)
 
     assert settlement.describe(desk.stack, KEY)["review"] is None
@@ -358,7 +356,7 @@ def test_the_books_are_right_in_and_after_a_review(desk: Desk, command: Command,
 
 
 @pytest.mark.parametrize("provider", ["verifications", "webhook"])
-def test_a_hostile_reason_of_the_provider_is_told_without_its_control_characters(
+def test_a_hostile_provider_reason_is_shown_without_control_characters(
     desk: Desk, command: Command, provider: str
 ) -> None:
     said = {"decision": "APPROVED", "reference": IN_REVIEW.reference, "reason": HOSTILE}

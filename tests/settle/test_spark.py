@@ -21,7 +21,7 @@ def test_without_two_instants_there_is_no_line(moments: list[tuple[str, str]]) -
     assert spark.line(moments) == ""
 
 
-def test_times_that_are_equal_or_go_backwards_have_the_lowest_bar() -> None:
+def test_equal_or_backward_times_have_the_lowest_bar() -> None:
     assert spark.line([("a", at(5)), ("b", at(5)), ("c", at(5))]) == "▁▁  0 ms, of which 0 ms before b"
     assert spark.line([("a", at(5)), ("b", at(4)), ("c", at(6))]).startswith("▁█  ")
 

@@ -113,7 +113,7 @@ CODES = {
 }
 
 
-def test_each_status_has_the_same_exit_code_in_start_and_in_status() -> None:
+def test_start_and_status_give_each_status_the_same_exit_code() -> None:
     assert {status: Exit.of_status(status) for status in Status} == CODES
     assert {status: start_code(Ended(KEY, "e", {"status": status})) for status in Status} == CODES
     assert [int(code) for code in Exit] == list(range(8))
@@ -134,7 +134,7 @@ def test_an_error_has_its_exit_code(error: str | None, code: Exit) -> None:
     assert start_code(Ended(KEY, "e", None, error, "why")) == code
 
 
-def test_of_several_answers_one_of_which_nothing_is_known_is_the_gravest() -> None:
+def test_an_unknown_answer_is_the_gravest_of_several() -> None:
     by_gravity = sorted(Exit, key=lambda code: code.gravity)
 
     assert by_gravity[0] is Exit.FINE
@@ -162,7 +162,7 @@ def test_the_command_ends_with_the_gravest_code_of_its_requests(
 
 
 @pytest.mark.parametrize("machine", Machine)
-def test_a_request_is_started_as_it_is_under_a_new_name_and_ends_with_the_machine_s_output(
+def test_a_request_is_started_unchanged_under_a_new_name(
     machine: Machine,
 ) -> None:
     machines = Machines(status="SUCCEEDED", output='{"status": "SETTLED"}')
@@ -191,7 +191,7 @@ def test_a_request_is_started_as_it_is_under_a_new_name_and_ends_with_the_machin
         ({"status": "ABORTED"}, "ABORTED", ""),
     ],
 )
-def test_a_machine_that_does_not_succeed_ends_with_its_error_and_no_outcome(
+def test_an_unsuccessful_machine_ends_with_its_error_and_no_outcome(
     machine: Machine, end: dict[str, str], error: str, message: str
 ) -> None:
     """Even if the row is in LIMBO: the ended machine is believed."""
@@ -217,7 +217,7 @@ def test_a_machine_that_does_not_succeed_ends_with_its_error_and_no_outcome(
         '{"key": "a b c d e f g h i j"}',
     ],
 )
-def test_a_request_without_a_good_key_is_for_the_machine_to_refuse(request_text: str) -> None:
+def test_the_machine_refuses_a_request_without_a_good_key(request_text: str) -> None:
     machines = Machines(status="FAILED", error="InvalidRequest", cause='{"errorMessage": "key: missing"}')
 
     ended = start(stack_of(machines), Machine.EXPRESS, request_text)
@@ -243,9 +243,7 @@ def test_a_request_without_a_good_key_is_for_the_machine_to_refuse(request_text:
     ],
     ids=lambda text: ascii(text)[:20],
 )
-def test_a_request_that_no_machine_could_read_is_refused_before_it_is_sent(
-    request_text: str, expected: str
-) -> None:
+def test_a_request_unreadable_by_machines_is_refused_before_sending(request_text: str, expected: str) -> None:
     machines = Machines(status="SUCCEEDED", output="{}")
 
     with pytest.raises(CommandFailed, match=rf"^request: .*{expected}.*$") as refused:
@@ -267,7 +265,7 @@ def test_waiting_for_a_standard_machine_has_an_end(
     assert gave_up.value.code == Exit.IN_FLIGHT
 
 
-def test_a_standard_machine_whose_settlement_is_in_limbo_is_waited_for_no_longer(
+def test_a_standard_machine_in_limbo_is_waited_for_no_longer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A person may take days; the row's outcome says that it is stuck and why."""
@@ -286,7 +284,7 @@ def test_a_standard_machine_whose_settlement_is_in_limbo_is_waited_for_no_longer
 @pytest.mark.parametrize(
     "lost", ["start_sync_execution start_execution", "start_sync_execution describe_execution"]
 )
-def test_an_answer_that_is_lost_leaves_a_key_to_ask_for(
+def test_a_lost_answer_leaves_a_key_to_ask_for(
     monkeypatch: pytest.MonkeyPatch, machine: Machine, lost: str
 ) -> None:
     """The request may have been taken: the person must learn its key and the doubt."""
@@ -323,7 +321,7 @@ def queue(monkeypatch: pytest.MonkeyPatch) -> Queue:
     return queue
 
 
-def test_requests_are_sent_to_the_queue_as_they_are_and_not_waited_for(
+def test_requests_go_to_the_queue_unchanged_without_a_wait(
     queue: Queue, settle: Callable[..., Finished], tmp_path: Path
 ) -> None:
     file, other = tmp_path / "payments.jsonl", json.dumps({"key": "order-2026-000102"})
@@ -380,7 +378,7 @@ def test_words_that_cannot_be_added_send_nothing(
     assert (code, err, queue.sent) == (Exit.USAGE, f"settle: {said}\n", [])
 
 
-def test_a_request_that_may_not_be_in_the_queue_is_to_be_sent_again(
+def test_a_request_possibly_not_queued_must_be_sent_again(
     queue: Queue, settle: Callable[..., Finished], tmp_path: Path
 ) -> None:
     queue.failing = ReadTimeoutError(endpoint_url="https://sqs.invalid")

@@ -50,7 +50,7 @@ at_rest = pytest.mark.parametrize(
 
 @pytest.mark.parametrize("in_flight", [None, "PROCESSING", "COMPENSATING"])
 @at_rest
-def test_a_settlement_is_waited_for_until_it_is_at_rest_and_shown_as_status_shows_it(
+def test_wait_lasts_until_rest_and_shows_the_same_as_status(
     desk: Desk,
     command: Command,
     clock: Clock,
@@ -78,7 +78,7 @@ def test_a_settlement_is_waited_for_until_it_is_at_rest_and_shown_as_status_show
         ("PROCESSING", ("--timeout", "0"), 0),
     ],
 )
-def test_at_the_time_out_the_exit_code_says_that_it_is_in_flight(
+def test_a_time_out_has_the_exit_code_of_in_flight(
     desk: Desk,
     command: Command,
     clock: Clock,
@@ -95,7 +95,7 @@ def test_at_the_time_out_the_exit_code_says_that_it_is_in_flight(
     assert seconds <= clock.seconds <= seconds + 10
 
 
-def test_a_key_that_no_request_has_claimed_is_not_waited_for(command: Command, clock: Clock) -> None:
+def test_an_unclaimed_key_is_not_waited_for(command: Command, clock: Clock) -> None:
     assert command("wait", KEY) == (
         Exit.NOT_FOUND,
         "",

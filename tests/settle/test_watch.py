@@ -103,7 +103,7 @@ def test_an_idle_stack_is_a_snapshot_of_nothing(desk: Desk) -> None:
     }
 
 
-def test_settlements_in_flight_are_counted_by_status_and_the_oldest_that_does_not_rest_is_named(
+def test_settlements_in_flight_count_by_status_with_the_oldest_active(
     desk: Desk,
 ) -> None:
     """One in review rests; a resumed one counts from then."""
@@ -136,7 +136,7 @@ LATE = {"deadline_at": at(-1)}
         ({**LATE, "status": "COMPENSATING"}, 0, 0),
     ],
 )
-def test_a_settlement_is_due_for_recovery_at_its_time_and_overdue_after_its_deadline_before_its_release(
+def test_due_follows_recovery_time_and_overdue_follows_deadline_until_release(
     desk: Desk, extra: dict[str, Any], due: int, overdue: int
 ) -> None:
     claimed(desk, **extra)
@@ -146,7 +146,7 @@ def test_a_settlement_is_due_for_recovery_at_its_time_and_overdue_after_its_dead
     assert (seen["due"], seen["overdue"]) == (due, overdue)
 
 
-def test_limbo_is_counted_with_its_oldest_case_and_the_sums_at_risk(desk: Desk) -> None:
+def test_limbo_is_counted_with_oldest_case_and_sums_at_risk(desk: Desk) -> None:
     stuck(desk, 1, since=-10)
     stuck(desk, 2, since=-99)
     stuck(desk, 3, currency="JPY", amount=500, fee=1)
@@ -226,7 +226,7 @@ def test_a_snapshot_for_a_person_says_the_same(desk: Desk, command: Command) -> 
     ]
 
 
-def test_once_is_one_snapshot_and_a_watch_one_after_each_pause_until_it_is_interrupted(
+def test_once_takes_one_snapshot_and_a_watch_many_until_interrupted(
     desk: Desk, command: Command, sleep: Sleep
 ) -> None:
     expected = snapshot.look(desk.stack, NOW)
@@ -251,7 +251,7 @@ def test_once_fails_as_any_command_if_its_look_fails(
     assert "ThrottlingException" in err
 
 
-def test_an_interrupt_in_the_middle_of_a_look_ends_the_watch_as_well(
+def test_an_interrupt_during_a_look_ends_the_watch(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object) -> None:
@@ -271,7 +271,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("failure", "told"), FAILURES)
-def test_a_failed_look_is_told_and_the_next_one_is_taken(
+def test_a_failed_look_is_reported_and_the_next_is_taken(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch, failure: Exception, told: str
 ) -> None:
     fails_then_works(desk, monkeypatch, failure)
@@ -288,7 +288,7 @@ def test_a_failed_look_is_told_and_the_next_one_is_taken(
 @pytest.mark.parametrize(
     ("failures", "snapshots"), [((None, OSError("no route")), 2), ((OSError("x"), OSError("no route")), 0)]
 )
-def test_on_a_terminal_a_failed_look_is_shown_with_the_last_good_snapshot_if_there_is_one(
+def test_a_terminal_shows_a_failed_look_with_the_last_snapshot(
     desk: Desk,
     command: Command,
     monkeypatch: pytest.MonkeyPatch,
@@ -306,7 +306,7 @@ def test_on_a_terminal_a_failed_look_is_shown_with_the_last_good_snapshot_if_the
     assert before.count("KYC circuit") == snapshots
 
 
-def test_off_a_terminal_a_failed_look_is_a_line_between_the_snapshots(
+def test_off_a_terminal_a_failed_look_is_its_own_line(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fails_then_works(desk, monkeypatch, None, OSError("[bold]no route[/]"))

@@ -80,7 +80,7 @@ def test_a_lasting_fault_stalls_a_reversal_until_recovery_resumes_it(
 
 
 @pytest.mark.parametrize(("steps", "state", "fault"), UNHEARD)
-def test_a_reversal_whose_answers_are_all_lost_counts_once_it_is_resumed(
+def test_a_reversal_with_all_answers_lost_counts_once_when_resumed(
     world: World, steps: int, state: str, fault: Fault
 ) -> None:
     order = world.commit(steps)
@@ -97,7 +97,7 @@ def test_a_reversal_whose_answers_are_all_lost_counts_once_it_is_resumed(
 
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize("steps", [0, after("release"), after("fee")])
-def test_a_compensation_that_cannot_begin_is_stalled_and_may_be_started_again(
+def test_a_compensation_that_cannot_begin_stalls_and_may_restart(
     world: World, steps: int, fault: Fault
 ) -> None:
     order = world.commit(steps)
@@ -117,9 +117,7 @@ def test_a_compensation_that_cannot_begin_is_stalled_and_may_be_started_again(
 
 
 @pytest.mark.parametrize("fault", Fault)
-def test_an_execution_whose_report_is_lost_fails_though_the_payer_is_refunded(
-    world: World, fault: Fault
-) -> None:
+def test_an_execution_with_a_lost_report_fails_after_the_refund(world: World, fault: Fault) -> None:
     order = world.commit(after("release"))
     world.strike("ReportOutcome", fault)
 

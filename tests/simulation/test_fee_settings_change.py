@@ -157,7 +157,7 @@ def test_an_expired_one_is_reversed_by_recovery(
 
 
 @pytest.mark.parametrize("machine", BOTH)
-def test_the_same_request_gets_its_outcome_and_a_new_one_is_refused(
+def test_a_repeated_request_is_replayed_but_a_new_one_refused(
     world: World, machine: str, deploy_between_states: list[StageConfig]
 ) -> None:
     world.open_both()

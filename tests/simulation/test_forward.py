@@ -54,7 +54,7 @@ def test_a_transient_fault_has_no_effect(
 
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize(("state", "fault"), STALLING)
-def test_a_permanent_fault_leaves_the_row_in_flight_and_a_compensation_refunds_the_payer(
+def test_a_permanent_fault_leaves_the_row_in_flight_and_refundable(
     world: World, machine: str, state: str, fault: Fault
 ) -> None:
     world.open_both()
@@ -81,7 +81,7 @@ def test_a_permanent_fault_leaves_the_row_in_flight_and_a_compensation_refunds_t
 
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("fault", Fault)
-def test_a_hold_whose_answer_is_lost_is_fenced_off_whether_it_committed_or_not(
+def test_a_hold_without_an_answer_is_fenced_committed_or_not(
     world: World, machine: str, fault: Fault
 ) -> None:
     world.open_both()
@@ -111,7 +111,7 @@ def test_a_hold_whose_answer_is_lost_is_fenced_off_whether_it_committed_or_not(
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize("state", ["RejectSettlement", "ReportOutcome"])
-def test_an_execution_whose_last_answer_is_lost_reports_no_wrong_outcome(
+def test_an_execution_without_its_last_answer_reports_no_wrong_outcome(
     world: World, machine: str, fault: Fault, state: str
 ) -> None:
     world.open("alice", 10)
@@ -135,7 +135,7 @@ def test_an_execution_whose_last_answer_is_lost_reports_no_wrong_outcome(
 
 
 @pytest.mark.parametrize("machine", BOTH)
-def test_a_payment_whose_payer_is_too_busy_to_hold_is_claimed_and_settled_by_recovery(
+def test_a_busy_payers_payment_is_claimed_and_settled_by_recovery(
     world: World, machine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Conflicts on another payment's row lose no accepted payment."""

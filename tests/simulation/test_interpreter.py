@@ -62,9 +62,7 @@ def test_a_result_goes_where_the_state_says(places: dict[str, Any], output: Any)
         ({"a": {"b.$": "$.Payload"}, "c": "$.Payload"}, {"a": {"b": {"a": 1}}, "c": "$.Payload"}),
     ],
 )
-def test_a_result_is_selected_from_before_it_goes_where_the_state_says(
-    selector: dict[str, Any], selected: Any
-) -> None:
+def test_the_result_selector_applies_before_the_result_path(selector: dict[str, Any], selected: Any) -> None:
     execution, calls = run(TASK | {"ResultSelector": selector, "ResultPath": "$.kyc"}, {"a": 1})
 
     assert (execution.status, execution.data) == ("SUCCEEDED", {"at": 1, "kyc": selected})
@@ -81,7 +79,7 @@ def test_nothing_is_selected_from_an_error() -> None:
 
 
 @pytest.mark.parametrize(("failures", "status"), [(2, "SUCCEEDED"), (3, "FAILED")])
-def test_a_named_error_is_tried_again_as_often_as_the_retrier_says(failures: int, status: str) -> None:
+def test_a_named_error_is_retried_as_its_retrier_says(failures: int, status: str) -> None:
     state = TASK | {"Retry": [retry("Other", attempts=9), retry("Slow")]}
 
     execution, calls = run(state, *[TaskFailed("Slow")] * failures, "done")
@@ -124,7 +122,7 @@ def test_an_uncaught_error_ends_the_execution() -> None:
     assert (execution.status, execution.error) == ("FAILED", {"Error": "Bad", "Cause": "x"})
 
 
-def test_an_execution_that_succeeds_is_observed_once_with_its_output_and_no_other() -> None:
+def test_only_a_successful_execution_is_observed_with_its_output() -> None:
     observed: list[Any] = []
     states = {"Here": TASK | {"OutputPath": "$.Payload"}, "Caught": {"Type": "Fail", "Error": "E"}}
 

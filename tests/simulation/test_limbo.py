@@ -49,7 +49,7 @@ def test_the_alert_has_all_facts_of_the_case(world: World, steps: int) -> None:
     assert (waiting["token"], waiting["execution"], waiting["case"]) == (execution.token, execution.arn, 1)
 
 
-def test_an_account_in_limbo_places_no_hold_but_may_be_paid(world: World) -> None:
+def test_an_account_in_limbo_is_paid_but_places_no_hold(world: World) -> None:
     stuck(world)
     assert world.pay("carol", "bob", "10.00", "order-2026-helps-bob").data["status"] == "SETTLED"
 
@@ -86,7 +86,7 @@ def test_the_payee_who_spends_before_the_machine_compensates_by_itself(world: Wo
     assert world.picture() == written_off(3)
 
 
-def test_without_a_decision_it_alerts_again_and_waits_twice_as_long(world: World) -> None:
+def test_without_a_decision_it_alerts_again_after_doubled_waits(world: World) -> None:
     execution = stuck(world)
     waits = []
 
@@ -104,7 +104,7 @@ def test_without_a_decision_it_alerts_again_and_waits_twice_as_long(world: World
 
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize("state", ["EnterLimbo", "PrepareAlert"])
-def test_an_execution_that_fails_on_its_way_into_limbo_is_repaired_by_another(
+def test_another_execution_repairs_one_that_fails_entering_limbo(
     world: World, state: str, fault: Fault
 ) -> None:
     order = world.commit(after("fee"))
@@ -128,9 +128,7 @@ def test_an_execution_that_fails_on_its_way_into_limbo_is_repaired_by_another(
 
 
 @pytest.mark.parametrize("error", ["EventBridge.FailedEntry", "EventBridge.AccessDeniedException"])
-def test_an_alert_that_the_bus_refuses_fails_the_execution_and_the_settlement_stays_in_limbo(
-    world: World, error: str
-) -> None:
+def test_a_refused_alert_fails_the_execution_but_limbo_stays(world: World, error: str) -> None:
     order = world.commit(after("fee"))
     spend(world)
     world.faults["PageOnCall"] = (error, False, 10**6)
@@ -157,7 +155,7 @@ NOT_LATE = [Fault.REFUSED_BY_STORE, Fault.KILLED_BEFORE, Fault.KILLED_AFTER]
 
 
 @pytest.mark.parametrize("fault", NOT_LATE)
-def test_a_wait_that_begins_at_the_last_try_has_no_effect(world: World, fault: Fault) -> None:
+def test_failed_tries_before_the_wait_begins_have_no_effect(world: World, fault: Fault) -> None:
     world.strike("AwaitResolution", fault, world.tries("AwaitResolution") - 1)
 
     execution = stuck(world)
@@ -167,7 +165,7 @@ def test_a_wait_that_begins_at_the_last_try_has_no_effect(world: World, fault: F
 
 
 @pytest.mark.parametrize("end", [*NOT_LATE, "the task is failed by hand"])
-def test_a_wait_that_cannot_begin_alerts_again_in_its_time_only(world: World, end: Fault | str) -> None:
+def test_a_wait_that_cannot_begin_alerts_again_on_schedule_only(world: World, end: Fault | str) -> None:
     if isinstance(end, Fault):
         world.strike("AwaitResolution", end, world.tries("AwaitResolution"))
     execution = stuck(world)
@@ -190,7 +188,7 @@ def test_a_wait_that_cannot_begin_alerts_again_in_its_time_only(world: World, en
 
 
 @pytest.mark.parametrize("gone", ["payee", "payer"])
-def test_a_missing_account_makes_the_settlement_stuck_and_blocks_no_account(world: World, gone: str) -> None:
+def test_a_missing_account_makes_the_settlement_stuck_without_a_block(world: World, gone: str) -> None:
     order = world.commit(after("fee"))
     name, step = {"payee": ("bob", "release"), "payer": ("alice", "hold")}[gone]
     undone = ["fee"] if gone == "payee" else ["fee", "release"]

@@ -53,7 +53,7 @@ def test_a_removed_condition_breaks_a_rule(current: Current, atom: Atom) -> None
 
 
 @of_the_whole
-def test_every_condition_of_every_write_is_needed_or_listed_as_idle(current: Current) -> None:
+def test_every_condition_of_every_write_is_needed_or_listed_idle(current: Current) -> None:
     with weakened.demanded() as demanded:
         for story in {need.story for need in NEEDED.values()}:
             history(current, story, set())

@@ -9,7 +9,7 @@ from tests.world.rooms import OPTIONAL, is_there
 FOUND = planted.recorded()
 
 
-def test_the_code_still_has_the_text_that_each_planted_bug_replaces() -> None:
+def test_the_code_has_the_text_that_each_planted_bug_replaces() -> None:
     lost = {
         bug["name"]
         for bug in planted.bugs()

@@ -85,9 +85,7 @@ PLANTS = [raised_balance, deleted_deposit, deleted_hold, raised_hold, deleted_se
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_next_runs_find_what_is_planted_while_calls_are_in_progress(
-    stage: Current, seed: int, plant: Plant
-) -> None:
+def test_the_next_runs_find_a_fault_planted_during_calls(stage: Current, seed: int, plant: Plant) -> None:
     """A deleted hold and its void may cancel out in the payer's sum.
 
     A run between the two names the settlement, and the next one the account too.
@@ -151,7 +149,7 @@ def test_a_world_with_a_proof_has_runs_that_prove_it() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("reason", [CutOff, TooLong])
-def test_a_run_that_is_cut_off_at_a_second_look_says_so_and_names_no_fault(
+def test_a_run_cut_off_at_second_look_names_no_fault(
     reason: type[CutOff], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Any of its calls may be cut off, using a separate random seed."""
@@ -171,7 +169,7 @@ def test_a_run_that_is_cut_off_at_a_second_look_says_so_and_names_no_fault(
 
 
 @pytest.mark.usefixtures("stage")
-def test_pages_that_come_together_are_read_in_the_order_of_their_segments(
+def test_pages_that_come_together_are_read_in_segment_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A set of futures is ordered differently in each process, and so would a history be."""

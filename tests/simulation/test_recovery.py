@@ -29,9 +29,7 @@ def recover_each_minute(world: World) -> None:
 
 
 @pytest.mark.parametrize("machine", BOTH)
-def test_recovery_between_every_two_states_starts_more_executions_that_settle_once(
-    world: World, machine: str
-) -> None:
+def test_recovery_between_every_two_states_still_settles_once(world: World, machine: str) -> None:
     world.open_both()
     recover_each_minute(world)
 
@@ -63,7 +61,7 @@ def test_recovery_between_every_two_states_leaves_a_compensation_alone(world: Wo
 
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("state", FORWARD)
-def test_a_settlement_past_its_deadline_expires_at_any_state_before_its_release(
+def test_an_overdue_settlement_expires_at_any_state_before_its_release(
     world: World, state: str, machine: str
 ) -> None:
     world.open_both()
@@ -112,9 +110,7 @@ def test_the_deadline_is_kept_to_the_millisecond(
 
 
 @pytest.mark.parametrize("steps", HOW_FAR[: after("release")])
-def test_a_settlement_that_recovery_reaches_after_its_deadline_is_resumed_and_settles(
-    world: World, steps: int
-) -> None:
+def test_a_settlement_recovered_long_after_its_deadline_still_settles(world: World, steps: int) -> None:
     """A dead or late recovery does not justify returning the money."""
     world.commit(steps)
     world.pass_time(days=1)
@@ -126,9 +122,7 @@ def test_a_settlement_that_recovery_reaches_after_its_deadline_is_resumed_and_se
 
 
 @pytest.mark.parametrize("steps", HOW_FAR[:-1])
-def test_a_settlement_that_standards_quota_has_no_room_for_settles_on_express(
-    world: World, steps: int
-) -> None:
+def test_a_settlement_beyond_standards_quota_settles_on_express(world: World, steps: int) -> None:
     world.commit(steps)
     world.pass_time(minutes=1)
     world.step_functions.refusing[STANDARD] = throttled("StartExecution")
@@ -141,9 +135,7 @@ def test_a_settlement_that_standards_quota_has_no_room_for_settles_on_express(
 
 
 @pytest.mark.parametrize("state", ["HoldFunds", *FORWARD])
-def test_a_settlement_that_dies_on_express_is_resumed_on_standard_once_that_has_room(
-    world: World, state: str
-) -> None:
+def test_a_settlement_dead_on_express_resumes_once_standard_has_room(world: World, state: str) -> None:
     world.commit(0)
     world.pass_time(minutes=1)
     world.step_functions.refusing[STANDARD] = throttled("StartExecution")
@@ -163,7 +155,7 @@ def test_a_settlement_that_dies_on_express_is_resumed_on_standard_once_that_has_
 
 
 @pytest.mark.parametrize("steps", HOW_FAR[: after("release")])
-def test_a_reversal_waits_for_the_quota_and_is_never_started_on_express(world: World, steps: int) -> None:
+def test_a_reversal_waits_for_quota_and_never_uses_express(world: World, steps: int) -> None:
     world.commit(steps)
     world.until_deadline()
     world.step_functions.refusing[COMPENSATION] = throttled("StartExecution")
@@ -178,7 +170,7 @@ def test_a_reversal_waits_for_the_quota_and_is_never_started_on_express(world: W
 
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("state", FORWARD)
-def test_an_execution_that_wakes_up_after_the_deadline_was_extended_does_no_harm(
+def test_an_execution_waking_after_the_deadlines_extension_is_harmless(
     world: World, state: str, machine: str
 ) -> None:
     """It commits the new owner's steps, each once, and cannot begin a reversal."""
@@ -222,7 +214,7 @@ def test_each_step_of_an_abandoned_settlement_is_refunded(world: World, steps: i
 
 @pytest.mark.parametrize("befalls", [unanswered(), Died()], ids=["unreachable", "killed"])
 @pytest.mark.parametrize("starts", [False, True])
-def test_a_failed_start_is_repeated_when_the_settlement_is_listed_again(
+def test_a_failed_start_is_repeated_at_the_next_listing(
     world: World, starts: bool, befalls: BaseException
 ) -> None:
     world.commit(after("verify"))
@@ -245,7 +237,7 @@ def test_a_failed_start_is_repeated_when_the_settlement_is_listed_again(
     assert world.picture() == picture.compensated(STEPS[: after("verify")])
 
 
-def test_a_settlement_that_cannot_be_started_does_not_delay_the_others(world: World) -> None:
+def test_a_settlement_that_cannot_start_delays_no_others(world: World) -> None:
     world.commit(after("hold"))
     others = [WIRE | {"key": f"order-2026-other-{n:02}", "amount": "1.00", "fee": "0.00"} for n in range(12)]
     for other in others:
@@ -282,9 +274,7 @@ def test_two_recoveries_at_once_start_one_compensation(world: World) -> None:
 
 
 @pytest.mark.parametrize("steps", HOW_FAR)
-def test_a_compensation_whose_executions_are_killed_before_each_state_is_finished_by_recovery(
-    world: World, steps: int
-) -> None:
+def test_recovery_finishes_a_compensation_killed_before_each_state(world: World, steps: int) -> None:
     order = world.commit(steps)
     died: set[str] = set()
 

@@ -112,7 +112,7 @@ def test_a_request_that_breaks_the_contract_leaves_no_trace(world: World, machin
 
 
 @pytest.mark.parametrize("machine", BOTH)
-def test_a_request_with_a_used_key_leaves_the_settlement_as_it_is(world: World, machine: str) -> None:
+def test_a_request_with_a_used_key_leaves_the_settlement_unchanged(world: World, machine: str) -> None:
     world.open_both()
     world.settle(STANDARD)
 
@@ -209,9 +209,7 @@ def test_a_hold_that_commits_after_its_refusal_is_not_rejected(world: World, mac
 
 
 @pytest.mark.parametrize("machine", BOTH)
-def test_a_refused_hold_rejects_nothing_that_another_request_has_claimed_meanwhile(
-    world: World, machine: str
-) -> None:
+def test_a_refused_hold_rejects_no_claim_made_meanwhile_by_another(world: World, machine: str) -> None:
     poor(world)
     other = WIRE | {"amount": "1.00", "fee": "0.00"}
     world.before["RejectSettlement"] = lambda: world.start(STANDARD, "another", other).run()

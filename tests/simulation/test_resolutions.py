@@ -98,7 +98,7 @@ def test_each_decision_ends_as_designed(world: World, name: str, steps: int) -> 
 
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize("name", DECISIONS)
-def test_a_decision_whose_announcement_fails_is_carried_out_all_the_same(
+def test_a_decision_is_carried_out_though_its_announcement_fails(
     world: World, name: str, fault: Fault
 ) -> None:
     """Money does not wait for the notice; only a completed settlement retries it."""
@@ -116,9 +116,7 @@ def test_a_decision_whose_announcement_fails_is_carried_out_all_the_same(
 
 @pytest.mark.parametrize("fault", ["before the wake", "after it"])
 @pytest.mark.parametrize("name", DECISIONS)
-def test_the_function_is_killed_between_the_order_and_the_wake_and_recovery_finds_the_order(
-    world: World, name: str, fault: str
-) -> None:
+def test_a_decision_survives_its_functions_death_at_the_wake(world: World, name: str, fault: str) -> None:
     execution = stuck(world)
     prepare(world, name)
     world.step_functions.failing["send_task_success"] = Died()
@@ -186,7 +184,7 @@ def test_the_waiting_execution_finds_the_settlement_resolved_by_another(world: W
 
 @pytest.mark.parametrize("late", ["after the decision", "between its read and its write"])
 @pytest.mark.parametrize(("first", "second"), OTHERS)
-def test_a_second_and_different_decision_on_a_case_is_not_carried_out(
+def test_a_second_and_different_decision_on_a_case_is_refused(
     world: World, first: str, second: str, late: str
 ) -> None:
     waiting = stuck(world)

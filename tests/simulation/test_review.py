@@ -82,7 +82,7 @@ def test_an_expired_review_refunds_the_payer(world: World, machine: str) -> None
 
 
 @each_decision
-def test_the_same_event_twice_has_one_effect_and_another_event_none(world: World, decision: str) -> None:
+def test_a_repeated_event_has_one_effect_and_another_event_none(world: World, decision: str) -> None:
     world.in_review()
 
     statuses = [world.webhook(decision) for _ in range(2)]
@@ -102,7 +102,7 @@ def test_the_same_event_twice_has_one_effect_and_another_event_none(world: World
 @each_decision
 @each_machine
 @pytest.mark.parametrize("place", PLACES)
-def test_a_webhook_before_any_state_of_the_first_execution_counts_once_money_is_held(
+def test_a_webhook_before_any_state_counts_once_money_is_held(
     world: World, place: str, machine: str, decision: str
 ) -> None:
     world.open_both()
@@ -123,7 +123,7 @@ def test_a_webhook_before_any_state_of_the_first_execution_counts_once_money_is_
 @each_decision
 @pytest.mark.parametrize("answer", [APPROVED, REJECTED, IN_REVIEW], ids=lambda answer: answer.decision.value)
 @each_machine
-def test_a_webhook_that_comes_before_the_answer_to_our_request_counts(
+def test_a_webhook_before_the_answer_to_our_request_counts(
     world: World, machine: str, answer: object, decision: str
 ) -> None:
     world.open_both()
@@ -163,7 +163,7 @@ def test_a_decision_on_another_verification_is_refused(world: World) -> None:
 @each_decision
 @pytest.mark.parametrize("arrives", [False, True])
 @pytest.mark.parametrize("befalls", [unanswered, Died])
-def test_the_next_delivery_repairs_a_webhook_that_died_as_it_asked_for_the_resumption(
+def test_the_next_delivery_repairs_a_webhook_whose_resumption_request_failed(
     world: World, befalls: Callable[[], BaseException], arrives: bool, decision: str
 ) -> None:
     world.in_review()
@@ -183,9 +183,7 @@ def test_the_next_delivery_repairs_a_webhook_that_died_as_it_asked_for_the_resum
 
 
 @each_decision
-def test_a_settlement_whose_resumption_was_never_asked_for_is_due_at_once(
-    world: World, decision: str
-) -> None:
+def test_a_decided_settlement_without_a_resumption_is_due_at_once(world: World, decision: str) -> None:
     world.in_review()
     world.functions.delivers = None
     assert world.webhook(decision) == 200
@@ -210,7 +208,7 @@ def test_a_resumption_that_comes_after_recovery_s_own_does_nothing(world: World,
 
 
 @pytest.mark.parametrize(("decision", "state"), [(name, state) for name in WAYS for state in WAYS[name]])
-def test_a_resumed_execution_that_is_killed_before_a_state_is_resumed_by_recovery(
+def test_a_resumed_execution_killed_before_a_state_is_recovered(
     world: World, decision: str, state: str
 ) -> None:
     world.in_review()

@@ -36,7 +36,7 @@ def test_two_seeds_differ() -> None:
     assert tell(20) != tell(21)
 
 
-def test_a_broken_rule_prints_one_line_to_replay_it_and_its_history(
+def test_a_broken_rule_prints_its_replay_line_and_its_history(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with weakened.without({ENOUGH}):

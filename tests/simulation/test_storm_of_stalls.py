@@ -18,7 +18,7 @@ from tests.world.definitions import EXPRESS, STANDARD
         pytest.param(100_000, quotas_of_large_regions, marks=pytest.mark.long),
     ],
 )
-def test_everything_that_stalls_at_once_is_resumed_within_minutes_under_default_quotas(
+def test_default_quotas_resume_a_storm_of_stalls_within_minutes(
     many: int, quotas: Callable[[], Quotas]
 ) -> None:
     """100,000 are an outage of 200 s. Five minutes are a third of the deadline."""
@@ -57,7 +57,7 @@ def test_a_recovery_that_is_far_too_slow_gives_nothing_back() -> None:
     assert max(storm.behind) > 900
 
 
-def test_a_quota_below_the_pace_slows_recovery_down_and_defers_nothing() -> None:
+def test_a_quota_below_the_pace_slows_recovery_and_defers_nothing() -> None:
     """Recovery and new settlements share the quota, and each stalled one is started at last."""
     storm = Storm(2_000, Quotas(express=Bucket(100, 600)))
 
@@ -69,7 +69,7 @@ def test_a_quota_below_the_pace_slows_recovery_down_and_defers_nothing() -> None
     assert storm.counted["NotRecovered"] == 0
 
 
-def test_reversals_are_resumed_as_fast_as_their_executions_may_be_described() -> None:
+def test_reversals_are_resumed_as_fast_as_executions_may_be_described() -> None:
     """Two reversals would alert twice, so a running one must be known.
 
     No run waits for the quota, as later settlements have deadlines.

@@ -51,7 +51,7 @@ def test_an_answer_ends_the_task_once_the_function_has_ended(
     assert (execution.status, execution.data) == ("SUCCEEDED", "yes")
 
 
-def test_an_answer_ends_the_task_while_its_function_is_at_work(
+def test_an_answer_ends_the_task_while_its_function_works(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []
@@ -103,7 +103,7 @@ def test_a_token_is_void_once_its_attempt_has_failed(world: World, monkeypatch: 
     assert execution.data == "yes"
 
 
-def test_a_task_that_is_failed_by_hand_is_retried_if_the_machine_says_so(
+def test_a_task_failed_by_hand_is_retried_by_its_retrier(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers: list[Any] = [TaskFailed("Again"), "yes"]
@@ -118,7 +118,7 @@ def test_a_task_that_is_failed_by_hand_is_retried_if_the_machine_says_so(
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_token_that_comes_back_as_the_function_dies_is_accepted_or_refused(
+def test_a_dying_functions_token_is_either_accepted_or_refused(
     world: World, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     taken: list[bool] = []
@@ -187,9 +187,7 @@ def test_a_token_is_void_once_the_execution_is_stopped(world: World, monkeypatch
     assert (execution.status, taken) == ("ABORTED", [False])
 
 
-def test_a_token_is_void_while_the_execution_pauses_after_its_task(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_token_is_void_in_the_pause_after_its_task(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     ask = {name: value for name, value in ASK.items() if name != "End"} | {"Next": "Pause"}
     states = {"Ask": ask, "Pause": {"Type": "Wait", "SecondsPath": "$", "Next": "Over"}}
     over = {"Type": "Fail", "Error": "Over", "Cause": "in time"}

@@ -79,7 +79,7 @@ def test_an_answer_leads_where_it_must(world: World, answer: str, machine: str) 
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_an_answer_leads_to_the_same_end_though_one_call_is_lost(
+def test_one_lost_call_does_not_change_the_answers_end(
     world: World, answer: str, fault: Fault, machine: str
 ) -> None:
     world.open_both()
@@ -96,7 +96,7 @@ def test_an_answer_leads_to_the_same_end_though_one_call_is_lost(
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("fault", CUT_OFF)
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_a_call_that_never_has_the_time_is_reversed_at_once_as_without_a_provider(
+def test_a_call_that_always_lacks_time_is_reversed_at_once(
     world: World, answer: str, fault: Fault, machine: str
 ) -> None:
     """The payer does not wait for the deadline; an open review continues."""
@@ -125,7 +125,7 @@ def test_a_call_that_never_has_the_time_is_reversed_at_once_as_without_a_provide
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("fault", [fault for fault in Fault if fault not in CUT_OFF])
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_a_call_without_any_answer_stalls_until_the_deadline_and_then_refunds_the_payer(
+def test_a_call_without_answer_stalls_and_refunds_at_the_deadline(
     world: World, answer: str, fault: Fault, machine: str
 ) -> None:
     world.open_both()
@@ -160,7 +160,7 @@ def no_table() -> None:
 
 @pytest.mark.parametrize("befalls", [die, no_table])
 @pytest.mark.parametrize("answer", ["approved", "rejected", "in review"])
-def test_the_provider_is_asked_again_for_an_answer_that_was_not_recorded(
+def test_the_provider_is_asked_again_for_an_unrecorded_answer(
     world: World, answer: str, befalls: Callable[[], None]
 ) -> None:
     world.open_both()

@@ -15,7 +15,7 @@ def validate(*paths: Path) -> tuple[bool, str]:
     return result.returncode == 0, result.stdout + result.stderr
 
 
-def test_every_definition_is_valid_as_written_and_as_rendered_for_each_stage(tmp_path: Path) -> None:
+def test_every_definition_is_valid_as_written_and_rendered_per_stage(tmp_path: Path) -> None:
     rendered = []
     for stage, settings in STAGES.items():
         for machine in DEFINITIONS:

@@ -101,7 +101,7 @@ def test_a_reversal_and_an_alert_outlast_an_outage_of_minutes(name: str) -> None
 
 
 @pytest.mark.parametrize("stage", ON_AWS)
-def test_a_payment_that_no_provider_answers_is_given_back_in_time(stage: str) -> None:
+def test_an_unanswered_payment_is_given_back_in_time(stage: str) -> None:
     """Each try has a whole exchange, and each pause is the longest."""
     verify = task("settlement", "VerifyKyc")["Retry"][-1]
 
@@ -149,7 +149,7 @@ def test_no_function_outlives_its_task(stage: str) -> None:
 
 
 @pytest.mark.parametrize("machine", DEFINITIONS)
-def test_a_function_that_may_outlive_its_task_is_refused_at_synth(machine: str) -> None:
+def test_a_function_outliving_its_task_is_refused_at_synth(machine: str) -> None:
     shortest = min(state.get("TimeoutSeconds", EXPRESS_SECONDS_MAX) for state in states(machine).values())
 
     def render(function_timeout_seconds: int) -> str:
@@ -175,7 +175,7 @@ def test_a_client_times_out_before_its_function(config: Any) -> None:
         assert client_seconds(config) < settings.function_timeout_seconds
 
 
-def test_a_provider_that_hangs_is_counted_before_its_function_times_out() -> None:
+def test_a_hanging_provider_is_counted_before_its_function_times_out() -> None:
     """A function that times out counts no failure, so the circuit would never open.
 
     A call asks only if the reserve is left, which the circuit's event may need. The rest covers reading two

@@ -101,7 +101,7 @@ def entering(definition: Any, merge: Merge = set.intersection) -> dict[str, set[
 
 
 @each_machine
-def test_no_state_reads_a_field_that_a_way_to_it_does_not_bring(machine: str) -> None:
+def test_every_way_to_a_state_brings_the_fields_it_reads(machine: str) -> None:
     """No Catch sees States.Runtime, the error of an empty path."""
     sure = entering(DEFINITIONS[machine])
 
@@ -110,7 +110,7 @@ def test_no_state_reads_a_field_that_a_way_to_it_does_not_bring(machine: str) ->
         assert reads(state) - {"$"} <= sure[name], name
 
 
-def test_a_field_that_one_way_round_a_loop_lacks_is_not_relied_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_field_lost_in_a_loop_is_not_relied_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Second has `b` at first, but not when entered from Third."""
     loop: dict[str, Any] = {
         "StartAt": "First",
@@ -131,7 +131,7 @@ def test_the_fields_followed_here_are_those_that_the_handler_returns(name: str) 
     assert returned(name) == ANSWERS[name]
 
 
-def test_a_report_learns_of_a_refused_claim_and_of_an_error_exactly_if_a_compensation_was_started() -> None:
+def test_a_report_tells_refused_claims_from_started_compensations() -> None:
     """`error` in the state means COMPENSATING; `Error` replaces the state.
 
     `Error` may mean that this execution ran nothing. The request has neither field, since a hold refuses
@@ -168,7 +168,7 @@ def test_a_report_on_a_claimed_key_gets_the_request_once() -> None:
     assert given["state.$"] == "$"
 
 
-def test_a_machine_that_returns_to_its_first_state_differs_from_one_that_begins() -> None:
+def test_a_return_to_the_first_state_differs_from_a_start() -> None:
     """It has a `case`. An error next to it did not stop the settlement."""
     definition = DEFINITIONS["compensation"]
     sure = entering(definition)
@@ -201,9 +201,7 @@ def test_a_task_keeps_its_input(machine: str, name: str) -> None:
 
 
 @each_invocation
-def test_a_function_gets_each_field_that_its_handler_reads_under_its_own_name(
-    machine: str, name: str
-) -> None:
+def test_a_function_gets_its_handlers_fields_under_their_own_names(machine: str, name: str) -> None:
     """So no fields can be swapped; the rest comes from the context.
 
     The execution's name is the settlement's owner, and on every log line.
@@ -223,14 +221,14 @@ def test_a_function_gets_each_field_that_its_handler_reads_under_its_own_name(
 
 
 @pytest.mark.parametrize("name", EVENTS)
-def test_an_event_carries_the_detail_that_the_function_before_it_composed(name: str) -> None:
+def test_an_event_carries_the_detail_composed_by_the_previous_function(name: str) -> None:
     kind, detail = EVENTS[name]
     entry = {"EventBusName": "${EventBus}", "Source": "settlement", "DetailType": kind, "Detail.$": detail}
 
     assert task("compensation", name)["Parameters"] == {"Entries": [entry]}
 
 
-def test_a_compensation_is_named_after_its_settlement_and_gets_the_cause_and_the_owner() -> None:
+def test_a_compensation_takes_its_settlements_name_cause_and_owner() -> None:
     """Every try to start it uses one name, which other callers cannot take first.
 
     The owner is the claiming execution; with another, no failure would be reversed.

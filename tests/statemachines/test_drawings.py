@@ -21,7 +21,7 @@ def test_there_is_a_drawing_for_each_definition() -> None:
 
 
 @each_machine
-def test_a_drawing_has_each_state_once_with_its_name_and_its_kind(machine: str) -> None:
+def test_a_drawing_names_each_state_once_and_shows_its_kind(machine: str) -> None:
     nodes = drawn(machine, "node")
     kinds = {"Fail": "fail", "Choice": "choice"}
 
@@ -44,7 +44,7 @@ def test_a_drawing_has_each_way_once(machine: str) -> None:
 
 
 @each_machine
-def test_a_drawing_says_nothing_that_the_page_s_style_should_say(machine: str) -> None:
+def test_a_drawing_leaves_its_style_to_the_page(machine: str) -> None:
     """Own colours or fonts fail on a dark background, and the page refuses `style`."""
     attributes = {
         name for one in ElementTree.parse(DRAWINGS / f"{machine}.svg").iter() for name in one.attrib

@@ -86,7 +86,7 @@ def test_no_path_of_a_settlement_returns_to_a_state() -> None:
     assert on_a_cycle("settlement", lambda name, way: True) == set()
 
 
-def test_every_loop_of_a_compensation_has_the_fence_or_a_wait_for_a_person_in_it() -> None:
+def test_each_compensation_loop_fences_or_waits_for_a_person() -> None:
     """The fence reads the row again, and the wait takes time."""
     past = {"BeginCompensation", "AwaitResolution"}
 
@@ -94,7 +94,7 @@ def test_every_loop_of_a_compensation_has_the_fence_or_a_wait_for_a_person_in_it
     assert on_a_cycle("compensation", lambda name, way: name not in past) == set()
 
 
-def test_no_two_alerts_follow_each_other_without_a_wait_or_a_decision_in_between() -> None:
+def test_a_wait_or_a_decision_separates_two_alerts() -> None:
     """An alert after an instantly failed wait would repeat at the machine's speed.
 
     Slow transitions are not followed: waits that time out or that a person ends, completed decisions, Wait
@@ -113,7 +113,7 @@ def test_no_two_alerts_follow_each_other_without_a_wait_or_a_decision_in_between
     assert "PageOnCall" not in on_a_cycle("compensation", takes_no_time)
 
 
-def test_a_payment_in_review_is_only_reported_and_a_release_comes_only_after_a_verdict() -> None:
+def test_a_review_is_only_reported_and_release_needs_a_verdict() -> None:
     """The webhook or the review's end starts the next execution."""
     following = {name: set(targets(state)) for name, state in states("settlement").items()}
     into = [(source, way.how) for source, way in entrances("settlement", "ReleaseFunds")]
@@ -127,7 +127,7 @@ def test_a_settlement_of_another_execution_is_only_reported() -> None:
     assert caught(states("settlement")["HoldFunds"], "AlreadyClaimed") == "ReportOutcome"
 
 
-def test_a_hold_is_refused_before_any_compensation_and_every_later_step_after_the_hold() -> None:
+def test_every_step_but_the_hold_starts_a_compensation_on_refusal() -> None:
     """A refused hold has claimed nothing to reverse."""
     following = {name: set(targets(state)) for name, state in states("settlement").items()}
 
@@ -140,7 +140,7 @@ def test_a_hold_is_refused_before_any_compensation_and_every_later_step_after_th
     }
 
 
-def test_a_compensation_goes_straight_to_the_first_reversal_that_is_due_and_then_on() -> None:
+def test_a_compensation_runs_all_reversals_from_the_first_due_one() -> None:
     """Uncommitted steps are not reversed. The hold is last, and also ends an unheld settlement."""
     decided = states("compensation")["IsDecided"]
     reversals = [decided["Choices"][-2]["Next"], decided["Choices"][-1]["Next"], decided["Default"]]
@@ -174,7 +174,7 @@ def test_no_state_is_written_in_jsonata(machine: str) -> None:
 
 
 @each_machine
-def test_a_failed_execution_says_why_and_one_succeeds_only_with_an_outcome_from_a_function(
+def test_a_failure_says_why_and_success_needs_a_functions_outcome(
     machine: str,
 ) -> None:
     """Each failure has its own name. A failed compensation must not be reported as a success."""

@@ -102,7 +102,7 @@ def test_every_error_that_a_machine_names_is_thrown(machine: str) -> None:
 
 
 @each_machine
-def test_every_retry_helps_in_one_case_and_ends_in_failure_in_another(machine: str) -> None:
+def test_every_retry_helps_in_one_case_and_fails_in_another(machine: str) -> None:
     """A retry that always fails is useless; one that never fails may be endless."""
     tasks = {name for name, state in states(machine).items() if state["Type"] == "Task"}
     again = [visit for visit in visits(machine) if len(visit.attempts) > 1]
@@ -112,14 +112,14 @@ def test_every_retry_helps_in_one_case_and_ends_in_failure_in_another(machine: s
 
 
 @pytest.mark.parametrize(("machine", "case"), MOCKED)
-def test_a_test_case_calls_exactly_its_states_and_in_their_order(machine: str, case: str) -> None:
+def test_a_test_case_calls_exactly_its_states_in_their_order(machine: str, case: str) -> None:
     called = [visit.state for visit in run(machine, case).visits if visit.attempts]
 
     assert list(dict.fromkeys(called)) == list(MOCKED[machine, case])
 
 
 @each_machine
-def test_the_cases_end_in_each_way_that_a_machine_can_end(machine: str) -> None:
+def test_the_cases_reach_each_possible_end_of_a_machine(machine: str) -> None:
     """An Express machine reports that the compensation was started, a Standard one how it ended."""
     ends = {one.ends for one in runs(machine).values()}
     refused = {"InvalidRequest", "IdempotencyConflict"}

@@ -32,7 +32,7 @@ OTHER_PLACEHOLDERS = {
 """Placeholders besides functions, one per occurrence."""
 
 
-def test_every_handler_is_a_state_with_its_grants_or_has_another_trigger() -> None:
+def test_every_handler_is_a_granted_state_or_has_another_trigger() -> None:
     """Other triggers: a webhook, the clock, a queue, a person or a stream."""
     handlers = {"".join(map(str.capitalize, module.split("_"))) for module in HANDLERS}
 
@@ -50,7 +50,7 @@ def test_every_handler_is_a_state_with_its_grants_or_has_another_trigger() -> No
     assert handlers >= STATES
 
 
-def test_a_task_runs_a_function_unless_it_puts_an_event_or_starts_the_other_machine() -> None:
+def test_a_task_calls_a_function_a_bus_or_another_machine() -> None:
     """Each waits for its function; one waits for a person."""
     assert {name for _, name in PUTS} == {"PageOnCall", "AnnounceResolution"}
     assert STARTS == [("settlement", "Compensate")]

@@ -164,13 +164,13 @@ def expected(machine: str, name: str) -> dict[str, tuple[str, str | None]]:
 
 
 @pytest.mark.parametrize(("machine", "name"), TASKS)
-def test_a_state_catches_by_name_exactly_the_refusals_that_its_writes_raise(machine: str, name: str) -> None:
+def test_a_state_catches_exactly_its_writes_refusals_by_name(machine: str, name: str) -> None:
     """All other errors stall the machine: an attempt that may still commit is not a refusal."""
     assert caught_by_name(machine, name) == expected(machine, name)
 
 
 @pytest.mark.parametrize(("machine", "name"), INVOCATIONS)
-def test_a_state_tries_again_after_every_error_but_a_final_one(machine: str, name: str) -> None:
+def test_a_state_retries_every_error_but_a_final_one(machine: str, name: str) -> None:
     """AWS has more names for failed attempts than any list."""
     final, *rules = [rule for rule in task(machine, name)["Retry"] if rule["MaxAttempts"] == 0] or [None]
 
@@ -188,12 +188,12 @@ def finals(machine: str, name: str) -> set[str]:
     return set(expected(machine, name))
 
 
-def test_a_payment_without_an_approval_is_reversed_for_one_of_four_reasons() -> None:
+def test_an_unapproved_payment_is_reversed_for_one_of_four_reasons() -> None:
     reasons = {"KycRejected", "KycRequestRefused", "KycUnavailable", "KycCircuitOpen"}
     assert reasons | {"InReview"} == OF_PROVIDER
 
 
-def test_a_claimed_key_adds_one_refusal_to_those_of_the_request() -> None:
+def test_a_claimed_key_adds_one_refusal_to_the_requests_refusals() -> None:
     assert {"AlreadyClaimed", "InvalidRequest"} == OF_CLAIM
 
 

@@ -13,7 +13,7 @@ def test_the_settlement_machine_runs_the_steps_in_their_order() -> None:
     assert [task("settlement", one)["Next"] for one, _ in pairwise(names)] == names[1:]
 
 
-def test_the_compensating_machine_reverses_what_moved_money_in_the_opposite_order() -> None:
+def test_the_compensating_machine_reverses_money_moves_in_opposite_order() -> None:
     moves = [SAGA[step].moves for step in REVERSIBLE]
     names = [one.reversed_by for one in moves if one]
 
@@ -25,7 +25,7 @@ def test_the_compensating_machine_reverses_what_moved_money_in_the_opposite_orde
     }
 
 
-def test_exactly_the_steps_with_the_error_of_a_cut_off_are_reversed_for_one() -> None:
+def test_a_cut_off_reverses_exactly_the_steps_with_its_error() -> None:
     """Other steps without time stall the machine, and recovery resumes the settlement."""
     reversing = {
         name

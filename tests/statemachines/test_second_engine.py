@@ -70,7 +70,7 @@ def test_every_case_ends_as_on_the_embedded_aws(engine: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", SETTLEMENTS)
-def test_a_reversal_is_started_once_under_its_name_and_both_starters_report(engine: Any, kind: str) -> None:
+def test_a_reversal_starts_once_by_name_and_both_starters_report(engine: Any, kind: str) -> None:
     settlement, reversals = nesting(engine, kind, "ReversesAHold")
 
     for errors in ([], [TAKEN]):
@@ -84,7 +84,7 @@ def test_a_reversal_is_started_once_under_its_name_and_both_starters_report(engi
     assert end(engine, reversal["executionArn"]).trail == run("Compensation", "ReversesAHold").trail
 
 
-def test_a_reversal_that_fails_fails_the_settlement_that_waits_for_it(engine: Any) -> None:
+def test_a_failed_reversal_fails_the_settlement_waiting_for_it(engine: Any) -> None:
     settlement, reversals = nesting(engine, "SettlementStandard", "BeginStalls")
 
     execution = end(engine, start(engine, settlement, WIRE))
@@ -94,7 +94,7 @@ def test_a_reversal_that_fails_fails_the_settlement_that_waits_for_it(engine: An
     assert end(engine, reversal["executionArn"]).error == "CompensationStalled"
 
 
-def test_a_wait_ends_after_the_seconds_of_its_alert_and_its_token_with_it(engine: Any) -> None:
+def test_a_wait_and_its_token_end_after_its_alerts_seconds(engine: Any) -> None:
     machine, token = waiting(engine)
     execution = start(engine, machine, INPUTS["compensation"])
 
@@ -107,7 +107,7 @@ def test_a_wait_ends_after_the_seconds_of_its_alert_and_its_token_with_it(engine
     assert [wait["timeoutInSeconds"] for wait in waits if wait["resourceType"] == "sqs"] == [1, SECONDS_MAX]
 
 
-def test_the_same_start_of_what_runs_is_that_execution_and_another_one_is_refused(engine: Any) -> None:
+def test_a_repeated_start_returns_its_execution_unless_the_input_differs(engine: Any) -> None:
     machine, token = waiting(engine)
     execution = start(engine, machine, INPUTS["compensation"], name="once")
     token()
@@ -117,7 +117,7 @@ def test_the_same_start_of_what_runs_is_that_execution_and_another_one_is_refuse
         start(engine, machine, INPUTS["settlement"], name="once")
 
 
-def test_each_error_of_each_task_is_retried_or_leads_where_its_rule_says(engine: Any) -> None:
+def test_each_task_error_is_retried_or_caught_by_its_rule(engine: Any) -> None:
     """The acceptance's check, on LocalEmu's TestState."""
     rules = sum(len([*ways(DEFINITIONS[machine]["States"])]) for machine in ("settlement", "compensation"))
 

@@ -96,7 +96,7 @@ def test_a_retry_is_jittered_and_bounded(machine: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("machine", TRIES)
-def test_functions_of_a_machine_are_retried_alike_but_for_their_refusals(machine: str) -> None:
+def test_a_machines_functions_are_retried_alike_but_for_refusals(machine: str) -> None:
     """The definitions spell out each rule, so this finds accidental differences.
 
     VerifyKyc pauses less: see the budget of an unanswered payment.
@@ -129,7 +129,7 @@ def test_the_last_catch_takes_every_other_error_and_keeps_it(machine: str, name:
 
 
 @pytest.mark.parametrize(("machine", "name"), WAITS)
-def test_a_wait_that_ends_alerts_again_at_once_and_a_failed_one_in_its_time(machine: str, name: str) -> None:
+def test_a_timeout_alerts_at_once_and_a_failed_wait_later(machine: str, name: str) -> None:
     """A wait that cannot begin takes no time, so immediate alerts would never end."""
     pause = task(machine, caught(task(machine, name), "Lambda.ResourceNotFoundException"))
 

@@ -56,13 +56,13 @@ def another(saga: Saga) -> Saga:
     return other
 
 
-def test_a_case_that_has_opened_since_the_scan_is_found_by_the_index(saga: Saga) -> None:
+def test_the_index_finds_a_case_opened_since_the_scan(saga: Saga) -> None:
     saga.stuck(Step.RELEASE, last=Step.RELEASE)
 
     assert look(as_it_is(saga)) is Look.AGREES
 
 
-def test_a_case_that_was_closed_since_the_scan_blocks_no_more(saga: Saga) -> None:
+def test_a_case_closed_since_the_scan_blocks_no_more(saga: Saga) -> None:
     saga.stuck(Step.RELEASE, last=Step.RELEASE)
     saga.resolve(RETRY)
 
@@ -88,7 +88,7 @@ def test_a_count_that_stays_wrong_is_a_fault(saga: Saga, scanned: tuple[str, ...
 
 
 @pytest.mark.parametrize("counted", [None, 0])
-def test_a_case_of_the_scan_that_nothing_counts_is_a_fault(saga: Saga, counted: int | None) -> None:
+def test_an_uncounted_case_of_the_scan_is_a_fault(saga: Saga, counted: int | None) -> None:
     saga.stuck(Step.RELEASE, last=Step.RELEASE)
     count(saga, counted)
 
@@ -126,7 +126,7 @@ def test_cases_that_open_and_close_during_every_look_are_unproven(saga: Saga) ->
     assert look(Moving(saga, lambda listed: listed), KEY) is Look.MOVING
 
 
-def test_a_count_that_a_new_case_makes_equal_by_luck_does_not_agree(saga: Saga) -> None:
+def test_a_count_equal_only_by_a_new_case_disagrees(saga: Saga) -> None:
     """One case is uncounted; another opens between the reading of the cases and of the count."""
     saga.stuck(Step.RELEASE, last=Step.RELEASE)
     count(saga, 0)

@@ -42,7 +42,7 @@ def test_an_unclaimed_key_is_claimed_and_held_in_one_transaction(saga: Saga) -> 
     assert saga.books() == book(HELD, ENTRIES[Step.HOLD], alice=5180, bob=500)
 
 
-def test_it_is_the_settlement_that_a_claim_and_a_hold_in_two_transactions_leave(saga: Saga) -> None:
+def test_one_transaction_leaves_the_same_settlement_as_claim_then_hold(saga: Saga) -> None:
     saga.fund()
     saga.claim_and_hold()
     other = saga.asking(key="order-2026-000102")
@@ -58,7 +58,7 @@ def test_it_is_the_settlement_that_a_claim_and_a_hold_in_two_transactions_leave(
 
 
 @pytest.mark.parametrize(("error", "change"), REFUSED, ids=lambda each: getattr(each, "__name__", ""))
-def test_a_refused_hold_claims_nothing_and_leaves_the_key_to_any_request(
+def test_a_refused_hold_claims_nothing_and_leaves_the_key_free(
     saga: Saga, error: type[Exception], change: dict[str, Any]
 ) -> None:
     saga.fund()
@@ -78,7 +78,7 @@ def test_a_payer_without_an_account_claims_nothing(saga: Saga) -> None:
         saga.claim_and_hold()
 
 
-def test_an_entry_in_the_way_is_not_overwritten_and_nothing_is_claimed(saga: Saga) -> None:
+def test_an_entry_in_the_way_stays_and_nothing_is_claimed(saga: Saga) -> None:
     saga.fund()
     saga.ledger.put(ENTRIES[Step.HOLD] | {"amount": 1})
 
@@ -90,9 +90,7 @@ def test_an_entry_in_the_way_is_not_overwritten_and_nothing_is_claimed(saga: Sag
 
 
 @pytest.mark.parametrize("owner", ["execution-1", "execution-2"])
-def test_a_second_call_by_any_clock_gets_the_settlement_of_the_first_and_holds_nothing(
-    saga: Saga, owner: str
-) -> None:
+def test_a_second_call_by_any_clock_finds_the_first_settlement(saga: Saga, owner: str) -> None:
     saga.fund()
     saga.claim_and_hold()
     saga.ledger.open("alice", 0, limbo_cases=1)  # it could not bear it a second time
@@ -105,7 +103,7 @@ def test_a_second_call_by_any_clock_gets_the_settlement_of_the_first_and_holds_n
         assert steps.is_replay(found, owner) == (owner == "execution-2")
 
 
-def test_a_call_with_other_content_gets_the_settlement_of_the_first_which_is_not_its_own(saga: Saga) -> None:
+def test_a_call_with_other_content_finds_the_first_requests_settlement(saga: Saga) -> None:
     saga.fund()
     saga.claim_and_hold()
 
@@ -131,7 +129,7 @@ def test_a_claimed_key_is_never_held_again_in_any_status(saga: Saga, status: Sta
     assert (found.status, steps.is_replay(found, "execution-1")) == (status, status is not Status.PROCESSING)
 
 
-def test_a_key_whose_refusal_is_on_record_is_never_claimed_nor_held(saga: Saga) -> None:
+def test_a_key_with_a_recorded_refusal_is_never_claimed(saga: Saga) -> None:
     saga.fund()
     saga.tombstone(FAILURE, owner="execution-1")
 
@@ -142,7 +140,7 @@ def test_a_key_whose_refusal_is_on_record_is_never_claimed_nor_held(saga: Saga) 
     assert steps.is_replay(found, "execution-1")
 
 
-def test_a_key_that_the_queue_has_claimed_for_it_is_left_to_the_hold_of_a_claimed_key(saga: Saga) -> None:
+def test_a_key_claimed_by_the_queue_awaits_a_separate_hold(saga: Saga) -> None:
     saga.fund()
     claimed = saga.claim()
 
@@ -167,7 +165,7 @@ def test_the_claim_is_named_before_the_payers_refusal(saga: Saga) -> None:
 
 
 @THREADS
-def test_a_key_claimed_and_held_by_many_at_once_has_one_owner_and_one_hold(saga: Saga) -> None:
+def test_concurrent_claims_with_hold_leave_one_owner_and_one_hold(saga: Saga) -> None:
     saga.fund()
 
     answers = at_once(
@@ -185,7 +183,7 @@ def test_a_key_claimed_and_held_by_many_at_once_has_one_owner_and_one_hold(saga:
 
 
 @THREADS
-def test_of_many_contents_at_once_one_takes_the_key_and_the_payers_money(saga: Saga) -> None:
+def test_of_many_concurrent_contents_one_takes_key_and_money(saga: Saga) -> None:
     saga.fund()
     asked = [caller.asking(amount=1000 + number) for number, caller in enumerate(callers(saga, CALLERS))]
 
@@ -197,7 +195,7 @@ def test_of_many_contents_at_once_one_takes_the_key_and_the_payers_money(saga: S
 
 
 @THREADS
-def test_the_queues_claim_and_a_claim_with_its_hold_at_once_are_one_claim(saga: Saga) -> None:
+def test_concurrent_claims_with_and_without_a_hold_are_one_claim(saga: Saga) -> None:
     saga.fund()
     calls = [
         partial(caller.claim_and_hold if number % 2 else caller.claim, NOW, f"execution-{number}")

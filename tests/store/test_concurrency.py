@@ -48,7 +48,7 @@ def on_record(saga: Saga) -> dict[str, Row]:
 
 
 @pytest.mark.parametrize("step", Step)
-def test_a_step_called_by_many_clocks_at_once_is_one_entry_and_one_movement(
+def test_a_step_called_by_many_concurrent_clocks_is_one_entry(
     funded: Saga, step: Step, counted: list[str]
 ) -> None:
     funded.claim()
@@ -69,7 +69,7 @@ def test_a_step_called_by_many_clocks_at_once_is_one_entry_and_one_movement(
     funded.books()
 
 
-def test_a_key_claimed_by_many_owners_at_once_has_one_owner(saga: Saga) -> None:
+def test_a_key_claimed_by_many_at_once_has_one_owner(saga: Saga) -> None:
     claimed = at_once(
         [
             partial(caller.claim, NOW, f"execution-{number}")
@@ -103,9 +103,7 @@ def test_as_many_settlements_hold_as_the_payer_can_afford(funded: Saga, rivals: 
 
 
 @pytest.mark.parametrize("seed", ROUNDS)
-def test_steps_called_out_of_order_by_many_are_refused_and_leave_the_rows_consistent(
-    funded: Saga, seed: int
-) -> None:
+def test_concurrent_steps_out_of_order_leave_the_rows_consistent(funded: Saga, seed: int) -> None:
     """A verdict's evidence may precede the hold: it moves nothing, and no step builds on it."""
     funded.claim()
     shuffled = random.Random(seed)
@@ -132,7 +130,7 @@ def test_steps_called_out_of_order_by_many_are_refused_and_leave_the_rows_consis
 
 
 @pytest.mark.parametrize("step", [Step.VERIFY, Step.RELEASE, Step.FEE])
-def test_no_number_of_callers_gets_a_step_past_the_one_before_it(funded: Saga, step: Step) -> None:
+def test_no_number_of_callers_gets_a_step_past_its_predecessor(funded: Saga, step: Step) -> None:
     funded.claim()
 
     with funded.writes_only_evidence() if step is Step.VERIFY else funded.writes_nothing():
@@ -167,7 +165,7 @@ def with_client_of(caller: Saga, other: Saga) -> Saga:
 
 
 @pytest.mark.parametrize("step", REVERSIBLE)
-def test_a_reversal_called_by_many_clocks_at_once_is_one_entry_and_one_movement(
+def test_a_reversal_called_by_many_concurrent_clocks_is_one_entry(
     saga: Saga, step: Step, counted: list[str]
 ) -> None:
     saga.begun(Step.FEE)
@@ -192,7 +190,7 @@ def moves(entry: Row) -> Row:
     return {name: entry[name] for name in ("debit", "credit", "amount")}
 
 
-def test_a_settlement_of_which_nothing_was_held_is_finished_by_many_at_once(saga: Saga) -> None:
+def test_an_unheld_settlement_is_finished_by_many_at_once(saga: Saga) -> None:
     saga.begun(None)
 
     answers = at_once([caller.finish_unheld for caller in callers(saga, CALLERS)])
@@ -202,7 +200,7 @@ def test_a_settlement_of_which_nothing_was_held_is_finished_by_many_at_once(saga
     saga.books()
 
 
-def test_a_hold_of_a_claimed_key_and_the_end_of_its_reversal_at_once_never_both_commit(saga: Saga) -> None:
+def test_a_hold_and_its_concurrent_reversals_end_never_both_commit(saga: Saga) -> None:
     saga.reach(None)
     calls: list[Any] = []
     for number, caller in enumerate(callers(saga, CALLERS)):
@@ -235,9 +233,7 @@ def test_whole_reversals_at_once_reverse_each_step_once(saga: Saga) -> None:
 
 
 @pytest.mark.parametrize("last", [None, Step.HOLD, Step.VERIFY, Step.RELEASE])
-def test_a_step_and_the_fence_at_once_either_commits_before_it_or_never(
-    saga: Saga, last: Step | None
-) -> None:
+def test_a_concurrent_step_commits_before_the_fence_or_never(saga: Saga, last: Step | None) -> None:
     saga.reach(last)
     step = list(Step)[list(Step).index(last) + 1 if last else 0]
     calls = [
@@ -260,9 +256,7 @@ def test_a_step_and_the_fence_at_once_either_commits_before_it_or_never(
 
 
 @pytest.mark.parametrize("_round", ROUNDS)
-def test_an_order_on_a_stalled_settlement_and_the_last_step_at_once_never_both_commit(
-    saga: Saga, _round: int
-) -> None:
+def test_a_stalled_settlements_order_and_last_step_never_both_commit(saga: Saga, _round: int) -> None:
     saga.reach(Step.RELEASE)
     one, other = callers(saga, 2)
 
@@ -276,7 +270,7 @@ def test_an_order_on_a_stalled_settlement_and_the_last_step_at_once_never_both_c
 
 
 @pytest.mark.parametrize("_round", ROUNDS)
-def test_a_reclaim_and_a_spend_at_once_never_take_the_same_money(saga: Saga, _round: int) -> None:
+def test_a_concurrent_reclaim_and_spend_never_take_the_same_money(saga: Saga, _round: int) -> None:
     saga.begun(Step.FEE)
     saga.reverse(Step.FEE)
     spending = saga.spent(5272)
@@ -292,7 +286,7 @@ def test_a_reclaim_and_a_spend_at_once_never_take_the_same_money(saga: Saga, _ro
 
 
 @pytest.mark.parametrize("_round", ROUNDS)
-def test_a_hold_and_the_block_at_once_leave_a_hold_from_before_it_or_none(saga: Saga, _round: int) -> None:
+def test_a_concurrent_hold_commits_before_the_block_or_never(saga: Saga, _round: int) -> None:
     saga.begun(Step.RELEASE)
     spending = saga.spent(5000)
     one, other = callers(saga, 2)
@@ -352,7 +346,7 @@ def test_of_many_decisions_at_once_one_is_carried_out(saga: Saga, _round: int) -
     assert saga.books()[1]["limbo_cases"] == 0
 
 
-def test_one_decision_by_two_people_at_once_is_the_decision_of_one(saga: Saga) -> None:
+def test_one_decision_by_many_people_at_once_names_one_person(saga: Saga) -> None:
     saga.stuck(Step.RELEASE)
     case = saga.case()
     people = [

@@ -62,7 +62,7 @@ def refusal(name: str, row: Row | None) -> str:
 
 
 @pytest.mark.parametrize("name", [*RULES, *PUT_BACK])
-def test_an_update_is_refused_if_one_attribute_is_another_and_says_why(ledger: Ledger, name: str) -> None:
+def test_an_update_is_refused_with_reason_if_one_attribute_differs(ledger: Ledger, name: str) -> None:
     write = built(name)
     admitted = next(row for row in rows_met_by(write) if commits(name, row))
     changed = [
@@ -112,9 +112,7 @@ BALANCES: dict[str, tuple[str, int, dict[str, Row]]] = {
 
 
 @pytest.mark.parametrize("name", BALANCES)
-def test_a_balance_moves_up_to_its_bound_and_is_else_refused_by_the_partys_name(
-    ledger: Ledger, name: str
-) -> None:
+def test_a_balance_moves_within_bounds_or_refuses_naming_the_party(ledger: Ledger, name: str) -> None:
     write = named_writes()[name]
     party, available, refused = BALANCES[name]
     account = write.parameters["Key"]["pk"].removeprefix("ACCOUNT#")
@@ -147,7 +145,7 @@ MOVES = [name for name in PUTS if name.startswith("proposals.record.")]
 
 
 @pytest.mark.parametrize("name", MOVES)
-def test_the_evidence_of_a_move_is_put_once_and_never_overwritten(ledger: Ledger, name: str) -> None:
+def test_the_evidence_of_a_move_is_put_only_once(ledger: Ledger, name: str) -> None:
     """A replay is detected on the proposal's row."""
     write = named_writes()[name]
     ledger.store.transact([write])
@@ -159,7 +157,7 @@ def test_the_evidence_of_a_move_is_put_once_and_never_overwritten(ledger: Ledger
 
 
 @pytest.mark.parametrize("name", [name for name in PUTS if name not in (*OF_SETTLEMENTS, *REPLACED, *MOVES)])
-def test_a_row_is_put_once_and_found_by_every_later_put(ledger: Ledger, name: str) -> None:
+def test_a_row_is_put_once_and_found_by_later_puts(ledger: Ledger, name: str) -> None:
     write = named_writes()[name]
     ledger.store.transact([write])
     (row,) = ledger.rows()
@@ -171,7 +169,7 @@ def test_a_row_is_put_once_and_found_by_every_later_put(ledger: Ledger, name: st
 
 
 @pytest.mark.parametrize("name", OF_SETTLEMENTS)
-def test_an_entry_of_a_settlement_is_put_once_and_never_overwritten(ledger: Ledger, name: str) -> None:
+def test_an_entry_of_a_settlement_is_put_only_once(ledger: Ledger, name: str) -> None:
     """A replay is detected on the settlement's row: an entry that blocks a due one is a fault."""
     write = named_writes()[name]
     ledger.store.transact([write])

@@ -301,7 +301,7 @@ def is_dynamodb_local(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_call_is_of_these_writes_and_units_and_of_the_same_writes_again(
+def test_a_call_costs_the_listed_units_and_repeats_its_writes(
     saga: Saga, name: str, is_dynamodb_local: bool
 ) -> None:
     start, call, expected, aws, local = CASES[name]
@@ -317,9 +317,7 @@ def test_a_call_is_of_these_writes_and_units_and_of_the_same_writes_again(
     assert operations(again) == expected
 
 
-def test_a_happy_settlement_is_five_writes_of_twenty_units_and_one_read(
-    saga: Saga, is_dynamodb_local: bool
-) -> None:
+def test_a_happy_settlement_is_five_writes_of_twenty_units(saga: Saga, is_dynamodb_local: bool) -> None:
     saga.fund()
 
     with watched(saga.ledger) as calls:
@@ -340,7 +338,7 @@ def test_a_happy_settlement_is_five_writes_of_twenty_units_and_one_read(
         pytest.param(LONGEST_REQUEST | LONGEST_LABELS, [9, 3, 8, 7], [8, 3, 6, 8], id="and all else"),
     ],
 )
-def test_the_callers_own_words_cost_units_only_where_the_row_outgrows_a_kilobyte(
+def test_the_callers_words_cost_units_only_above_a_kilobyte(
     saga: Saga, content: dict[str, Any], units: list[int], local: list[int], is_dynamodb_local: bool
 ) -> None:
     """Above a kilobyte, each write of the row costs a unit more, two in a transaction."""
@@ -361,7 +359,7 @@ def test_the_callers_own_words_cost_units_only_where_the_row_outgrows_a_kilobyte
     assert size(asking.row()) <= 2 * UNIT_BYTES
 
 
-def test_a_payment_refused_for_want_of_funds_is_two_writes_of_at_most_seven_units(saga: Saga) -> None:
+def test_an_unfunded_payment_costs_two_writes_within_seven_units(saga: Saga) -> None:
     saga.fund(payer=0)
 
     with watched(saga.ledger) as calls:
@@ -373,7 +371,7 @@ def test_a_payment_refused_for_want_of_funds_is_two_writes_of_at_most_seven_unit
 
 
 @pytest.mark.parametrize("owner", ["execution-1", "execution-2"])
-def test_a_replay_is_one_refused_transaction_of_at_most_six_units(saga: Saga, owner: str) -> None:
+def test_a_replay_is_one_refused_transaction_within_six_units(saga: Saga, owner: str) -> None:
     saga.fund()
     settle(saga)
 
@@ -384,7 +382,7 @@ def test_a_replay_is_one_refused_transaction_of_at_most_six_units(saga: Saga, ow
     assert (reported(calls), at_most(calls)) == (0, 6)
 
 
-def test_a_payment_that_the_provider_is_against_is_at_most_twenty_four_units(saga: Saga) -> None:
+def test_a_kyc_rejection_costs_at_most_twenty_four_units(saga: Saga) -> None:
     saga.fund()
 
     with watched(saga.ledger) as calls:
@@ -394,7 +392,7 @@ def test_a_payment_that_the_provider_is_against_is_at_most_twenty_four_units(sag
     assert at_most(calls) <= 24
 
 
-def test_a_settlement_from_the_queue_is_at_most_eight_units_more_than_another(saga: Saga) -> None:
+def test_a_queued_settlement_costs_at_most_eight_units_more(saga: Saga) -> None:
     """Its claim is a separate write, and the hold's first transaction is refused."""
     saga.fund()
 
@@ -404,9 +402,7 @@ def test_a_settlement_from_the_queue_is_at_most_eight_units_more_than_another(sa
     assert at_most(calls) <= 20 + 8
 
 
-def test_a_webhook_after_a_call_that_died_is_one_transaction_like_any_other(
-    saga: Saga, is_dynamodb_local: bool
-) -> None:
+def test_a_webhook_after_a_dead_call_costs_like_any_other(saga: Saga, is_dynamodb_local: bool) -> None:
     held(saga)
     saga.put_evidence()
 
@@ -423,7 +419,7 @@ def test_a_webhook_after_a_call_that_died_is_one_transaction_like_any_other(
     [({}, 8), (dict.fromkeys(NAMES, "N" * NAME_LENGTH_MAX), 10)],
     ids=["without names", "with the longest names"],
 )
-def test_a_case_of_limbo_costs_the_same_however_many_there_were(
+def test_every_limbo_case_of_a_settlement_costs_the_same(
     saga: Saga, names: dict[str, str], units: int, is_dynamodb_local: bool
 ) -> None:
     """A real-sized task token has its own row: on the settlement's row each write would pay for it.
@@ -448,7 +444,7 @@ def test_a_case_of_limbo_costs_the_same_however_many_there_were(
 
 
 @pytest.mark.parametrize("others", [0, 1, 1_500, 10_000])
-def test_a_case_of_limbo_costs_the_same_however_many_block_the_account(
+def test_a_limbo_cases_cost_ignores_other_blocks_of_the_account(
     saga: Saga, others: int, is_dynamodb_local: bool
 ) -> None:
     """A count has a few bytes; that many keys would fill the account's row."""
@@ -485,7 +481,7 @@ def test_no_row_outgrows_one_unit_however_long_the_names_are(
     assert max(sizes.values()) <= UNIT_BYTES, sizes
 
 
-def test_no_row_outgrows_one_unit_however_much_the_provider_says_in_ascii(saga: Saga) -> None:
+def test_no_row_outgrows_one_unit_however_long_the_providers_ascii(saga: Saga) -> None:
     longest = saga.asking(**{name: each for name, each in LONGEST_REQUEST.items() if name not in NAMES})
     longest.ledger.open("p" * 64, 999_999_999_999_999)
     longest.ledger.open("q" * 64, 0)

@@ -50,7 +50,7 @@ MONEY = [Step.HOLD, Step.RELEASE, Step.FEE]
 # The claim
 
 
-def test_a_claim_puts_the_settlement_in_flight_and_every_later_one_gets_the_row_of_the_first(
+def test_the_first_claim_puts_the_row_that_later_claims_get(
     saga: Saga,
 ) -> None:
     assert saga.claim() == state_of(CLAIMED)
@@ -61,7 +61,7 @@ def test_a_claim_puts_the_settlement_in_flight_and_every_later_one_gets_the_row_
         assert saga.asking(amount=4821).claim(LATER) == state_of(CLAIMED)
 
 
-def test_a_key_is_never_free_again_in_any_status_of_its_settlement(saga: Saga) -> None:
+def test_a_key_is_never_free_again_in_any_status(saga: Saga) -> None:
     saga.claim()
 
     for status in Status:
@@ -82,7 +82,7 @@ def test_two_keys_with_equal_content_are_two_settlements(saga: Saga) -> None:
 
 
 @pytest.mark.parametrize("step", Step)
-def test_a_step_leaves_its_settlement_entry_and_balance_and_nothing_else(saga: Saga, step: Step) -> None:
+def test_a_step_leaves_only_its_settlement_entry_and_balance(saga: Saga, step: Step) -> None:
     saga.before(step)
 
     assert saga.commit(step) == ENTRIES[step]
@@ -102,7 +102,7 @@ def test_a_settlement_without_a_fee_settles_all_the_same(saga: Saga) -> None:
     assert free.ledger.rows()[1] == BOB | {"available": 5320}
 
 
-def test_the_outcome_of_the_fee_step_is_that_of_the_row_without_reading_it(saga: Saga) -> None:
+def test_the_fee_step_reports_the_rows_outcome_without_reading_it(saga: Saga) -> None:
     saga.before(Step.FEE)
 
     entry = saga.commit(Step.FEE, LATER)
@@ -114,9 +114,7 @@ def test_the_outcome_of_the_fee_step_is_that_of_the_row_without_reading_it(saga:
 
 
 @pytest.mark.parametrize(("net", "fits"), [(CAP, True), (CAP + 1, False)])
-def test_a_release_to_an_empty_account_fits_only_up_to_the_whole_cap(
-    saga: Saga, net: int, fits: bool
-) -> None:
+def test_an_empty_account_takes_a_release_up_to_the_cap(saga: Saga, net: int, fits: bool) -> None:
     large = saga.asking(amount=net + 48)
     large.start(payer=net + 48, payee=0)
     large.commit(Step.HOLD)
@@ -129,7 +127,7 @@ def test_a_release_to_an_empty_account_fits_only_up_to_the_whole_cap(
 
 
 @pytest.mark.parametrize("step", [Step.VERIFY, Step.FEE])
-def test_a_step_that_moves_no_customers_money_asks_for_no_account(saga: Saga, step: Step) -> None:
+def test_a_step_without_customer_money_asks_for_no_account(saga: Saga, step: Step) -> None:
     saga.before(step)
     for account in ("alice", "bob"):
         saga.ledger.delete(keys.account(account))
@@ -177,9 +175,7 @@ def test_the_settlement_is_named_before_the_balance_when_both_refuse(
 
 
 @pytest.mark.parametrize("step", MONEY)
-def test_an_entry_in_the_way_is_never_overwritten_and_keeps_its_step_from_committing(
-    saga: Saga, step: Step
-) -> None:
+def test_an_entry_in_the_way_stays_and_stops_its_step(saga: Saga, step: Step) -> None:
     saga.before(step)
     saga.ledger.put(ENTRIES[step] | {"amount": 1})
 
@@ -208,9 +204,7 @@ def test_a_replayed_step_returns_the_entry_of_the_first_call(
 
 
 @pytest.mark.parametrize("step", MONEY)
-def test_a_second_try_by_a_later_clock_finds_the_slot_of_the_first_and_makes_no_second_entry(
-    saga: Saga, step: Step
-) -> None:
+def test_a_retry_by_a_later_clock_finds_the_first_slot(saga: Saga, step: Step) -> None:
     """Its entry would have another key: only the settlement's row records the step."""
     saga.after(step)
 
@@ -222,7 +216,7 @@ def test_a_second_try_by_a_later_clock_finds_the_slot_of_the_first_and_makes_no_
 
 
 @pytest.mark.parametrize("step", MONEY)
-def test_a_committed_step_never_moves_money_again_even_if_its_entry_is_lost(saga: Saga, step: Step) -> None:
+def test_a_committed_step_without_its_entry_never_moves_money_again(saga: Saga, step: Step) -> None:
     saga.after(step)
     saga.alter(status=Status.PROCESSING)
     saga.ledger.delete({name: ENTRIES[step][name] for name in ("pk", "sk")})
@@ -232,9 +226,7 @@ def test_a_committed_step_never_moves_money_again_even_if_its_entry_is_lost(saga
 
 
 @pytest.mark.parametrize("step", Step)
-def test_a_committed_step_is_not_replayed_to_a_call_with_other_content(
-    saga: Saga, step: Step, counted: list[str]
-) -> None:
+def test_a_committed_step_is_no_replay_for_other_content(saga: Saga, step: Step, counted: list[str]) -> None:
     saga.after(step)
 
     with saga.writes_nothing(), pytest.raises(IdempotencyConflict, match="other content"):
@@ -246,7 +238,7 @@ def test_a_committed_step_is_not_replayed_to_a_call_with_other_content(
 # The rejection
 
 
-def test_a_settlement_is_rejected_once_with_its_first_failure_and_leaves_the_index(saga: Saga) -> None:
+def test_a_rejection_keeps_its_first_failure_and_leaves_the_index(saga: Saga) -> None:
     saga.start()
 
     assert saga.reject(FAILURE, LATER) == state_of(REJECTED)
@@ -296,9 +288,7 @@ def assert_fenced(saga: Saga, last: Step | None) -> None:
 
 
 @pytest.mark.parametrize("last", LAST_BEFORE)
-def test_no_late_step_commits_after_the_fence_nor_between_two_reversals_nor_after_them(
-    saga: Saga, last: Step | None
-) -> None:
+def test_no_late_step_commits_at_any_point_after_the_fence(saga: Saga, last: Step | None) -> None:
     saga.begun(last)
     assert_fenced(saga, last)
 

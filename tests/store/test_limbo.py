@@ -104,9 +104,7 @@ def stuck_unmoved(saga: Saga, last: Step | None, step: Step) -> Row:
 
 
 @pytest.mark.parametrize("step", REVERSIBLE)
-def test_a_stuck_reversal_puts_the_settlement_into_limbo_and_blocks_the_customer(
-    saga: Saga, step: Step
-) -> None:
+def test_a_stuck_reversal_enters_limbo_and_blocks_the_customer(saga: Saga, step: Step) -> None:
     saga.stuck(step)
 
     blocked = {name: BLOCK if ACCOUNT[step] == name else {} for name in ("alice", "bob")}
@@ -127,7 +125,7 @@ def test_a_stuck_reversal_puts_the_settlement_into_limbo_and_blocks_the_customer
 
 
 @pytest.mark.parametrize(("last", "step"), NEVER_COMMITTED)
-def test_a_stuck_reversal_of_an_uncommitted_step_risks_nothing_and_blocks_no_account(
+def test_a_stuck_reversal_of_an_uncommitted_step_blocks_no_account(
     saga: Saga, last: Step | None, step: Step
 ) -> None:
     entered = stuck_unmoved(saga, last, step)
@@ -143,7 +141,7 @@ def test_a_stuck_reversal_of_an_uncommitted_step_risks_nothing_and_blocks_no_acc
     )
 
 
-def test_a_second_entry_into_limbo_changes_nothing_and_with_other_content_is_a_conflict(
+def test_a_repeated_limbo_entry_changes_nothing_and_other_content_conflicts(
     saga: Saga, counted: list[str]
 ) -> None:
     saga.begun(Step.RELEASE)
@@ -158,7 +156,7 @@ def test_a_second_entry_into_limbo_changes_nothing_and_with_other_content_is_a_c
     assert counted == ["LimboEntered", "StepReplayed"]
 
 
-def test_a_case_from_before_the_last_decision_does_not_enter_limbo_again(saga: Saga) -> None:
+def test_a_case_before_the_last_decision_never_reenters_limbo(saga: Saga) -> None:
     saga.begun(Step.RELEASE)
     stale = saga.case(Step.RELEASE)
     saga.enter(stale)
@@ -183,7 +181,7 @@ def test_a_reversal_that_has_committed_after_all_is_not_stuck(saga: Saga, step: 
         saga.enter(seen)
 
 
-def test_the_case_is_of_the_failed_reversal_and_not_of_another_that_is_due(saga: Saga) -> None:
+def test_the_case_names_the_failed_reversal_not_another_due_one(saga: Saga) -> None:
     """The refund has committed, but the reversal of the hold failed before the reclaim was tried."""
     saga.begun(Step.FEE)
     saga.reverse(Step.FEE)
@@ -200,7 +198,7 @@ def test_the_case_is_of_the_failed_reversal_and_not_of_another_that_is_due(saga:
 # The execution that waits
 
 
-def test_the_waiting_execution_is_a_row_of_its_own_and_the_last_one_is_the_one_to_wake(saga: Saga) -> None:
+def test_the_waiting_row_is_separate_and_names_the_last_execution(saga: Saga) -> None:
     saga.stuck(Step.RELEASE)
     before = saga.books()
 
@@ -211,7 +209,7 @@ def test_the_waiting_execution_is_a_row_of_its_own_and_the_last_one_is_the_one_t
     assert saga.books() == in_order(*before, waiting("token-2", "arn:execution-2"))
 
 
-def test_no_execution_replaces_the_one_that_waits_for_a_later_case(saga: Saga) -> None:
+def test_no_execution_replaces_the_one_waiting_for_a_later_case(saga: Saga) -> None:
     saga.stuck(Step.RELEASE)
     saga.wait()
     saga.resolve(RETRY)
@@ -228,9 +226,7 @@ def test_no_execution_replaces_the_one_that_waits_for_a_later_case(saga: Saga) -
 
 
 @DECISIONS
-def test_a_decision_leaves_the_waiting_row_to_the_one_who_wakes_the_execution(
-    saga: Saga, resolution: Resolution
-) -> None:
+def test_a_decision_leaves_the_waiting_row_to_the_waker(saga: Saga, resolution: Resolution) -> None:
     saga.stuck(Step.RELEASE)
     saga.wait()
 
@@ -276,7 +272,7 @@ def test_to_retry_moves_nothing_and_lets_the_reversal_continue(saga: Saga, step:
         (Step.RELEASE, 4772, [10_000, 5272, {"external:EUR": -10_500, "losses:EUR": -4772}]),
     ],
 )
-def test_to_write_off_covers_the_stuck_amount_from_the_losses_and_makes_the_payer_whole(
+def test_to_write_off_covers_the_stuck_amount_from_the_losses(
     saga: Saga, step: Step, amount: int, left: list[Any]
 ) -> None:
     saga.stuck(step)
@@ -309,7 +305,7 @@ def test_to_write_off_covers_the_stuck_amount_from_the_losses_and_makes_the_paye
         pytest.param(Step.FEE, Step.FEE, 0, id="fee collected"),
     ],
 )
-def test_to_complete_accepts_the_release_and_makes_the_rest_of_the_escrow_the_fee(
+def test_to_complete_accepts_the_release_and_makes_the_rest_fee(
     saga: Saga, last: Step, step: Step, rest: int
 ) -> None:
     stuck_unmoved(saga, last, step) if (last, step) == (Step.RELEASE, Step.FEE) else saga.stuck(step, last)
@@ -332,7 +328,7 @@ def test_to_complete_accepts_the_release_and_makes_the_rest_of_the_escrow_the_fe
 
 
 @pytest.mark.parametrize(("last", "step"), NEVER_COMMITTED)
-def test_a_step_that_never_committed_is_retried_and_never_written_off(
+def test_an_uncommitted_step_is_retried_and_never_written_off(
     saga: Saga, last: Step | None, step: Step
 ) -> None:
     """The check refuses the write-off; so does the write, if a caller bypasses the check."""
@@ -364,9 +360,7 @@ def test_a_reversed_or_uncommitted_release_is_neither_covered_nor_accepted(
 
 
 @DECISIONS
-def test_a_second_decision_on_a_case_by_a_later_clock_finds_the_first_and_changes_nothing(
-    saga: Saga, resolution: Resolution
-) -> None:
+def test_a_later_second_decision_on_a_case_finds_the_first(saga: Saga, resolution: Resolution) -> None:
     saga.stuck(Step.RELEASE)
     case = saga.case()
     resolved = saga.resolve(resolution)
@@ -385,7 +379,7 @@ def test_a_second_decision_on_a_case_by_a_later_clock_finds_the_first_and_change
     [(WRITE_OFF, "losses:EUR", ESCROW_ACCOUNT, 4772), (COMPLETE, ESCROW_ACCOUNT, "fees:EUR", 48)],
     ids=["write-off", "complete"],
 )
-def test_an_entry_in_the_way_is_never_overwritten_and_keeps_the_decision_from_committing(
+def test_an_entry_in_the_way_stays_and_stops_the_decision(
     saga: Saga, resolution: Resolution, debit: str, credit: str, amount: int
 ) -> None:
     saga.stuck(Step.RELEASE)
@@ -396,7 +390,7 @@ def test_an_entry_in_the_way_is_never_overwritten_and_keeps_the_decision_from_co
 
 
 @DECISIONS
-def test_a_decision_on_a_case_that_is_not_the_rows_is_refused(saga: Saga, resolution: Resolution) -> None:
+def test_a_decision_on_a_case_unlike_the_rows_is_refused(saga: Saga, resolution: Resolution) -> None:
     saga.stuck(Step.RELEASE)
 
     changes: list[dict[str, Any]] = [{"number": 2}, {"escrow": 49}]
@@ -441,7 +435,7 @@ def test_a_later_decision_keeps_what_the_losses_have_covered(saga: Saga) -> None
 # The account
 
 
-def test_a_blocked_account_may_receive_and_places_no_hold_until_its_case_is_resolved(saga: Saga) -> None:
+def test_a_blocked_account_receives_but_places_no_hold_until_resolved(saga: Saga) -> None:
     saga.stuck(Step.RELEASE)
     spending = saga.spent(1)
     paying = saga.asking(key="order-2026-000303", amount=100, fee=0)
@@ -457,7 +451,7 @@ def test_a_blocked_account_may_receive_and_places_no_hold_until_its_case_is_reso
     assert saga.books()[1]["available"] == 5371
 
 
-def test_a_deleted_account_is_neither_blocked_nor_unblocked_and_stops_no_decision(saga: Saga) -> None:
+def test_a_deleted_account_is_never_blocked_and_stops_no_decision(saga: Saga) -> None:
     saga.begun(Step.RELEASE)
     blocked = saga.case(Step.RELEASE)
     free = saga.case(Step.RELEASE, blocked_account=None)
@@ -475,7 +469,7 @@ def test_a_deleted_account_is_neither_blocked_nor_unblocked_and_stops_no_decisio
 
 
 @pytest.mark.parametrize("others", [0, 1])
-def test_an_account_that_was_restored_by_hand_counts_its_open_cases(saga: Saga, others: int) -> None:
+def test_an_account_restored_by_hand_must_count_its_open_cases(saga: Saga, others: int) -> None:
     """It was missing when its settlement got stuck.
 
     Until its count includes the case, no decision is taken.
@@ -495,7 +489,7 @@ def test_an_account_that_was_restored_by_hand_counts_its_open_cases(saga: Saga, 
     assert saga.row()["escrow"] == ESCROW[Step.HOLD]
 
 
-def test_a_late_second_call_counts_nothing_and_is_told_by_its_own_case(saga: Saga) -> None:
+def test_a_late_second_call_is_a_replay_and_counts_nothing(saga: Saga) -> None:
     """The settlement's row decides before the account's: a replay is not a fault of the count."""
     saga.stuck(Step.RELEASE, last=Step.RELEASE)
     case = saga.case()
@@ -509,7 +503,7 @@ def test_a_late_second_call_counts_nothing_and_is_told_by_its_own_case(saga: Sag
 
 
 @pytest.mark.parametrize("resolution", [RETRY, COMPLETE], ids=lambda each: each.decision.value)
-def test_a_block_for_another_settlement_outlives_a_case_that_blocked_no_account(
+def test_another_settlements_block_outlives_a_case_without_a_block(
     saga: Saga, resolution: Resolution
 ) -> None:
     saga.begun(Step.RELEASE)
@@ -522,7 +516,7 @@ def test_a_block_for_another_settlement_outlives_a_case_that_blocked_no_account(
 
 
 @pytest.mark.parametrize("first_out", [0, 1])
-def test_an_account_leaves_limbo_only_with_the_last_of_its_settlements(saga: Saga, first_out: int) -> None:
+def test_an_account_leaves_limbo_only_with_its_last_settlement(saga: Saga, first_out: int) -> None:
     saga.stuck(Step.RELEASE, last=Step.RELEASE)
     other = saga.asking(key="order-2026-000404", amount=1000)
     other.claim()
@@ -544,7 +538,7 @@ def test_an_account_leaves_limbo_only_with_the_last_of_its_settlements(saga: Sag
     saga.books()
 
 
-def test_one_settlement_may_be_stuck_on_one_party_after_the_other(saga: Saga) -> None:
+def test_one_settlement_may_be_stuck_on_both_parties_in_turn(saga: Saga) -> None:
     saga.stuck(Step.RELEASE)
     saga.resolve(RETRY)
     saga.reverse(Step.RELEASE)

@@ -25,7 +25,7 @@ def listed(
     return list(ledger.store.listed(partition, up_to=up_to, limit=limit))
 
 
-def test_a_partition_is_listed_by_its_keys_up_to_the_bound_and_no_further_than_the_limit(
+def test_a_partition_is_listed_by_keys_within_bound_and_limit(
     ledger: Ledger,
 ) -> None:
     put(ledger, "later", "2027")
@@ -41,7 +41,7 @@ def test_a_partition_is_listed_by_its_keys_up_to_the_bound_and_no_further_than_t
         assert listed(ledger, "2026-3", limit=limit) == there[:limit]
 
 
-def test_a_partition_is_listed_between_two_times_of_which_both_count(ledger: Ledger) -> None:
+def test_a_partition_is_listed_between_two_inclusive_times(ledger: Ledger) -> None:
     there = [put(ledger, name, f"2026-{number}") for number, name in enumerate("zcab")]
 
     def between(since: str, up_to: str, limit: int = 9) -> list[keys.Row]:
@@ -69,7 +69,7 @@ def test_of_a_row_only_its_keys_are_listed(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("engine", ["server"])
-def test_the_index_has_no_more_of_a_row_than_its_keys(ledger: Ledger) -> None:
+def test_the_index_has_only_the_keys_of_a_row(ledger: Ledger) -> None:
     put(ledger, "a", "1", amount=4820, owner="execution-1")
 
     pages = ledger.client.get_paginator("scan").paginate(TableName=ledger.table_name, IndexName=keys.INDEX)
@@ -79,7 +79,7 @@ def test_the_index_has_no_more_of_a_row_than_its_keys(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("engine", ["server"])
-def test_all_pages_of_more_than_a_megabyte_are_listed_once_and_in_order(ledger: Ledger) -> None:
+def test_a_partition_over_a_megabyte_is_listed_once_in_order(ledger: Ledger) -> None:
     """Only projected attributes count towards a page, so the keys are long and many."""
     partition = f"IN_FLIGHT#{LONG}"
     names = [f"{number:03}{LONG}" for number in range(400)]
@@ -120,7 +120,7 @@ def scripted(pauses: list[int], *answers: Any, limit: int = 10) -> tuple[Iterato
     return store.listed(PARTITION, up_to="5", limit=limit), client
 
 
-def test_each_page_is_read_from_the_end_of_the_one_before_even_of_an_empty_one(
+def test_each_page_starts_after_the_previous_even_an_empty_one(
     pauses: list[int],
 ) -> None:
     found, client = scripted(pauses, page("a", more=True), page(more=True), page("b", "c"))
@@ -157,7 +157,7 @@ def test_the_limit_counts_the_rows_of_all_pages(
     assert [sent["Limit"] for _, sent in client.sent] == asked
 
 
-def test_a_page_is_not_read_before_the_previous_one_is_consumed(pauses: list[int]) -> None:
+def test_a_page_is_read_only_after_the_previous_is_consumed(pauses: list[int]) -> None:
     found, client = scripted(pauses, page("a", more=True), page("b"))
 
     next(found)

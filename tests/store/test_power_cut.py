@@ -246,7 +246,7 @@ def cut_between(bank: Bank, found: list[Row]) -> int:
 
 
 @pytest.mark.parametrize(("server", "cuts"), SERVERS)
-def test_a_database_killed_at_work_has_whole_transactions_and_each_settlement_ends_once(
+def test_a_killed_database_keeps_transactions_whole_and_settlements_end_once(
     tmp_path: Path, config: StageConfig, server: str, cuts: int
 ) -> None:
     if reason := engines.missing(server):

@@ -108,7 +108,7 @@ EACH = pytest.mark.parametrize(("start", "now", "taken"), STARTS.values(), ids=S
 
 
 @EACH
-def test_a_takeover_changes_owner_and_next_look_and_is_not_repeated_from_an_earlier_look(
+def test_a_takeover_sets_owner_and_next_look_once_per_look(
     saga: Saga, start: Callable[[Saga], Any], now: datetime, taken: dict[str, Any]
 ) -> None:
     start(saga)
@@ -141,7 +141,7 @@ MOVES: dict[str, tuple[Callable[[Saga], Any], Callable[[Saga], Any]]] = {
 
 
 @pytest.mark.parametrize(("start", "move"), MOVES.values(), ids=MOVES)
-def test_every_change_of_a_settlement_keeps_out_a_takeover_from_an_earlier_look(
+def test_every_transition_keeps_out_a_takeover_from_an_earlier_look(
     saga: Saga, start: Callable[[Saga], Any], move: Callable[[Saga], Any]
 ) -> None:
     start(saga)
@@ -160,7 +160,7 @@ def test_every_change_of_a_settlement_keeps_out_a_takeover_from_an_earlier_look(
     ],
     ids=["review", "deadline"],
 )
-def test_a_change_at_the_very_instant_of_the_look_keeps_out_the_takeover(
+def test_a_change_in_the_looks_instant_keeps_out_the_takeover(
     saga: Saga, start: Callable[[Saga], Any], moved: dict[str, str], now: datetime
 ) -> None:
     """Neither the epoch nor the index reveals the change."""
@@ -181,7 +181,7 @@ def test_a_settlement_released_just_before_its_deadline_does_not_expire(saga: Sa
         take_over(saga, old)
 
 
-def test_a_step_that_commits_meanwhile_keeps_no_takeover_out_and_is_replayed_to_the_next_owner(
+def test_a_step_committed_meanwhile_keeps_no_takeover_out_and_replays(
     saga: Saga,
 ) -> None:
     """The former owner may be slow but alive: both find the committed step, and neither repeats it."""
@@ -210,7 +210,7 @@ def test_the_former_owner_reverses_nothing_and_the_new_one_does(saga: Saga) -> N
 
 
 @pytest.mark.parametrize("how", ["postpone", "defer"])
-def test_a_postponed_or_deferred_settlement_is_listed_later_unless_it_has_moved(saga: Saga, how: str) -> None:
+def test_a_postponed_or_deferred_settlement_is_listed_later_unless_moved(saga: Saga, how: str) -> None:
     reversing(saga)
     seen = saga.row()
     write, again = (
@@ -238,7 +238,7 @@ def test_a_settlement_with_an_unknown_status_is_deferred(saga: Saga) -> None:
     assert saga.row() == seen | {"gsi1sk": MINUTE_AFTER_DUE}
 
 
-def test_a_takeover_is_refused_if_a_compensation_has_become_the_owner_meanwhile(saga: Saga) -> None:
+def test_a_takeover_is_refused_after_a_compensation_became_the_owner(saga: Saga) -> None:
     """Its first write, after the order has begun it, keeps the place in the index."""
     held(saga)
     saga.begin()
@@ -254,7 +254,7 @@ def test_a_takeover_is_refused_if_a_compensation_has_become_the_owner_meanwhile(
 # Expired
 
 
-def test_an_expired_settlement_that_was_never_reversed_is_taken_over_again(saga: Saga) -> None:
+def test_an_expired_unreversed_settlement_is_taken_over_again(saga: Saga) -> None:
     late(Step.HOLD)(saga)
     own(saga, REJECTED)
     take_over(saga)
@@ -283,7 +283,7 @@ def test_a_review_does_not_expire_before_its_end(saga: Saga) -> None:
     ],
     ids=["hold", "own", "begin_review", "webhook", "webhook in review", "release"],
 )
-def test_an_expired_settlement_goes_no_further_though_the_caller_took_the_time_before(
+def test_an_expired_settlement_goes_no_further_by_an_earlier_clock(
     saga: Saga, start: Callable[[Saga], Any], end: datetime, proceed: Callable[..., Any]
 ) -> None:
     """A function takes the time when it begins and may write seconds later.
@@ -300,7 +300,7 @@ def test_an_expired_settlement_goes_no_further_though_the_caller_took_the_time_b
                 proceed(saga, now=now)
 
 
-def test_a_settlement_that_a_webhook_has_just_decided_continues_and_does_not_expire(saga: Saga) -> None:
+def test_a_settlement_just_decided_by_a_webhook_does_not_expire(saga: Saga) -> None:
     in_review(saga)
     webhook(saga, now=ENDS - EARLY)
 
@@ -335,7 +335,7 @@ RIVALS: dict[str, tuple[Callable[[Saga], Any], Callable[[Saga], Any], str]] = {
 
 @THREADS
 @pytest.mark.parametrize("rival", RIVALS)
-def test_a_takeover_and_its_rival_at_once_leave_no_mixture_of_the_two(saga: Saga, rival: str) -> None:
+def test_a_takeover_and_its_concurrent_rival_leave_no_mixture(saga: Saga, rival: str) -> None:
     """A takeover that comes second needs an unchanged row."""
     start, move, mark = RIVALS[rival]
     start(saga)
@@ -356,7 +356,7 @@ def test_a_takeover_and_its_rival_at_once_leave_no_mixture_of_the_two(saga: Saga
 
 
 @THREADS
-def test_a_takeover_and_the_begin_of_a_reversal_at_once_and_one_of_them_is_the_owner(saga: Saga) -> None:
+def test_a_concurrent_takeover_and_begun_reversal_leave_one_owner(saga: Saga) -> None:
     """The former owner begins the reversal: an earlier takeover has fenced it off."""
     held(saga)
     seen = saga.state()
@@ -373,7 +373,7 @@ def test_a_takeover_and_the_begin_of_a_reversal_at_once_and_one_of_them_is_the_o
 
 @THREADS
 @LAGS
-def test_a_webhook_and_recovery_at_once_and_exactly_one_of_them_wins(saga: Saga, behind: timedelta) -> None:
+def test_a_concurrent_webhook_and_recovery_have_exactly_one_winner(saga: Saga, behind: timedelta) -> None:
     in_review(saga)
     seen = saga.state()
     calls = [
@@ -398,7 +398,7 @@ def test_a_webhook_and_recovery_at_once_and_exactly_one_of_them_wins(saga: Saga,
 
 @THREADS
 @LAGS
-def test_a_release_and_an_expiry_at_once_and_exactly_one_of_them_wins(saga: Saga, behind: timedelta) -> None:
+def test_a_concurrent_release_and_expiry_have_exactly_one_winner(saga: Saga, behind: timedelta) -> None:
     late(Step.VERIFY)(saga)
     seen = saga.state()
     calls = [

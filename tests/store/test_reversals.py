@@ -82,7 +82,7 @@ def test_to_begin_takes_processing_away_and_moves_nothing(saga: Saga, last: Step
         assert saga.begin(OTHER_FAILURE).reversed_for == FAILURE
 
 
-def test_in_any_other_status_the_row_is_unchanged_and_returned_as_it_is(saga: Saga) -> None:
+def test_to_begin_in_any_other_status_returns_the_row_unchanged(saga: Saga) -> None:
     saga.reach(Step.VERIFY)
 
     for status in OTHER_STATUSES:
@@ -91,7 +91,7 @@ def test_in_any_other_status_the_row_is_unchanged_and_returned_as_it_is(saga: Sa
             assert saga.begin(OTHER_FAILURE) == saga.state()
 
 
-def test_a_former_owner_begins_nothing_and_the_owner_or_a_caller_without_a_name_does(saga: Saga) -> None:
+def test_a_former_owner_begins_no_reversal_but_the_owner_does(saga: Saga) -> None:
     saga.reach(Step.HOLD)
     before = saga.state()
 
@@ -103,7 +103,7 @@ def test_a_former_owner_begins_nothing_and_the_owner_or_a_caller_without_a_name_
 
 
 @pytest.mark.parametrize(("last", "review"), [(Step.HOLD, {"review": "ver_1"}), (Step.RELEASE, {})])
-def test_a_settlement_that_will_continue_is_begun_only_by_a_caller_without_a_name(
+def test_only_an_unnamed_caller_begins_to_reverse_a_continuing_settlement(
     saga: Saga, last: Step, review: dict[str, str]
 ) -> None:
     """It continues with the end of the review, or with the fee."""
@@ -116,7 +116,7 @@ def test_a_settlement_that_will_continue_is_begun_only_by_a_caller_without_a_nam
     assert saga.begin().status is Status.COMPENSATING
 
 
-def test_an_execution_that_resumes_a_reversal_is_its_owner_and_changes_nothing_else(saga: Saga) -> None:
+def test_a_resuming_execution_changes_only_the_reversals_owner(saga: Saga) -> None:
     saga.begun(Step.FEE)
     before = saga.row()
 
@@ -127,7 +127,7 @@ def test_an_execution_that_resumes_a_reversal_is_its_owner_and_changes_nothing_e
 # The beginning, for an unclaimed key
 
 
-def test_a_tombstone_makes_an_unclaimed_key_a_finished_settlement_and_fences_the_claim_off(
+def test_a_tombstone_finishes_an_unclaimed_key_and_fences_its_claim(
     saga: Saga,
 ) -> None:
     saga.fund()
@@ -159,9 +159,7 @@ def test_a_tombstone_changes_no_claimed_key_in_any_status(saga: Saga) -> None:
 
 
 @pytest.mark.parametrize("last", STAGES)
-def test_an_order_begins_to_reverse_a_settled_or_stalled_settlement_and_records_who_and_why(
-    saga: Saga, last: Step | None
-) -> None:
+def test_an_order_begins_a_reversal_and_records_who_and_why(saga: Saga, last: Step | None) -> None:
     saga.reach(last)
 
     entry = saga.order(ORDER if last is Step.FEE else STALLED)
@@ -233,7 +231,7 @@ def test_each_reversal_moves_settlement_entry_and_balance_in_one_transaction(sag
     assert assert_conserved(saga.ledger.rows()) == {"external:EUR": -10_500}
 
 
-def test_a_settlement_of_which_nothing_was_held_is_finished_without_an_entry(saga: Saga) -> None:
+def test_an_unheld_settlement_is_finished_without_an_entry(saga: Saga) -> None:
     saga.begun(None)
 
     assert saga.finish_unheld() == saga.state()
@@ -244,9 +242,7 @@ def test_a_settlement_of_which_nothing_was_held_is_finished_without_an_entry(sag
 
 
 @pytest.mark.parametrize("last", [Step.HOLD, Step.FEE])
-def test_a_settlement_of_which_something_is_held_is_not_finished_without_its_reversal(
-    saga: Saga, last: Step
-) -> None:
+def test_a_held_settlement_is_not_finished_without_its_reversal(saga: Saga, last: Step) -> None:
     saga.begun(last)
 
     with (
@@ -256,7 +252,7 @@ def test_a_settlement_of_which_something_is_held_is_not_finished_without_its_rev
         saga.finish_unheld()
 
 
-def test_a_settlement_in_flight_is_not_finished_as_unheld_nor_one_with_other_content(saga: Saga) -> None:
+def test_to_finish_unheld_refuses_processing_settlements_and_other_content(saga: Saga) -> None:
     saga.reach(None)
     with saga.writes_nothing(), pytest.raises(StepFenced, match=r"the settlement is PROCESSING "):
         saga.finish_unheld()
@@ -267,7 +263,7 @@ def test_a_settlement_in_flight_is_not_finished_as_unheld_nor_one_with_other_con
 
 
 @pytest.mark.parametrize("fee", [0, 1, 4819])
-def test_any_fee_is_reversed_to_the_last_minor_unit_at_any_time(saga: Saga, fee: int) -> None:
+def test_any_fee_is_reversed_exactly_at_any_time(saga: Saga, fee: int) -> None:
     other = saga.asking(fee=fee)
     other.begun(Step.FEE)
 
@@ -277,9 +273,7 @@ def test_any_fee_is_reversed_to_the_last_minor_unit_at_any_time(saga: Saga, fee:
     assert [row["available"] for row in other.books()[:2]] == [10_000, 500]
 
 
-def test_a_reversal_that_is_called_again_by_a_later_clock_finds_the_slot_of_the_first_call(
-    saga: Saga, counted: list[str]
-) -> None:
+def test_a_reversal_repeated_by_a_later_clock_finds_its_slot(saga: Saga, counted: list[str]) -> None:
     saga.begun(Step.FEE)
     done: list[Step] = []
     for step in REVERSIBLE:
@@ -298,9 +292,7 @@ def test_a_reversal_that_is_called_again_by_a_later_clock_finds_the_slot_of_the_
 
 
 @pytest.mark.parametrize("step", REVERSIBLE)
-def test_an_entry_in_the_way_is_never_overwritten_and_keeps_its_reversal_from_committing(
-    saga: Saga, step: Step
-) -> None:
+def test_an_entry_in_the_way_stays_and_stops_its_reversal(saga: Saga, step: Step) -> None:
     due(saga, step)
     saga.ledger.put(REVERSED[step] | {"amount": 1})
 
@@ -311,7 +303,7 @@ def test_an_entry_in_the_way_is_never_overwritten_and_keeps_its_reversal_from_co
 # The reasons for which a reversal is refused, or gets stuck
 
 
-def test_a_spent_amount_is_reclaimed_to_the_last_minor_unit_once_it_is_there_again(saga: Saga) -> None:
+def test_a_spent_amount_is_reclaimed_in_full_once_it_returns(saga: Saga) -> None:
     due(saga, Step.RELEASE)
     spent, lent = saga.spent(501), saga.spent(4771, key="order-2026-000303")
     spent.commit(Step.HOLD)
@@ -331,7 +323,7 @@ def test_a_spent_amount_is_reclaimed_to_the_last_minor_unit_once_it_is_there_aga
     ("step", "party", "gone", "other"),
     [(Step.RELEASE, "payee", "bob", "alice"), (Step.HOLD, "payer", "alice", "bob")],
 )
-def test_a_reversal_needs_the_account_that_it_moves_and_no_other(
+def test_a_reversal_needs_only_the_account_that_it_moves(
     saga: Saga, step: Step, party: str, gone: str, other: str
 ) -> None:
     due(saga, step)
@@ -369,7 +361,7 @@ def test_the_hold_is_not_voided_before_every_other_reversal(saga: Saga, first: l
         saga.reverse(Step.HOLD)
 
 
-def test_a_fee_of_nothing_is_given_back_before_the_hold_is_voided(saga: Saga) -> None:
+def test_a_zero_fee_is_refunded_before_the_hold_is_voided(saga: Saga) -> None:
     """Its slot shows that it is due; the escrow is already whole once the release is reversed."""
     free = saga.asking(fee=0)
     free.begun(Step.FEE)
@@ -383,7 +375,7 @@ def test_a_fee_of_nothing_is_given_back_before_the_hold_is_voided(saga: Saga) ->
     assert free.row()["status"] == "COMPENSATED"
 
 
-def test_an_escrow_mismatch_leads_into_limbo_and_a_retry_finds_the_escrow_corrected(saga: Saga) -> None:
+def test_an_escrow_mismatch_enters_limbo_until_corrected_and_retried(saga: Saga) -> None:
     due(saga, Step.HOLD)
     saga.alter(escrow=4819)
     with pytest.raises(EscrowMismatch):
@@ -410,7 +402,7 @@ def test_a_step_that_never_committed_is_not_reversed(saga: Saga, last: Step | No
 
 
 @pytest.mark.parametrize("step", REVERSIBLE)
-def test_a_reversed_step_is_never_reversed_again_even_if_its_entry_is_lost(saga: Saga, step: Step) -> None:
+def test_a_reversed_step_without_its_entry_is_never_reversed_again(saga: Saga, step: Step) -> None:
     due(saga, step)
     saga.reverse(step)
     saga.alter(status=Status.COMPENSATING, escrow=4820)
@@ -421,7 +413,7 @@ def test_a_reversed_step_is_never_reversed_again_even_if_its_entry_is_lost(saga:
 
 
 @pytest.mark.parametrize("step", [Step.FEE, Step.RELEASE])
-def test_a_step_that_a_write_off_has_covered_is_not_reversed_on_top_of_it(saga: Saga, step: Step) -> None:
+def test_a_step_covered_by_a_write_off_is_not_reversed(saga: Saga, step: Step) -> None:
     saga.stuck(step)
     saga.resolve(WRITE_OFF)
 

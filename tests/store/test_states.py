@@ -74,7 +74,7 @@ REQUIRED = [
 # Reads
 
 
-def test_a_claimed_settlement_is_read_with_the_content_of_its_claim(saga: Saga) -> None:
+def test_a_claimed_settlement_is_read_with_its_claims_content(saga: Saga) -> None:
     saga.claim()
 
     assert saga.ledger.store.settlement(KEY) == SettlementState(
@@ -123,7 +123,7 @@ def test_every_attribute_of_a_settlements_row_is_read(saga: Saga) -> None:
 
 
 @pytest.mark.parametrize("slot", SLOTS)
-def test_each_slot_alone_is_read_as_its_step_or_its_reversal(saga: Saga, slot: str) -> None:
+def test_each_slot_alone_reads_as_its_step_or_reversal(saga: Saga, slot: str) -> None:
     saga.ledger.put(CLAIMED | {slot: SLOTS[slot]})
 
     state = saga.state()
@@ -157,7 +157,7 @@ def test_what_is_not_there_is_none(saga: Saga) -> None:
     assert saga.ledger.store.evidence(KEY, Step.VERIFY) is None
 
 
-def test_evidence_is_read_by_the_name_of_its_step_or_the_number_of_its_case(saga: Saga) -> None:
+def test_evidence_is_read_by_step_name_or_case_number(saga: Saga) -> None:
     saga.stuck(Step.RELEASE)
     saga.resolve(WRITE_OFF)
 
@@ -188,7 +188,7 @@ def test_an_update_returns_the_state_that_it_leaves(saga: Saga) -> None:
 # Rows that an earlier call has left
 
 
-def test_a_row_in_the_way_is_found_as_its_state_or_as_it_is(saga: Saga) -> None:
+def test_a_row_in_the_way_is_found_parsed_or_raw(saga: Saga) -> None:
     saga.after(Step.RELEASE)
     order = account_orders.record(deposit_order("alice", 10_000), NOW).parameters["Item"]
     saga.ledger.put(order)
@@ -232,7 +232,7 @@ def test_attributes_of_a_later_release_are_ignored(saga: Saga) -> None:
     assert (saga.state(), saga.ledger.store.account("alice")) == before
 
 
-def test_attributes_of_a_later_release_are_ignored_in_rows_that_stand_in_the_way(saga: Saga) -> None:
+def test_unknown_attributes_in_a_row_in_the_way_are_ignored(saga: Saga) -> None:
     saga.start(payer=0)
     saga.alter(**UNKNOWN)
     saga.ledger.put(ALICE | UNKNOWN | {"available": 0})
@@ -256,7 +256,7 @@ CALLS: dict[str, Callable[[Saga], Any]] = {
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_a_malformed_settlement_is_not_read_and_in_the_way_neither_a_refusal_nor_a_replay(
+def test_a_malformed_settlement_is_not_read_refused_or_replayed(
     saga: Saga, call: Callable[[Saga], Any], counted: list[str]
 ) -> None:
     saga.before(Step.RELEASE)
@@ -276,7 +276,7 @@ def test_a_malformed_settlement_is_not_read_and_in_the_way_neither_a_refusal_nor
 
 
 @pytest.mark.parametrize("name", ["available", "currency"])
-def test_a_malformed_account_in_the_way_is_no_refusal_and_nothing_is_written(saga: Saga, name: str) -> None:
+def test_a_malformed_account_in_the_way_is_no_refusal(saga: Saga, name: str) -> None:
     saga.before(Step.HOLD)
     saga.ledger.put({attribute: value for attribute, value in ALICE.items() if attribute != name})
 

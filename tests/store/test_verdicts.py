@@ -64,9 +64,7 @@ def review_of(verdict: Verdict, posted_at: str) -> Row:
 
 
 @VERDICTS
-def test_a_verdict_is_one_evidence_for_good_and_only_an_approval_commits_the_step(
-    saga: Saga, verdict: Verdict
-) -> None:
+def test_a_verdict_is_one_lasting_evidence_and_only_approval_commits(saga: Saga, verdict: Verdict) -> None:
     held(saga)
 
     assert own(saga, verdict) == evidence_of(verdict, LATER_AT)
@@ -82,7 +80,7 @@ def test_a_verdict_is_one_evidence_for_good_and_only_an_approval_commits_the_ste
         assert webhook(saga, verdict, now=LATER) == saga.state()
 
 
-def test_a_verdict_with_other_content_finds_the_evidence_of_another_request(saga: Saga) -> None:
+def test_a_verdict_with_other_content_conflicts_with_the_evidence(saga: Saga) -> None:
     held(saga)
     own(saga)
 
@@ -108,7 +106,7 @@ def test_evidence_alone_lets_no_step_commit(saga: Saga, verdict: Verdict) -> Non
 
 @VERDICTS
 @pytest.mark.parametrize("answer", [APPROVED, REJECTED], ids=lambda each: each.decision)
-def test_the_next_call_concludes_the_verdict_on_record_after_any_answer(
+def test_the_next_call_concludes_the_recorded_verdict_after_any_answer(
     saga: Saga, verdict: Verdict, answer: Verdict
 ) -> None:
     held(saga)
@@ -123,7 +121,7 @@ def test_the_next_call_concludes_the_verdict_on_record_after_any_answer(
 @VERDICTS
 @pytest.mark.parametrize("answered", [APPROVED, REJECTED], ids=lambda each: each.decision)
 @pytest.mark.parametrize("review", [False, True])
-def test_the_webhook_decides_and_the_answer_on_record_stays_beside_its_evidence(
+def test_the_webhook_decides_and_the_recorded_answer_stays_as_evidence(
     saga: Saga, answered: Verdict, verdict: Verdict, review: bool
 ) -> None:
     held(saga)
@@ -146,7 +144,7 @@ def test_the_webhook_decides_and_the_answer_on_record_stays_beside_its_evidence(
 
 @VERDICTS
 @pytest.mark.parametrize("answer", [APPROVED, REJECTED], ids=lambda each: each.decision)
-def test_an_answer_after_the_webhooks_decision_is_evidence_and_changes_nothing(
+def test_an_answer_after_the_webhooks_decision_is_only_evidence(
     saga: Saga, verdict: Verdict, answer: Verdict
 ) -> None:
     held(saga)
@@ -161,7 +159,7 @@ def test_an_answer_after_the_webhooks_decision_is_evidence_and_changes_nothing(
     saga.books()
 
 
-def test_a_webhooks_evidence_of_other_content_stands_in_the_way_of_its_verdict(saga: Saga) -> None:
+def test_a_webhooks_evidence_of_other_content_stops_its_verdict(saga: Saga) -> None:
     """No code puts it without the row's verdict: the row's request is compared first."""
     in_review(saga)
     saga.ledger.put(review_of(APPROVED, POSTED_AT) | {"request_hash": "another"})
@@ -170,7 +168,7 @@ def test_a_webhooks_evidence_of_other_content_stands_in_the_way_of_its_verdict(s
         webhook(saga)
 
 
-def test_a_settlement_with_evidence_alone_is_reversed_as_one_without_a_verdict(saga: Saga) -> None:
+def test_a_settlement_with_only_evidence_is_reversed_without_verdict(saga: Saga) -> None:
     held(saga)
     saga.put_evidence(APPROVED)
     saga.begin()
@@ -196,7 +194,7 @@ REJECTIONS: dict[str, Callable[[Saga], Any]] = {
 
 
 @pytest.mark.parametrize("reject", REJECTIONS.values(), ids=REJECTIONS)
-def test_a_rejection_lets_neither_release_nor_fee_commit_and_the_payer_is_refunded(
+def test_a_rejection_stops_release_and_fee_and_refunds_the_payer(
     saga: Saga, reject: Callable[[Saga], Any]
 ) -> None:
     held(saga)
@@ -219,7 +217,7 @@ def test_a_rejection_lets_neither_release_nor_fee_commit_and_the_payer_is_refund
 # A review
 
 
-def test_a_review_holds_the_money_and_moves_deadline_and_index_to_its_first_end(saga: Saga) -> None:
+def test_a_review_holds_the_money_and_moves_deadline_and_index(saga: Saga) -> None:
     held(saga)
     before = saga.ledger.rows()
 
@@ -237,9 +235,7 @@ def test_a_review_holds_the_money_and_moves_deadline_and_index_to_its_first_end(
 
 
 @VERDICTS
-def test_our_own_answer_gives_way_to_a_review_that_another_call_was_told_of(
-    saga: Saga, verdict: Verdict
-) -> None:
+def test_our_own_answer_yields_to_a_review_of_another_call(saga: Saga, verdict: Verdict) -> None:
     in_review(saga)
 
     with saga.writes_only_evidence(), pytest.raises(KycUnavailable, match=r"^kyc: another call was told .*"):
@@ -263,9 +259,7 @@ def test_a_verdict_after_compensation_began_is_refused(
 
 
 @ANY
-def test_each_comes_too_late_exactly_at_the_deadline_and_in_time_just_before_it(
-    saga: Saga, ask: Callable[..., Any]
-) -> None:
+def test_each_is_late_at_the_deadline_but_not_just_before(saga: Saga, ask: Callable[..., Any]) -> None:
     held(saga)
 
     nothing = saga.writes_only_evidence() if ask is own else saga.writes_nothing()
@@ -276,7 +270,7 @@ def test_each_comes_too_late_exactly_at_the_deadline_and_in_time_just_before_it(
     assert ("review" in saga.row(), "verdict" in saga.row()) == (ask is begin_review, ask is not begin_review)
 
 
-def test_a_review_is_a_wait_for_the_verdict_up_to_its_end_long_after_the_first_deadline(saga: Saga) -> None:
+def test_a_review_takes_verdicts_past_the_deadline_until_its_end(saga: Saga) -> None:
     held(saga)
     begin_review(saga, now=JUST_BEFORE)
 
@@ -291,9 +285,7 @@ def test_a_review_is_a_wait_for_the_verdict_up_to_its_end_long_after_the_first_d
 
 
 @VERDICTS
-def test_a_verdict_that_ends_a_review_leaves_event_row_and_evidence_with_the_time_of_a_new_one(
-    saga: Saga, verdict: Verdict
-) -> None:
+def test_a_reviews_verdict_leaves_event_evidence_and_a_new_time(saga: Saga, verdict: Verdict) -> None:
     in_review(saga)
     before = saga.ledger.rows()
 
@@ -319,9 +311,7 @@ def test_after_an_approval_the_settlement_continues_to_its_end(saga: Saga) -> No
 
 
 @VERDICTS
-def test_a_webhook_before_our_own_answer_takes_effect_and_the_answer_finds_it(
-    saga: Saga, verdict: Verdict
-) -> None:
+def test_a_webhook_before_our_own_answer_counts_and_is_found(saga: Saga, verdict: Verdict) -> None:
     held(saga)
 
     assert webhook(saga, verdict, now=LATER) is None
@@ -337,9 +327,7 @@ def test_a_webhook_before_our_own_answer_takes_effect_and_the_answer_finds_it(
 
 
 @VERDICTS
-def test_a_decision_is_for_good_and_the_same_again_is_a_replay_in_any_status(
-    saga: Saga, verdict: Verdict
-) -> None:
+def test_a_decision_is_final_and_replays_in_any_status(saga: Saga, verdict: Verdict) -> None:
     in_review(saga)
     webhook(saga, verdict)
 
@@ -353,7 +341,7 @@ def test_a_decision_is_for_good_and_the_same_again_is_a_replay_in_any_status(
                 webhook(saga, other_of(verdict), event(2))
 
 
-def test_an_events_id_is_refused_to_other_content_and_to_another_settlement(saga: Saga) -> None:
+def test_an_events_id_is_refused_to_other_content_or_settlement(saga: Saga) -> None:
     in_review(saga)
     webhook(saga)
     other = saga.asking(key=OTHER_KEY)
@@ -366,7 +354,7 @@ def test_an_events_id_is_refused_to_other_content_and_to_another_settlement(saga
                 webhook(each, APPROVED, WebhookEvent(EVENT.id, digest), now=LATER)
 
 
-def test_a_verdict_ends_only_the_review_whose_settlement_and_verification_it_names(saga: Saga) -> None:
+def test_a_verdict_ends_only_the_review_that_it_names(saga: Saga) -> None:
     in_review(saga)
     other, named = saga.asking(key=OTHER_KEY), replace(APPROVED, reference="ver_other")
     other.claim()
@@ -384,7 +372,7 @@ def test_a_verdict_ends_only_the_review_whose_settlement_and_verification_it_nam
     assert (other.row()["owner"], other.row()["verdict"]) == (f"{OTHER_KEY}-decided", "APPROVED")
 
 
-def test_a_refused_event_leaves_no_marker_so_that_it_may_come_again(saga: Saga) -> None:
+def test_a_refused_event_leaves_no_marker_and_may_come_again(saga: Saga) -> None:
     saga.fund()
     saga.claim()
     with saga.writes_nothing(), pytest.raises(StepFenced):
@@ -396,7 +384,7 @@ def test_a_refused_event_leaves_no_marker_so_that_it_may_come_again(saga: Saga) 
     assert [row["pk"] for row in markers(saga)] == ["KYC_EVENT#evt_1"]
 
 
-def test_a_verdict_is_not_taken_a_second_time_even_if_its_evidence_and_event_are_lost(saga: Saga) -> None:
+def test_a_verdict_without_evidence_and_event_is_not_taken_again(saga: Saga) -> None:
     in_review(saga)
     webhook(saga, REJECTED)
     for lost in (*verdicts(saga), *markers(saga)):
@@ -412,7 +400,7 @@ def test_a_verdict_is_not_taken_a_second_time_even_if_its_evidence_and_event_are
 
 
 @pytest.mark.parametrize("engine", ["memory"])
-def test_a_failed_condition_without_a_row_is_taken_for_a_conflict(saga: Saga) -> None:
+def test_a_failed_condition_without_a_row_is_a_conflict(saga: Saga) -> None:
     for write in (
         ledger_entries.evidence(saga.settlement, kyc_review.REVIEW, APPROVED.evidence(), NOW),
         kyc_review.event_marker(EVENT, saga.settlement, NOW),
@@ -495,7 +483,7 @@ def test_one_event_delivered_by_many_at_once_has_one_effect(
 
 
 @THREADS
-def test_of_opposite_decisions_at_once_one_is_kept_and_the_other_is_a_conflict(saga: Saga) -> None:
+def test_of_concurrent_opposite_decisions_one_stays_and_the_other_conflicts(saga: Saga) -> None:
     in_review(saga)
 
     answers = at_once(
@@ -515,7 +503,7 @@ def test_of_opposite_decisions_at_once_one_is_kept_and_the_other_is_a_conflict(s
 
 
 @THREADS
-def test_of_our_own_answers_at_once_one_is_kept_and_found_by_all(saga: Saga) -> None:
+def test_of_our_concurrent_answers_one_is_found_by_all(saga: Saga) -> None:
     """The provider should answer one question consistently, but nothing depends on that."""
     held(saga)
 
@@ -530,7 +518,7 @@ def test_of_our_own_answers_at_once_one_is_kept_and_found_by_all(saga: Saga) -> 
 
 
 @THREADS
-def test_one_events_id_with_contents_of_many_at_once_is_taken_by_one(saga: Saga) -> None:
+def test_of_concurrent_contents_of_one_event_id_one_is_taken(saga: Saga) -> None:
     in_review(saga)
 
     answers = at_once(
@@ -547,7 +535,7 @@ def test_one_events_id_with_contents_of_many_at_once_is_taken_by_one(saga: Saga)
 
 @THREADS
 @pytest.mark.parametrize("seed", range(2))
-def test_own_answers_reviews_and_webhooks_at_once_agree_on_one_verdict(saga: Saga, seed: int) -> None:
+def test_concurrent_own_answers_reviews_and_webhooks_agree_on_one_verdict(saga: Saga, seed: int) -> None:
     held(saga)
     names = [name for name in CALLS for _ in range(CALLERS // len(CALLS))]
     order = names[seed:] + names[:seed]
@@ -573,7 +561,7 @@ def test_own_answers_reviews_and_webhooks_at_once_agree_on_one_verdict(saga: Sag
 
 
 @THREADS
-def test_a_review_begun_by_many_at_once_waits_for_one_verification(saga: Saga) -> None:
+def test_a_review_begun_by_many_at_once_awaits_one_verification(saga: Saga) -> None:
     held(saga)
 
     answers = at_once(
@@ -587,7 +575,7 @@ def test_a_review_begun_by_many_at_once_waits_for_one_verification(saga: Saga) -
 
 
 @THREADS
-def test_a_webhook_and_the_beginning_of_compensation_at_once_never_leave_a_payment_in_doubt(
+def test_a_concurrent_webhook_and_compensation_leave_no_payment_in_doubt(
     saga: Saga,
 ) -> None:
     in_review(saga)

@@ -22,7 +22,7 @@ TRIAL = re.compile(
 )
 
 
-def test_each_row_without_a_check_says_how_to_try_it_or_why_nothing_does() -> None:
+def test_each_unchecked_row_names_a_trial_or_why_none_exists() -> None:
     rows = re.findall(r"^\| (.+?) \| (.+) \| \S \|$", PAGE.read_text(), re.MULTILINE)
 
     assert len(rows) > 10

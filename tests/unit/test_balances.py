@@ -95,7 +95,7 @@ def test_a_balance_moves_by_the_amount(build: Any, before: Row, change: int) -> 
         pytest.param(CREDIT_PAYER, row(0, "USD"), OTHER_CURRENCY, id="payer's currency changed"),
     ],
 )
-def test_a_party_that_cannot_take_part_is_told_why_without_account_or_amount(
+def test_a_refused_party_is_told_why_without_account_or_amount(
     build: Any, before: Row | None, expected: tuple[type[SettlementError], str]
 ) -> None:
     write = build(SETTLEMENT)
@@ -108,7 +108,7 @@ def test_a_party_that_cannot_take_part_is_told_why_without_account_or_amount(
     assert str(refusal) == f"{party}: {expected[1]}"
 
 
-def test_an_account_that_could_take_part_after_all_is_told_the_last_reason() -> None:
+def test_an_account_without_a_visible_fault_gets_the_last_reason() -> None:
     credit_payer = balances.credit_payer(SETTLEMENT).on_failure(found(row(0)))
 
     assert (type(credit_payer), str(credit_payer)) == (AccountNotFound, f"payer: {NO_ACCOUNT[1]}")
@@ -118,7 +118,7 @@ def test_an_account_that_could_take_part_after_all_is_told_the_last_reason() -> 
 
 
 @pytest.mark.parametrize("before", [0, 1, 2, 10_000])
-def test_a_case_blocks_the_account_and_unblocks_it_beside_any_other_case(before: int) -> None:
+def test_a_case_blocks_and_unblocks_the_account_beside_other_cases(before: int) -> None:
     block, unblock = balances.block("alice"), balances.unblock("alice")
 
     blocked = applied(block, row(0) | ({"limbo_cases": before} if before else {}))
@@ -128,7 +128,7 @@ def test_a_case_blocks_the_account_and_unblocks_it_beside_any_other_case(before:
 
 
 @pytest.mark.parametrize("counted", [{}, {"limbo_cases": 0}])
-def test_a_count_never_goes_below_zero_and_says_that_the_row_is_wrong(counted: dict[str, Any]) -> None:
+def test_a_count_is_never_negative_and_reports_a_wrong_row(counted: dict[str, Any]) -> None:
     write = balances.unblock("alice")
 
     assert not admits(write, row(0, **counted))
@@ -137,7 +137,7 @@ def test_a_count_never_goes_below_zero_and_says_that_the_row_is_wrong(counted: d
 
 
 @pytest.mark.parametrize("counted", [{}, {"limbo_cases": 0}, {"limbo_cases": 1}, {"limbo_cases": -1}])
-def test_a_condition_and_a_state_agree_on_what_a_block_is(counted: dict[str, Any]) -> None:
+def test_the_condition_and_the_state_agree_on_blocks(counted: dict[str, Any]) -> None:
     """A count below zero was made by hand; it blocks until a person has looked."""
     standing = row(10_000, **counted)
 

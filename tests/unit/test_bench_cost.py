@@ -64,9 +64,7 @@ def near(bill: Bill, *parts: float) -> None:
 @pytest.mark.parametrize(
     ("memory_mb", "expected_ms"), [(512, 120 + 160), (1024, 120 + 80), (2048, 120 + 40), (4096, 120 + 40)]
 )
-def test_less_memory_has_less_cpu_and_more_than_a_vcpu_is_no_faster(
-    memory_mb: int, expected_ms: float
-) -> None:
+def test_less_memory_is_slower_and_over_one_vcpu_no_faster(memory_mb: int, expected_ms: float) -> None:
     used = replace(USED, memory_mb=memory_mb)
 
     assert cost.function_ms(used, TARIFF) == expected_ms
@@ -76,14 +74,14 @@ def test_a_standard_machine_is_paid_by_the_state() -> None:
     near(cost.standard(USED, TARIFF), 21, 4 + 2, 100, 1)
 
 
-def test_an_express_machine_is_paid_by_the_request_and_by_each_begun_tenth_of_a_second() -> None:
+def test_an_express_machine_is_paid_by_request_and_begun_100ms() -> None:
     short, longer = (replace(USED, waiting_ms=waiting) for waiting in (120, 121))
 
     near(cost.express(short, TARIFF), 21, 6, 1 + 0.3, 1)
     near(cost.express(longer, TARIFF), 21, 6.01, 1 + 0.4, 1)
 
 
-def test_a_durable_function_is_paid_by_the_operation_and_by_what_it_keeps() -> None:
+def test_a_durable_function_is_paid_by_operations_and_kept_bytes() -> None:
     used = replace(USED, durable_operations=5, durable_bytes=3000)
 
     near(cost.durable(used, TARIFF), 21, 6, 10 + 3, 1)
@@ -101,7 +99,7 @@ def test_servers_are_paid_by_the_hour_at_any_load(
     near(cost.servers(used, TARIFF, per_second), database, containers, 0, 1)
 
 
-def test_every_price_has_a_source_and_a_date_and_is_used() -> None:
+def test_every_price_is_used_and_has_a_source_and_date() -> None:
     prices = tomllib.loads(PRICES.read_text())["price"]
 
     assert prices.keys() == TARIFF.prices.keys()
@@ -118,9 +116,7 @@ def test_the_arithmetic_needs_no_assumption_that_the_file_lacks() -> None:
 
 
 @pytest.mark.parametrize(("per_second", "dollars"), [(50, 0.01), (10, 0.03), (1, 0.25)])
-def test_the_copies_in_the_sealed_journal_cost_a_fiftieth_of_a_settlement_at_most(
-    per_second: float, dollars: float
-) -> None:
+def test_sealed_copies_cost_at_most_a_fiftieth_of_a_settlement(per_second: float, dollars: float) -> None:
     """The figures of docs/reference/costs.md follow from the prices and model on file."""
     found = cost.sealed_journal(per_second, cost.load(PRICES))
 
@@ -128,7 +124,7 @@ def test_the_copies_in_the_sealed_journal_cost_a_fiftieth_of_a_settlement_at_mos
     assert found < 0.02 * 17.7
 
 
-def test_a_busy_stage_pays_for_full_batches_and_a_quiet_one_for_its_windows() -> None:
+def test_busy_stages_pay_for_full_batches_quiet_ones_for_windows() -> None:
     tariff = cost.load(PRICES)
 
     assert cost.sealed_journal(10_000, tariff) == cost.sealed_journal(1_000, tariff)

@@ -20,9 +20,7 @@ def blocked(saga: Saga) -> dict[str, int]:
 
 @pytest.mark.parametrize("last", LAST)
 @pytest.mark.parametrize("step", REVERSIBLE)
-def test_a_case_is_about_its_step_and_blocks_no_account_if_nothing_moved(
-    step: Step, last: Step | None
-) -> None:
+def test_a_case_of_an_unmoved_step_blocks_no_account(step: Step, last: Step | None) -> None:
     """Other unreversed steps do not matter: the next reversal may not have been tried."""
     state, is_moved = books.begun(last).state(), step in up_to(last)
     account, amount = PARTIES[step]
@@ -37,7 +35,7 @@ def test_a_case_is_about_its_step_and_blocks_no_account_if_nothing_moved(
     )
 
 
-def test_a_case_of_a_reversed_step_is_done_and_blocks_no_account() -> None:
+def test_a_reversed_steps_case_is_done_and_blocks_no_account() -> None:
     state = states.state(**slots({Step.HOLD}, {Step.HOLD}))
 
     assert compensation.case_of(state, Step.HOLD) == Case(
@@ -46,9 +44,7 @@ def test_a_case_of_a_reversed_step_is_done_and_blocks_no_account() -> None:
 
 
 @pytest.mark.parametrize(("last", "step"), [*STUCK, *UNMOVED])
-def test_a_stuck_reversal_blocks_its_customer_until_each_of_its_cases_is_resolved(
-    last: Step | None, step: Step
-) -> None:
+def test_a_stuck_reversal_blocks_its_customer_until_its_cases_end(last: Step | None, step: Step) -> None:
     """Each case has its own number and entries, and the reversal then finishes."""
     account, _ = PARTIES[step]
     blocks = {f"ACCOUNT#{account}": 1} if (last, step) in STUCK and ":" not in account else {}
@@ -73,7 +69,7 @@ def test_a_stuck_reversal_blocks_its_customer_until_each_of_its_cases_is_resolve
 
 
 @pytest.mark.parametrize("step", REVERSIBLE)
-def test_the_open_case_is_the_one_on_the_row_and_not_the_next_in_turn(step: Step) -> None:
+def test_the_open_case_is_the_recorded_one_not_the_next(step: Step) -> None:
     saga = books.begun(Step.FEE)
     case = saga.case(step)
 
@@ -83,7 +79,7 @@ def test_the_open_case_is_the_one_on_the_row_and_not_the_next_in_turn(step: Step
     assert compensation.stuck_case(saga.state()) == case
 
 
-def test_a_hold_with_another_escrow_is_a_case_for_a_person() -> None:
+def test_a_hold_with_another_escrow_is_a_persons_case() -> None:
     """The money is the payer's, so the payer is blocked; nothing moves until the rest is in escrow."""
     saga = books.begun(Step.HOLD)
     held = saga.state().escrow

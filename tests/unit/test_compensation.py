@@ -39,14 +39,14 @@ ERROR = {"Error": "KycRejected", "Cause": "why"}
     ("last", "step"),
     [(None, "hold"), ("hold", "verify"), ("verify", "release"), ("release", "fee"), ("fee", "fee")],
 )
-def test_a_settlement_failed_at_the_first_step_that_has_not_committed(last: str | None, step: str) -> None:
+def test_a_settlement_failed_at_its_first_uncommitted_step(last: str | None, step: str) -> None:
     state = states.state(**slots(up_to(Step(last) if last else None)))
 
     assert compensation.failure_of(state, ERROR) == {"step": step, "error": "KycRejected", "cause": "why"}
 
 
 @pytest.mark.parametrize("name", compensation.CUT_OFF)
-def test_a_call_that_ran_out_of_time_is_told_as_a_provider_without_a_verdict(name: str) -> None:
+def test_a_timeout_is_told_as_a_provider_without_a_verdict(name: str) -> None:
     """Error names of Lambda and Step Functions are not in the outcome's contract."""
     state = states.state(**slots(up_to(Step.HOLD)))
 
@@ -59,7 +59,7 @@ def test_a_call_that_ran_out_of_time_is_told_as_a_provider_without_a_verdict(nam
     }
 
 
-def test_a_compensation_is_about_to_begin_exactly_if_its_first_write_would_commit() -> None:
+def test_a_compensation_is_expected_exactly_if_its_first_write_commits() -> None:
     """An outcome must promise only the status and failure that the row will get."""
     write = reversal.begin(SETTLEMENT, ERROR, owner=EXECUTION, execution=REVERSER)
     begins, about_to_begin = asked(write), 0
@@ -98,7 +98,7 @@ def test_a_reversal_gives_every_party_its_balance_back(settlement: Settlement, l
 
 
 @pytest.mark.parametrize("last", LAST)
-def test_each_reversal_is_one_entry_and_what_never_committed_leaves_none(last: Step | None) -> None:
+def test_each_reversal_is_one_entry_and_uncommitted_steps_have_none(last: Step | None) -> None:
     saga = books.begun(last)
     committed = [step for step in REVERSIBLE if step in saga.state().steps]
 
@@ -166,7 +166,7 @@ def test_a_reversal_out_of_order_is_fenced() -> None:
 
 
 @pytest.mark.parametrize("status", Status)
-def test_the_machines_state_has_the_steps_and_the_rest_of_the_work(status: Status) -> None:
+def test_the_machines_state_has_the_steps_and_the_remaining_work(status: Status) -> None:
     state = states.state(status=status, **slots(("verify", "hold"), ("hold",)), resolutions=2)
 
     assert compensation.machine_state(state, CONFIG) == {
@@ -184,7 +184,7 @@ def test_the_machines_state_has_the_steps_and_the_rest_of_the_work(status: Statu
 
 @pytest.mark.parametrize("last", LAST)
 @pytest.mark.parametrize("undone", [(), ("fee",), ("release",), ("fee", "release"), REVERSIBLE])
-def test_a_reversal_is_due_if_its_step_has_committed_and_is_not_reversed(
+def test_a_reversal_is_due_for_a_committed_unreversed_step(
     last: Step | None, undone: tuple[str, ...]
 ) -> None:
     """The machine goes straight to the first due reversal and skips steps that never committed."""
@@ -265,7 +265,7 @@ def test_an_order_is_carried_out_on_the_expected_status_only(
 
 @pytest.mark.parametrize("expected_status", ORDERS)
 @pytest.mark.parametrize("decision", [RETRY, COMPLETE])
-def test_a_reversed_or_completed_settlement_is_not_reversed_on_an_order(
+def test_no_order_reverses_a_reversed_or_completed_settlement(
     decision: Resolution, expected_status: Status
 ) -> None:
     saga = books.stuck(Step.RELEASE, Step.RELEASE)

@@ -45,7 +45,7 @@ def refusal(raw: object) -> str:
         "none",
     ],
 )
-def test_the_cause_of_a_compensation_is_the_one_in_its_input(given: dict[str, Any], cause: object) -> None:
+def test_the_input_gives_the_cause_of_a_compensation(given: dict[str, Any], cause: object) -> None:
     assert parse(**given) == CompensationInput(settlement=SETTLEMENT, cause=cause)  # type: ignore[arg-type]
 
 
@@ -65,7 +65,7 @@ def test_an_execution_that_returns_with_a_case_only_resumes(state: dict[str, Any
     assert parse(case=1, steps=[], reversed=[], alerts=0, **state).cause is None
 
 
-def test_an_execution_that_returns_names_the_case_that_it_has_waited_for_until_it_has_announced_it() -> None:
+def test_a_returning_execution_names_its_awaited_case_until_announced() -> None:
     assert parse(case=3).unannounced_case == 3
     assert parse(case=3, notice={"key": "x"}).unannounced_case is None
     assert [parse(case=case).unannounced_case for case in (None, "3", True, [3])] == [None] * 4
@@ -73,7 +73,7 @@ def test_an_execution_that_returns_names_the_case_that_it_has_waited_for_until_i
 
 
 @pytest.mark.parametrize("error", [None, 5, "boom", [], {}, {"Error": 5}, {"Cause": "why"}], ids=repr)
-def test_a_failure_without_the_shape_of_an_error_is_still_a_failure(error: object) -> None:
+def test_a_failure_not_shaped_like_an_error_is_a_failure(error: object) -> None:
     assert parse(error=error).cause == Failure(
         error={"Error": "CompensationRequested", "Cause": "no error was given"}, owner=None
     )
@@ -107,7 +107,7 @@ def test_an_input_is_a_json_object(raw: object) -> None:
     ],
     ids=ascii,
 )
-def test_an_input_has_one_cause_at_most_and_a_printable_owner(given: dict[str, Any], message: str) -> None:
+def test_an_input_has_at_most_one_cause_and_printable_owner(given: dict[str, Any], message: str) -> None:
     assert refusal({"settlement": WIRE} | given) == message
 
 
@@ -126,6 +126,6 @@ def test_every_input_has_a_valid_settlement(settlement: object, cause: dict[str,
     ],
     ids=ascii,
 )
-def test_an_order_s_name_is_that_of_a_reversal_or_of_a_decision(name: object) -> None:
+def test_an_order_names_a_reversal_or_a_decision(name: object) -> None:
     message = "order: must be reverse, or resolve: and the number of a case"
     assert refusal({"settlement": WIRE, "order": name}) == message

@@ -68,7 +68,7 @@ def on_the_wire(document: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("life", LIVES)
 @pytest.mark.parametrize("replayed", [True, False])
-def test_an_outcome_keeps_its_contract_at_every_point_of_a_life(life: str, replayed: bool) -> None:
+def test_an_outcome_keeps_its_contract_throughout_a_life(life: str, replayed: bool) -> None:
     outcome_told = told(life, replayed=replayed)
 
     assert faults(OUTCOME, outcome_told) == []
@@ -141,7 +141,7 @@ INCONSISTENT = [
     [*(("in LIMBO", {field: value}) for field in WRONG for value in WRONG[field]), *INCONSISTENT],
     ids=str,
 )
-def test_an_outcome_with_a_mistyped_or_inconsistent_field_breaks_the_contract(
+def test_a_mistyped_or_inconsistent_field_breaks_the_outcomes_contract(
     life: str, changes: dict[str, Any]
 ) -> None:
     changed = told(life) | changes
@@ -188,7 +188,7 @@ def notice(order: Any = RETRY) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("stuck", REVERSIBLE)
-def test_an_alert_keeps_its_contract_for_every_stuck_step_and_after_a_refused_decision(stuck: Step) -> None:
+def test_an_alert_keeps_its_contract_for_stuck_steps_and_refusals(stuck: Step) -> None:
     for told_before in ({}, {"refused": "complete: there is no release left"}):
         assert faults(ENTERED, alert(stuck) | told_before) == []
     assert faults(ENTERED, alert(stuck) | {"refused": None})
@@ -249,7 +249,7 @@ def test_the_contracts_have_every_decision_every_state_and_every_reversal() -> N
 
 
 @pytest.mark.parametrize("name", [OUTCOME, ENTERED, RESOLVED, GLASS, CIRCUIT])
-def test_a_document_with_a_field_missing_renamed_or_mistyped_breaks_its_contract(name: str) -> None:
+def test_a_missing_renamed_or_mistyped_field_breaks_a_documents_contract(name: str) -> None:
     wholes = {
         OUTCOME: told("in LIMBO"),
         ENTERED: alert(),

@@ -45,7 +45,7 @@ CLAIMED = f"key: {SETTLEMENT.key} was claimed by a request with other content"
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_a_row_is_put_only_if_there_is_none_and_else_is_already_applied(name: str) -> None:
+def test_an_existing_row_is_not_put_but_already_applied(name: str) -> None:
     write = vectors.named_writes()[name]
     row = dict(write.parameters["Item"])
 
@@ -58,7 +58,7 @@ def test_a_row_is_put_only_if_there_is_none_and_else_is_already_applied(name: st
 
 
 @pytest.mark.parametrize("name", EVIDENCE)
-def test_evidence_of_another_request_is_a_conflict_and_not_a_replay(name: str) -> None:
+def test_evidence_of_another_request_is_a_conflict_not_a_replay(name: str) -> None:
     write = vectors.named_writes()[name]
     earlier = dict(write.parameters["Item"])
 
@@ -69,7 +69,7 @@ def test_evidence_of_another_request_is_a_conflict_and_not_a_replay(name: str) -
 
 
 @pytest.mark.parametrize("name", MOVES)
-def test_the_evidence_of_a_move_is_no_record_of_its_proposal(name: str) -> None:
+def test_the_evidence_of_a_move_does_not_record_its_proposal(name: str) -> None:
     """The proposal's row is the record: evidence beside a row without the move means a restored row."""
     write = vectors.named_writes()[name]
     row = dict(write.parameters["Item"])
@@ -82,7 +82,7 @@ def test_the_evidence_of_a_move_is_no_record_of_its_proposal(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TRANSFERS)
-def test_an_entry_is_never_overwritten_and_is_no_record_of_its_step(name: str) -> None:
+def test_an_entry_is_never_overwritten_and_never_records_its_step(name: str) -> None:
     """The slot on the settlement's row is the record.
 
     An entry with a free slot is a fault that must be visible.
@@ -116,7 +116,7 @@ def test_every_kind_of_put_is_examined() -> None:
     assert {"entries.evidence", "compensation.reverse_on_order.settled[0]"} <= set(EVIDENCE)
 
 
-def test_a_claim_by_another_request_is_left_for_the_idempotency_check() -> None:
+def test_another_requests_claim_is_left_for_the_idempotency_check() -> None:
     earlier = states.state(request_hash="another", owner="another")
 
     for build in (forward.claim, forward.claim_and_hold):
@@ -125,7 +125,7 @@ def test_a_claim_by_another_request_is_left_for_the_idempotency_check() -> None:
         assert replayed.found is earlier
 
 
-def test_a_tombstone_is_the_row_of_a_claim_with_its_end() -> None:
+def test_a_tombstone_is_the_row_of_an_ended_claim() -> None:
     claim = forward.claim(SETTLEMENT, "execution", NOW, CONFIG).parameters["Item"]
 
     tombstone = reversal.tombstone(SETTLEMENT, "execution", FAILURE, NOW).parameters["Item"]
@@ -150,7 +150,7 @@ def test_a_tombstone_is_the_row_of_a_claim_with_its_end() -> None:
         ("losses:EUR", ESCROW, "debit", "ENTRIES#losses:EUR#2"),
     ],
 )
-def test_an_entry_is_kept_under_the_account_on_the_other_side_of_escrow(
+def test_an_entry_is_kept_under_the_account_opposite_the_escrow(
     debit: str, credit: str, side: str, partition: str
 ) -> None:
     transfer = Transfer(debit=debit, credit=credit, amount=1)
@@ -219,7 +219,7 @@ def test_the_address_of_a_decisions_entry_follows_from_its_evidence(
 # The webhook's rows
 
 
-def test_the_id_of_an_event_with_other_content_is_a_conflict() -> None:
+def test_a_reused_event_id_with_other_content_is_a_conflict() -> None:
     marker: Row = dict(kyc_review.event_marker(EVENT, SETTLEMENT, NOW).parameters["Item"])
     other = kyc_review.event_marker(replace(EVENT, digest="0" * 64), SETTLEMENT, NOW)
 
@@ -241,7 +241,7 @@ def by_answer(saga: Saga, verdict: Verdict, event: WebhookEvent = EVENT) -> None
 @pytest.mark.parametrize("second", VERDICTS.values(), ids=VERDICTS)
 @pytest.mark.parametrize("first", VERDICTS.values(), ids=VERDICTS)
 @pytest.mark.parametrize("decide", [by_webhook, by_answer])
-def test_the_same_decision_is_replayed_and_another_is_a_conflict_for_good(
+def test_the_same_decision_is_replayed_and_another_conflicts_for_good(
     decide: Callable[[Saga, Verdict], None], first: Verdict, second: Verdict
 ) -> None:
     """Each decision has its own event id, like a provider that decides again."""
@@ -259,7 +259,7 @@ def test_the_same_decision_is_replayed_and_another_is_a_conflict_for_good(
             by_webhook(saga, again, another)
 
 
-def test_the_providers_answer_and_its_webhook_are_two_facts_told_in_the_same_words() -> None:
+def test_the_providers_answer_and_webhook_are_two_facts_worded_alike() -> None:
     """Neither replaces the other: the settlement's row shows which came first."""
     answered = entries.evidence(SETTLEMENT, Step.VERIFY, VERDICT.evidence(), NOW).parameters["Item"]
     *_, sent = steps.record_webhook_verdict(SETTLEMENT, VERDICT, EVENT, DECIDER, NOW, CONFIG)
@@ -271,9 +271,7 @@ def test_the_providers_answer_and_its_webhook_are_two_facts_told_in_the_same_wor
 @pytest.mark.parametrize("answered", VERDICTS)
 @pytest.mark.parametrize("sent", VERDICTS)
 @pytest.mark.parametrize("moment", range(3))
-def test_the_first_verdict_to_reach_the_row_stays_and_has_its_own_evidence(
-    moment: int, sent: str, answered: str
-) -> None:
+def test_the_first_verdict_on_the_row_stays_with_its_evidence(moment: int, sent: str, answered: str) -> None:
     """Covers a webhook before, between and after the answer's two writes.
 
     The webhook is one transaction. In between, both have evidence, which may contradict.
@@ -306,7 +304,7 @@ def test_the_first_verdict_to_reach_the_row_stays_and_has_its_own_evidence(
 
 
 @pytest.mark.parametrize("case", [1, 2, 3])
-def test_the_last_execution_to_wait_for_a_case_is_the_one_to_wake(case: int) -> None:
+def test_the_last_execution_waiting_for_a_case_is_woken(case: int) -> None:
     saga = books.fresh()
     saga.wait("token-1", "arn:execution-1", case=2)
 

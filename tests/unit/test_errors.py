@@ -158,7 +158,7 @@ def names_in(clause: str) -> set[str]:
 
 
 @pytest.mark.parametrize("clause", ["Retry", "Catch"])
-def test_a_name_in_the_state_machine_is_an_error_of_ours_or_of_the_platform(clause: str) -> None:
+def test_an_error_in_the_machine_is_ours_or_the_platforms(clause: str) -> None:
     """Step Functions compares names as text: a misspelt one never matches, without a warning."""
     ours = {name for name in names_in(clause) if "." not in name}
 
@@ -184,9 +184,7 @@ def test_an_unknown_outcome_is_retried_and_a_refusal_never() -> None:
         *((step, "StepFenced", "BeginCompensation") for step in REVERSIBLE),
     ],
 )
-def test_a_reversal_that_waits_for_a_person_goes_to_limbo_and_a_fenced_one_begins_again(
-    step: Step, error: str, target: str
-) -> None:
+def test_a_stuck_reversal_enters_limbo_and_a_fenced_one_restarts(step: Step, error: str, target: str) -> None:
     """If a mismatch were reported as a fence, the machine would repeat it forever."""
     (catchers,) = (
         state["Catch"]

@@ -28,7 +28,7 @@ IN_TURN = {step: set(list(Step)[: list(Step).index(step)]) for step in Step}
 
 @pytest.mark.parametrize("step", WITH_DEADLINE)
 @pytest.mark.parametrize("status", Status)
-def test_a_step_is_refused_in_advance_as_its_write_would_be(step: Step, status: Status) -> None:
+def test_a_step_is_refused_in_advance_as_by_its_write(step: Step, status: Status) -> None:
     """With the refusal of the write itself; at exactly the deadline it is late."""
     for steps in PREFIXES:
         for deadline_at in (BEFORE, AT, AFTER):
@@ -61,7 +61,7 @@ def test_a_fee_is_never_late() -> None:
 
 
 @pytest.mark.parametrize("step", WITH_DEADLINE)
-def test_an_expired_settlement_is_late_even_for_a_caller_whose_clock_lags(step: Step) -> None:
+def test_an_expired_settlement_is_late_even_for_a_lagging_clock(step: Step) -> None:
     row = settlement_row(Status.PROCESSING, IN_TURN[step], AFTER, expired_at=AT)
 
     with pytest.raises(DeadlineExceeded):
@@ -85,7 +85,7 @@ def test_an_expired_settlement_is_late_even_for_a_caller_whose_clock_lags(step: 
     ],
     ids=["unclaimed", "other content", "decided"],
 )
-def test_the_provider_is_not_asked_if_its_verdict_could_not_be_committed(
+def test_the_provider_is_not_asked_for_an_uncommittable_verdict(
     row: Row | None, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
@@ -94,9 +94,7 @@ def test_the_provider_is_not_asked_if_its_verdict_could_not_be_committed(
 
 @pytest.mark.parametrize("deadline_at", [BEFORE, AT, AFTER])
 @pytest.mark.parametrize("milliseconds", [-1, 0, 1])
-def test_the_deadline_itself_is_late_and_every_other_time_is_either(
-    deadline_at: str, milliseconds: int
-) -> None:
+def test_the_deadline_is_late_and_every_time_early_or_late(deadline_at: str, milliseconds: int) -> None:
     now = NOW + timedelta(milliseconds=milliseconds)
 
     overdue, before = (

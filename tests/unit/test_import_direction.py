@@ -122,7 +122,7 @@ def test_a_function_of_the_core_imports_no_room() -> None:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_a_room_imports_the_core_and_the_rooms_that_it_needs(room: str) -> None:
+def test_a_room_imports_only_the_core_and_its_needed_rooms(room: str) -> None:
     rooms = (room, *ROOMS[room])
     shared = ("handlers.core", "handlers._dependencies", "handlers.rooms")
     of_settlement = (CORE, AWS, *(f"settlement.{one}" for one in rooms))
@@ -133,7 +133,7 @@ def test_a_room_imports_the_core_and_the_rooms_that_it_needs(room: str) -> None:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_a_room_names_no_other_room_as_needed_that_it_does_not_use(room: str) -> None:
+def test_a_room_uses_each_room_that_it_names_as_needed(room: str) -> None:
     folders = (LAMBDAS / "settlement" / room, LAMBDAS / "handlers" / room)
     used = {
         name.split(".")[1]
@@ -155,7 +155,7 @@ def test_the_stack_imports_nothing_else_of_ours() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}.{path.stem}")
-def test_pure_code_is_pure_and_a_function_calls_no_service_by_itself(path: Path) -> None:
+def test_pure_code_is_pure_and_functions_call_no_service_directly(path: Path) -> None:
     folder = path.parent.relative_to(LAMBDAS).as_posix().removeprefix("settlement/")
     packages = {name.partition(".")[0] for name in imports(path)}
     if folder in PURE or path.stem in PURE_MODULES.get(folder, ()):

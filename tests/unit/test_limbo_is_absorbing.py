@@ -67,7 +67,7 @@ def test_without_its_fence_each_of_them_would_touch_one(name: str) -> None:
     assert leaves == (status_set_by(mutant) not in (None, Status.LIMBO))
 
 
-def test_an_execution_that_alerts_again_records_itself_and_changes_nothing_else() -> None:
+def test_a_repeated_alert_records_its_execution_and_changes_nothing_else() -> None:
     write = WRITES[ALERTED_AGAIN]
     rows = touched(write)
 
@@ -86,7 +86,7 @@ def test_an_execution_that_waits_writes_no_row_of_the_settlement() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(RESOLVING))
-def test_every_resolution_leads_out_of_limbo_to_the_status_of_its_decision(name: str) -> None:
+def test_every_resolution_leads_from_limbo_to_its_decisions_status(name: str) -> None:
     write = WRITES[name]
     rows, target = touched(write), Status.SETTLED if ".complete." in name else Status.COMPENSATING
 

@@ -101,7 +101,7 @@ def test_a_completed_settlement_is_not_reversed_at_all() -> None:
 
 
 @pytest.mark.parametrize("decision", DECISIONS, ids=lambda decision: decision.decision.value)
-def test_a_decision_is_on_record_with_its_person_reason_and_time(decision: Resolution) -> None:
+def test_a_recorded_decision_has_its_person_reason_and_time(decision: Resolution) -> None:
     saga = released()
     saga.wait()
     assert saga.state().failure == TOO_LITTLE
@@ -159,7 +159,7 @@ def test_of_two_decisions_the_first_one_counts(first: Resolution, second: Resolu
 
 
 @pytest.mark.parametrize("decision", DECISIONS, ids=lambda decision: decision.decision.value)
-def test_a_decision_on_an_earlier_case_does_nothing_to_a_later_one(decision: Resolution) -> None:
+def test_a_decision_on_an_earlier_case_leaves_later_ones_unchanged(decision: Resolution) -> None:
     saga = released()
     too_late = late(saga, decision)
     saga.resolve(RETRY)
@@ -171,7 +171,7 @@ def test_a_decision_on_an_earlier_case_does_nothing_to_a_later_one(decision: Res
             saga.ledger.store.transact(too_late.writes[1:])
 
 
-def test_a_late_entry_into_limbo_does_not_bring_a_resolved_case_back() -> None:
+def test_a_late_entry_into_limbo_reopens_no_resolved_case() -> None:
     saga = released()
     too_late = compensation.enter_limbo(SETTLEMENT, saga.case(), FAILURE, DECIDED)
     saga.resolve(RETRY)
@@ -182,7 +182,7 @@ def test_a_late_entry_into_limbo_does_not_bring_a_resolved_case_back() -> None:
             saga.ledger.store.transact(too_late.writes[1:])
 
 
-def test_a_reversal_that_was_on_its_way_cannot_take_what_was_written_off() -> None:
+def test_a_late_reversal_cannot_take_the_amount_written_off() -> None:
     saga = released()
     with saga.writes_nothing(), pytest.raises(StepFenced, match="is LIMBO"):
         saga.reverse(Step.RELEASE)
@@ -211,7 +211,7 @@ def test_a_settlement_out_of_limbo_has_nothing_to_decide(status: Status) -> None
 
 
 @pytest.mark.parametrize(("last", "step"), [*UNMOVED, *STUCK])
-def test_a_decision_that_does_not_fit_is_refused_with_a_way_out(last: Step | None, step: Step) -> None:
+def test_an_unfit_decision_is_refused_with_a_way_out(last: Step | None, step: Step) -> None:
     state, refused = books.stuck(last, step).state(), {}
     for decision in Decision:
         try:

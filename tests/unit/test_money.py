@@ -106,7 +106,7 @@ def test_an_amount_is_rendered_with_all_its_decimals(exponent: int, data: st.Dat
 
 @EXPONENTS
 @given(text=st.text(st.characters(), max_size=30) | st.text("0123456789.-+eE_ ", max_size=20))
-def test_any_text_is_an_amount_or_refused_and_amounts_are_exact(text: str, exponent: int) -> None:
+def test_any_text_is_an_exact_amount_or_is_refused(text: str, exponent: int) -> None:
     try:
         minor = money.parse(text, exponent)
     except ValueError:

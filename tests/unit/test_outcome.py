@@ -125,7 +125,7 @@ PARTS = {
 @pytest.mark.parametrize("latest", LATEST)
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("status", Status)
-def test_a_new_key_is_told_only_while_the_payee_has_nothing(
+def test_a_new_key_is_told_only_while_payee_has_nothing(
     *, status: Status, error: str | None, latest: str, parts: str, config: StageConfig
 ) -> None:
     """Only `next` says whether to pay again."""

@@ -41,12 +41,12 @@ def alert_times(pager: PagerConfig) -> Iterator[int]:
     ("number", "hours"),
     [(1, 0.5), (2, 1), (3, 2), (6, 16), (7, 24), (8, 24), (21, 24), (22, 24), (10**9, 24)],
 )
-def test_the_wait_doubles_from_half_an_hour_up_to_a_day(number: int, hours: float) -> None:
+def test_the_wait_doubles_from_half_an_hour_to_a_day(number: int, hours: float) -> None:
     assert PAGER.wait_seconds(number) == hours * 3600
 
 
 @given(again=st.integers(1, DAY), number=st.integers(1, 10**6))
-def test_no_wait_is_shorter_than_the_one_before_or_longer_than_a_day(again: int, number: int) -> None:
+def test_a_wait_never_shortens_and_never_exceeds_a_day(again: int, number: int) -> None:
     pager = replace(PAGER, again_after_seconds=again)
 
     wait, following = pager.wait_seconds(number), pager.wait_seconds(number + 1)
@@ -73,7 +73,7 @@ def events_of(state: dict[str, Any]) -> int:
 
 
 @pytest.mark.parametrize(("again", "alerts"), [(1, 381), (60, 375), (1800, 370), (DAY, 365)])
-def test_a_year_of_alerts_is_far_from_the_end_of_the_history(again: int, alerts: int) -> None:
+def test_a_year_of_alerts_fits_easily_into_the_history(again: int, alerts: int) -> None:
     """Even if each wait fails after all its tries: three events a try, two for its state and the pause."""
     *others, waiting = visited()
     tries = 1 + max(retrier["MaxAttempts"] for retrier in waiting["Retry"])
@@ -86,7 +86,7 @@ def test_a_year_of_alerts_is_far_from_the_end_of_the_history(again: int, alerts:
     assert alerts * (events + 2 + 3 * tries + 2) < HISTORY_EVENTS_MAX
 
 
-def test_each_alert_waits_for_the_time_that_its_function_returned_and_then_comes_the_next() -> None:
+def test_each_alert_waits_the_returned_time_before_the_next() -> None:
     """Even after a failed wait: immediate alerts would fill the history."""
     waiting, pause = STATES["AwaitResolution"], STATES["PauseBetweenAlerts"]
     caught = {error: catcher["Next"] for catcher in waiting["Catch"] for error in catcher["ErrorEquals"]}
@@ -148,7 +148,7 @@ def test_an_alert_has_all_the_facts_of_the_case(config: StageConfig) -> None:
         (replace(CASES[Step.RELEASE], amount=4820), "EUR", "48.20 EUR at risk"),
     ],
 )
-def test_only_a_hold_that_the_escrow_covers_is_not_at_risk(
+def test_only_a_hold_covered_by_the_escrow_is_safe(
     case: Case, currency: str, risk: str, config: StageConfig
 ) -> None:
     told = alert(config, case, currency=currency)
@@ -179,7 +179,7 @@ def test_the_pagers_configuration_is_read_as_the_deployment_wrote_it() -> None:
         PagerConfig.from_json(text.replace('"runbook"', '"unknown"'))
 
 
-def test_the_notice_of_a_resolution_has_the_facts_of_its_entry() -> None:
+def test_a_resolutions_notice_has_the_facts_of_its_entry() -> None:
     entry = books.stuck(Step.RELEASE, Step.RELEASE).resolve(WRITE_OFF)
 
     assert resolution_notice(SETTLEMENT.key, 1, entry) == {

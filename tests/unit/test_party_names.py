@@ -41,7 +41,7 @@ TRICKY = (
 
 @pytest.mark.parametrize("field", NAMES)
 @pytest.mark.parametrize(("written", "canonical"), SPELLINGS)
-def test_equal_names_in_other_forms_are_kept_as_equal_texts_and_are_a_replay(
+def test_equal_names_in_other_forms_are_stored_equal_and_replayed(
     field: str, written: str, canonical: str, config: StageConfig
 ) -> None:
     """Clients' platforms compose characters differently; the payment is the same."""
@@ -103,7 +103,7 @@ def test_the_canonical_form_of_a_name_is_its_own(name: str, config: StageConfig)
     ],
     ids=str,
 )
-def test_a_stage_misses_the_names_that_it_requires_and_no_others(
+def test_a_stage_misses_only_the_names_that_it_requires(
     request_: dict[str, Any], missing: list[str], config: StageConfig
 ) -> None:
     required = replace(config, party_names="required")

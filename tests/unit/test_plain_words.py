@@ -1,5 +1,6 @@
 """Docstrings and pages are in sentences that are read once: few marks, and few words."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from tools.plain_words import count
 DOCSTRING_WORDS_MAX, PAGE_WORDS_MAX = 35_000, 115_000
 MARKS_MAX = 2
 """In 1,000 words."""
+
+NAME_WORDS_MAX = 10
 
 TESTS = list((PROJECT / "tests").rglob("*.py"))
 PRODUCTION = [file for tree in ("lambdas", "settle", "infra") for file in (PROJECT / tree).rglob("*.py")]
@@ -28,14 +31,22 @@ def test_sentences_are_read_once(files: list[Path], words_max: int) -> None:
     assert counted.rate <= MARKS_MAX, "\n".join(counted.lines)
 
 
-def test_a_clause_in_the_place_of_a_noun_is_a_mark(tmp_path: Path) -> None:
+def test_a_tests_name_has_at_most_ten_words() -> None:
+    names = (
+        name for file in TESTS for name in re.findall(r"^ *def (test_\w+)", file.read_text(), re.MULTILINE)
+    )
+
+    assert [name for name in names if name.count("_") > NAME_WORDS_MAX] == []
+
+
+def test_a_clause_used_as_a_noun_is_a_mark(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("Show what is left.\n```\nwhat is left\n```\n")
 
     assert (count([page]).words, count([page]).marks) == (4, 1)
 
 
-def test_a_docstring_counts_and_other_text_of_a_program_does_not(tmp_path: Path) -> None:
+def test_a_docstring_counts_and_other_program_text_does_not(tmp_path: Path) -> None:
     file = tmp_path / "file.py"
     file.write_text('"""Show what is left."""\nA = "what is left"\n"""That of a name."""\n')
 

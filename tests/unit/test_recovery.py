@@ -40,7 +40,7 @@ def take_over(row: Row, now: datetime = NOW) -> Takeover:
 
 
 @pytest.mark.parametrize("status", Status)
-def test_a_takeover_follows_from_the_status_the_release_the_deadline_and_the_review(status: Status) -> None:
+def test_a_takeover_follows_from_status_release_deadline_and_review(status: Status) -> None:
     for steps, deadline_at in product(PREFIXES, (BEFORE, AT, AFTER)):
         for verified in verdicts(steps):
             unstepped = {name: value for name, value in stalled().items() if not name.endswith("_at")}
@@ -67,7 +67,7 @@ def test_a_takeover_follows_from_the_status_the_release_the_deadline_and_the_rev
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
-def test_an_execution_is_started_with_the_settlement_and_an_error_only_if_it_expired(situation: str) -> None:
+def test_an_execution_starts_with_an_error_only_after_expiry(situation: str) -> None:
     error = {
         "processing.overdue": recovery.DEADLINE_PASSED,
         "processing.review_over": recovery.REVIEW_EXPIRED,
@@ -88,7 +88,7 @@ def test_a_resumed_settlement_keeps_the_deadline_that_its_request_named() -> Non
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
-def test_of_two_runs_that_have_read_the_same_row_one_makes_the_next_owner(situation: str) -> None:
+def test_only_one_of_two_runs_makes_a_rows_next_owner(situation: str) -> None:
     ledger = in_memory()
     ledger.put(STALLED | SITUATIONS[situation])
     owners = []
@@ -106,7 +106,7 @@ def test_of_two_runs_that_have_read_the_same_row_one_makes_the_next_owner(situat
 
 
 @pytest.mark.parametrize("status", [Status.PROCESSING, Status.COMPENSATING, Status.LIMBO])
-def test_a_settlement_without_a_place_in_the_index_is_not_taken_over(status: Status) -> None:
+def test_a_settlement_without_an_index_entry_is_not_taken_over(status: Status) -> None:
     unlisted = replace(SettlementState.from_row(stalled(status=status)), listed_at=None)
 
     with pytest.raises(MalformedRow, match=rf"^{SETTLEMENT.key}: is {status}, but has no place"):
@@ -126,7 +126,7 @@ def seconds_to_next_look(write: Write, row: Row) -> float:
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
-def test_the_next_look_is_twice_as_late_each_time_up_to_a_quarter_of_an_hour(situation: str) -> None:
+def test_the_next_looks_delay_doubles_up_to_fifteen_minutes(situation: str) -> None:
     for owner_epoch, seconds in enumerate(BACKOFF):
         row = STALLED | SITUATIONS[situation] | {"owner_epoch": owner_epoch}
         row |= {"processing": {"deadline_at": FAR}, "processing.missed": {"gsi1sk": LONG_AGO}}.get(
@@ -140,7 +140,7 @@ def test_the_next_look_is_twice_as_late_each_time_up_to_a_quarter_of_an_hour(sit
 
 @pytest.mark.parametrize("owner_epoch", [0, 20])
 @pytest.mark.parametrize(("left", "expected"), [(59_999, 59.999), (60_001, 60), (1, 0.001)])
-def test_the_next_look_is_not_after_a_deadline_that_lies_ahead(
+def test_the_next_look_comes_no_later_than_a_future_deadline(
     owner_epoch: int, left: int, expected: float
 ) -> None:
     deadline_at = timestamp(NOW + timedelta(milliseconds=left))
@@ -150,7 +150,7 @@ def test_the_next_look_is_not_after_a_deadline_that_lies_ahead(
 
 
 @pytest.mark.parametrize("deadline_at", [AFTER, AT, BEFORE])
-def test_the_deadline_does_not_bring_the_next_look_at_a_released_settlement_forward(deadline_at: str) -> None:
+def test_the_deadline_does_not_hasten_a_released_settlements_next_look(deadline_at: str) -> None:
     row = stalled(deadline_at=deadline_at, **slots({Step.HOLD, Step.VERIFY, Step.RELEASE}))
 
     assert seconds_to_next_look(take_over(row).write, row) == 60
@@ -177,7 +177,7 @@ def missed(**changes: Any) -> Row:
 
 
 @pytest.mark.parametrize("seconds", [-30, 0, 1, 60, 86_400])
-def test_a_settlement_that_recovery_reaches_too_late_is_resumed_with_as_much_time_as_it_had(
+def test_a_settlement_reached_too_late_resumes_with_its_remaining_time(
     seconds: int,
 ) -> None:
     now = NOW + timedelta(seconds=seconds)
@@ -217,7 +217,7 @@ def test_no_deadline_waits_that_recovery_has_not_missed(changes: Row, expected: 
     assert applied(found.write, row)["deadline_at"] == AT
 
 
-def test_a_deadline_that_still_leaves_an_owner_its_time_does_not_wait() -> None:
+def test_a_deadline_that_leaves_enough_time_does_not_wait() -> None:
     row = missed()
 
     after = applied(take_over(row, NOW - timedelta(seconds=30, milliseconds=1)).write, row)
@@ -225,7 +225,7 @@ def test_a_deadline_that_still_leaves_an_owner_its_time_does_not_wait() -> None:
     assert (after["deadline_at"], after.get("deadline_extended_at")) == (AT, None)
 
 
-def test_a_deadline_waits_a_bounded_number_of_times_however_slow_recovery_is() -> None:
+def test_slow_recovery_extends_a_deadline_a_bounded_number_of_times() -> None:
     """The remaining time to settle shrinks by the pause before each look and is never restored."""
     ledger, now, left, extended = in_memory(), NOW, [], 0
     row: Row = missed()
@@ -242,7 +242,7 @@ def test_a_deadline_waits_a_bounded_number_of_times_however_slow_recovery_is() -
     assert left == [timedelta(seconds=seconds) for seconds in (540, 420, 180, 0)]
 
 
-def test_a_settlement_that_is_given_back_waits_for_no_delay_twice() -> None:
+def test_a_settlement_given_back_waits_for_no_delay_twice() -> None:
     """Its next owner could not be started, so it stays due; the deadline has already waited."""
     ledger = in_memory()
     ledger.put(missed())
@@ -258,7 +258,7 @@ def test_a_settlement_that_is_given_back_waits_for_no_delay_twice() -> None:
     assert after.deadline_at == timestamp(then + timedelta(minutes=10))
 
 
-def test_a_clock_that_is_behind_the_last_extension_moves_no_deadline_back() -> None:
+def test_a_clock_behind_the_last_extension_moves_no_deadline_back() -> None:
     row = missed(deadline_extended_at=AFTER)
 
     after = applied(take_over(row).write, row)
@@ -266,7 +266,7 @@ def test_a_clock_that_is_behind_the_last_extension_moves_no_deadline_back() -> N
     assert (after["deadline_at"], after["deadline_extended_at"]) == (AT, AFTER)
 
 
-def test_a_settlement_without_a_place_in_the_index_has_missed_no_look() -> None:
+def test_a_settlement_without_an_index_entry_has_missed_no_look() -> None:
     unlisted = replace(SettlementState.from_row(missed()), listed_at=None)
 
     with pytest.raises(MalformedRow):
@@ -279,7 +279,7 @@ def test_a_settlement_without_a_place_in_the_index_has_missed_no_look() -> None:
 @pytest.mark.parametrize("status", Status)
 @pytest.mark.parametrize("at", [BEFORE, AT, AFTER])
 @pytest.mark.parametrize("recover_at", [None, BEFORE, AT, AFTER])
-def test_a_settlement_is_due_by_its_row_as_the_index_may_lag(
+def test_a_settlement_is_due_by_its_row_despite_index_lag(
     recover_at: str | None, at: str, status: Status
 ) -> None:
     """In LIMBO the sort key is the start of the case, so an attribute holds the time of the next look."""
@@ -292,14 +292,12 @@ def test_a_settlement_is_due_by_its_row_as_the_index_may_lag(
 @pytest.mark.parametrize(
     ("away", "seconds"), [(0, 0), (1, 0), (999, 0), (1_000, 1), (90_500, 90), (-1, 0), (-86_400_000, 0)]
 )
-def test_an_age_is_in_whole_seconds_and_never_below_zero_even_if_a_clock_lags(
-    away: int, seconds: int
-) -> None:
+def test_an_age_is_in_whole_seconds_and_never_negative(away: int, seconds: int) -> None:
     age = seconds_since(timestamp(NOW - timedelta(milliseconds=away)), NOW)
 
     assert (type(age), age) == (int, seconds)
 
 
-def test_a_settlement_is_in_flight_since_its_claim_or_since_it_was_last_set_in_motion() -> None:
+def test_a_settlement_is_in_flight_since_claim_or_last_restart() -> None:
     assert recovery.in_flight_since(SettlementState.from_row(STALLED)) == LISTED
     assert recovery.in_flight_since(SettlementState.from_row(STALLED | {"in_flight_since": AT})) == AT

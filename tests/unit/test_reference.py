@@ -10,7 +10,7 @@ DECISIONS = generate.PROJECT / "docs" / "decisions"
 
 
 @pytest.mark.parametrize("page", generate.PAGES, ids=lambda page: page.name)
-def test_the_tables_of_a_reference_page_are_as_the_code_is(page: Path) -> None:
+def test_the_tables_of_a_reference_page_match_the_code(page: Path) -> None:
     assert page.read_text() == generate.rendered(page), "run `make reference`, and read the changed tables"
 
 
@@ -30,7 +30,7 @@ def test_a_name_without_a_meaning_stops_the_rendering(
         "".join(map(generate.rendered, generate.PAGES))
 
 
-def test_each_error_that_no_state_catches_is_explained_on_the_page_of_errors() -> None:
+def test_the_page_of_errors_explains_each_uncaught_error() -> None:
     caught = {name for _, catch in generate.CATCHES for name in catch["ErrorEquals"]}
     page = (generate.HERE / "errors.md").read_text()
     section = page.partition("## Errors that no state names\n")[2].partition("\n## ")[0]
@@ -39,6 +39,6 @@ def test_each_error_that_no_state_catches_is_explained_on_the_page_of_errors() -
 
 
 @pytest.mark.parametrize("record", sorted(DECISIONS.glob("2*.md")), ids=lambda record: record.stem)
-def test_a_decision_has_a_status_and_its_line_in_the_index(record: Path) -> None:
+def test_a_decision_has_a_status_and_an_index_line(record: Path) -> None:
     assert re.search(r"^Status: (accepted|superseded by \[)", record.read_text(), re.MULTILINE)
     assert f"]({record.name})" in (DECISIONS / "README.md").read_text()

@@ -164,7 +164,7 @@ def test_a_member_with_another_value_is_refused_without_repeating_it(
     ],
     ids=short,
 )
-def test_a_member_with_another_name_is_refused_in_a_printable_message(
+def test_a_misnamed_member_is_refused_in_a_printable_message(
     name: str, shown: str, config: StageConfig
 ) -> None:
     message = refusal(VALID | {"metadata": {name: "x"}}, config)
@@ -173,7 +173,7 @@ def test_a_member_with_another_name_is_refused_in_a_printable_message(
     assert message.isprintable()
 
 
-def test_a_few_members_at_fault_are_named_and_the_others_counted(config: StageConfig) -> None:
+def test_a_few_faulty_members_are_named_and_the_others_counted(config: StageConfig) -> None:
     message = refusal(VALID | {"metadata": {f"cart {number}": None for number in range(8)}}, config)
 
     assert message.count("metadata.cart ") == 5
@@ -295,7 +295,7 @@ def test_unknown_fields_are_named_in_a_short_printable_message(
     assert message.isprintable()
 
 
-def test_a_valid_request_is_accepted_unchanged_with_or_without_its_fee(config: StageConfig) -> None:
+def test_a_valid_request_with_or_without_fee_is_accepted_unchanged(config: StageConfig) -> None:
     expected = Request(
         key="order-2026-000101",
         payer="alice",
@@ -316,7 +316,7 @@ def test_a_valid_request_is_accepted_unchanged_with_or_without_its_fee(config: S
 @pytest.mark.parametrize(
     "raw", [None, {}, VALID | {"amount": 48.2}, VALID | {"owner": "x"}, WITHOUT_FEE], ids=short
 )
-def test_a_settlement_in_flight_is_checked_like_a_request_and_names_its_fee(
+def test_a_claimed_settlement_passes_request_checks_and_names_its_fee(
     raw: object, config: StageConfig
 ) -> None:
     message = "^fee: missing; a claimed settlement names its fee$" if raw is WITHOUT_FEE else ": "
@@ -366,7 +366,7 @@ def test_a_stage_that_requires_a_key_mints_none(config: StageConfig) -> None:
     assert with_minted_key(WITHOUT_KEY, SOURCE, config) is WITHOUT_KEY
 
 
-def test_a_stage_with_optional_keys_derives_one_from_the_origin_of_the_call(optional: StageConfig) -> None:
+def test_an_optional_key_is_derived_from_the_calls_origin(optional: StageConfig) -> None:
     one, again, other = (
         with_minted_key(WITHOUT_KEY, source, optional) for source in (SOURCE, SOURCE, "else")
     )
@@ -382,9 +382,7 @@ def test_a_stage_with_optional_keys_derives_one_from_the_origin_of_the_call(opti
 @pytest.mark.parametrize(
     "raw", [*(VALID | {"key": key} for key in (VALID["key"], None, "", 7)), None, [], "text", 7], ids=short
 )
-def test_a_named_key_is_never_replaced_and_only_an_object_gets_one(
-    raw: object, optional: StageConfig
-) -> None:
+def test_a_named_key_is_kept_and_only_objects_get_one(raw: object, optional: StageConfig) -> None:
     assert with_minted_key(raw, SOURCE, optional) is raw
 
 

@@ -92,7 +92,7 @@ def test_a_settlement_survives_the_wire_its_row_and_its_tombstone(
     ],
     ids=str,
 )
-def test_another_deadline_name_or_label_makes_another_request_even_if_it_is_the_stages_own(
+def test_another_deadline_name_or_label_conflicts_even_as_stage_default(
     first: dict[str, Any], second: dict[str, Any], config: StageConfig
 ) -> None:
     for one, other in ((first, second), (second, first)):
@@ -149,7 +149,7 @@ def test_a_difference_in_any_field_makes_another_request(
     assert (changed.request_hash == one.request_hash) == (asdict(changed) == asdict(one))
 
 
-def test_characters_moved_from_one_field_to_the_next_make_another_request(settlement: Settlement) -> None:
+def test_characters_moved_to_the_next_field_make_another_request(settlement: Settlement) -> None:
     shifted = replace(settlement, payer="alic", payee="ebob")
     swapped = replace(settlement, payer=settlement.payee, payee=settlement.payer)
 
@@ -168,7 +168,7 @@ def test_characters_moved_from_one_field_to_the_next_make_another_request(settle
     ],
     ids=ascii,
 )
-def test_the_order_of_members_and_spaces_around_a_text_make_no_other_request(
+def test_member_order_and_surrounding_spaces_make_no_other_request(
     other: dict[str, Any], config: StageConfig
 ) -> None:
     state = SettlementState.from_row(claimed(LABELLED, config))
@@ -205,7 +205,7 @@ def test_the_deadline_counts_from_the_claim(
 
 
 @pytest.mark.parametrize(("recover_after", "listed"), [(29, "29.123Z"), (30, "30.123Z"), (31, "30.123Z")])
-def test_a_settlement_is_listed_at_its_deadline_if_that_comes_before_the_first_look(
+def test_a_deadline_before_the_first_look_becomes_the_listing_time(
     recover_after: int, listed: str, config: StageConfig
 ) -> None:
     row = claimed(VALID | {"deadline_seconds": 30}, replace(config, recover_after_seconds=recover_after))
@@ -222,7 +222,7 @@ def test_a_settlement_is_listed_at_its_deadline_if_that_comes_before_the_first_l
     ids=str,
 )
 @pytest.mark.parametrize("seconds", [30, 600, 86_400])
-def test_no_new_configuration_of_a_stage_strands_a_settlement_in_flight(
+def test_no_new_stage_configuration_strands_a_settlement_in_flight(
     seconds: int, change: dict[str, Any], config: StageConfig
 ) -> None:
     """Each step validates its settlement again: a refused one could not even be reversed."""

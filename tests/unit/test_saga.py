@@ -29,7 +29,7 @@ CUT_OFF = {"Error": "Sandbox.Timedout", "Cause": "Task timed out"}
 # Complete
 
 
-def test_the_table_has_each_step_in_the_order_of_the_commits() -> None:
+def test_the_table_has_each_step_in_commit_order() -> None:
     assert list(SAGA) == list(Step)
 
 
@@ -40,7 +40,7 @@ def test_a_name_of_a_step_has_no_other() -> None:
     assert len({*named}) == len(named)
 
 
-def test_a_report_has_words_for_each_step_and_shows_its_times() -> None:
+def test_a_report_names_each_step_and_shows_its_times() -> None:
     times = {step.slot for step in Step} | {step.reversal_slot for step in REVERSIBLE}
 
     assert {*Step} <= timeline._NAMES.keys()
@@ -65,7 +65,7 @@ def run(folder: Path, *command: str) -> str:
     return ended.stdout + ended.stderr if ended.returncode else ""
 
 
-def test_a_step_without_a_row_does_not_get_past_the_import_nor_past_the_types(tmp_path: Path) -> None:
+def test_a_step_without_a_row_fails_import_and_type_check(tmp_path: Path) -> None:
     folder = with_another_step(tmp_path)
 
     assert "KeyError: <Step.NEW: 'new'>" in run(folder, "-c", "import settlement.core.model.saga")
@@ -83,7 +83,7 @@ def stopped_at(step: Step) -> dict[str, str]:
     return compensation.failure_of(state, CUT_OFF)
 
 
-def test_a_cut_off_is_told_by_the_row_of_the_step_that_was_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cut_off_is_told_by_the_interrupted_steps_row(monkeypatch: pytest.MonkeyPatch) -> None:
     told = replace(SAGA[Step.RELEASE], cut_off=(StoreUnavailable, "release: no answer in time"))
     monkeypatch.setitem(SAGA, Step.RELEASE, told)
 
@@ -95,14 +95,14 @@ def test_a_cut_off_is_told_by_the_row_of_the_step_that_was_under_way(monkeypatch
     }
 
 
-def test_a_cut_off_of_a_verdict_that_committed_all_the_same_is_still_one_of_the_provider() -> None:
+def test_a_cut_off_after_the_verdict_committed_blames_the_provider() -> None:
     assert (stopped_at(Step.RELEASE)["step"], stopped_at(Step.RELEASE)["error"]) == (
         "release",
         "KycUnavailable",
     )
 
 
-def test_a_cut_off_before_any_step_that_has_one_keeps_its_name() -> None:
+def test_a_cut_off_before_the_verify_step_keeps_its_name() -> None:
     assert stopped_at(Step.HOLD) == {"step": "hold", "error": "Sandbox.Timedout", "cause": "Task timed out"}
 
 
@@ -144,7 +144,7 @@ def faults(row: Row) -> list[str]:
     return list(settlement_row.contradictions(row, settlement_row.settlement(row)))
 
 
-def test_the_proof_states_the_steps_of_each_layout_as_the_table_does() -> None:
+def test_the_proof_and_the_table_agree_on_each_layouts_steps() -> None:
     """Proof and table are independent, so a step that one forgets is found here."""
     assert {
         layout: tuple(step.value for step, facts in SAGA.items() if facts.since <= layout)
@@ -152,7 +152,7 @@ def test_the_proof_states_the_steps_of_each_layout_as_the_table_does() -> None:
     } == legal._TAKEN
 
 
-def test_a_layout_of_a_step_needs_a_part_that_leaves_it_on_the_row() -> None:
+def test_a_steps_layout_needs_a_part_keeping_it_on_rows() -> None:
     """A reversal in part and the migration of parts replace the row's layout.
 
     If the step's layout is later than theirs, they must keep it, or an old row would seem to lack the step.
@@ -161,7 +161,7 @@ def test_a_layout_of_a_step_needs_a_part_that_leaves_it_on_the_row() -> None:
 
 
 @pytest.mark.usefixtures("verified_since_the_second_layout")
-def test_a_claim_names_the_layout_of_the_newest_step_that_the_stage_writes() -> None:
+def test_a_claim_names_the_layout_of_the_stages_newest_step() -> None:
     assert row_of(claimed(2))["layout"] == 2
     assert "layout" not in row_of(claimed(1))
 
@@ -198,7 +198,7 @@ def test_a_row_of_the_steps_layout_does_not_skip_it() -> None:
 
 
 @pytest.mark.usefixtures("verified_since_the_second_layout")
-def test_the_proof_finds_a_missing_step_in_rows_of_its_layout_only() -> None:
+def test_the_proof_requires_a_step_only_in_its_layouts_rows() -> None:
     row = row_of(claimed(1)) | slots([Step.HOLD, Step.RELEASE])
     row["escrow"] = SETTLEMENT.fee
 

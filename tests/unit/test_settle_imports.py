@@ -120,7 +120,7 @@ def _is_allowed(name: str, found: str) -> bool:
 
 
 @pytest.mark.parametrize("name", OPERATING)
-def test_a_module_of_the_command_imports_only_the_parts_that_it_may(name: str) -> None:
+def test_a_module_of_the_command_imports_only_allowed_parts(name: str) -> None:
     beyond = {found for found in _imported(name) if not _is_allowed(name, found)}
     used = {one: {found for found in beyond if fnmatchcase(found, one)} for one in EXCEPTIONS.get(name, ())}
 
@@ -129,7 +129,7 @@ def test_a_module_of_the_command_imports_only_the_parts_that_it_may(name: str) -
 
 
 @pytest.mark.parametrize("package", REACHES)
-def test_a_package_that_reaches_out_is_imported_by_named_parts_alone(package: str) -> None:
+def test_only_named_parts_import_a_package_that_reaches_out(package: str) -> None:
     users = {
         name
         for name in OPERATING

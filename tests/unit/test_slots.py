@@ -54,7 +54,7 @@ def test_a_slot_that_is_written_is_never_changed_or_removed(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WRITING)
-def test_without_the_fragment_that_finds_its_slot_free_a_step_would_be_taken_twice(name: str) -> None:
+def test_a_step_without_its_free_slot_condition_would_commit_twice(name: str) -> None:
     """A verdict has two records written together: its step's slot and the verdict itself."""
     write = built(name)
     (slot,) = written_by(write)
@@ -66,7 +66,7 @@ def test_without_the_fragment_that_finds_its_slot_free_a_step_would_be_taken_twi
 
 
 @pytest.mark.parametrize("name", sorted(UPDATES))
-def test_money_moves_into_or_out_of_escrow_exactly_with_a_slot(name: str) -> None:
+def test_the_escrow_changes_exactly_with_a_slot(name: str) -> None:
     """Any other movement would have no record against its repetition."""
     write = built(name)
     moves = "escrow = escrow + :change" in write.parameters["UpdateExpression"]
@@ -74,7 +74,7 @@ def test_money_moves_into_or_out_of_escrow_exactly_with_a_slot(name: str) -> Non
     assert moves == (bool(written_by(write) - {"verify_at"}) or name in COMPLETING or ".advance." in name)
 
 
-def test_a_new_row_has_a_slot_only_if_the_hold_comes_with_its_claim() -> None:
+def test_a_new_row_has_a_slot_only_with_its_hold() -> None:
     """Claim and hold are then one write, so the escrow has the amount."""
     found = {name: built(name).parameters["Item"] for name in PUTS}
 

@@ -34,7 +34,7 @@ def test_functions_read_the_whole_configuration_of_every_stage(stage: str) -> No
 
 
 @given(amount=AMOUNTS, basis_points=st.integers(0, 9_999))
-def test_the_scheduled_fee_is_whole_and_neither_above_the_rate_nor_a_unit_below(
+def test_the_scheduled_fee_is_the_rate_rounded_down_to_units(
     amount: int, basis_points: int, config: StageConfig
 ) -> None:
     fee = replace(config, fee_basis_points=basis_points).scheduled_fee(amount)
@@ -63,7 +63,7 @@ def test_the_scheduled_fee_is_within_the_bounds_of_the_clients(
     assert replace(clients, fee="schedule").fee_bounds(amount) == (clients.scheduled_fee(amount),) * 2
 
 
-def test_a_rule_of_fees_that_a_later_release_knows_is_the_strict_one(config: StageConfig) -> None:
+def test_an_unknown_fee_rule_of_a_later_release_is_strict(config: StageConfig) -> None:
     unknown = replace(config, fee="tiers")
 
     assert unknown.fee_bounds(4820) == (48, 48)
@@ -78,7 +78,7 @@ def test_a_function_does_not_start_on_an_incomplete_configuration(text: str, err
         StageConfig.from_json(text)
 
 
-def test_a_function_reads_the_configuration_of_the_release_before_and_of_the_next(
+def test_a_function_reads_the_previous_and_the_next_releases_configuration(
     config: StageConfig,
 ) -> None:
     """Either side may be ahead during a deployment; no payment waits for that."""
@@ -101,7 +101,7 @@ def test_a_function_reads_the_configuration_of_the_release_before_and_of_the_nex
 
 
 @pytest.mark.parametrize(("requested", "seconds"), [(None, 900), (30, 30), (901, 901)])
-def test_the_time_to_settle_is_the_requests_or_else_the_stages(
+def test_the_settling_time_is_the_requests_or_else_the_stages(
     requested: int | None, seconds: int, config: StageConfig
 ) -> None:
     assert config.time_to_settle(requested) == timedelta(seconds=seconds)

@@ -61,7 +61,7 @@ def test_the_page_explains_every_status() -> None:
 
 
 @pytest.mark.parametrize("example", ["express.py", "standard.py"])
-def test_the_final_errors_of_an_example_are_those_of_a_refused_request(example: str) -> None:
+def test_an_examples_final_errors_are_those_of_a_refused_request(example: str) -> None:
     final = {InvalidRequest.__name__, IdempotencyConflict.__name__}
 
     (named,) = re.findall(r"if error in \((.*?)\):", EXAMPLES[example])
@@ -85,7 +85,7 @@ def test_the_page_names_no_machine_account_or_address() -> None:
     assert not re.findall(r"\d{12}|https?://|127\.0\.0\.1|/(?:work|tmp)/", PAGE)
 
 
-def test_what_the_embedded_aws_prints_is_all_that_the_examples_read() -> None:
+def test_the_embedded_aws_prints_everything_that_the_examples_read() -> None:
     outputs = {
         "SettlementExpressArn": "x",
         "SettlementStandardArn": "s",
@@ -101,7 +101,7 @@ def test_what_the_embedded_aws_prints_is_all_that_the_examples_read() -> None:
     assert variables["AWS_DISABLE_HOST_PREFIX_INJECTION"] == "true"
 
 
-def test_the_page_shows_how_to_run_an_example_on_the_embedded_aws() -> None:
+def test_the_page_shows_an_example_run_on_the_embedded_aws() -> None:
     (shown,) = blocks(section("On the embedded AWS"), "sh")
 
     assert shown.startswith('eval "$(settle local env)"\n')

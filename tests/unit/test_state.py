@@ -95,14 +95,14 @@ def column(field: str) -> str:
     return {"listed_at": "gsi1sk", "parts": "reversals_in_part"}.get(field, field)
 
 
-def test_a_row_of_the_first_layout_counts_its_parts_under_their_first_name() -> None:
+def test_a_first_layout_row_counts_parts_under_their_first_name() -> None:
     first = without(without(FULL, "reversals_in_part"), "layout") | {"parts": 4}
 
     assert SettlementState.from_row(first) == SettlementState.from_row(FULL)
 
 
 @pytest.mark.parametrize("layout", [0, -1, 3])
-def test_a_layout_that_this_release_does_not_know_is_not_read(layout: int) -> None:
+def test_a_layout_unknown_to_this_release_is_not_read(layout: int) -> None:
     with pytest.raises(MalformedRow, match=f": has layout {layout}, and this release reads up to 2$"):
         SettlementState.from_row(FULL | {"layout": layout})
 
@@ -115,7 +115,7 @@ def test_an_attribute_that_comes_later_may_be_missing(field: str) -> None:
 
 
 @pytest.mark.parametrize("slot", SLOTS)
-def test_a_step_without_its_time_has_not_committed_or_is_not_reversed(slot: str) -> None:
+def test_a_step_without_its_time_is_uncommitted_or_unreversed(slot: str) -> None:
     step, undone = Step(slot.partition("_")[0]), slot.endswith("_reversed_at")
     full = SettlementState.from_row(FULL)
     kept = {name: at for name, at in (full.reversed if undone else full.steps).items() if name != step}
@@ -146,7 +146,7 @@ def test_an_unknown_status_is_refused(status: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted((FULL | ACCOUNT).keys() - NOT_READ))
-def test_an_attribute_of_another_type_is_refused_without_naming_an_account(name: str) -> None:
+def test_a_mistyped_attribute_is_refused_without_naming_an_account(name: str) -> None:
     """Messages go into logs, causes and outcomes, which may show only the account's kind."""
     of_account = name in ACCOUNT.keys() - FULL.keys()
     row, subject = (ACCOUNT, "ACCOUNT") if of_account else (FULL, FULL["pk"])
@@ -189,7 +189,7 @@ class Recorded(dict[str, Any]):
         return super().get(name, default)
 
 
-def test_the_types_of_exactly_the_attributes_that_are_read_are_checked(
+def test_exactly_the_attributes_that_are_read_have_checked_types(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An attribute without a type would pass unchecked; a type without a reader would refuse good rows."""
@@ -240,13 +240,13 @@ def test_the_number_of_a_case_counts_the_closed_ones(resolutions: dict[str, Any]
         (tuple(Step), ("fee", "release", "hold"), []),
     ],
 )
-def test_the_committed_steps_that_moved_money_are_unreversed_until_they_are_reversed(
+def test_committed_money_steps_are_unreversed_until_reversed(
     steps: tuple[str, ...], reversed_: tuple[str, ...], unreversed: list[str]
 ) -> None:
     assert states.state(**slots(steps, reversed_)).unreversed == unreversed
 
 
-def test_the_hash_on_the_row_decides_whether_a_request_is_the_same() -> None:
+def test_the_rows_hash_decides_whether_a_request_is_the_same() -> None:
     assert states.state(amount=1).same_request(SETTLEMENT) is True
     assert states.state(request_hash="another").same_request(SETTLEMENT) is False
 
@@ -268,7 +268,7 @@ def test_an_account_is_frozen_or_closed_by_its_attribute(name: str, question: st
     assert getattr(AccountState.from_row(without(ACCOUNT, name)), question) is False
 
 
-def test_an_accounts_state_on_the_wire_has_the_times_that_it_has(config: StageConfig) -> None:
+def test_an_accounts_wire_state_has_only_its_set_times(config: StageConfig) -> None:
     state = AccountState.from_row(without(ACCOUNT, "frozen_at"))
 
     assert state.to_wire(config) == {
@@ -289,7 +289,7 @@ def test_an_account_has_a_name_a_balance_and_a_currency(name: str, subject: str)
         AccountState.from_row(without(ACCOUNT, name))
 
 
-def test_a_name_is_all_of_the_key_after_the_first_separator() -> None:
+def test_a_name_is_the_whole_key_after_the_first_separator() -> None:
     assert SettlementState.from_row(FULL | {"pk": "SETTLEMENT#a#b"}).key == "a#b"
     assert AccountState.from_row(ACCOUNT | {"pk": "ACCOUNT#a#b"}).account == "a#b"
 
@@ -302,5 +302,5 @@ def test_a_name_is_all_of_the_key_after_the_first_separator() -> None:
     [None, FULL, ACCOUNT, entries.evidence(SETTLEMENT, "reverse", ORDER.record(), NOW).parameters["Item"]],
     ids=["no row", "settlement", "account", "entry"],
 )
-def test_a_refusal_is_given_the_same_state_here_and_by_the_store(row: Row | None) -> None:
+def test_a_refusal_gets_the_same_state_in_tests_and_store(row: Row | None) -> None:
     assert states.found(row) == dynamodb._state(to_wire(row) if row else None)

@@ -27,7 +27,7 @@ def test_the_steps_commit_in_the_order_hold_verify_release_fee() -> None:
     ]
 
 
-def test_each_step_has_a_slot_for_its_commit_and_one_for_its_reversal() -> None:
+def test_each_step_and_each_reversal_has_its_own_slot() -> None:
     """Slots are row attributes that `settle`, the docs and statements name."""
     assert [step.slot for step in Step] == ["hold_at", "verify_at", "release_at", "fee_at"]
     assert [step.reversal_slot for step in REVERSIBLE] == [
@@ -35,7 +35,7 @@ def test_each_step_has_a_slot_for_its_commit_and_one_for_its_reversal() -> None:
     ]
 
 
-def test_the_steps_that_move_money_are_reversed_in_the_opposite_order() -> None:
+def test_money_steps_are_reversed_in_the_opposite_order() -> None:
     reversals = [step.reversal for step in REVERSIBLE]
 
     assert reversals == ["compensate:fee", "compensate:release", "compensate:hold"]

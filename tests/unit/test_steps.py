@@ -65,7 +65,7 @@ def test_all_that_goes_into_escrow_comes_out_of_it(settlement: Settlement) -> No
 # The claim with the hold
 
 
-def test_the_claim_with_its_hold_is_the_claim_and_then_the_hold() -> None:
+def test_a_claim_with_its_hold_equals_claim_then_hold() -> None:
     """Both ways to a hold, direct and queued, lead to the same rows except for the event."""
     at_once, queued = books.fresh(), books.fresh()
     for saga in (at_once, queued):
@@ -97,7 +97,7 @@ def test_a_refused_hold_leaves_its_key_as_unclaimed_as_before(
 
 
 @pytest.mark.parametrize("last", LAST)
-def test_a_claimed_key_is_told_before_any_refusal_and_left_as_it_is(last: Step | None) -> None:
+def test_a_claimed_key_is_told_before_any_refusal_and_unchanged(last: Step | None) -> None:
     """A replay is not a refusal, even with too little money left or other content."""
     saga = books.reached(last)
     saga.ledger.delete(keys.account("alice"))
@@ -116,7 +116,7 @@ def test_a_request_without_a_fee_takes_the_stages(named: int | None, fee: int) -
 
 
 @pytest.mark.parametrize(("named", "claimed"), [(48, 48), (None, 48), (None, 24)])
-def test_a_new_fee_schedule_does_not_make_a_retry_a_conflict(named: int | None, claimed: int) -> None:
+def test_a_new_fee_schedule_makes_no_retry_a_conflict(named: int | None, claimed: int) -> None:
     settlement = replace(SETTLEMENT, fee=claimed)
 
     assert steps.verify_same_request(replace(REQUEST, fee=named), states.state(settlement)) == settlement
@@ -143,7 +143,7 @@ def test_only_the_owner_of_a_processing_settlement_runs_it(status: Status, owner
 # The end
 
 
-def test_the_outcome_of_the_fee_is_the_one_of_the_row_after_its_transaction(config: StageConfig) -> None:
+def test_the_fees_outcome_is_that_of_the_row_after_it(config: StageConfig) -> None:
     row = states.row(**slots(("hold", "verify", "release")), escrow=SETTLEMENT.fee)
     transaction = steps.fee(SETTLEMENT, LATER)
     finished_at = timestamp(LATER)

@@ -33,7 +33,7 @@ from settlement.core.model.strict_json import Malformed
         ("9" * 5_000, "must be JSON: Exceeds the limit"),
     ],
 )
-def test_a_text_that_two_parsers_may_read_in_two_ways_is_refused(text: str | bytes, message: str) -> None:
+def test_a_text_that_two_parsers_read_differently_is_refused(text: str | bytes, message: str) -> None:
     with pytest.raises(Malformed) as refused:
         strict_json.parse(text)
 

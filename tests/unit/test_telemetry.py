@@ -84,9 +84,7 @@ ERRORS += [error("canary: 918273") for error in sorted(PLAIN, key=lambda error: 
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-def test_a_refusal_is_counted_and_named_in_the_line_by_the_name_of_its_class_alone(
-    error: SettlementError, output: Output
-) -> None:
+def test_a_refusal_is_counted_and_named_by_its_class_alone(error: SettlementError, output: Output) -> None:
     with pytest.raises(type(error), match=f"^{re.escape(str(error))}$"):
         call(error=error)
 
@@ -111,7 +109,7 @@ def test_a_refusal_carries_no_trace_of_the_code_below() -> None:
     assert "raise error" not in trace
 
 
-def test_a_step_that_completes_is_one_line_and_returns_its_result(output: Output) -> None:
+def test_a_completed_step_is_one_line_and_returns_its_result(output: Output) -> None:
     assert call() == "result"
 
     line, others, text = output()
@@ -120,7 +118,7 @@ def test_a_step_that_completes_is_one_line_and_returns_its_result(output: Output
     assert not [word for word in TELLTALES if word in text]
 
 
-def test_an_unexpected_error_passes_through_and_is_named_in_the_line(output: Output) -> None:
+def test_an_unexpected_error_passes_through_and_the_line_names_it(output: Output) -> None:
     unexpected = KeyError("canary")
 
     with pytest.raises(KeyError) as raised:
@@ -150,7 +148,7 @@ def test_nothing_of_one_invocation_is_seen_in_the_next(output: Output) -> None:
     assert not [word for word in ("order-2026", "execution-2") if word in text]
 
 
-def test_the_line_has_the_id_of_its_call_and_the_key_that_the_function_finds(output: Output) -> None:
+def test_the_line_has_its_calls_id_and_the_functions_key(output: Output) -> None:
     """Not every event has the settlement's key where `observed` looks for it."""
 
     @telemetry.observed("decide")
@@ -201,7 +199,7 @@ KEYLESS: list[Any] = [None, [], "text", 5, {}, {"settlement": None}, {"state": {
     ],
     ids=lambda value: repr(value)[:40],
 )
-def test_an_event_of_any_shape_is_one_line_with_the_key_and_the_machines_execution(
+def test_any_event_is_one_line_with_its_key_and_execution(
     event: object, key: str | None, execution: str, output: Output
 ) -> None:
     """Client input is in `settlement` or `state`; Step Functions adds the execution beside it."""
@@ -232,7 +230,7 @@ UNITS = [
 
 
 @pytest.mark.parametrize(("consumed", "units"), UNITS)
-def test_the_line_has_the_calls_of_dynamodb_and_their_units_by_operation(
+def test_the_line_counts_dynamodb_calls_and_units_by_operation(
     consumed: Any, units: float, output: Output
 ) -> None:
     call(dynamodb=[("put_item", consumed), ("get_item", {"CapacityUnits": 1.0}), ("put_item", consumed)])
@@ -245,7 +243,7 @@ def test_the_line_has_the_calls_of_dynamodb_and_their_units_by_operation(
     assert others == []
 
 
-def test_calls_of_dynamodb_from_many_threads_are_all_in_the_line(output: Output) -> None:
+def test_dynamodb_calls_from_many_threads_are_all_in_the_line(output: Output) -> None:
     @telemetry.observed("recover")
     def handler(event: Any, context: Any) -> None:
         with ThreadPoolExecutor(8) as threads:
@@ -258,7 +256,7 @@ def test_calls_of_dynamodb_from_many_threads_are_all_in_the_line(output: Output)
 
 @pytest.mark.parametrize("detail", [{"full": True}, {"full": False, "keys": ["order-1", KEY]}], ids=str)
 @pytest.mark.parametrize(("consumed", "units"), UNITS)
-def test_in_full_detail_a_call_of_dynamodb_is_a_line_of_its_own_as_well(
+def test_full_detail_adds_a_line_for_each_dynamodb_call(
     detail: dict[str, Any], consumed: Any, units: float, output: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(telemetry, "_detail", detail)

@@ -36,13 +36,13 @@ def test_two_conditions_may_share_a_value() -> None:
     assert built(one, other)["ExpressionAttributeValues"] == {":this": 1}
 
 
-def test_a_condition_brings_its_own_value_and_does_not_rely_on_the_one_beside_it() -> None:
+def test_a_condition_brings_its_own_value() -> None:
     assert owner_is("me").values == {":owner": "me"}
     assert sufficient(4820).values == {":amount": 4820}
     assert no_later_case(2).values == {":case": 2}
 
 
-def test_a_row_is_put_if_there_is_none_or_else_under_the_given_condition() -> None:
+def test_a_put_requires_an_absent_row_or_the_given_condition() -> None:
     """A put without values must not have an empty map of them, which DynamoDB refuses."""
     plain, other = put(KEY, refuse), put(KEY, refuse, no_later_case(2))
 

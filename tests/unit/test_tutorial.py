@@ -52,7 +52,7 @@ def test_any_other_difference_is_found(real: list[str]) -> None:
     assert difference(EXPECTED, real)
 
 
-def test_a_page_gets_the_lines_of_a_run_and_leaves_out_what_it_left_out() -> None:
+def test_a_page_gets_a_runs_lines_and_keeps_its_omissions() -> None:
     outputs = [
         ["key         a", "snapshot    2", "status      SETTLED", "escrow      0.00"],
         ["stopped  false"],

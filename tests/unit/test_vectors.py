@@ -128,7 +128,7 @@ def test_a_transaction_writes_no_row_twice(built: vectors.Built) -> None:
 
 
 @pytest.mark.parametrize("transaction", STEP_TRANSACTIONS)
-def test_the_idempotency_check_comes_first_and_nothing_is_written_without_the_settlements_row(
+def test_the_idempotency_check_is_first_and_the_settlements_row_required(
     transaction: StepTransaction,
 ) -> None:
     """The first reason decides, so a repeated step is a replay, not a refusal.
@@ -157,7 +157,7 @@ def test_all_rows_of_a_transaction_are_about_its_settlement(transaction: StepTra
 
 
 @pytest.mark.parametrize("transaction", STEP_TRANSACTIONS)
-def test_a_transaction_that_moves_money_writes_its_entry_and_its_slot_at_one_time(
+def test_a_money_transaction_writes_entry_and_slot_at_one_time(
     transaction: StepTransaction,
 ) -> None:
     """The entry's address follows from the slot. A person's decision also has evidence as its record."""
@@ -178,7 +178,7 @@ def test_a_transaction_that_moves_money_writes_its_entry_and_its_slot_at_one_tim
 
 
 @pytest.mark.parametrize("writes", WEBHOOK)
-def test_a_webhooks_event_is_found_before_the_fence_and_the_evidence_comes_last(
+def test_a_webhooks_event_precedes_the_fence_and_evidence_comes_last(
     writes: tuple[Write, ...],
 ) -> None:
     """The first reason decides: a repeated event is a replay, even if the settlement has moved on.
@@ -194,5 +194,5 @@ def test_a_webhooks_event_is_found_before_the_fence_and_the_evidence_comes_last(
 
 
 @pytest.mark.parametrize("vector", [*vectors.STEPS, *vectors.COMPENSATION], ids=lambda vector: vector.name)
-def test_a_transaction_that_finishes_a_settlement_or_enters_limbo_is_counted(vector: vectors.Vector) -> None:
+def test_a_transaction_ending_a_settlement_or_entering_limbo_is_counted(vector: vectors.Vector) -> None:
     assert getattr(vector.build(), "metric", None) == METRICS.get(vector.name)

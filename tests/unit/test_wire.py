@@ -89,7 +89,7 @@ def test_a_value_is_read_as_by_boto3(value: dict[str, Any]) -> None:
     assert outcome(wire.from_wire, {"a": value}) == outcome(boto3_plain, {"a": value})
 
 
-def test_a_number_that_is_no_integer_is_refused_with_its_value() -> None:
+def test_a_non_integer_number_is_refused_with_its_value() -> None:
     with pytest.raises(ValueError, match=r"^a row holds 1\.5, but every number in the table is an integer$"):
         wire.from_wire({"failure": {"M": {"amount": {"N": "1.5"}}}})
 

@@ -53,7 +53,7 @@ def test_each_broken_promise_is_told(change: dict[str, Any], fault: str) -> None
     assert replace(PLAYED, **change).faults() == [fault]
 
 
-def test_a_good_payment_without_an_end_is_late_and_has_never_ended() -> None:
+def test_a_good_payment_without_an_end_is_late_and_unended() -> None:
     lost = replace(GOOD, status="never claimed", seconds=None)
 
     assert replace(PLAYED, payments=[lost]).faults() == [
@@ -62,7 +62,7 @@ def test_a_good_payment_without_an_end_is_late_and_has_never_ended() -> None:
     ]
 
 
-def test_the_tries_of_one_payment_are_one_question_to_the_dead_provider() -> None:
+def test_the_tries_of_one_payment_ask_the_dead_provider_once() -> None:
     assert replace(PLAYED, calls=[(9.0, "a")] * 99).asked_while_dead == 1
 
 
@@ -79,6 +79,6 @@ def test_the_table_has_the_good_payments_of_each_part() -> None:
     assert (well, dead) == ("| well | 1 | 1 | 0 | 0.5 | 0.5 |", "| dead | 0 | 0 | 0 | 0.0 | 0.0 |")
 
 
-def test_the_parts_make_a_day_and_end_with_the_provider_back() -> None:
+def test_the_parts_fill_a_day_and_the_provider_returns_last() -> None:
     assert sum(hours.share for hours in DAY) == pytest.approx(1)
     assert [hours.name for hours in DAY[-2:]] == ["dead", "back"]

@@ -427,7 +427,7 @@ PUT_BACK = ["recovery.give_back", "recovery.postpone", "takeover.look_again"]
 
 @needs("doors")
 @pytest.mark.parametrize("name", [name for name in RULES if name.startswith("cancellation.")] or [""])
-def test_a_cancellation_that_was_made_is_replayed_whatever_its_caller_has_seen(name: str) -> None:
+def test_a_repeated_cancellation_is_replayed_whatever_its_caller_has_seen(name: str) -> None:
     write = built(name)
     made = {"sequence": 3, "reversed_for": {"error": "Cancelled"}, "status": Status.COMPENSATED}
 
@@ -445,7 +445,7 @@ def test_every_update_of_a_settlements_row_has_its_rule() -> None:
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_a_write_commits_exactly_by_its_rule_and_tells_why_it_is_refused(name: str) -> None:
+def test_a_write_commits_exactly_by_its_rule_and_explains_refusals(name: str) -> None:
     rule, write = RULES[name], built(name)
     request_hash, commits = VECTORS[name].arguments[0].request_hash, {True: 0, False: 0}
 
@@ -467,7 +467,7 @@ def test_a_write_commits_exactly_by_its_rule_and_tells_why_it_is_refused(name: s
 
 
 @pytest.mark.parametrize("name", [*RULES, *PUT_BACK])
-def test_a_write_creates_no_row_and_tells_that_the_key_was_never_claimed(name: str) -> None:
+def test_a_write_creates_no_row_and_reports_an_unclaimed_key(name: str) -> None:
     write = built(name)
     error = "NotReversible" if "on_order" in name else "StepFenced"
 
@@ -480,7 +480,7 @@ def test_a_write_creates_no_row_and_tells_that_the_key_was_never_claimed(name: s
 
 
 @pytest.mark.parametrize("name", PUT_BACK)
-def test_a_settlement_is_put_back_in_flight_in_any_status_but_never_in_limbo(name: str) -> None:
+def test_any_settlement_outside_limbo_is_put_back_in_flight(name: str) -> None:
     """An unknown status is a reason to put it back. In LIMBO the sort key is the start of the case."""
     write = built(name)
 

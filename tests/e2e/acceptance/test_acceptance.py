@@ -90,7 +90,7 @@ def test_a_load_is_measured(own: Embedded, tmp_path: Path) -> None:
     assert report["left"] == []
 
 
-def test_a_webhook_that_fails_is_refuted_and_its_review_is_reversed(own: Embedded) -> None:
+def test_a_failing_webhook_is_refuted_and_its_review_reversed(own: Embedded) -> None:
     with own.without_grants("KycDecided", "dynamodb:GetItem"):
         report = own.told("acceptance", "--only", "webhook", "--only", "review", code=1)
 
@@ -115,7 +115,7 @@ def test_a_circuit_that_never_opens_is_refuted(own: Embedded) -> None:
     assert "the circuit is CLOSED after" in report["results"][0]["evidence"]
 
 
-def test_a_function_that_cannot_tell_is_seen_by_the_events_alone(own: Embedded) -> None:
+def test_a_broken_event_publisher_fails_the_events_check_alone(own: Embedded) -> None:
     bus = own.variable("PublishEvents", "OUTCOME_BUS")
     own.renew("PublishEvents", OUTCOME_BUS="no-such-bus")
     try:
@@ -128,7 +128,7 @@ def test_a_function_that_cannot_tell_is_seen_by_the_events_alone(own: Embedded) 
     assert report["passed"] is False
 
 
-def test_a_function_without_its_grants_is_refuted_and_the_run_ends(own: Embedded) -> None:
+def test_a_function_without_grants_is_refuted_and_the_run_ends(own: Embedded) -> None:
     """All its payments stall, so they are awaited together."""
     names = ("express", "standard", "conflict", "reversal")
     with own.without_grants("VerifyKyc"):
@@ -144,7 +144,7 @@ def test_a_function_without_its_grants_is_refuted_and_the_run_ends(own: Embedded
     own.wait_for(lambda: {own.settlement(key)["status"] for key in stalled} <= {"SETTLED", "COMPENSATED"})
 
 
-def test_a_row_that_is_changed_by_hand_is_seen_by_the_books(own: Embedded) -> None:
+def test_the_books_check_finds_a_row_changed_by_hand(own: Embedded) -> None:
     account = new_account(own, "planted", "10.00")
     own.dynamodb.update_item(
         TableName=own.stack.outputs["TableName"],

@@ -57,7 +57,7 @@ def not_zero(kinds: Mapping[str, Decimal | str]) -> dict[str, Decimal]:
     return {kind: Decimal(amount) for kind, amount in kinds.items() if Decimal(amount)}
 
 
-def test_finance_sees_the_trial_balance_of_the_proof_and_one_deleted_line_is_found(
+def test_the_trial_balance_equals_the_proof_and_deletions_are_found(
     embedded: Embedded, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request = new_request(embedded)
@@ -95,7 +95,7 @@ def test_a_rebuild_into_books_that_are_not_empty_is_refused(embedded: Embedded, 
     assert "rebuild into an empty database" in finished.stderr
 
 
-def test_the_embedded_aws_keeps_the_books_beside_it_also_after_its_follower_has_died(
+def test_the_embedded_aws_keeps_its_books_after_its_follower_died(
     embedded: Embedded,
 ) -> None:
     def kept() -> dict[str, dict[str, Decimal]]:

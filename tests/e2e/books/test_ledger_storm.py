@@ -155,7 +155,7 @@ def following(embedded: Embedded, url: str, told: Path) -> Iterator[Follower]:
         follower.process.wait(COMMAND_SECONDS_MAX)
 
 
-def test_books_and_table_agree_though_each_was_away_while_payments_ran(
+def test_books_and_table_agree_after_each_was_away_during_payments(
     embedded: Embedded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with postgresql.cluster() as cluster:

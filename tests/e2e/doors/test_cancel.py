@@ -38,9 +38,7 @@ def shop(embedded: Embedded) -> Iterator[Client]:
         yield client(embedded, who)
 
 
-def test_a_payment_in_review_is_cancelled_once_and_gives_everything_back(
-    embedded: Embedded, shop: Client
-) -> None:
+def test_a_payment_in_review_is_cancelled_once_and_fully_reversed(embedded: Embedded, shop: Client) -> None:
     one = in_review(embedded)
     request, seen = request_of(one), embedded.settlement(one.key)["sequence"]
 
@@ -58,7 +56,7 @@ def test_a_payment_in_review_is_cancelled_once_and_gives_everything_back(
     assert embedded.available(request.payer) == "100.00"
 
 
-def test_a_settled_payment_and_a_key_that_is_not_claimed_are_not_cancelled(
+def test_neither_a_settled_payment_nor_an_unclaimed_key_is_cancelled(
     embedded: Embedded, shop: Client
 ) -> None:
     one = payment(embedded, "approve")

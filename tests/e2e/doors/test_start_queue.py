@@ -78,7 +78,7 @@ def test_the_largest_message_is_put_aside_whole_with_its_reason(embedded: Embedd
     assert attributes["reason"] == REASON
 
 
-def test_a_slow_batch_that_sqs_does_not_take_aside_has_a_try_each_and_pages_no_one(
+def test_with_sqs_silent_each_bad_message_is_tried_without_paging(
     embedded: Embedded,
 ) -> None:
     sqs, begun_ms = embedded.stack.client("sqs"), int(time.time() * 1000)

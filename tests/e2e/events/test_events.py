@@ -27,7 +27,7 @@ def heard(embedded: Embedded) -> Iterator[Heard]:
 
 
 @pytest.mark.parametrize("machine", [Machine.EXPRESS, Machine.STANDARD])
-def test_a_payment_is_heard_of_step_by_step_and_its_last_event_is_its_outcome(
+def test_a_payments_events_tell_each_step_and_finally_its_outcome(
     embedded: Embedded, heard: Heard, machine: Machine
 ) -> None:
     request = new_request(embedded)
@@ -39,9 +39,7 @@ def test_a_payment_is_heard_of_step_by_step_and_its_last_event_is_its_outcome(
     assert last["data"] == ended.outcome
 
 
-def test_a_payment_through_the_queue_is_heard_of_by_a_service_that_never_asks(
-    embedded: Embedded, heard: Heard
-) -> None:
+def test_a_service_hears_of_a_queue_payment_without_asking(embedded: Embedded, heard: Heard) -> None:
     request = new_request(embedded)
     url = embedded.stack.outputs["StartQueueUrl"]
     embedded.stack.client("sqs").send_message(QueueUrl=url, MessageBody=json.dumps(request))
@@ -94,7 +92,7 @@ def test_a_relay_in_trouble_loses_nothing(embedded: Embedded, heard: Heard, trou
     assert {event["subject"] for event in heard.events} == {one["key"] for one in requests}
 
 
-def test_a_settlement_that_cannot_be_told_is_put_aside_and_told_again_once_it_is_mended(
+def test_an_unpublishable_settlement_is_put_aside_and_replayed_once_mended(
     embedded: Embedded, heard: Heard
 ) -> None:
     request, other = new_request(embedded), new_request(embedded)

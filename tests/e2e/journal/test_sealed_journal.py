@@ -120,7 +120,7 @@ def update_row(embedded: Embedded, row: Row, **change: Any) -> None:
     )
 
 
-def test_a_refused_payment_that_is_made_payable_is_paid_and_named(embedded: Embedded) -> None:
+def test_a_refused_payment_made_payable_is_paid_and_named(embedded: Embedded) -> None:
     """One update of its status, and the functions pay it: the rows' history looks lawful."""
     payer, payee = new_account(embedded, "alice"), new_account(embedded, "bob")
     request = new_request(embedded, payer=payer, payee=payee)
@@ -176,7 +176,7 @@ def test_a_payment_of_a_frozen_account_is_named(embedded: Embedded, monkeypatch:
     assert f"{name}: was put after an order to freeze the account" in found.faults
 
 
-def test_a_status_that_is_taken_away_and_put_back_is_told(embedded: Embedded) -> None:
+def test_a_status_taken_away_and_put_back_is_told(embedded: Embedded) -> None:
     request = new_request(embedded, payer=new_account(embedded, "alice"))
     name = f"SETTLEMENT#{request['key']} SETTLEMENT"
     start(embedded.stack, Machine.STANDARD, json.dumps(request))

@@ -34,7 +34,7 @@ def test_the_stage_has_no_function_url(embedded: Embedded) -> None:
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "application/octet-stream"])
-def test_a_signed_call_ends_a_review_as_text_and_in_base64(embedded: Embedded, content_type: str) -> None:
+def test_a_signed_call_in_text_or_base64_ends_a_review(embedded: Embedded, content_type: str) -> None:
     """An HTTP API encodes a body of unknown type in base64; the signature covers the bytes."""
     one = in_review(embedded)
     sent = call(embedded, decision(one))
@@ -55,7 +55,7 @@ def test_the_names_of_headers_may_be_in_any_case(embedded: Embedded) -> None:
     assert one.over()["status"] == "COMPENSATED"
 
 
-def test_a_call_that_is_unsigned_old_or_too_large_is_refused_and_writes_nothing(embedded: Embedded) -> None:
+def test_unsigned_old_and_oversized_calls_are_refused_and_write_nothing(embedded: Embedded) -> None:
     good = call(embedded, decision(in_review(embedded)))
     bad = {
         "unsigned": (good, {"content-type": "application/json"}),

@@ -81,7 +81,7 @@ def test_an_outage_is_asked_again_and_an_answer_is_not(embedded: Embedded, met: 
 
 
 @pytest.mark.parametrize("behaviour", [*ANSWERED, *REFUSED, *UNAVAILABLE])
-def test_an_approved_payment_settles_and_any_other_gives_the_money_back(met: Met, behaviour: str) -> None:
+def test_an_approved_payment_settles_and_any_other_is_reversed(met: Met, behaviour: str) -> None:
     one, outcome = met.payments[behaviour], met.outcomes[behaviour]
     entry, row, decision = one.verdict(), one.row(), ANSWERED.get(behaviour)
 
@@ -114,7 +114,7 @@ def test_no_money_is_lost_or_made_by_any_of_it(embedded: Embedded, met: Met) -> 
         ("early-approve", {"PROCESSING", "SETTLED"}, "SETTLED", "APPROVED", ("51.80", "47.72")),
     ],
 )
-def test_a_payment_goes_on_by_itself_once_the_provider_has_decided(
+def test_a_payment_resumes_once_the_provider_has_decided(
     embedded: Embedded, behaviour: str, first: set[str], ended: str, verdict: str, balances: tuple[str, str]
 ) -> None:
     """The webhook comes after the provider's answer, or during the question."""

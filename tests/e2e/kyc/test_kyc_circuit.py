@@ -92,7 +92,7 @@ def announcements(embedded: Embedded, since_ms: int, awaited: str) -> list[str]:
     return found()
 
 
-def test_with_the_provider_dead_every_payment_ends_and_gives_the_money_back(outage: Outage) -> None:
+def test_with_the_provider_dead_every_payment_ends_and_is_reversed(outage: Outage) -> None:
     assert {one["status"] for one in outage.outcomes} <= GIVING_BACK
     assert {(row["status"], row["escrow"]) for row in outage.rows} == {("COMPENSATED", 0)}
     errors = {row["failure"]["error"] for row in outage.rows}
@@ -110,7 +110,7 @@ def test_a_dead_provider_sees_no_more_calls_than_promised(outage: Outage) -> Non
     assert outage.calls < SETTLEMENTS * TRIES
 
 
-def test_while_it_is_dead_the_circuit_is_open_and_says_so(outage: Outage) -> None:
+def test_the_circuit_is_open_and_says_so_during_an_outage(outage: Outage) -> None:
     assert outage.state in ("OPEN", "HALF_OPEN")
     assert outage.shown["state"] in ("OPEN", "HALF_OPEN")
     assert outage.shown["since"] is not None
@@ -118,7 +118,7 @@ def test_while_it_is_dead_the_circuit_is_open_and_says_so(outage: Outage) -> Non
     assert outage.announced[0] == "OPEN"
 
 
-def test_a_person_who_knows_that_it_is_back_closes_the_circuit(outage: Outage) -> None:
+def test_a_persons_order_closes_the_circuit_of_a_recovered_provider(outage: Outage) -> None:
     assert outage.probed["state"] == "CLOSED"
 
 

@@ -22,9 +22,7 @@ from tests.e2e.provider import (
 pytestmark = pytest.mark.long
 
 
-def test_no_log_and_no_cause_has_a_secret_an_account_or_a_reason(
-    embedded: Embedded, secrets_restored: None
-) -> None:
+def test_no_log_or_cause_has_a_secret_account_or_reason(embedded: Embedded, secrets_restored: None) -> None:
     """Each way of a verdict, including failures, with canaries in all secret fields."""
     canary = f"canary{secrets.token_hex(6)}"
     api_key, signing_secret = f"{canary}-key", b64encode(f"{canary}-a-signing-secret".encode()).decode()

@@ -29,7 +29,7 @@ def persistently(embedded: Embedded, sent: Call) -> tuple[int, dict[str, Any]]:
     return answers[-1]
 
 
-def test_a_payment_in_review_holds_the_money_and_recovery_leaves_it_alone(
+def test_a_payment_in_review_stays_held_and_untouched_by_recovery(
     embedded: Embedded, parked: Payment
 ) -> None:
     row = parked.row()
@@ -48,7 +48,7 @@ def test_a_payment_in_review_holds_the_money_and_recovery_leaves_it_alone(
 
 
 @pytest.mark.parametrize("says", ENDS)
-def test_the_end_of_a_review_is_the_end_of_the_payment(embedded: Embedded, says: str) -> None:
+def test_the_end_of_a_review_ends_the_payment(embedded: Embedded, says: str) -> None:
     one = in_review(embedded)
     sent = call(embedded, decision(one, says))
 
@@ -68,7 +68,7 @@ def test_the_end_of_a_review_is_the_end_of_the_payment(embedded: Embedded, says:
     assert embedded.conserved()
 
 
-def test_an_event_that_comes_again_changes_nothing_and_another_decision_is_refused(
+def test_a_repeated_event_changes_nothing_and_another_decision_is_refused(
     embedded: Embedded,
 ) -> None:
     one = in_review(embedded)
@@ -92,7 +92,7 @@ def test_an_event_that_comes_again_changes_nothing_and_another_decision_is_refus
     assert (too_late[0], too_late[1]["message"]) == (409, "decision: APPROVED is on record, for good")
 
 
-def test_an_event_that_comes_32_times_at_once_has_one_effect(embedded: Embedded) -> None:
+def test_an_event_sent_32_times_at_once_has_one_effect(embedded: Embedded) -> None:
     one = in_review(embedded)
     sent = call(embedded, decision(one))
 
@@ -154,7 +154,7 @@ def test_recovery_reverses_a_review_that_has_run_out(embedded: Embedded, by: str
     assert embedded.conserved()
 
 
-def test_a_decision_that_cannot_be_passed_on_works_when_it_comes_again(embedded: Embedded) -> None:
+def test_a_decision_not_passed_on_takes_effect_when_sent_again(embedded: Embedded) -> None:
     one = in_review(embedded)
     sent = call(embedded, decision(one))
 
@@ -170,7 +170,7 @@ def test_a_decision_that_cannot_be_passed_on_works_when_it_comes_again(embedded:
     assert one.over()["status"] == "SETTLED"
 
 
-def test_a_decision_that_is_never_passed_on_is_found_by_the_schedule(embedded: Embedded) -> None:
+def test_a_decision_never_passed_on_is_found_by_the_schedule(embedded: Embedded) -> None:
     """The verdict's own write makes the settlement due."""
     one = in_review(embedded)
 

@@ -45,7 +45,7 @@ def test_a_merchants_refund_finds_its_money_however_early_it_comes(embedded: Emb
     assert embedded.conserved()
 
 
-def test_without_its_grants_a_sweep_waits_and_a_person_makes_it(embedded: Embedded) -> None:
+def test_a_sweep_without_grants_waits_until_a_person_makes_it(embedded: Embedded) -> None:
     """The batch comes again: the person's sweep folds the release, the other finds nothing."""
     merchant = new_account(embedded, "merchant.stall")
     with embedded.without_grants("SweepMerchants"):
@@ -60,7 +60,7 @@ def test_without_its_grants_a_sweep_waits_and_a_person_makes_it(embedded: Embedd
     assert embedded.conserved()
 
 
-def test_a_person_needs_the_route_of_the_sweep_alone_and_no_write_of_the_table(embedded: Embedded) -> None:
+def test_a_person_sweeps_by_the_route_alone_without_table_grants(embedded: Embedded) -> None:
     merchant = new_account(embedded, "merchant.booth")
     with embedded.without_grants("SweepMerchants"):
         start(embedded.stack, Machine.STANDARD, json.dumps(new_request(embedded, payee=merchant)))

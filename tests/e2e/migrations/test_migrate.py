@@ -102,7 +102,7 @@ def parts_coming(town: Town) -> Iterator[None]:
     assert failed == []
 
 
-def test_rows_are_migrated_under_load_though_the_runner_is_killed_five_times(tmp_path: Path) -> None:
+def test_rows_migrate_under_load_despite_five_kills_of_the_runner(tmp_path: Path) -> None:
     with embedded_aws() as embedded:
         embedded.up()
         town = Town(embedded)

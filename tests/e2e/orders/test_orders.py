@@ -21,7 +21,7 @@ def on_record(embedded: Embedded, key: str, step: str) -> dict[str, Any]:
     return found
 
 
-def test_an_order_is_on_record_in_the_name_of_the_session_that_signed_it(embedded: Embedded) -> None:
+def test_an_order_is_recorded_under_the_session_that_signed_it(embedded: Embedded) -> None:
     one = stuck(embedded)
     with person(embedded, routes(embedded, "write-off"), "anna") as anna:
         answer = anna.order("write-off", key=one.key, case=1, decision="write-off", reason="agreed")
@@ -36,7 +36,7 @@ def test_an_order_is_on_record_in_the_name_of_the_session_that_signed_it(embedde
     assert embedded.conserved()
 
 
-def test_a_role_without_the_route_is_refused_and_nothing_is_written(embedded: Embedded) -> None:
+def test_a_role_without_the_route_is_refused_and_writes_nothing(embedded: Embedded) -> None:
     one = stuck(embedded)
     order = {"key": one.key, "case": 1, "reason": "x"}
 
@@ -111,7 +111,7 @@ def test_a_forged_start_of_the_machine_decides_nothing(embedded: Embedded) -> No
     assert one.row()["status"] == "LIMBO"
 
 
-def test_the_function_dies_between_the_order_and_the_wake_and_recovery_finds_the_order(
+def test_recovery_finds_an_order_whose_function_died_before_the_wake(
     embedded: Embedded,
 ) -> None:
     """Without the permission to wake an execution, the function ends after the order's commit."""

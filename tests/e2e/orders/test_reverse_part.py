@@ -17,7 +17,7 @@ def settled(embedded: Embedded, payee: str = "merchant.kiosk") -> dict[str, str]
     return request
 
 
-def test_a_person_with_the_route_gives_back_parts_and_no_one_else_does(embedded: Embedded) -> None:
+def test_only_a_person_with_the_route_reverses_a_part(embedded: Embedded) -> None:
     request = settled(embedded)
     order = {"key": request["key"], "part": 1, "amount": "5.00", "reason": "one came back"}
 

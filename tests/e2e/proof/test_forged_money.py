@@ -27,7 +27,7 @@ def put(embedded: Embedded, row: Row) -> None:
     embedded.dynamodb.put_item(TableName=embedded.stack.outputs["TableName"], Item=to_wire(row))
 
 
-def test_a_forged_hold_that_recovery_pays_out_is_named_by_the_proof(embedded: Embedded) -> None:
+def test_the_proof_names_a_forged_hold_that_recovery_paid_out(embedded: Embedded) -> None:
     """Three puts: payment, hold and verdict. No account has paid the 900,000.00 EUR."""
     payer, payee = new_account(embedded, "alice", "1.00"), new_account(embedded, "mallory")
     forged = Settlement(

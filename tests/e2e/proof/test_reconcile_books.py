@@ -66,7 +66,7 @@ def called(embedded: Embedded) -> dict[str, Any]:
     return found
 
 
-def test_the_schedule_proves_the_books_and_names_a_row_that_was_changed_by_hand(embedded: Embedded) -> None:
+def test_the_schedule_proves_the_books_and_names_a_tampered_row(embedded: Embedded) -> None:
     request = new_request(embedded)
     start(embedded.stack, Machine.STANDARD, json.dumps(request))
     account = new_account(embedded, "tampered", "25.00")

@@ -47,7 +47,7 @@ def reach(calls: Calls, order: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("order", "state"), list(zip(COURSE, STATES, strict=True)), ids=lambda one: one.get("order")
 )
-def test_an_answer_has_the_order_on_record_and_the_account_as_it_is_then(
+def test_an_answer_has_the_recorded_order_and_the_resulting_account(
     calls: Calls, later: Later, counted: Counted, order: dict[str, str], state: dict[str, str]
 ) -> None:
     reach(calls, order)
@@ -77,7 +77,7 @@ def test_a_repeated_order_tells_the_account_as_it_is_now(calls: Calls, later: La
 
 
 @pytest.mark.parametrize("order", COURSE, ids=lambda order: order["order"])
-def test_other_content_under_the_key_is_a_conflict_and_writes_nothing(
+def test_other_content_under_the_key_is_a_conflict(
     calls: Calls, counted: Counted, order: dict[str, str]
 ) -> None:
     reach(calls, order)
@@ -120,7 +120,7 @@ REFUSED: list[tuple[dict[str, str], dict[str, Any] | None, type[Exception]]] = [
 
 
 @pytest.mark.parametrize(("order", "account", "error"), REFUSED)
-def test_an_order_that_does_not_fit_the_account_is_refused_by_name(
+def test_an_order_unfit_for_the_account_is_refused_by_name(
     calls: Calls,
     counted: Counted,
     order: dict[str, str],
@@ -137,7 +137,7 @@ def test_an_order_that_does_not_fit_the_account_is_refused_by_name(
     assert counted() == {"StepCalled": 1, error.__name__: 1}
 
 
-def test_an_order_whose_account_cannot_be_read_is_told_when_it_is_given_again(
+def test_a_repeated_order_tells_the_account_after_a_failed_read(
     calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The function dies, or the read fails, between the commit and the answer."""
@@ -155,7 +155,7 @@ def test_an_order_whose_account_cannot_be_read_is_told_when_it_is_given_again(
     assert calls.administer(DEPOSIT)["account"] == STATE | {"available": "48.20"}
 
 
-def test_an_order_on_an_account_that_was_deleted_by_hand_is_told(calls: Calls) -> None:
+def test_a_repeated_order_on_a_deleted_account_is_not_found(calls: Calls) -> None:
     calls.administer(OPEN)
     calls.ledger.delete(keys.account("alice"))
 

@@ -50,7 +50,7 @@ def pay(calls: Calls, execution: str) -> None:
 
 
 @pytest.mark.parametrize("body", [NAMELESS, WIRE, WITHOUT_FEE])
-def test_a_call_is_claimed_and_started_under_the_name_that_owns_it(
+def test_a_call_is_claimed_and_started_under_its_owners_name(
     calls: Calls, step_functions: StepFunctions, post: Post, counted: Counted, body: Any
 ) -> None:
     counted()
@@ -123,7 +123,7 @@ def test_other_content_with_the_same_key_is_a_conflict(
 
 
 @pytest.mark.parametrize("body", [NAMELESS, WIRE, json.dumps(WIRE, indent=2)])
-def test_a_retry_is_answered_the_same_way_and_starts_nothing_twice(
+def test_a_retry_gets_the_same_answer_and_starts_nothing_twice(
     calls: Calls, step_functions: StepFunctions, post: Post, body: Any
 ) -> None:
     post()
@@ -146,7 +146,7 @@ def test_two_calls_at_once_pay_once(
     assert len(step_functions.started) == 1
 
 
-def test_a_key_that_another_way_claimed_is_told_as_it_is(
+def test_a_key_claimed_another_way_gets_its_current_outcome(
     calls: Calls, step_functions: StepFunctions, post: Post
 ) -> None:
     calls("HoldFunds")
@@ -217,7 +217,7 @@ def test_a_name_that_is_taken_is_left_to_recovery(
 
 
 @pytest.mark.parametrize("retried", [False, True])
-def test_a_payment_whose_call_dies_after_the_claim_is_started_by_a_retry_or_by_recovery(
+def test_a_retry_or_recovery_starts_a_claim_whose_call_died(
     calls: Calls, step_functions: StepFunctions, post: Post, later: Later, *, retried: bool
 ) -> None:
     step_functions.failing["start_execution"] = Died()
@@ -236,7 +236,7 @@ def test_a_payment_whose_call_dies_after_the_claim_is_started_by_a_retry_or_by_r
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_claim_without_an_answer_is_503_and_a_retry_starts_it_once(
+def test_an_unanswered_claim_is_503_and_a_retry_starts_once(
     calls: Calls,
     step_functions: StepFunctions,
     post: Post,
@@ -264,7 +264,7 @@ def test_a_claim_without_an_answer_is_503_and_a_retry_starts_it_once(
 # The wait
 
 
-def test_a_caller_who_waits_gets_the_outcome_as_soon_as_it_is_final(
+def test_a_waiting_caller_gets_the_outcome_once_it_is_final(
     calls: Calls, step_functions: StepFunctions, post: Post, clock: Clock
 ) -> None:
     post()
@@ -310,7 +310,7 @@ def test_a_wait_of_no_seconds_is_refused(prefer: str) -> None:
 
 
 @pytest.mark.parametrize(("wait", "left_ms", "sleeps"), [("5", 28_000, 5), ("20", 10_000, 4), ("20", 900, 0)])
-def test_a_wait_without_an_end_is_accepted_within_the_calls_time(
+def test_a_wait_without_outcome_is_accepted_within_the_calls_time(
     post: Post, clock: Clock, wait: str, left_ms: int, sleeps: int
 ) -> None:
     assert post(prefer=f"wait={wait}", left_ms=left_ms) == ACCEPTED
@@ -327,9 +327,7 @@ def test_a_wait_whose_look_gets_no_answer_is_accepted(post: Post, monkeypatch: p
     assert post(prefer="wait=5") == ACCEPTED
 
 
-def test_a_settlement_in_limbo_is_told_as_it_is_after_the_wait(
-    calls: Calls, post: Post, clock: Clock
-) -> None:
+def test_a_settlement_in_limbo_is_told_after_the_whole_wait(calls: Calls, post: Post, clock: Clock) -> None:
     calls.fall()
 
     told = post(prefer="wait=2")

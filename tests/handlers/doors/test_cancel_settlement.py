@@ -169,7 +169,7 @@ def test_two_at_once_cancel_once_and_hear_the_same(
         assert in_review.recover_now(**functions.sent[1])["action"] == "none"
 
 
-def test_a_call_that_is_repeated_asks_recovery_until_it_has_taken_the_payment_over(
+def test_a_repeated_call_asks_recovery_until_recovery_owns_the_payment(
     in_review: Calls, cancel: Cancel, functions: Functions, step_functions: StepFunctions
 ) -> None:
     cancel()
@@ -205,7 +205,7 @@ def test_a_request_to_recovery_that_is_lost_changes_no_answer(
     assert [name for _, name, _ in step_functions.started] == [COMPENSATOR]
 
 
-def test_a_function_that_dies_after_its_write_leaves_the_rest_to_recovery(
+def test_a_cancellation_whose_function_died_after_its_write_is_recovered(
     in_review: Calls, cancel: Cancel, functions: Functions, step_functions: StepFunctions
 ) -> None:
     functions.failing = Died()
@@ -218,7 +218,7 @@ def test_a_function_that_dies_after_its_write_leaves_the_rest_to_recovery(
     assert [name for _, name, _ in step_functions.started] == [COMPENSATOR]
 
 
-def test_a_table_without_an_answer_is_503_and_the_same_call_again_is_answered(
+def test_an_unanswered_write_is_503_and_its_repetition_is_answered(
     in_review: Calls, cancel: Cancel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = _dependencies.store.update
@@ -236,7 +236,7 @@ def test_a_table_without_an_answer_is_503_and_the_same_call_again_is_answered(
     assert in_review.row()["sequence"] == 3
 
 
-def test_a_review_that_recovery_has_expired_is_cancelled_all_the_same(
+def test_a_review_expired_by_recovery_is_still_cancelled(
     in_review: Calls, cancel: Cancel, later: Later, step_functions: StepFunctions
 ) -> None:
     """Recovery's expiry stays the reason, and one execution gives the amount back."""
@@ -266,7 +266,7 @@ def test_a_review_that_recovery_has_expired_is_cancelled_all_the_same(
         ),
     ],
 )
-def test_after_its_hold_it_is_refused_with_what_can_be_done(
+def test_a_held_payment_outside_review_is_refused_with_advice(
     calls: Calls, cancel: Cancel, functions: Functions, state: str, advice: str
 ) -> None:
     calls.after(state)
@@ -303,7 +303,7 @@ def test_another_sequence_than_the_rows_is_412(in_review: Calls, cancel: Cancel,
 
 
 @pytest.mark.parametrize("body", OTHER_CONTENT)
-def test_a_caller_with_another_request_is_no_starter_of_this_one(
+def test_a_caller_with_another_request_cannot_cancel_this_one(
     in_review: Calls, cancel: Cancel, body: Any
 ) -> None:
     with in_review.writes_nothing():
@@ -313,7 +313,7 @@ def test_a_caller_with_another_request_is_no_starter_of_this_one(
     assert refused.content["error"] in ("InvalidRequest", "IdempotencyConflict")
 
 
-def test_a_key_that_no_request_has_claimed_is_404_and_stays_free(calls: Calls, cancel: Cancel) -> None:
+def test_an_unclaimed_key_is_404_and_stays_free(calls: Calls, cancel: Cancel) -> None:
     calls.before("HoldFunds")
 
     with calls.writes_nothing():

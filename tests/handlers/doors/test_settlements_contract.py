@@ -188,7 +188,7 @@ def test_each_answer_to_a_cancellation_is_in_the_contract(
     assert answer.status_code == status
 
 
-def test_the_request_of_the_contract_is_that_of_its_own_schema() -> None:
+def test_the_contracts_request_matches_its_own_schema() -> None:
     told, own = CONTRACT["components"]["schemas"]["Request"], schema("settlement-request")
 
     def rules(field: dict[str, Any]) -> dict[str, Any]:
@@ -199,7 +199,7 @@ def test_the_request_of_the_contract_is_that_of_its_own_schema() -> None:
     assert {"key", *told["required"]} == set(own["required"])
 
 
-def test_the_outcome_of_the_contract_is_that_of_its_own_schema(door: requests.Session) -> None:
+def test_the_contracts_outcome_matches_its_own_schema(door: requests.Session) -> None:
     answer = door.get(f"https://door.example.com/settlements/{KEY}")
 
     api["/settlements/{key}"]["GET"].validate_response(answer)

@@ -29,7 +29,7 @@ def owner(body: str, key: str = KEY) -> str:
 FIRST, SECOND = owner(text(WIRE)), owner(text(OTHER), OTHER["key"])
 
 
-def test_a_message_is_claimed_and_started_under_the_name_that_owns_it(
+def test_a_message_is_claimed_and_started_under_its_owners_name(
     calls: Calls, step_functions: StepFunctions, queues: Queues, counted: Counted
 ) -> None:
     body = text(WITHOUT_FEE)
@@ -45,7 +45,7 @@ def test_a_message_is_claimed_and_started_under_the_name_that_owns_it(
     assert calls("HoldFunds", execution=owner(body))["settlement"] == WIRE
 
 
-def test_a_batch_of_good_bad_and_conflicting_messages_has_each_its_own_outcome(
+def test_each_message_of_a_mixed_batch_has_its_own_outcome(
     calls: Calls, step_functions: StepFunctions, queues: Queues, counted: Counted
 ) -> None:
     calls.after("HoldFunds")
@@ -90,7 +90,7 @@ def test_a_batch_of_good_bad_and_conflicting_messages_has_each_its_own_outcome(
         pytest.param(text(WIRE | {"x" * 200_000: ""}), "x" * 40 + ": unknown field", id="200 kB of a name"),
     ],
 )
-def test_a_message_that_breaks_the_contract_becomes_a_dead_letter_with_the_reason(
+def test_an_invalid_message_becomes_a_dead_letter_with_the_reason(
     calls: Calls,
     *,
     step_functions: StepFunctions,
@@ -125,7 +125,7 @@ def test_a_message_that_comes_again_starts_nothing_twice(
     assert (step_functions.names, queues.sent) == ([FIRST], [])
 
 
-def test_the_same_request_in_another_text_or_from_an_execution_is_a_replay(
+def test_the_same_request_by_another_text_or_execution_is_replayed(
     calls: Calls, step_functions: StepFunctions, queues: Queues, counted: Counted
 ) -> None:
     calls.before("HoldFunds")
@@ -138,7 +138,7 @@ def test_the_same_request_in_another_text_or_from_an_execution_is_a_replay(
     assert counted() == {"StepCalled": 1, "Claimed": 1, "IdempotencyReplay": 2}
 
 
-def test_a_message_that_comes_again_after_a_recovery_does_not_take_it_back(
+def test_a_repeated_message_does_not_take_a_recovered_settlement_back(
     calls: Calls, step_functions: StepFunctions, queues: Queues, later: Later
 ) -> None:
     calls.receive(text(WIRE))
@@ -152,7 +152,7 @@ def test_a_message_that_comes_again_after_a_recovery_does_not_take_it_back(
 
 
 @pytest.mark.parametrize("claimed", [False, True])
-def test_a_stage_that_requires_names_starts_no_message_without_them_and_replays_those_it_claimed_before(
+def test_a_message_without_required_names_is_refused_unless_already_claimed(
     calls: Calls,
     step_functions: StepFunctions,
     queues: Queues,
@@ -171,7 +171,7 @@ def test_a_stage_that_requires_names_starts_no_message_without_them_and_replays_
     assert step_functions.called == []
 
 
-def test_a_started_execution_has_the_names_and_the_deadline_of_its_message(
+def test_a_started_execution_has_its_messages_names_and_deadline(
     calls: Calls, step_functions: StepFunctions, queues: Queues
 ) -> None:
     request: dict[str, Any] = WIRE | {"payer_name": "Alice", "payee_name": "Bob", "deadline_seconds": 60}
@@ -186,7 +186,7 @@ def test_a_started_execution_has_the_names_and_the_deadline_of_its_message(
 
 @pytest.mark.parametrize("failure", [throttled("StartExecution"), unanswered()])
 @pytest.mark.parametrize("loses_answers", [False, True])
-def test_a_message_whose_start_fails_is_received_again_and_started_once(
+def test_a_message_whose_start_fails_is_redelivered_and_started_once(
     calls: Calls,
     *,
     step_functions: StepFunctions,
@@ -207,7 +207,7 @@ def test_a_message_whose_start_fails_is_received_again_and_started_once(
     assert (step_functions.names, queues.sent) == ([FIRST, SECOND], [])
 
 
-def test_a_settlement_that_was_claimed_and_never_started_is_recovered_without_a_second_delivery(
+def test_a_claimed_settlement_never_started_is_recovered_without_redelivery(
     calls: Calls, step_functions: StepFunctions, queues: Queues, later: Later
 ) -> None:
     step_functions.failing["start_execution"] = Died()
@@ -223,7 +223,7 @@ def test_a_settlement_that_was_claimed_and_never_started_is_recovered_without_a_
 
 @pytest.mark.parametrize("failure", [throttled("SendMessage"), unanswered()])
 @pytest.mark.parametrize("body", ["no json", text(OTHER_CONTENT[0])])
-def test_a_message_that_cannot_become_a_dead_letter_is_received_again_and_the_others_are_started(
+def test_a_failed_dead_letter_is_redelivered_and_the_others_start(
     calls: Calls,
     *,
     step_functions: StepFunctions,
@@ -253,7 +253,7 @@ def test_a_message_that_cannot_become_a_dead_letter_is_received_again_and_the_ot
     ("failure", "metric"),
     [(StoreUnavailable("DynamoDB: x"), "StoreUnavailable"), (ValueError("x"), "FunctionFailed")],
 )
-def test_a_message_whose_claim_gets_no_answer_is_received_again_and_the_others_are_started(
+def test_an_unanswered_claim_is_redelivered_and_the_others_start(
     calls: Calls,
     *,
     step_functions: StepFunctions,
@@ -291,7 +291,7 @@ def test_a_message_whose_claim_gets_no_answer_is_received_again_and_the_others_a
         pytest.param([10_999, 10_998], ["m-0", "m-1"], id="not enough"),
     ],
 )
-def test_a_message_for_which_no_time_is_left_is_received_again_and_not_begun(
+def test_a_message_without_time_left_is_redelivered_and_not_begun(
     calls: Calls, step_functions: StepFunctions, queues: Queues, left_ms: list[int], failed: list[str]
 ) -> None:
     assert calls.receive(text(WIRE), text(OTHER), left_ms=iter(left_ms)) == failed
@@ -302,7 +302,7 @@ def test_a_message_for_which_no_time_is_left_is_received_again_and_not_begun(
     assert step_functions.names == [FIRST, SECOND]
 
 
-def test_each_line_of_the_log_carries_the_key_of_its_own_message(
+def test_each_log_line_has_the_key_of_its_own_message(
     calls: Calls,
     *,
     step_functions: StepFunctions,

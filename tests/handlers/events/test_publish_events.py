@@ -100,7 +100,7 @@ def test_events_are_put_in_tens_and_in_their_order(records: list[dict[str, Any]]
 
 
 @pytest.mark.parametrize("code", ["ThrottlingException", "InternalFailure", "AccessDeniedException", "New"])
-def test_an_event_that_is_not_taken_now_brings_its_batch_again(
+def test_an_event_refused_for_now_brings_its_batch_again(
     records: list[dict[str, Any]], bus: Bus, queues: Queues, code: str
 ) -> None:
     bus.refuses = lambda event: code if event["sequence"] == "3" else ""
@@ -131,7 +131,7 @@ def test_a_bus_without_an_answer_brings_the_batch_again(
 
 
 @pytest.mark.parametrize("code", _outcome_bus._NEVER_TAKEN)
-def test_an_event_that_is_never_taken_is_put_aside_and_the_others_go_on(
+def test_an_event_refused_for_good_is_put_aside_alone(
     records: list[dict[str, Any]], bus: Bus, queues: Queues, code: str
 ) -> None:
     bus.refuses = lambda event: code if event["sequence"] == "2" else ""
@@ -169,7 +169,7 @@ def test_an_event_that_is_too_large_is_put_aside(
         ({"failure": {"M": {**REASON, "cause": {"SS": ["x"]}}}}, "failure has a member that is no str"),
     ],
 )
-def test_a_change_that_no_function_makes_is_put_aside_and_the_others_go_on(
+def test_a_change_that_no_function_makes_is_put_aside_alone(
     images: list[Item | None],
     records: list[dict[str, Any]],
     bus: Bus,
@@ -189,7 +189,7 @@ def test_a_change_that_no_function_makes_is_put_aside_and_the_others_go_on(
     assert reason in message["reason"]
 
 
-def test_a_row_with_a_key_that_no_request_has_is_put_aside_and_the_others_go_on(
+def test_a_row_with_an_impossible_key_is_put_aside_alone(
     images: list[Item | None], records: list[dict[str, Any]], bus: Bus, queues: Queues
 ) -> None:
     bad: Item = {"pk": {"S": "SETTLEMENT#not a key"}}
@@ -239,7 +239,7 @@ def test_a_bus_that_is_down_keeps_no_merchant_waiting(
     assert queues.to == [os.environ["SWEEPS"]]
 
 
-def test_a_queue_that_is_down_keeps_no_reader_waiting_and_the_batch_comes_again(
+def test_a_queue_that_is_down_keeps_no_reader_waiting(
     records: list[dict[str, Any]], bus: Bus, queues: Queues
 ) -> None:
     queues.failure = ReadTimeoutError(endpoint_url="https://sqs.invalid")

@@ -72,7 +72,7 @@ def test_a_batch_becomes_one_object_named_by_its_content(s3: MemoryS3) -> None:
     ]
 
 
-def test_an_entry_is_copied_as_it_is_and_of_a_persons_words_the_digest_alone(s3: MemoryS3) -> None:
+def test_an_entry_is_copied_whole_but_personal_words_as_digests(s3: MemoryS3) -> None:
     copy(put(), put(row=ORDER))
 
     entry, order = (one["new"] for one in told(s3))
@@ -121,7 +121,7 @@ def test_without_an_answer_the_batch_is_refused_and_comes_again(
 @pytest.mark.parametrize(
     ("old", "new", "change"), [(ENTRY, ENTRY | {"amount": {"N": "1"}}, "MODIFY"), (ENTRY, None, "REMOVE")]
 )
-def test_a_change_of_an_entry_alarms_and_both_images_are_on_record(
+def test_a_changed_entry_alarms_and_records_both_images(
     s3: MemoryS3, counted: Counted, log: io.StringIO, old: Any, new: Any, change: str
 ) -> None:
     counted()
@@ -160,7 +160,7 @@ def expired(row: Any = EXPIRING, at: int = OVER, **identity: Any) -> dict[str, A
     return record(row, None, at) | (identity or TIME_TO_LIVE)
 
 
-def test_an_entry_whose_time_is_over_is_neither_copied_nor_tampering(
+def test_an_expired_entry_is_neither_copied_nor_tampering(
     s3: MemoryS3, counted: Counted, change_config: Callable[..., None]
 ) -> None:
     change_config(shortest_retention_days=400)
@@ -229,7 +229,7 @@ def test_a_forged_row_of_any_type_is_copied(s3: MemoryS3, row: Any) -> None:
     assert len(list(told(s3))) == 1
 
 
-def test_a_seal_covers_the_hour_before_and_the_next_one_follows_it(s3: MemoryS3, later: Later) -> None:
+def test_a_seal_covers_the_hour_before_and_the_next_follows(s3: MemoryS3, later: Later) -> None:
     copy(put())
     later(hours=1, minutes=10)
     seal()
@@ -268,7 +268,7 @@ def test_what_comes_after_its_seal_is_in_the_next_one(s3: MemoryS3, later: Later
     assert [name.startswith("journal/2026-11-20T1259/") for name in late] == [True]
 
 
-def test_after_a_pause_each_period_is_sealed_some_at_a_time(s3: MemoryS3, later: Later) -> None:
+def test_the_periods_of_a_pause_are_sealed_in_batches(s3: MemoryS3, later: Later) -> None:
     copy(put())
     later(hours=60, minutes=10)
 
@@ -280,7 +280,7 @@ def test_after_a_pause_each_period_is_sealed_some_at_a_time(s3: MemoryS3, later:
     assert sum(name.startswith(seals.SEALS) for name in s3.objects) == 60
 
 
-def test_of_two_runs_at_once_the_slower_one_leaves_the_chain_to_the_other(
+def test_the_slower_of_two_concurrent_runs_yields_the_chain(
     s3: MemoryS3, later: Later, meanwhile: Meanwhile
 ) -> None:
     """The slower one has two hours to seal; the other seals the first a moment before."""

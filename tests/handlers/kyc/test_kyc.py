@@ -54,7 +54,7 @@ def test_the_key_is_read_once_for_many_questions(
 
 
 @pytest.mark.parametrize("left_ms", [0, 5_999])
-def test_a_call_without_the_time_for_an_exchange_does_not_ask_and_is_no_failure_of_the_provider(
+def test_a_call_without_time_neither_asks_nor_counts_a_failure(
     kyc: Stage, settlement: Settlement, left_ms: int
 ) -> None:
     """DynamoDB used up the time: Lambda would end the call before it counted a failure."""
@@ -65,7 +65,7 @@ def test_a_call_without_the_time_for_an_exchange_does_not_ask_and_is_no_failure_
     assert kyc.ask(settlement, Context(iter([6_000]))).reference == "ver_1"
 
 
-def test_a_probe_without_the_time_for_an_exchange_neither_closes_nor_reopens_the_circuit(
+def test_a_probe_without_time_neither_closes_nor_reopens_the_circuit(
     kyc: Stage, settlement: Settlement
 ) -> None:
     kyc.open(settlement)
@@ -79,7 +79,7 @@ def test_a_probe_without_the_time_for_an_exchange_neither_closes_nor_reopens_the
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_key_that_the_provider_no_longer_accepts_is_read_again_once(
+def test_a_key_no_longer_accepted_is_read_again_once(
     kyc: Stage, settlement: Settlement, secrets: Secrets, status: int
 ) -> None:
     kyc.ask(settlement)
@@ -106,7 +106,7 @@ def test_a_refusal_that_another_key_does_not_change_is_final(
     assert (kyc.circuit(), kyc.events) == ({}, [])
 
 
-def test_a_secret_that_cannot_be_read_again_leaves_the_refusal_unknown(
+def test_a_secret_that_cannot_be_reread_leaves_the_refusal_unknown(
     kyc: Stage, settlement: Settlement, secrets: Secrets
 ) -> None:
     kyc.ask(settlement)
@@ -118,7 +118,7 @@ def test_a_secret_that_cannot_be_read_again_leaves_the_refusal_unknown(
     assert (kyc.sent, kyc.circuit()) == ([API_KEY, API_KEY], {})
 
 
-def test_without_a_key_the_provider_is_not_asked_and_the_circuit_does_not_count(
+def test_a_missing_key_asks_no_provider_and_counts_no_failure(
     kyc: Stage, settlement: Settlement, secrets: Secrets
 ) -> None:
     secrets.content = {}
@@ -150,7 +150,7 @@ def test_the_opening_of_the_circuit_is_reported_once(kyc: Stage, settlement: Set
     }
 
 
-def test_a_probe_that_succeeds_closes_the_circuit_and_each_change_is_reported(
+def test_a_successful_probe_closes_the_circuit_and_reports_each_change(
     kyc: Stage, settlement: Settlement
 ) -> None:
     kyc.open(settlement)
@@ -163,7 +163,7 @@ def test_a_probe_that_succeeds_closes_the_circuit_and_each_change_is_reported(
     assert kyc.circuit()["state"] == "CLOSED"
 
 
-def test_a_probe_that_fails_opens_the_circuit_again_and_each_change_is_reported(
+def test_a_failed_probe_reopens_the_circuit_and_reports_each_change(
     kyc: Stage, settlement: Settlement
 ) -> None:
     kyc.open(settlement)
@@ -180,7 +180,7 @@ def test_a_probe_that_fails_opens_the_circuit_again_and_each_change_is_reported(
     ("bus", "failed"),
     [(0, []), (1, [1]), (throttled("PutEvents"), ["ClientError"]), (unanswered(), ["ReadTimeoutError"])],
 )
-def test_a_bus_that_refuses_the_event_is_logged_and_changes_nothing(
+def test_a_bus_that_refuses_the_event_is_only_logged(
     kyc: Stage, settlement: Settlement, monkeypatch: pytest.MonkeyPatch, bus: Any, failed: list[object]
 ) -> None:
     warned: list[tuple[str, dict[str, Any]]] = []
@@ -200,7 +200,7 @@ def measured(counted: Counted) -> float | None:
     return counted().get("KycCircuit")
 
 
-def test_the_metric_is_one_while_the_circuit_is_open_and_zero_with_each_answer(
+def test_the_metric_is_one_while_open_and_zero_per_answer(
     kyc: Stage, settlement: Settlement, counted: Counted
 ) -> None:
     kyc.ask(settlement)
@@ -223,7 +223,7 @@ def test_the_metric_is_one_while_the_circuit_is_open_and_zero_with_each_answer(
     assert measured(counted) == 0
 
 
-def test_the_schedules_event_closes_an_open_circuit_of_a_healthy_provider(
+def test_the_scheduled_event_closes_the_circuit_of_a_healthy_provider(
     kyc: Stage, settlement: Settlement
 ) -> None:
     verify_kyc.handler(verify_kyc.HEALTH, Context())
@@ -264,7 +264,7 @@ def test_a_person_probes_at_once_and_is_told_the_state(
     assert len(kyc.sent) == 2
 
 
-def test_a_provider_that_tells_no_health_is_probed_by_the_next_payment(
+def test_the_next_payment_probes_a_provider_that_tells_no_health(
     kyc: Stage, settlement: Settlement, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tells_health(monkeypatch, "")
@@ -322,7 +322,7 @@ def test_opensanctions_is_asked_by_name(calls: Calls, opensanctions: list[Any]) 
 
 
 @pytest.mark.parametrize("opened_at", [None, 2**40, 0], ids=["closed", "open", "a probe is due"])
-def test_a_settlement_without_names_is_refused_for_good_and_leaves_the_circuit_as_it_was(
+def test_a_nameless_settlement_is_finally_refused_without_touching_the_circuit(
     calls: Calls, kyc: Stage, opensanctions: list[Any], secrets: Secrets, opened_at: int | None
 ) -> None:
     """Its key was claimed before names were required. KycCircuitOpen would invite another try."""

@@ -57,7 +57,7 @@ def refused(calls: Calls, event: Any, status: int, error: str, message: str) -> 
 
 
 @pytest.mark.parametrize(("decision", "committed"), [("APPROVED", {"verify_at": LATER_AT}), ("REJECTED", {})])
-def test_a_verdict_is_recorded_with_its_event_and_the_settlement_resumes(
+def test_a_verdict_records_its_event_and_resumes_the_settlement(
     in_review: Calls,
     *,
     functions: Functions,
@@ -97,7 +97,7 @@ def test_a_verdict_is_recorded_with_its_event_and_the_settlement_resumes(
     assert (functions.sent, counted()) == ([RESUME], {"StepCalled": 1})
 
 
-def test_recovery_resumes_the_settlement_to_its_end_and_the_event_may_come_again(
+def test_recovery_settles_the_payment_and_the_event_may_come_again(
     in_review: Calls, functions: Functions, step_functions: StepFunctions
 ) -> None:
     in_review.decided(signed())
@@ -130,7 +130,7 @@ def test_a_request_that_comes_twice_or_late_resumes_once(
     assert step_functions.started == [STARTED]
 
 
-def test_a_request_that_is_lost_is_made_good_by_the_next_scheduled_run(
+def test_the_next_scheduled_run_makes_good_a_lost_request(
     in_review: Calls, step_functions: StepFunctions
 ) -> None:
     """The verdict's own write makes the settlement due, so nothing depends on the request."""
@@ -141,7 +141,7 @@ def test_a_request_that_is_lost_is_made_good_by_the_next_scheduled_run(
     assert step_functions.started == [STARTED]
 
 
-def test_the_webhook_starts_no_execution_and_says_nothing_but_the_key(
+def test_the_webhook_starts_no_execution_and_sends_only_the_key(
     in_review: Calls, functions: Functions, step_functions: StepFunctions
 ) -> None:
     assert in_review.decided(signed()) == ACCEPTED
@@ -151,7 +151,7 @@ def test_the_webhook_starts_no_execution_and_says_nothing_but_the_key(
 
 @pytest.mark.usefixtures("secrets")
 @pytest.mark.parametrize(("state", "owner"), [("VerifyKyc", OWNER), ("ReleaseFunds", "execution-1")])
-def test_a_webhook_may_come_before_the_answer_or_after_the_same_verdict_of_our_own_request(
+def test_a_webhook_may_precede_or_repeat_our_own_answer(
     calls: Calls, functions: Functions, state: str, owner: str
 ) -> None:
     calls.before(state)
@@ -225,7 +225,7 @@ def test_the_id_of_an_event_is_refused_for_another_settlement(in_review: Calls) 
     refused(in_review, again, 409, "IdempotencyConflict", "webhook-id: was used before")
 
 
-def test_a_verdict_on_another_verification_or_an_unclaimed_key_is_refused(
+def test_a_verdict_on_another_verification_or_unclaimed_key_is_refused(
     in_review: Calls, functions: Functions, counted: Counted
 ) -> None:
     counted()
@@ -304,7 +304,7 @@ def with_evidence(in_review: Calls, request: pytest.FixtureRequest) -> Calls:
 
 @pytest.mark.parametrize("decision", ["APPROVED", "REJECTED"])
 @pytest.mark.parametrize("event", [signed, SECOND])
-def test_the_webhook_decides_and_the_answer_on_record_stays_beside_its_evidence(
+def test_the_webhook_decides_and_the_recorded_answer_stays_beside_it(
     with_evidence: Calls,
     *,
     functions: Functions,
@@ -334,7 +334,7 @@ def test_the_webhook_decides_and_the_answer_on_record_stays_beside_its_evidence(
         assert with_evidence.decided(event(decision=decision))[0] == 200
 
 
-def test_the_function_goes_by_the_webhooks_decision_and_not_by_its_own_answer_on_record(
+def test_the_function_follows_the_webhooks_decision_over_its_own_answer(
     with_evidence: Calls, provider: Provider
 ) -> None:
     answered = with_evidence.entry("verify")["decision"]
@@ -355,7 +355,7 @@ def test_the_function_goes_by_the_webhooks_decision_and_not_by_its_own_answer_on
 @pytest.mark.parametrize("answer", [APPROVED, REJECTED], ids=lambda each: each.decision)
 @pytest.mark.parametrize("decision", ["APPROVED", "REJECTED"])
 @pytest.mark.usefixtures("secrets")
-def test_an_answer_that_comes_after_the_webhooks_decision_is_evidence_and_changes_nothing(
+def test_an_answer_after_the_webhooks_decision_is_only_evidence(
     calls: Calls, provider: Provider, decision: str, answer: Verdict
 ) -> None:
     """The webhook decides while VerifyKyc asks."""
@@ -382,7 +382,7 @@ def test_an_answer_that_comes_after_the_webhooks_decision_is_evidence_and_change
 
 
 @pytest.mark.parametrize("attribute", ["status", "review"])
-def test_a_decision_on_record_is_not_recorded_on_a_row_that_does_not_admit_it(
+def test_a_recorded_decision_is_fenced_if_the_row_excludes_it(
     with_evidence: Calls, functions: Functions, attribute: str
 ) -> None:
     with_evidence.alter(**{attribute: "COMPENSATING" if attribute == "status" else "ver_2"})
@@ -418,7 +418,7 @@ def test_of_two_calls_that_meet_the_evidence_one_writes(
     "failure",
     [throttled("Invoke"), unanswered(), EndpointConnectionError(endpoint_url="https://x.invalid")],
 )
-def test_a_request_that_fails_is_reported_and_the_next_call_makes_it_again(
+def test_a_request_failure_is_reported_and_the_next_call_retries(
     in_review: Calls, functions: Functions, failure: Exception
 ) -> None:
     functions.failing = failure
@@ -433,9 +433,7 @@ def test_a_request_that_fails_is_reported_and_the_next_call_makes_it_again(
     assert functions.sent == [RESUME]
 
 
-def test_the_next_call_asks_if_the_function_died_after_its_commit(
-    in_review: Calls, functions: Functions
-) -> None:
+def test_the_next_call_asks_if_the_function_died_after_commit(in_review: Calls, functions: Functions) -> None:
     functions.failing = Died()
     with pytest.raises(Died):
         in_review.decided(signed())
@@ -449,7 +447,7 @@ def test_the_next_call_asks_if_the_function_died_after_its_commit(
 
 @pytest.mark.parametrize("operation", ["read", "transact"])
 @pytest.mark.parametrize("failure", [StoreUnavailable("DynamoDB: ReadTimeoutError"), Died()])
-def test_a_table_that_does_not_answer_is_reported_and_nothing_is_started(
+def test_a_silent_table_is_reported_and_nothing_is_started(
     in_review: Calls,
     functions: Functions,
     monkeypatch: pytest.MonkeyPatch,
@@ -473,7 +471,7 @@ def test_a_table_that_does_not_answer_is_reported_and_nothing_is_started(
     assert in_review.decided(signed()) == ACCEPTED
 
 
-def test_of_two_concurrent_calls_one_writes_and_both_get_the_same_answer(
+def test_of_two_concurrent_calls_one_writes_and_both_answer_alike(
     in_review: Calls, functions: Functions, meanwhile: Meanwhile
 ) -> None:
     answers = []
@@ -504,7 +502,7 @@ STOLEN = replace(signed, secret=THIRD)
     ],
     ids=["a stolen secret", "a stolen secret and no JSON", "another time", "another body", "no headers"],
 )
-def test_a_call_that_is_not_signed_is_refused_without_a_word_about_its_body(
+def test_an_unsigned_call_is_refused_without_mention_of_its_body(
     in_review: Calls, functions: Functions, event: dict[str, Any], message: str
 ) -> None:
     refused(in_review, event, 401, "SignatureRefused", message)
@@ -514,7 +512,7 @@ def test_a_call_that_is_not_signed_is_refused_without_a_word_about_its_body(
 
 @pytest.mark.parametrize("without", ["webhook-id", "webhook-timestamp", "webhook-signature"])
 @pytest.mark.parametrize("is_sent", [False, True], ids=["missing", "malformed"])
-def test_a_call_that_no_secret_could_have_signed_is_refused_before_any_call_of_aws(
+def test_an_unsignable_call_is_refused_before_any_call_of_aws(
     in_review: Calls, secrets: Secrets, monkeypatch: pytest.MonkeyPatch, without: str, is_sent: bool
 ) -> None:
     """Strangers can send any number of calls: each must be cheap."""
@@ -549,9 +547,7 @@ def test_the_names_of_headers_may_be_in_any_case(in_review: Calls) -> None:
     )
 
 
-def test_the_previous_secret_is_accepted_too_and_a_recorded_call_not_for_long(
-    in_review: Calls, later: Later
-) -> None:
+def test_the_previous_secret_is_accepted_and_a_recorded_call_expires(in_review: Calls, later: Later) -> None:
     event = replace(signed, secret=PREVIOUS)()
     assert in_review.decided(event) == ACCEPTED
     later(minutes=5, seconds=1)
@@ -622,7 +618,7 @@ MANY_BYTES = json.dumps(VERDICT | {"reason": "\u00e9" * 9_000}, ensure_ascii=Fal
         ),
     ],
 )
-def test_a_signed_call_against_the_contract_is_refused_with_the_field_at_fault(
+def test_a_signed_invalid_call_is_refused_with_the_faulty_field(
     in_review: Calls, functions: Functions, event: dict[str, Any], message: str
 ) -> None:
     refused(in_review, event, 400, "InvalidRequest", message)

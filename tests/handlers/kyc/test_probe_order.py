@@ -11,9 +11,7 @@ from tests.world.services import Functions, throttled
 CLOSED = {"circuit": "kyc", "state": "CLOSED", "probe": "health"}
 
 
-def test_verify_kyc_is_asked_as_no_other_function_reaches_the_provider(
-    calls: Calls, functions: Functions
-) -> None:
+def test_a_probe_is_asked_of_verify_kyc_alone(calls: Calls, functions: Functions) -> None:
     functions.answers = lambda event: CLOSED
 
     with calls.writes_nothing():

@@ -84,7 +84,7 @@ def cached_until(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
         *(({"api_key": key}, NO_API_KEY) for key in (None, 7, "", "canary\r\nX-Evil: 1", "canary-\u00e9")),
     ],
 )
-def test_an_api_key_that_cannot_be_read_is_counted_with_each_call(
+def test_an_unreadable_api_key_is_counted_with_each_call(
     calls: Calls, kyc: Stage, secrets: Secrets, counted: Counted, content: Any, message: str
 ) -> None:
     secrets.content = content
@@ -110,7 +110,7 @@ def test_an_api_key_that_cannot_be_read_is_counted_with_each_call(
         ),
     ],
 )
-def test_a_signing_secret_that_cannot_be_read_or_used_is_counted_with_each_call(
+def test_an_unreadable_or_unusable_signing_secret_is_counted_each_call(
     in_review: Calls,
     step_functions: StepFunctions,
     secrets: Secrets,
@@ -150,7 +150,7 @@ BAD_PREVIOUS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("bad", BAD_PREVIOUS)
-def test_a_previous_secret_that_cannot_be_used_is_told_and_does_not_stop_the_current_one(
+def test_an_unusable_previous_secret_is_reported_without_stopping_the_current(
     in_review: Calls, secrets: Secrets, counted: Counted, log: io.StringIO, bad: dict[str, Any]
 ) -> None:
     secrets.content = {"current": SECRET} | bad
@@ -170,7 +170,7 @@ def test_a_previous_secret_that_cannot_be_used_is_told_and_does_not_stop_the_cur
     assert "canary" not in log.getvalue()
 
 
-def test_a_current_secret_that_cannot_be_used_does_not_stop_the_previous_one(
+def test_an_unusable_current_secret_does_not_stop_the_previous_one(
     in_review: Calls, secrets: Secrets, counted: Counted
 ) -> None:
     secrets.content = {"current": "whsec_", "previous": PREVIOUS, "previous_until": LATER}
@@ -200,7 +200,7 @@ def test_secrets_that_can_be_read_are_not_counted(
         (lambda: _secrets.signing_secrets(NOW)[0], 10),
     ],
 )
-def test_a_secret_is_cached_for_as_long_as_it_says_and_then_read_anew(
+def test_a_secret_is_cached_for_as_long_as_it_says(
     secrets: Secrets, cached_until: Callable[[float], None], read: Callable[[], object], seconds: int
 ) -> None:
     first = read()

@@ -83,7 +83,7 @@ def die_between(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
 # The question
 
 
-def test_the_first_call_records_the_verdict_at_the_time_of_the_answer(
+def test_the_first_call_records_the_verdict_at_the_answers_time(
     calls: Calls, provider: Provider, later: Later
 ) -> None:
     calls.before("VerifyKyc")
@@ -98,7 +98,7 @@ def test_the_first_call_records_the_verdict_at_the_time_of_the_answer(
     assert provider.asked == [KEY]
 
 
-def test_a_rejection_is_on_record_and_does_not_commit_the_step(calls: Calls, provider: Provider) -> None:
+def test_a_rejection_is_recorded_and_does_not_commit_the_step(calls: Calls, provider: Provider) -> None:
     calls.before("VerifyKyc")
     provider.answer = REJECTED
 
@@ -110,7 +110,7 @@ def test_a_rejection_is_on_record_and_does_not_commit_the_step(calls: Calls, pro
     assert calls.entry("verify")["decision"] == "REJECTED"
 
 
-def test_a_review_keeps_the_settlement_until_its_end_and_is_not_asked_for_again(
+def test_a_review_requested_once_keeps_the_settlement_until_its_end(
     calls: Calls, provider: Provider, counted: Counted, later: Later
 ) -> None:
     calls.before("VerifyKyc")
@@ -135,7 +135,7 @@ def test_a_review_keeps_the_settlement_until_its_end_and_is_not_asked_for_again(
 @pytest.mark.parametrize(
     "error", [DEAD, KycCircuitOpen("kyc: not asked"), KycRequestRefused("kyc: refused with status 422")]
 )
-def test_without_a_verdict_nothing_is_written_and_it_is_asked_again(
+def test_a_missing_verdict_writes_nothing_and_is_asked_for_again(
     calls: Calls, provider: Provider, error: SettlementError
 ) -> None:
     calls.before("VerifyKyc")
@@ -176,7 +176,7 @@ def test_a_verdict_is_replayed_for_ever_without_a_question(
 
 
 @pytest.mark.parametrize("review", [{}, {"review": "ver_1"}])
-def test_the_provider_is_not_asked_before_the_hold_or_from_the_deadline_on(
+def test_the_provider_is_asked_only_between_hold_and_deadline(
     calls: Calls, provider: Provider, later: Later, review: dict[str, str]
 ) -> None:
     owner = calls.claimed()
@@ -193,7 +193,7 @@ def test_the_provider_is_not_asked_before_the_hold_or_from_the_deadline_on(
 
 
 @pytest.mark.parametrize("review_seconds", [3_600, 14_400])
-def test_a_deadline_that_the_request_names_is_moved_neither_by_a_review_nor_by_a_verdict(
+def test_a_review_does_not_move_the_requests_own_deadline(
     calls: Calls, provider: Provider, monkeypatch: pytest.MonkeyPatch, review_seconds: int
 ) -> None:
     named = WIRE | {"deadline_seconds": 7_200}
@@ -211,7 +211,7 @@ def test_a_deadline_that_the_request_names_is_moved_neither_by_a_review_nor_by_a
 
 
 @pytest.mark.usefixtures("secrets", "step_functions")
-def test_a_verdict_of_the_webhook_leaves_the_deadline_that_the_request_named(
+def test_the_webhooks_verdict_does_not_move_the_requests_own_deadline(
     calls: Calls, provider: Provider
 ) -> None:
     named = WIRE | {"deadline_seconds": 7_200}
@@ -232,7 +232,7 @@ def test_a_verdict_of_the_webhook_leaves_the_deadline_that_the_request_named(
 
 @pytest.mark.parametrize("answer", ANSWERS)
 @pytest.mark.parametrize("ended", [False, True])
-def test_an_answer_that_comes_after_a_compensation_began_or_ended_is_evidence_and_changes_nothing(
+def test_an_answer_during_or_after_a_compensation_is_only_evidence(
     calls: Calls, provider: Provider, answer: Verdict, ended: bool
 ) -> None:
     calls.before("VerifyKyc")
@@ -252,7 +252,7 @@ def test_an_answer_that_comes_after_a_compensation_began_or_ended_is_evidence_an
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_an_answer_that_comes_at_the_deadline_is_evidence_and_changes_nothing(
+def test_an_answer_at_the_deadline_is_only_evidence(
     calls: Calls, provider: Provider, later: Later, answer: Verdict
 ) -> None:
     calls.before("VerifyKyc")
@@ -271,7 +271,7 @@ def test_an_answer_that_comes_at_the_deadline_is_evidence_and_changes_nothing(
 @pytest.mark.parametrize("second", ANSWERS)
 @pytest.mark.parametrize("by_webhook", [True, False])
 @pytest.mark.usefixtures("secrets", "step_functions")
-def test_of_two_answers_the_first_verdict_stays_and_a_contradiction_is_counted_and_logged(
+def test_of_two_answers_the_first_stays_and_contradictions_are_reported(
     calls: Calls,
     *,
     provider: Provider,
@@ -336,7 +336,7 @@ def test_of_two_reviews_the_first_one_stays(calls: Calls, provider: Provider, la
 
 @pytest.mark.parametrize("answer", [APPROVED, REJECTED])
 @pytest.mark.parametrize("compensated", [False, True])
-def test_after_the_review_of_a_twin_only_the_review_decides_unless_it_was_compensated(
+def test_a_twins_review_alone_decides_unless_the_settlement_was_compensated(
     calls: Calls, provider: Provider, answer: Verdict, compensated: bool
 ) -> None:
     calls.before("VerifyKyc")
@@ -362,7 +362,7 @@ def test_after_the_review_of_a_twin_only_the_review_decides_unless_it_was_compen
 
 @pytest.mark.parametrize("first", [APPROVED, REJECTED])
 @pytest.mark.parametrize("second", [APPROVED, REJECTED])
-def test_a_verdict_whose_call_died_before_it_was_on_the_row_is_the_one_of_the_next_call(
+def test_a_dead_calls_verdict_prevails_in_the_next_call(
     calls: Calls,
     *,
     provider: Provider,
@@ -410,7 +410,7 @@ def test_a_verdict_whose_call_died_before_it_was_on_the_row_is_the_one_of_the_ne
     ],
     ids=["down", "circuit open", "refused", "review"],
 )
-def test_a_verdict_whose_call_died_counts_if_the_next_call_gets_none(
+def test_a_dead_calls_verdict_counts_if_the_next_gets_none(
     calls: Calls,
     *,
     provider: Provider,
@@ -451,7 +451,7 @@ def test_a_verdict_whose_call_died_counts_if_the_next_call_gets_none(
 
 @pytest.mark.parametrize("answer", [DEAD, IN_REVIEW], ids=["down", "review"])
 @pytest.mark.parametrize("first", [APPROVED, REJECTED])
-def test_a_verdict_on_record_comes_too_late_at_the_deadline_like_any_other(
+def test_a_recorded_verdict_is_too_late_at_the_deadline(
     calls: Calls,
     *,
     provider: Provider,

@@ -21,7 +21,7 @@ SHOP = {**WIRE, "payee": "merchant.shop"}
         (None, AccountNotFound),
     ],
 )
-def test_a_merchant_who_cannot_be_paid_is_refused_by_name_unless_it_has_been_paid(
+def test_an_unpayable_merchant_is_refused_by_name_unless_already_paid(
     calls: Calls, shop: dict[str, Any] | None, error: type[Exception]
 ) -> None:
     """A merchant closed after its release: a resumed execution goes on to the fee."""

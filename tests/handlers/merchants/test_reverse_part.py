@@ -12,7 +12,7 @@ from tests.world.functions import Calls
 SHOP = WIRE | {"payee": "merchant.shop"}
 
 
-def test_a_merchants_release_is_swept_before_a_part_of_it_is_taken(calls: Calls) -> None:
+def test_a_merchants_release_is_swept_before_a_part_is_taken(calls: Calls) -> None:
     calls.ledger.open("alice", 10_000)
     calls.ledger.open("merchant.shop", 0)
     for state in ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"):
@@ -24,7 +24,7 @@ def test_a_merchants_release_is_swept_before_a_part_of_it_is_taken(calls: Calls)
     assert calls.account("merchant.shop")["available"] == NET - 500
 
 
-def test_a_merchants_release_after_the_look_is_no_want_of_funds(
+def test_a_merchants_unseen_release_is_no_lack_of_funds(
     calls: Calls, freeze_reads: Callable[[], None]
 ) -> None:
     calls.ledger.open("alice", 10_000)

@@ -79,7 +79,7 @@ def test_a_release_to_a_merchant_leaves_its_balance_alone(paid: Calls) -> None:
     assert (paid.row()["escrow"], paid.row()["release_at"]) == (48, CLAIMED_AT)
 
 
-def test_the_highest_balance_of_the_stage_does_not_stop_a_merchants_release(calls: Calls) -> None:
+def test_the_stages_highest_balance_does_not_stop_a_merchants_release(calls: Calls) -> None:
     calls.ledger.open("alice", 10_000)
     calls.ledger.open("merchant.shop", 100_000_000)
 
@@ -116,16 +116,14 @@ def test_the_streams_record_makes_a_release_available_once(paid: Calls, counted:
     assert counted() == {"StepCalled": 2, "MerchantSwept": 1}
 
 
-def test_a_record_of_an_entry_that_is_swept_already_writes_nothing(paid: Calls) -> None:
+def test_a_record_of_a_swept_entry_writes_nothing(paid: Calls) -> None:
     sweep(ENTRY)
 
     with paid.writes_nothing():
         sweep(ENTRY)
 
 
-def test_one_account_that_cannot_be_swept_does_not_keep_another_waiting(
-    paid: Calls, counted: Counted
-) -> None:
+def test_an_account_that_cannot_be_swept_keeps_no_other_waiting(paid: Calls, counted: Counted) -> None:
     gone = of_merchant(paid, "merchant.gone")
     counted()
 
@@ -135,7 +133,7 @@ def test_one_account_that_cannot_be_swept_does_not_keep_another_waiting(
     assert counted() == {"StepCalled": 1, "AccountNotFound": 1, "MerchantSwept": 1}
 
 
-def test_a_busy_merchant_keeps_no_other_waiting_and_is_tried_once_a_call(
+def test_a_busy_merchant_delays_no_other_and_is_tried_once(
     paid: Calls, counted: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other writers keep changing its balance; the next merchant sorts behind it."""
@@ -212,9 +210,7 @@ def test_the_shortest_name_of_a_merchant_is_one(paid: Calls, queues: Queues) -> 
     ],
     ids=str,
 )
-def test_an_entry_that_no_function_has_put_is_put_aside_and_keeps_no_other_of_its_second_waiting(
-    paid: Calls, queues: Queues, changed: Row
-) -> None:
+def test_an_entry_that_no_function_put_is_put_aside_alone(paid: Calls, queues: Queues, changed: Row) -> None:
     bad = spoilt(paid, changed)
 
     sweep(bad, ENTRY)
@@ -236,7 +232,7 @@ def test_what_is_no_release_is_not_looked_at(paid: Calls, queues: Queues) -> Non
 
 
 @pytest.mark.parametrize("amount", [100, 4772, 5000])
-def test_a_release_of_which_no_sum_can_tell_whether_it_is_swept_is_put_aside(
+def test_a_release_without_a_provable_sweep_state_is_put_aside(
     paid: Calls, queues: Queues, amount: int
 ) -> None:
     """The first one was swept before a foreign hand changed it. Once mended, the late one is swept."""
@@ -255,9 +251,7 @@ def test_a_release_of_which_no_sum_can_tell_whether_it_is_swept_is_put_aside(
     assert paid.account("merchant.shop")["available"] == 4772 + amount
 
 
-def test_an_entry_that_was_put_aside_is_swept_with_its_minute_once_it_is_mended(
-    paid: Calls, queues: Queues
-) -> None:
+def test_a_mended_entry_put_aside_is_swept_with_its_minute(paid: Calls, queues: Queues) -> None:
     bad = spoilt(paid, {"amount": "many"})
     sweep(bad, ENTRY)
     spoilt(paid, {"amount": 7})
@@ -268,9 +262,7 @@ def test_an_entry_that_was_put_aside_is_swept_with_its_minute_once_it_is_mended(
     assert len(queues.sent) == 1
 
 
-def test_an_entry_of_which_there_is_no_news_is_put_aside_by_no_later_sweep(
-    paid: Calls, queues: Queues
-) -> None:
+def test_a_later_sweep_puts_no_unannounced_entry_aside(paid: Calls, queues: Queues) -> None:
     spoilt(paid, {"amount": "many"})
 
     sweep(ENTRY)
@@ -287,7 +279,7 @@ def test_an_entry_of_which_there_is_no_news_is_put_aside_by_no_later_sweep(
     ],
     ids=lambda body: body[:60],
 )
-def test_a_message_that_cannot_be_read_is_put_aside_with_its_reason_and_keeps_no_other_waiting(
+def test_an_unreadable_message_is_put_aside_alone_with_its_reason(
     paid: Calls, queues: Queues, body: str
 ) -> None:
     event = released(ENTRY)
@@ -303,9 +295,7 @@ def test_a_message_that_cannot_be_read_is_put_aside_with_its_reason_and_keeps_no
 @pytest.mark.parametrize(
     "changed", [{"folded": 1}, {"folded": {"57": "x"}}, {"version": Decimal("1.5")}], ids=str
 )
-def test_a_row_of_a_minute_that_cannot_be_read_holds_up_no_other_minute(
-    paid: Calls, queues: Queues, changed: Row
-) -> None:
+def test_a_minutes_unreadable_row_holds_up_no_other_minute(paid: Calls, queues: Queues, changed: Row) -> None:
     later = {**ENTRY, "sk": ENTRY["sk"].replace("T12:", "T13:")}
     entry = paid.ledger.row(ENTRY)
     assert entry
@@ -340,9 +330,7 @@ def test_what_cannot_be_put_aside_comes_again(paid: Calls, queues: Queues) -> No
     ],
     ids=str,
 )
-def test_what_is_no_release_is_put_aside_alone_out_of_its_message(
-    paid: Calls, queues: Queues, wrong: Any
-) -> None:
+def test_a_non_release_is_put_aside_alone_from_its_message(paid: Calls, queues: Queues, wrong: Any) -> None:
     event = released(ENTRY)
     event["Records"][0]["body"] = json.dumps([wrong, *json.loads(event["Records"][0]["body"])])
 
@@ -364,7 +352,7 @@ def test_a_batch_comes_again_if_the_table_gives_no_answer(
         assert sweep(ENTRY) == [0]
 
 
-def test_a_refund_finds_its_release_although_no_sweep_has_come_to_it(paid: Calls) -> None:
+def test_a_refund_finds_its_release_before_any_sweep(paid: Calls) -> None:
     found = reverse(paid)
 
     paid.reverse("ReclaimFunds", found, SHOP)
@@ -385,16 +373,14 @@ def test_a_refund_of_what_the_merchant_has_spent_is_refused(paid: Calls) -> None
         paid.reverse("ReclaimFunds", found, SHOP)
 
 
-def test_a_refund_of_a_settlement_that_is_not_reversed_is_fenced(paid: Calls) -> None:
+def test_a_refund_is_fenced_unless_the_settlement_is_being_reversed(paid: Calls) -> None:
     with pytest.raises(StepFenced):
         paid("ReclaimFunds", SHOP, execution="compensation-1")
 
     assert "release_reversed_at" not in paid.row()
 
 
-def test_a_refund_to_a_customer_reads_nothing_but_what_it_needs(
-    calls: Calls, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refund_to_a_customer_sweeps_nothing(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
     found = calls.reopened("ReclaimFunds")
     monkeypatch.setattr(sweeps, "before_refund", lambda state: pytest.fail("a customer is not swept"))
 

@@ -56,7 +56,7 @@ def time_runs_out(monkeypatch: pytest.MonkeyPatch, seconds: int) -> None:
     monkeypatch.setattr(_dependencies, "now", lambda: next(clock))
 
 
-def test_what_no_sweep_has_reached_is_made_available_once_and_nothing_else_is_written(paid: Calls) -> None:
+def test_an_unswept_release_becomes_available_once_and_nothing_else_changes(paid: Calls) -> None:
     before = {(row["pk"], row["sk"]): row for row in paid.ledger.rows()}
 
     told = sweep(paid)
@@ -78,7 +78,7 @@ def test_what_no_sweep_has_reached_is_made_available_once_and_nothing_else_is_wr
         assert sweep(paid) == told | {"folded": "0.00", "minutes": []}
 
 
-def test_a_whole_backlog_is_swept_in_one_call_if_there_is_time(backlog: Calls) -> None:
+def test_a_call_with_time_sweeps_a_whole_backlog(backlog: Calls) -> None:
     told = sweep(backlog)
 
     assert (told["more"], len(told["minutes"])) == (False, 30)
@@ -96,7 +96,7 @@ def test_what_is_swept_is_not_read_again_minute_by_minute(
 
 
 @pytest.mark.parametrize("seconds", [1, 2, 3])
-def test_a_call_without_time_says_how_far_it_came_and_the_next_ones_do_the_rest(
+def test_a_call_without_time_tells_where_the_next_one_continues(
     backlog: Calls, monkeypatch: pytest.MonkeyPatch, seconds: int
 ) -> None:
     come, minutes, calls = dict[str, str](), list[str](), 0
@@ -116,7 +116,7 @@ def test_a_call_without_time_says_how_far_it_came_and_the_next_ones_do_the_rest(
     assert backlog.account(SHOP)["available"] == 30 * NET
 
 
-def test_a_call_that_failed_half_way_is_repeated_and_folds_nothing_twice(
+def test_a_call_repeated_after_failing_half_way_folds_nothing_twice(
     backlog: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transact, left = Store.transact, iter(range(7))
@@ -136,7 +136,7 @@ def test_a_call_that_failed_half_way_is_repeated_and_folds_nothing_twice(
     assert backlog.account(SHOP)["available"] == 30 * NET
 
 
-def test_a_minute_that_is_swept_in_part_is_swept_to_its_end(backlog: Calls) -> None:
+def test_a_partly_swept_minute_is_swept_to_its_end(backlog: Calls) -> None:
     """A late release commits into a minute that already has a sweep row."""
     sweep(backlog)
     entry = backlog.ledger.row(ENTRY)
@@ -185,7 +185,7 @@ def test_a_merchant_that_there_is_not_is_not_found(paid: Calls) -> None:
 CLOSE = {"key": "close-merchant-0001", "order": "close", "account": SHOP, "reason": "it has left"}
 
 
-def test_a_merchant_with_money_that_is_not_swept_is_not_closed(paid: Calls) -> None:
+def test_a_merchant_with_unswept_money_is_not_closed(paid: Calls) -> None:
     with pytest.raises(AccountNotEmpty, match=r"^account: the account still has money$"):
         paid.order("close", CLOSE | {"by": ORDER["by"]})
 
@@ -203,9 +203,7 @@ def test_a_merchant_is_closed_once_its_money_is_withdrawn(paid: Calls) -> None:
     assert paid.order("close", CLOSE | {"by": ORDER["by"]}) == closed
 
 
-def test_a_merchant_that_takes_too_long_to_sweep_is_not_closed(
-    backlog: Calls, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_merchant_too_slow_to_sweep_is_not_closed(backlog: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
     time_runs_out(monkeypatch, seconds=2)
 
     with pytest.raises(AccountNotEmpty, match="it still receives releases"):

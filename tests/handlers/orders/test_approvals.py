@@ -156,9 +156,7 @@ def proven(calls: Calls) -> list[str]:
 # One person is not enough
 
 
-def test_a_decision_that_needs_two_is_refused_to_one_and_nothing_is_written(
-    calls: Calls, decision: str, order: Order
-) -> None:
+def test_a_decision_that_needs_two_is_refused_to_one(calls: Calls, decision: str, order: Order) -> None:
     told = rf"^{decision}: needs 2 persons: propose it$"
     with calls.writes_nothing(), pytest.raises(ApprovalNeeded, match=told):
         order(decision, body(decision))
@@ -204,7 +202,7 @@ def test_a_second_person_approves_and_both_are_on_record(
 
 
 @pytest.mark.parametrize("forged", ["propose:1", "approve:1:1"])
-def test_the_proof_names_an_approved_decision_whose_persons_are_not_on_record(
+def test_the_proof_names_an_approved_decision_with_unrecorded_persons(
     calls: Calls, decision: str, order: Order, stage: Callable[[int], None], forged: str
 ) -> None:
     """A proposal's row has no signature: a table writer may forge one for another person to approve."""
@@ -230,7 +228,7 @@ def test_an_approval_that_comes_again_is_answered_and_writes_nothing(
             assert order(f"{decision}/approve", {"digest": digest}, who) == first
 
 
-def test_a_stage_that_needs_three_has_three_persons_and_counts_each_once(
+def test_a_stage_that_needs_three_counts_each_person_once(
     calls: Calls, decision: str, order: Order, stage: Callable[[int], None]
 ) -> None:
     stage(3)
@@ -305,7 +303,7 @@ def test_two_proposals_at_once_are_one(
         order(propose, body(decision))
 
 
-def test_a_proposal_is_held_against_the_settlement_as_it_is_after_it(
+def test_a_proposal_is_compared_with_the_settlement_read_after_it(
     calls: Calls, decision: str, order: Order, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the settlement were read first, a newer proposal would look void and be replaced while open."""
@@ -334,7 +332,7 @@ def test_a_proposal_is_held_against_the_settlement_as_it_is_after_it(
 # A proposal's row that is lost
 
 
-def test_a_lost_proposal_is_named_and_another_one_takes_its_place(
+def test_a_lost_proposal_is_named_and_another_replaces_it(
     calls: Calls, decision: str, order: Order, digest: str
 ) -> None:
     calls.ledger.delete(keys.proposal(KEY))
@@ -391,7 +389,7 @@ def test_a_restored_proposal_that_was_withdrawn_is_not_approved(
     assert proven(calls) == []
 
 
-def test_a_lost_proposal_of_a_payment_without_other_evidence_is_named(calls: Calls, order: Order) -> None:
+def test_a_lost_proposal_without_other_evidence_is_named(calls: Calls, order: Order) -> None:
     calls.after("HoldFunds")
     order("reverse/propose", body("reverse", expected_status="PROCESSING"))
 
@@ -481,7 +479,7 @@ def test_any_change_of_the_settlement_voids_the_proposal(
         order(f"{decision}/approve", {"digest": digest}, "bea")
 
 
-def test_a_proposal_from_before_the_hold_is_not_for_after_the_release(calls: Calls, order: Order) -> None:
+def test_a_proposal_before_the_hold_is_refused_after_the_release(calls: Calls, order: Order) -> None:
     """Without a fee, the escrow is empty both times."""
     calls.before("CollectFee")
     calls.alter(escrow=0)
@@ -569,7 +567,7 @@ def test_what_is_carried_out_cannot_be_withdrawn(
 
 
 @pytest.mark.parametrize("error", [Died(), unanswered()], ids=repr)
-def test_a_function_that_died_before_the_wake_leaves_the_rest_to_recovery(
+def test_a_decision_whose_function_died_before_the_wake_is_recovered(
     *,
     calls: Calls,
     decision: str,
@@ -675,7 +673,7 @@ def test_what_was_shown_is_compared_with_the_proposal(
 
 
 @pytest.mark.parametrize("move", ["approve", "withdraw"])
-def test_the_decision_in_a_named_proposal_is_that_of_the_route(
+def test_a_named_proposals_decision_must_match_the_route(
     calls: Calls, decision: str, order: Order, digest: str, move: str
 ) -> None:
     with calls.writes_nothing(), pytest.raises(InvalidRequest, match=r"^decision: must be"):
@@ -737,9 +735,7 @@ def test_a_part_is_refused_where_the_whole_needs_two(
     order("reverse-part", part)
 
 
-def test_a_part_that_two_persons_have_agreed_on_goes_back_to_the_payer_once(
-    calls: Calls, order: Order
-) -> None:
+def test_a_part_agreed_by_two_persons_is_reversed_once(calls: Calls, order: Order) -> None:
     calls.after("CollectFee")
     before = calls.account("alice")["available"]
     told = order("reverse-part/propose", body("reverse-part"))["proposal"]
@@ -793,7 +789,7 @@ def test_a_part_that_is_not_possible_is_not_proposed(
     assert bus.events == []
 
 
-def test_all_that_is_left_may_be_proposed_and_not_a_cent_more(
+def test_the_remaining_amount_may_be_proposed_and_no_cent_more(
     calls: Calls, order: Order, stage: Callable[[int], None]
 ) -> None:
     calls.after("CollectFee")
@@ -809,7 +805,7 @@ def test_all_that_is_left_may_be_proposed_and_not_a_cent_more(
     assert calls.row()["reversed_in_part"] == 4772
 
 
-def test_a_part_that_the_payee_cannot_pay_waits_for_its_money(calls: Calls, order: Order) -> None:
+def test_a_part_the_payee_cannot_pay_waits_for_its_money(calls: Calls, order: Order) -> None:
     calls.after("CollectFee")
     digest = order("reverse-part/propose", body("reverse-part"))["proposal"]["digest"]
     had = calls.account("bob")["available"]
@@ -823,7 +819,7 @@ def test_a_part_that_the_payee_cannot_pay_waits_for_its_money(calls: Calls, orde
     assert calls.row()["reversed_in_part"] == 500
 
 
-def test_a_part_on_record_is_answered_as_it_is_after_a_change_of_the_setting(
+def test_a_recorded_part_is_answered_alike_after_the_setting_changes(
     calls: Calls, order: Order, stage: Callable[[int], None]
 ) -> None:
     calls.after("CollectFee")
@@ -836,7 +832,7 @@ def test_a_part_on_record_is_answered_as_it_is_after_a_change_of_the_setting(
         assert order("reverse-part", part) == done
 
 
-def test_what_was_reversed_in_part_is_neither_proposed_nor_broken_glass_for(
+def test_a_partly_reversed_settlement_admits_neither_proposal_nor_break_glass(
     calls: Calls, order: Order, bus: PageBus, stage: Callable[[int], None]
 ) -> None:
     calls.after("CollectFee")

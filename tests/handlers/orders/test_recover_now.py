@@ -25,7 +25,7 @@ def took(action: str, name: str) -> dict[str, str]:
     return {"key": KEY, "action": action, "execution": f"{KEY}-{name}-{NONCE}"}
 
 
-def test_a_settlement_in_flight_is_resumed_before_it_is_due_and_no_other(
+def test_a_settlement_in_flight_is_resumed_alone_before_its_time(
     calls: Calls, step_functions: StepFunctions, counted: Counted
 ) -> None:
     calls.after("HoldFunds")
@@ -73,9 +73,7 @@ def test_a_review_that_begins_meanwhile_is_left_to_its_end(
     assert (step_functions.called, calls.row()["owner"]) == ([], "execution-1")
 
 
-def test_a_reversal_with_a_running_execution_needs_nothing_and_one_without_is_resumed(
-    calls: Calls, step_functions: StepFunctions
-) -> None:
+def test_a_reversal_is_resumed_unless_its_execution_runs(calls: Calls, step_functions: StepFunctions) -> None:
     calls.after("HoldFunds")
     calls.begin(error=REJECTED_BY_KYC)
     step_functions.add(execution("compensation-1"))
@@ -88,7 +86,7 @@ def test_a_reversal_with_a_running_execution_needs_nothing_and_one_without_is_re
     assert step_functions.started == [("Compensation", f"{KEY}-c1-{NONCE}", {"settlement": WIRE})]
 
 
-def test_a_case_with_a_waiting_execution_needs_nothing_and_one_without_alerts_at_once(
+def test_a_case_alerts_at_once_unless_its_execution_waits(
     calls: Calls, step_functions: StepFunctions
 ) -> None:
     calls.fall()

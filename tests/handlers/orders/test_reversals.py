@@ -58,7 +58,7 @@ BALANCES = {"RefundFee": (5180, 5272), "ReclaimFunds": (5180, 500), "VoidHold": 
 
 
 @pytest.mark.parametrize("state", REVERSALS)
-def test_the_first_call_reverses_the_step_and_the_last_one_finishes(
+def test_the_first_call_reverses_the_step_and_the_last_finishes(
     calls: Calls, later: Later, state: str
 ) -> None:
     found = calls.reopened(state)
@@ -77,7 +77,7 @@ def test_the_first_call_reverses_the_step_and_the_last_one_finishes(
 
 
 @pytest.mark.parametrize("state", REVERSALS)
-def test_a_step_that_is_reversed_already_is_left_alone_in_any_later_status(
+def test_a_reversed_step_is_left_alone_in_any_later_status(
     calls: Calls, later: Later, counted: Counted, state: str
 ) -> None:
     calls.unwind(calls.reopened("RefundFee"))
@@ -105,7 +105,7 @@ def test_what_never_committed_is_not_reversed(calls: Calls, state: str, last: st
         calls.reverse(state, found)
 
 
-def test_a_settlement_of_which_nothing_was_held_ends_compensated_without_an_entry(
+def test_a_settlement_without_a_hold_ends_compensated_without_an_entry(
     calls: Calls, later: Later, counted: Counted
 ) -> None:
     """The queue claimed the key, no execution runs, and a person orders the reversal."""
@@ -137,7 +137,7 @@ def test_an_unheld_settlement_in_another_status_is_not_finished(calls: Calls, st
         calls.reverse("VoidHold", found)
 
 
-def test_a_held_settlement_is_not_finished_by_a_call_that_knows_of_no_hold(calls: Calls) -> None:
+def test_a_call_unaware_of_the_hold_finishes_no_held_settlement(calls: Calls) -> None:
     """Nothing can be held after the fence, so this call has a wrong input: the escrow stays."""
     calls.reopened("VoidHold")
 
@@ -146,7 +146,7 @@ def test_a_held_settlement_is_not_finished_by_a_call_that_knows_of_no_hold(calls
 
 
 @pytest.mark.parametrize("state", REVERSALS)
-def test_the_reversal_of_a_step_that_was_written_off_meanwhile_moves_nothing(
+def test_the_reversal_of_a_step_written_off_meanwhile_moves_nothing(
     calls: Calls, counted: Counted, state: str
 ) -> None:
     found = calls.reopened(state)

@@ -43,9 +43,7 @@ def counted_parts(calls: Calls) -> tuple[str, int, int, int]:
     return row["status"], row.get("parts", 0), row.get("reversed_in_part", 0), row["escrow"]
 
 
-def test_a_part_goes_back_to_the_payer_and_the_fee_stays(
-    settled: Calls, step_functions: StepFunctions
-) -> None:
+def test_a_part_goes_back_to_the_payer_without_the_fee(settled: Calls, step_functions: StepFunctions) -> None:
     before = settled.row()
 
     answer = reverse(settled)
@@ -66,7 +64,7 @@ def test_a_part_goes_back_to_the_payer_and_the_fee_stays(
     assert step_functions.started == []
 
 
-def test_parts_add_up_to_what_was_released_and_not_to_more(settled: Calls) -> None:
+def test_the_parts_add_up_to_the_released_amount_at_most(settled: Calls) -> None:
     reverse(settled)
     reverse(settled, 2, "40.00")
     with settled.writes_nothing(), pytest.raises(PartRefused, match=r"^amount: is more than what is left"):
@@ -80,7 +78,7 @@ def test_parts_add_up_to_what_was_released_and_not_to_more(settled: Calls) -> No
         reverse(settled, 4, "0.01")
 
 
-def test_the_same_part_again_is_answered_with_what_is_on_record(settled: Calls, counted: Counted) -> None:
+def test_a_repeated_part_is_answered_from_the_record(settled: Calls, counted: Counted) -> None:
     first = reverse(settled)
 
     with settled.writes_nothing():
@@ -158,7 +156,7 @@ def test_a_settlement_in_flight_is_not_reversed_in_part(calls: Calls, state: str
         reverse(calls)
 
 
-def test_a_settlement_in_limbo_or_completed_out_of_it_is_not_reversed_in_part(calls: Calls) -> None:
+def test_a_settlement_in_or_completed_from_limbo_admits_no_part(calls: Calls) -> None:
     calls.fall()
     with calls.writes_nothing(), pytest.raises(NotReversible, match=r"and it is LIMBO$"):
         reverse(calls)
@@ -186,7 +184,7 @@ def test_the_whole_is_not_reversed_after_a_part(settled: Calls, step_functions: 
     assert step_functions.started == []
 
 
-def test_a_payee_who_has_spent_it_is_refused_and_nothing_is_in_limbo(settled: Calls) -> None:
+def test_a_payee_who_spent_it_is_refused_without_limbo(settled: Calls) -> None:
     settled.ledger.put(keys.account("bob") | settled.account("bob") | {"available": 499})
 
     with settled.writes_nothing(), pytest.raises(InsufficientFunds, match=r"^payee: "):

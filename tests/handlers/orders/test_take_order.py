@@ -76,7 +76,7 @@ def limbo(calls: Calls, step_functions: StepFunctions) -> Calls:
 # The person
 
 
-def test_an_order_is_on_record_with_the_identity_and_the_request_that_aws_has_proven(calls: Calls) -> None:
+def test_an_order_is_recorded_with_its_proven_identity_and_request(calls: Calls) -> None:
     calls.after("CollectFee")
 
     calls.order_reversal()
@@ -212,7 +212,7 @@ def test_a_decision_that_does_not_fit_is_refused(calls: Calls, counted: Counted,
 
 
 @pytest.mark.parametrize("decision", DECISIONS)
-def test_a_decision_closes_the_case_and_wakes_the_execution_that_waits(
+def test_a_decision_closes_the_case_and_wakes_the_waiting_execution(
     limbo: Calls, step_functions: StepFunctions, later: Later, counted: Counted, decision: str
 ) -> None:
     before = limbo.row()
@@ -247,7 +247,7 @@ def test_a_decision_closes_the_case_and_wakes_the_execution_that_waits(
 
 @pytest.mark.parametrize("decision", DECISIONS)
 @pytest.mark.parametrize("waited", ["gone", "ended", "timed out", "for another case"])
-def test_if_no_execution_waits_one_is_started_with_the_order_s_name(
+def test_an_execution_with_the_orders_name_starts_if_none_waits(
     limbo: Calls, step_functions: StepFunctions, waited: str, decision: str
 ) -> None:
     if waited == "gone":
@@ -267,7 +267,7 @@ def test_if_no_execution_waits_one_is_started_with_the_order_s_name(
 
 @pytest.mark.parametrize("decision", DECISIONS)
 @pytest.mark.parametrize("gone_at", ["entry", "decision"])
-def test_an_account_that_is_gone_does_not_keep_its_settlement_in_limbo(
+def test_a_missing_account_does_not_keep_its_settlement_in_limbo(
     calls: Calls, decision: str, gone_at: str
 ) -> None:
     found = calls.fall() if gone_at == "decision" else calls.reopened("ReclaimFunds")
@@ -285,7 +285,7 @@ def test_an_account_that_is_gone_does_not_keep_its_settlement_in_limbo(
 
 @pytest.mark.parametrize("first", DECISIONS)
 @pytest.mark.parametrize("raced", [True, False])
-def test_a_case_is_decided_once_and_the_same_decision_is_told_as_it_is_on_record(
+def test_a_case_is_decided_once_and_repetitions_are_answered_alike(
     limbo: Calls, later: Later, freeze_reads: Callable[[], None], first: str, raced: bool
 ) -> None:
     if raced:
@@ -314,7 +314,7 @@ def test_a_case_is_decided_once_and_the_same_decision_is_told_as_it_is_on_record
         if decision != "retry" or "release_reversed_at" not in since  # a retry fits with any reversal
     ],
 )
-def test_a_decision_on_a_case_that_has_changed_since_it_was_read_is_refused(
+def test_a_decision_on_a_case_changed_since_reading_is_refused(
     calls: Calls, freeze_reads: Callable[[], None], decision: str, since: dict[str, Any]
 ) -> None:
     calls.fall()
@@ -346,7 +346,7 @@ def test_a_second_case_is_decided_by_its_own_number(calls: Calls, step_functions
 
 @pytest.mark.parametrize("decision", ["retry", "write-off"])
 @pytest.mark.parametrize("error", [Died(), throttled("SendTaskSuccess"), unanswered()], ids=repr)
-def test_a_decision_whose_function_died_before_the_wake_is_found_by_recovery(
+def test_a_decision_whose_function_died_before_the_wake_is_recovered(
     limbo: Calls, step_functions: StepFunctions, later: Later, error: BaseException, decision: str
 ) -> None:
     step_functions.failing["send_task_success"] = error
@@ -361,7 +361,7 @@ def test_a_decision_whose_function_died_before_the_wake_is_found_by_recovery(
     assert step_functions.started == [("Compensation", f"{KEY}-c1-{NONCE}", named("resolve:1"))]
 
 
-def test_once_an_execution_has_taken_over_recovery_does_not_announce_the_decision_again(
+def test_a_decision_taken_over_is_not_announced_again_by_recovery(
     limbo: Calls, step_functions: StepFunctions, later: Later
 ) -> None:
     limbo.decide("retry")
@@ -374,7 +374,7 @@ def test_once_an_execution_has_taken_over_recovery_does_not_announce_the_decisio
 
 
 @pytest.mark.parametrize("decision", DECISIONS)
-def test_a_decision_whose_function_died_before_the_wake_wakes_it_when_it_comes_again(
+def test_a_repeated_decision_makes_up_for_the_missed_wake(
     limbo: Calls, step_functions: StepFunctions, decision: str
 ) -> None:
     step_functions.failing["send_task_success"] = throttled("SendTaskSuccess")
@@ -388,7 +388,7 @@ def test_a_decision_whose_function_died_before_the_wake_wakes_it_when_it_comes_a
     assert (step_functions.sent, step_functions.started) == ([{"case": 1}], [])
 
 
-def test_a_completed_case_whose_execution_was_not_woken_is_announced_when_its_wait_ends(
+def test_a_completed_case_without_wake_is_announced_after_its_wait(
     limbo: Calls, step_functions: StepFunctions
 ) -> None:
     step_functions.failing["send_task_success"] = throttled("SendTaskSuccess")
@@ -404,7 +404,7 @@ def test_a_completed_case_whose_execution_was_not_woken_is_announced_when_its_wa
     assert announced["notice"]["decision"] == "complete"
 
 
-def test_a_repeated_decision_leaves_it_to_recovery_whether_an_execution_runs(
+def test_a_repeated_decision_leaves_any_new_execution_to_recovery(
     limbo: Calls, step_functions: StepFunctions, functions: Functions
 ) -> None:
     """The first one woke the execution and used up its token. A second execution would alert twice."""
@@ -437,7 +437,7 @@ def test_a_repeated_decision_on_a_finished_settlement_starts_nothing(
     ("state", "expected"),
     [("CollectFee", {}), ("ReleaseFunds", {"expected_status": "PROCESSING"}), ("HoldFunds", None)],
 )
-def test_a_reversal_begins_with_its_order_and_an_execution_is_started_with_its_name(
+def test_a_reversal_begins_with_its_order_and_starts_an_execution(
     calls: Calls, step_functions: StepFunctions, state: str, expected: dict[str, str] | None
 ) -> None:
     calls.after(state)
@@ -451,7 +451,7 @@ def test_a_reversal_begins_with_its_order_and_an_execution_is_started_with_its_n
     assert step_functions.started == [("Compensation", f"{KEY}-reverse-{NONCE[:6]}", named("reverse"))]
 
 
-def test_a_reversal_that_comes_again_is_one_and_the_first_person_stays_on_record(
+def test_a_repeated_reversal_is_one_and_keeps_its_first_person(
     calls: Calls, step_functions: StepFunctions, functions: Functions
 ) -> None:
     calls.after("CollectFee")
@@ -473,7 +473,7 @@ def test_a_reversal_in_limbo_is_not_started_again(calls: Calls, step_functions: 
     assert step_functions.started == []
 
 
-def test_a_reversal_whose_function_died_before_the_start_is_found_by_recovery(
+def test_a_reversal_whose_function_died_before_the_start_is_recovered(
     calls: Calls, step_functions: StepFunctions, later: Later
 ) -> None:
     calls.after("CollectFee")
@@ -488,7 +488,7 @@ def test_a_reversal_whose_function_died_before_the_start_is_found_by_recovery(
     assert step_functions.started == [("Compensation", f"{KEY}-c1-{NONCE}", {"settlement": WIRE})]
 
 
-def test_a_reversal_that_a_person_ended_by_completing_is_not_ordered_again(calls: Calls) -> None:
+def test_a_reversal_ended_by_completion_is_not_ordered_again(calls: Calls) -> None:
     calls.fall("fee")
     calls.decide("complete")
 
@@ -497,7 +497,7 @@ def test_a_reversal_that_a_person_ended_by_completing_is_not_ordered_again(calls
         calls.order_reversal()
 
 
-def test_a_field_that_is_there_twice_is_refused_as_readers_differ_on_it(calls: Calls) -> None:
+def test_a_duplicate_field_is_refused_as_readers_differ(calls: Calls) -> None:
     calls.after("HoldFunds")
 
     with (

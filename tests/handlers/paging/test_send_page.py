@@ -27,7 +27,7 @@ def send(calls: Calls, kind: str, detail: Any = DETAIL) -> None:
         ("an event of the next release", "PAGE_TOPIC"),
     ],
 )
-def test_a_page_goes_to_the_topic_of_its_urgency_and_one_that_is_not_known_is_urgent(
+def test_a_page_goes_by_urgency_and_unknown_kinds_are_urgent(
     calls: Calls, topics: Topics, kind: str, topic: str
 ) -> None:
     with calls.writes_nothing():
@@ -41,7 +41,7 @@ def test_a_page_goes_to_the_topic_of_its_urgency_and_one_that_is_not_known_is_ur
 
 
 @pytest.mark.parametrize("failing", [throttled("Publish"), unanswered()], ids=repr)
-def test_what_sns_has_not_taken_is_an_error_so_that_lambda_calls_again(
+def test_a_page_untaken_by_sns_fails_so_that_lambda_retries(
     calls: Calls, topics: Topics, counted: Counted, failing: Exception
 ) -> None:
     topics.failing = failing

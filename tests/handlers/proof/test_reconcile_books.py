@@ -67,9 +67,7 @@ def metrics(faults: int, unproven: int, rows: int, ahead: int = 0) -> dict[str, 
     }
 
 
-def test_a_run_on_sound_books_publishes_that_it_has_proven_every_row(
-    settled: Calls, counted: Counted
-) -> None:
+def test_a_run_on_sound_books_publishes_every_row_as_proven(settled: Calls, counted: Counted) -> None:
     counted()
     rows = settled.ledger.rows()
 
@@ -84,7 +82,7 @@ def test_a_run_on_sound_books_publishes_that_it_has_proven_every_row(
 @pytest.mark.parametrize(
     ("minutes", "in_review", "is_ahead"), [(60, False, False), (61, False, True), (61, True, False)]
 )
-def test_a_settlement_that_is_listed_over_an_hour_ahead_is_told_and_is_no_fault(
+def test_a_settlement_listed_over_an_hour_ahead_is_no_fault(
     settled: Calls,
     later: Later,
     *,
@@ -121,7 +119,7 @@ def test_two_runs_and_a_repeated_one_find_the_same(settled: Calls) -> None:
     assert run() == run()
 
 
-def test_a_fault_is_counted_logged_by_the_kind_of_its_row_and_returned(
+def test_a_fault_is_counted_returned_and_logged_by_row_kind(
     settled: Calls, counted: Counted, log: io.StringIO
 ) -> None:
     counted()
@@ -158,7 +156,7 @@ EVIDENCE = keys.evidence(KEY, "verify")
     ],
     ids=lambda one: one.get("pk"),
 )
-def test_a_line_has_the_kind_of_a_row_and_the_key_of_a_settlement_alone(
+def test_a_line_has_only_a_row_kind_and_settlement_key(
     settled: Calls, log: io.StringIO, row: Row, told: dict[str, str]
 ) -> None:
     """The names of all other rows may contain accounts."""
@@ -174,7 +172,7 @@ def test_a_line_has_the_kind_of_a_row_and_the_key_of_a_settlement_alone(
     assert "alice" not in log.getvalue()
 
 
-def test_a_flood_of_faults_is_counted_and_only_the_first_are_logged_and_returned(
+def test_a_flood_of_faults_is_counted_and_only_partly_told(
     settled: Calls, counted: Counted, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted()
@@ -188,7 +186,7 @@ def test_a_flood_of_faults_is_counted_and_only_the_first_are_logged_and_returned
     assert counted()["ReconcileFaults"] == 5
 
 
-def test_a_run_without_time_is_cut_off_unproven_and_names_no_fault(
+def test_a_run_without_time_is_unproven_and_names_no_fault(
     settled: Calls, counted: Counted, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Judged by half of its entries, each settlement would be a fault."""
@@ -207,7 +205,7 @@ def test_a_run_without_time_is_cut_off_unproven_and_names_no_fault(
     assert (unproven["kind"], cut_off["message"], cut_off["why"]) == ("the table", "reconcile cut off", why)
 
 
-def test_a_run_that_is_cut_off_while_it_judges_is_unproven_too(settled: Calls, counted: Counted) -> None:
+def test_a_run_cut_off_while_judging_is_unproven(settled: Calls, counted: Counted) -> None:
     counted()
     enough, too_little = reconcile_books.RESERVED_MS, reconcile_books.RESERVED_MS - 1
 
@@ -219,7 +217,7 @@ def test_a_run_that_is_cut_off_while_it_judges_is_unproven_too(settled: Calls, c
 
 
 @pytest.mark.parametrize("call_ms", [1_000, 5_000, 20_000])
-def test_a_hot_account_takes_no_time_of_the_others_and_is_unproven_itself(
+def test_a_hot_account_is_unproven_and_delays_no_other(
     settled: Calls, counted: Counted, call_ms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its statement always changes. Killed by Lambda, the run would report nothing at all."""
@@ -238,7 +236,7 @@ def test_a_hot_account_takes_no_time_of_the_others_and_is_unproven_itself(
     assert counted() == metrics(len(answer["faults"]), 1, answer["rows"])
 
 
-def test_a_second_look_that_has_no_time_left_ends_the_run_and_the_faults_by_then_are_told(
+def test_a_late_second_look_ends_the_run_with_its_faults(
     settled: Calls, counted: Counted, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted()
@@ -309,7 +307,7 @@ def test_a_table_that_stops_answering_after_some_pages_is_unproven(
     assert counted() == metrics(0, 1, answer["rows"])
 
 
-def test_a_page_that_is_throttled_a_few_times_is_read_in_the_end(
+def test_a_page_throttled_a_few_times_is_finally_read(
     settled: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left, page = pages.TRIES_MAX - 1, Store.page
@@ -329,7 +327,7 @@ def test_a_page_that_is_throttled_a_few_times_is_read_in_the_end(
     assert (answer["conserved"], answer["rows"]) == (True, len(settled.ledger.rows()))
 
 
-def test_a_second_look_without_an_answer_leaves_the_table_unproven_and_names_no_fault(
+def test_an_unanswered_second_look_leaves_the_table_unproven_without_fault(
     settled: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = settled.ledger.row(ALICE)
@@ -368,7 +366,7 @@ def test_a_full_disk_leaves_the_table_unproven(settled: Calls, monkeypatch: pyte
     assert (answer["conserved"], answer["faults"]) == (False, [])
 
 
-def test_a_row_of_a_later_layout_is_unproven_and_an_attribute_of_one_is_ignored(
+def test_an_unknown_row_is_unproven_and_an_unknown_attribute_ignored(
     settled: Calls, counted: Counted
 ) -> None:
     counted()
@@ -383,7 +381,7 @@ def test_a_row_of_a_later_layout_is_unproven_and_an_attribute_of_one_is_ignored(
 
 
 @pytest.mark.parametrize("row", [ALICE, PAYMENT, keys.entry("alice", CLAIMED_AT, KEY, "hold")])
-def test_a_row_that_the_scan_meets_twice_leaves_the_table_unproven(
+def test_a_row_scanned_twice_leaves_the_table_unproven(
     settled: Calls, monkeypatch: pytest.MonkeyPatch, row: Row
 ) -> None:
     """Like overlapping segments or a repeated page: no row is at fault, but the sums are wrong."""
@@ -419,7 +417,7 @@ def test_an_unforeseen_failure_is_raised_so_that_lambda_counts_it(
     assert counted() == {"StepCalled": 1, "FunctionFailed": 1}
 
 
-def test_many_hot_accounts_leave_half_of_the_time_to_the_others() -> None:
+def test_many_hot_accounts_leave_half_the_time_to_the_others() -> None:
     left = 600_000
     watch_of = table_scan.until(60_000, lambda: left)
     phase = watch.looking_again("ACCOUNT")

@@ -99,7 +99,7 @@ def test_an_entry_is_told_as_the_command_tells_it(journal: MemoryS3) -> None:
     assert (one["debit"], one["credit"], one["amount"]) == ("escrow:order-2026-000001", "bob", "47.72")
 
 
-def test_a_reader_who_has_all_goes_on_with_what_is_sealed_later(
+def test_a_reader_at_the_end_continues_with_later_sealed_entries(
     journal: MemoryS3, town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     last = walk()[-1]
@@ -113,7 +113,7 @@ def test_a_reader_who_has_all_goes_on_with_what_is_sealed_later(
     assert nothing.content["entries"] == []
 
 
-def test_the_minutes_into_which_an_object_may_still_come_are_held_back(
+def test_the_minutes_still_open_to_objects_are_held_back(
     s3: MemoryS3, town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row, *others = towns.entries(town)
@@ -128,7 +128,7 @@ def test_the_minutes_into_which_an_object_may_still_come_are_held_back(
     assert set(entries(walk())) == posted(town)
 
 
-def test_an_instant_leaves_out_older_entries_and_reads_no_older_object(journal: MemoryS3, town: Town) -> None:
+def test_an_instant_leaves_older_entries_out_and_older_objects_unread(journal: MemoryS3, town: Town) -> None:
     old = seals.object_name(b"", town.now - timedelta(days=30))
     journal.put_object(Bucket="journal", Key=old, Body=b"no gzip")
     times = sorted(row["posted_at"] for row in towns.entries(town))
@@ -141,9 +141,7 @@ def test_an_instant_leaves_out_older_entries_and_reads_no_older_object(journal: 
     assert entries(walk(since="0001-01-01")) == entries(walk())
 
 
-def test_what_is_no_entry_and_what_is_gone_is_named_and_the_others_follow(
-    journal: MemoryS3, town: Town
-) -> None:
+def test_a_bad_entry_or_lost_object_is_named_and_skipped(journal: MemoryS3, town: Town) -> None:
     row = towns.entries(town)[0]
     bad = put(journal, town.now, inserted({**row, "amount": "4820"}), inserted(row))
     foreign = put(journal, town.now, inserted({**row, "currency": "XXX"}))
@@ -161,7 +159,7 @@ def test_what_is_no_entry_and_what_is_gone_is_named_and_the_others_follow(
     assert set(entries(found)) == posted(town)
 
 
-def test_an_object_that_goes_while_a_reader_has_a_part_of_it_is_named(journal: MemoryS3, town: Town) -> None:
+def test_an_object_gone_while_partly_read_is_named(journal: MemoryS3, town: Town) -> None:
     name = put(journal, town.now - timedelta(days=1), *map(inserted, towns.entries(town)[:2]))
     first = ask(limit="1").content
     del journal.versions[name]
@@ -169,7 +167,7 @@ def test_an_object_that_goes_while_a_reader_has_a_part_of_it_is_named(journal: M
     assert {"object": name, "line": None, "reason": "is gone"} in walk(cursor=first["cursor"])[0]["skipped"]
 
 
-def test_a_page_ends_with_its_size_its_objects_and_its_time(
+def test_a_page_is_bounded_by_size_objects_and_time(
     journal: MemoryS3, town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     over = Context(iter([_journal_page.RESERVED_MS] * 99))
@@ -234,5 +232,5 @@ def test_a_bad_parameter_is_named(journal: MemoryS3, query: dict[str, str], fiel
     assert answer.content["message"].partition(":")[0] == field
 
 
-def test_a_forged_cursor_that_is_well_formed_begins_at_another_place(journal: MemoryS3, town: Town) -> None:
+def test_a_well_formed_forged_cursor_begins_at_another_place(journal: MemoryS3, town: Town) -> None:
     assert set(entries(walk(cursor=forged(DIGEST, NAME, 0)))) == posted(town)

@@ -85,7 +85,9 @@ def pages(ask: Ask, make: Callable[..., dict[str, Any]], member: str) -> list[li
 
 
 @pytest.mark.parametrize("state", ["HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"])
-def test_an_outcome_is_the_contract_and_its_etag_is_the_sequence(calls: Calls, ask: Ask, state: str) -> None:
+def test_an_outcome_follows_the_contract_with_its_sequence_as_etag(
+    calls: Calls, ask: Ask, state: str
+) -> None:
     calls.after(state)
 
     answer = ask(reading.outcome(KEY))
@@ -145,7 +147,7 @@ def test_a_reader_waits_for_a_claim(calls: Calls, ask: Ask, clock: Clock) -> Non
 @pytest.mark.parametrize(
     ("wait", "left_ms", "sleeps"), [("0", 28_000, 0), ("5", 28_000, 5), ("20", 10_000, 4), ("20", 900, 0)]
 )
-def test_without_a_change_the_outcome_is_told_as_it_is_within_the_calls_time(
+def test_an_unchanged_outcome_is_told_within_the_calls_time(
     calls: Calls, ask: Ask, clock: Clock, wait: str, left_ms: int, sleeps: int
 ) -> None:
     calls.after("HoldFunds")
@@ -231,9 +233,7 @@ def test_a_page_that_ends_with_the_statement_has_no_cursor(ask: Ask, many: list[
     assert ask(reading.entries("alice", limit=str(len(many)))).content["cursor"] is None
 
 
-def test_the_statement_of_an_internal_account_is_read_from_all_of_its_partitions(
-    ask: Ask, many: list[str]
-) -> None:
+def test_an_internal_accounts_statement_is_read_from_all_its_partitions(ask: Ask, many: list[str]) -> None:
     by_page = pages(ask, partial(reading.entries, "fees:EUR", limit="1"), "entries")
 
     assert sorted(entry["key"] for page in by_page for entry in page) == many
@@ -258,7 +258,7 @@ def test_a_statement_is_from_an_instant_and_before_another(
     assert len(ask(reading.entries("bob", **bounds)).content["entries"]) == count
 
 
-def test_where_entries_expire_a_statement_says_since_when_it_is_complete(
+def test_a_statement_tells_since_when_expiring_entries_are_complete(
     ask: Ask, many: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "complete_since" not in ask(reading.entries("alice")).content
@@ -359,7 +359,7 @@ def test_settlements_in_flight_are_listed_by_their_status(calls: Calls, ask: Ask
     assert ask(reading.listing(status="COMPENSATING")).content == none
 
 
-def test_a_settlement_in_limbo_is_listed_by_the_start_of_its_case(calls: Calls, ask: Ask) -> None:
+def test_a_settlement_in_limbo_is_listed_by_its_cases_start(calls: Calls, ask: Ask) -> None:
     calls.fall()
 
     for query, count in (

@@ -84,7 +84,7 @@ def test_they_change_nothing_else(stage: str) -> None:
 
 
 @each_deployed
-def test_the_cluster_pauses_and_is_reached_by_the_data_api_alone(stage: str) -> None:
+def test_the_cluster_pauses_and_only_the_data_api_reaches_it(stage: str) -> None:
     cluster, group = properties("BooksCluster", stage=stage), properties("BooksGroup", stage=stage)
 
     assert cluster["ServerlessV2ScalingConfiguration"]["MinCapacity"] == 0
@@ -99,7 +99,7 @@ def test_the_cluster_pauses_and_is_reached_by_the_data_api_alone(stage: str) -> 
 
 
 @each_deployed
-def test_the_cluster_and_both_secrets_are_encrypted_with_one_key_and_outlive_the_stack(stage: str) -> None:
+def test_cluster_and_secrets_share_one_key_and_outlive_the_stack(stage: str) -> None:
     """So does their network, which the cluster needs."""
     cluster = properties("BooksCluster", stage=stage)
 
@@ -185,7 +185,7 @@ def test_a_schedule_calls_it_and_no_failed_round_is_repeated(stage: str, every: 
 
 
 @each_deployed
-def test_the_function_gets_the_cluster_the_projectors_secret_and_the_journal(stage: str) -> None:
+def test_the_function_gets_cluster_projectors_secret_and_journal(stage: str) -> None:
     function = properties("ProjectEntries", stage=stage)
     given = function["Environment"]["Variables"]
 
@@ -195,7 +195,7 @@ def test_the_function_gets_the_cluster_the_projectors_secret_and_the_journal(sta
     assert function["Handler"] == "handlers.books.project_entries.handler"
 
 
-def test_a_round_has_time_for_a_database_that_resumes_and_ends_within_a_statement() -> None:
+def test_a_round_has_time_for_a_resume_and_last_statement() -> None:
     """AWS names 15 s, longer after a day of pause; the Data API allows a statement 45 s."""
     seconds = properties("ProjectEntries")["Timeout"]
 
@@ -205,7 +205,7 @@ def test_a_round_has_time_for_a_database_that_resumes_and_ends_within_a_statemen
 
 @each_deployed
 @pytest.mark.parametrize("name", OPTIONAL_ALARMS)
-def test_an_alarm_tells_of_books_that_are_behind_and_of_what_is_left_out(stage: str, name: str) -> None:
+def test_an_alarm_tells_of_late_books_and_of_omissions(stage: str, name: str) -> None:
     found, alarm = properties(f"Pager{name}", stage=stage), OPTIONAL_ALARMS[name]
 
     assert {one["Name"]: one["Value"] for one in found["Dimensions"]} == {
@@ -220,7 +220,7 @@ def test_an_alarm_tells_of_books_that_are_behind_and_of_what_is_left_out(stage: 
 
 
 @each_deployed
-def test_finance_has_an_encrypted_topic_of_its_own_whose_failures_are_watched(stage: str) -> None:
+def test_finance_has_its_own_encrypted_and_watched_topic(stage: str) -> None:
     """Like the other topics, it admits this account's alarms."""
     topic, others = "PagerFinanceTopic", properties("PagerMorningTopicPolicy", stage=stage)
     watched = [

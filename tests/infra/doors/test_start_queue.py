@@ -51,7 +51,7 @@ def test_these_are_the_queues(stage: str) -> None:
 
 @each_stage
 @pytest.mark.parametrize("name", QUEUES)
-def test_a_queue_is_encrypted_and_keeps_a_message_for_the_longest_time(stage: str, name: str) -> None:
+def test_a_queue_is_encrypted_and_has_the_longest_retention(stage: str, name: str) -> None:
     """A dead letter keeps its message's age: with a shorter retention it would be dropped on arrival.
 
     Each message is a payment: with real money, it outlives the stack.
@@ -67,7 +67,7 @@ def test_a_queue_is_encrypted_and_keeps_a_message_for_the_longest_time(stage: st
 
 @each_stage
 @pytest.mark.parametrize("name", QUEUES)
-def test_a_queue_on_aws_demands_tls_and_its_policy_admits_no_principal(stage: str, name: str) -> None:
+def test_a_queue_on_aws_demands_tls_and_admits_no_principal(stage: str, name: str) -> None:
     """A sender's permission is in its own role. The embedded AWS speaks plain HTTP."""
     denied = set() if STAGES[stage].is_embedded else no_plain_http("sqs:*", f"${{{name}.Arn}}")
 
@@ -75,7 +75,7 @@ def test_a_queue_on_aws_demands_tls_and_its_policy_admits_no_principal(stage: st
 
 
 @each_stage_on_aws
-def test_on_aws_a_message_is_hidden_for_six_times_the_functions_timeout(stage: str) -> None:
+def test_on_aws_a_message_is_hidden_for_six_function_timeouts(stage: str) -> None:
     """AWS's advice: Lambda retries a throttled batch within that time, and receives it only once."""
     timeout = properties(stage, "Lambda::Function")["StartSettlements"]["Timeout"]
 
@@ -83,7 +83,7 @@ def test_on_aws_a_message_is_hidden_for_six_times_the_functions_timeout(stage: s
 
 
 @pytest.mark.parametrize("timeout_factor", [1, 5, 20])
-def test_on_the_embedded_aws_a_message_is_hidden_until_its_function_has_ended(timeout_factor: int) -> None:
+def test_the_embedded_aws_hides_a_message_until_its_function_ends(timeout_factor: int) -> None:
     """Received earlier, two functions would work on it at once."""
     settings = replace(STAGES["local"], timeout_factor=timeout_factor)
 
@@ -91,7 +91,7 @@ def test_on_the_embedded_aws_a_message_is_hidden_until_its_function_has_ended(ti
 
 
 @each_stage
-def test_a_failed_message_is_tried_again_after_the_minutes_in_the_docs(stage: str) -> None:
+def test_a_failed_message_is_retried_after_the_documented_minutes(stage: str) -> None:
     """Six times the embedded stage's long timeout would be 25 minutes."""
     assert queue(stage)["VisibilityTimeout"] == 5 * 60
     for page in ("calling/starting.md", "runbooks/alarms.md"):
@@ -100,7 +100,7 @@ def test_a_failed_message_is_tried_again_after_the_minutes_in_the_docs(stage: st
 
 
 @each_stage
-def test_a_message_is_tried_for_hours_before_it_becomes_a_dead_letter(stage: str) -> None:
+def test_a_message_becomes_a_dead_letter_only_after_hours(stage: str) -> None:
     """That outlasts an outage of Step Functions. Only persons read dead letters."""
     redrive = {"deadLetterTargetArn": "${StartDeadLetters.Arn}", "maxReceiveCount": RECEIVES_MAX}
 
@@ -110,7 +110,7 @@ def test_a_message_is_tried_for_hours_before_it_becomes_a_dead_letter(stage: str
 
 
 @each_stage
-def test_one_function_reads_the_queue_and_a_failed_message_does_not_fail_its_batch(stage: str) -> None:
+def test_one_function_reads_the_queue_and_messages_fail_alone(stage: str) -> None:
     """A full queue does not use up the concurrency that settlements need.
 
     Without a filter: an unmatched message would be deleted silently.
@@ -150,7 +150,7 @@ def test_each_message_of_the_slowest_batch_has_its_try(then: Any) -> None:
 
 
 @each_stage
-def test_a_message_that_the_queue_takes_fits_the_dead_letter_queue_with_its_reason(stage: str) -> None:
+def test_a_message_with_its_reason_fits_the_dead_letter_queue(stage: str) -> None:
     """A message's size includes its attributes. SQS's default is 256 KiB."""
     attributes = 2 * ATTRIBUTE_BYTES_MAX
 

@@ -32,7 +32,7 @@ def test_the_function_that_starts_claims_and_starts_one_machine(stage: str) -> N
 
 
 @each_stage
-def test_the_function_that_cancels_updates_a_row_and_asks_recovery_alone(stage: str) -> None:
+def test_the_cancelling_function_only_updates_a_row_and_asks_recovery(stage: str) -> None:
     actions = {one.action for one in granted(stage, "CancelSettlementRole") if one.effect == "Allow"}
 
     assert {one for one in actions if one.startswith(("dynamodb:", "states:", "lambda:"))} == {

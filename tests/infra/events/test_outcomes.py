@@ -17,7 +17,7 @@ ROW: Item = {name: {"S": str(value)} for name, value in states.row().items()}
 
 
 @each_stage
-def test_the_stream_calls_the_function_soon_and_gives_up_after_half_a_day(stage: str) -> None:
+def test_the_stream_calls_soon_and_retries_for_half_a_day(stage: str) -> None:
     """Each row's records stay in order despite concurrent calls; the table keeps what is abandoned."""
     mappings = properties(stage, "Lambda::EventSourceMapping").values()
     (found,) = (one for one in mappings if one["FunctionName"] == "${PublishEvents}")
@@ -56,7 +56,7 @@ def test_the_filter_lets_each_change_of_a_settlement_pass_alone(
 
 
 @each_stage
-def test_the_bus_is_not_that_of_the_pages_and_one_function_puts_events_on_it(stage: str) -> None:
+def test_one_function_puts_events_on_a_bus_apart_from_pages(stage: str) -> None:
     """A forged event could announce a payment that was never made."""
     buses = properties(stage, "Events::EventBus")
     putting = {
@@ -73,7 +73,7 @@ def test_the_bus_is_not_that_of_the_pages_and_one_function_puts_events_on_it(sta
     assert {name for name in FUNCTIONS if "OUTCOME_BUS" in variables(stage, name)} == {"PublishEvents"}
 
 
-def test_a_stage_may_have_a_topic_that_keeps_events_in_order() -> None:
+def test_a_stage_may_have_a_topic_with_ordered_events() -> None:
     topic = properties("local", "SNS::Topic")["OutcomesOrdered"]
 
     assert (topic["FifoTopic"], topic["FifoThroughputScope"]) == (True, "MessageGroup")

@@ -39,7 +39,7 @@ def changed(event: str, pk: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_filters_let_pass_what_is_sealed_and_the_changes_that_no_function_makes(kind: str) -> None:
+def test_the_filters_pass_sealed_rows_and_changes_of_immutable_ones(kind: str) -> None:
     """Changes of settlements and accounts are lawful, and far more frequent."""
     passing = {event for event in ("INSERT", "MODIFY", "REMOVE") if passes(changed(event, f"{kind}x"))}
 
@@ -49,7 +49,7 @@ def test_the_filters_let_pass_what_is_sealed_and_the_changes_that_no_function_ma
 
 @pytest.mark.parametrize("new", STATUSES)
 @pytest.mark.parametrize("old", STATUSES)
-def test_the_filters_let_pass_a_status_that_no_function_leaves_so(old: str | None, new: str | None) -> None:
+def test_the_filters_pass_exactly_the_unlawful_changes_of_status(old: str | None, new: str | None) -> None:
     """No legal transition passes; each change that would let a stopped payment be paid does."""
     before, after = (
         {"pk": {"S": "SETTLEMENT#x"}, "sk": {"S": "SETTLEMENT"}, **({"status": {"S": one}} if one else {})}
@@ -73,7 +73,7 @@ def test_an_accounts_status_is_its_own() -> None:
 
 
 @each_stage
-def test_the_stream_calls_the_function_in_large_batches_and_gives_up_after_half_a_day(stage: str) -> None:
+def test_the_stream_sends_large_batches_and_retries_half_a_day(stage: str) -> None:
     """The stream keeps records for a day, which leaves a person another half-day."""
     mappings = properties(stage, "Lambda::EventSourceMapping").values()
     (found,) = (one for one in mappings if one["FunctionName"] == "${SealJournal}")
@@ -104,7 +104,7 @@ def test_a_tables_stream_has_two_readers_at_most(stage: str) -> None:
 
 
 @each_stage
-def test_the_bucket_is_versioned_encrypted_with_its_own_key_and_closed_to_the_public(stage: str) -> None:
+def test_the_bucket_is_versioned_private_and_encrypted_by_its_key(stage: str) -> None:
     found, kept = only(stage, "S3::Bucket"), resources(stage, "S3::Bucket")[NAME]
 
     (rule,) = found["BucketEncryption"]["ServerSideEncryptionConfiguration"]
@@ -133,7 +133,7 @@ def test_on_aws_each_object_is_locked(stage: str, days: int) -> None:
 
 
 @each_stage_on_aws
-def test_on_aws_the_bucket_refuses_to_overwrite_and_to_delete_an_object(stage: str) -> None:
+def test_on_aws_the_bucket_refuses_to_overwrite_or_delete_objects(stage: str) -> None:
     (policy,) = properties(stage, "S3::BucketPolicy").values()
     statements = policy["PolicyDocument"]["Statement"]
     objects = f"${{{NAME}.Arn}}/*"

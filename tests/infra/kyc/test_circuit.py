@@ -55,7 +55,7 @@ def test_verify_kyc_may_take_each_action_of_its_circuit(calls: list[tuple[str, d
     assert done == {action for action, rows in STATES["VerifyKyc"].rows.items() if row["pk"] in rows}
 
 
-def test_every_write_of_the_circuit_is_of_the_version_that_it_was_decided_from(
+def test_every_write_of_the_circuit_requires_the_version_it_read(
     calls: list[tuple[str, dict[str, Any]]],
 ) -> None:
     writes = [given for method, given in calls if method == "put_item"]

@@ -35,7 +35,7 @@ def description(stage: str) -> Any:
 
 
 @each_stage
-def test_a_new_secret_is_random_and_no_value_of_it_is_in_the_template(stage: str) -> None:
+def test_a_new_secret_is_random_and_not_in_the_template(stage: str) -> None:
     """Each person who may describe the stack can read its template.
 
     44 base64 characters make a webhook key of 33 bytes.
@@ -77,7 +77,7 @@ def test_where_money_is_real_a_secret_outlives_the_stack(stage: str) -> None:
 
 
 @each_stage
-def test_the_webhook_is_the_stacks_only_public_address_and_can_be_called_through_it_only(stage: str) -> None:
+def test_the_webhook_is_called_only_through_the_one_public_address(stage: str) -> None:
     """No CORS, because browsers have no business there; calls are signed, so AWS requires no authentication.
 
     AWS requires both permissions; without its restriction, either lets any account invoke the function.

@@ -38,13 +38,13 @@ def of(kind: str) -> list[Any]:
     ]
 
 
-def test_with_an_http_api_nothing_of_the_stack_is_a_public_function_url() -> None:
+def test_with_an_http_api_there_is_no_public_function_url() -> None:
     """Some organisations forbid them, with their permission for all accounts."""
     assert of("Lambda::Url") == []
     assert [one for one in of("Lambda::Permission") if one["Principal"] == "*"] == []
 
 
-def test_the_api_has_one_route_to_the_webhook_which_reads_payloads_of_format_2_0() -> None:
+def test_the_api_has_one_webhook_route_with_payload_format_2() -> None:
     (route,), (integration,) = of("ApiGatewayV2::Route"), of("ApiGatewayV2::Integration")
 
     assert (route["RouteKey"], route["AuthorizationType"]) == (
@@ -65,7 +65,7 @@ def test_calls_beyond_the_throttle_never_reach_the_function() -> None:
     assert stage["DefaultRouteSettings"] == {"ThrottlingRateLimit": 7, "ThrottlingBurstLimit": 9}
 
 
-def test_the_log_of_the_api_has_neither_the_content_nor_the_caller_of_a_call() -> None:
+def test_the_apis_log_has_neither_content_nor_caller() -> None:
     (stage,) = of("ApiGatewayV2::Stage")
 
     logged = stage["AccessLogSettings"]["Format"]

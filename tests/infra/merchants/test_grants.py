@@ -2,7 +2,7 @@ from tests.infra.stack import FUNCTIONS
 from tests.infra.test_grants import ROWS, admits, allowed
 
 
-def test_a_sweep_moves_the_balances_of_merchants_alone_and_writes_no_entry() -> None:
+def test_a_sweep_moves_only_merchant_balances_and_writes_no_entry() -> None:
     granted_to = FUNCTIONS["SweepMerchants"]
 
     assert admits(granted_to, "UpdateItem", ROWS["merchant"])

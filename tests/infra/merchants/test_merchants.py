@@ -27,7 +27,7 @@ def passes(event: str, row: Row) -> bool:
 
 
 @each_stage
-def test_a_queue_of_releases_calls_the_sweep_and_a_bad_message_is_put_aside(stage: str) -> None:
+def test_a_release_queue_calls_the_sweep_and_isolates_bad_messages(stage: str) -> None:
     mappings = properties(stage, "Lambda::EventSourceMapping").values()
     (found,) = (one for one in mappings if one["FunctionName"] == "${SweepMerchants}")
 
@@ -56,7 +56,7 @@ def test_one_function_feeds_the_queue(stage: str) -> None:
 
 
 @each_stage
-def test_what_the_sweep_cannot_read_goes_to_the_queue_that_pages(stage: str) -> None:
+def test_an_unreadable_message_goes_to_the_paging_queue(stage: str) -> None:
     assert variables(stage, "SweepMerchants")["SWEEPS_PUT_ASIDE"] == "${MerchantsGivenUp}"
 
 

@@ -17,7 +17,7 @@ def of_orders(stage: str, kind: str) -> list[dict[str, Any]]:
 
 
 @each_stage
-def test_each_order_has_a_route_of_its_own_and_aws_proves_who_calls_it(stage: str) -> None:
+def test_each_order_has_its_own_route_and_a_proven_caller(stage: str) -> None:
     found = of_orders(stage, "Route")
 
     assert {one["RouteKey"] for one in found} == {f"POST /orders/{route}" for route in ROUTES}
@@ -32,7 +32,7 @@ def test_the_routes_are_the_orders_that_the_function_takes() -> None:
 
 
 @each_stage
-def test_all_routes_call_the_one_function_which_only_this_api_may(stage: str) -> None:
+def test_all_routes_call_one_function_and_only_this_api_may(stage: str) -> None:
     """A direct invocation can claim any identity."""
     (integration,) = of_orders(stage, "Integration")
     (permission,) = (
@@ -51,7 +51,7 @@ def test_all_routes_call_the_one_function_which_only_this_api_may(stage: str) ->
 
 
 @each_stage
-def test_each_call_is_logged_with_who_made_it_and_nothing_of_the_order(stage: str) -> None:
+def test_each_call_is_logged_with_its_caller_without_its_order(stage: str) -> None:
     (found,) = of_orders(stage, "Stage")
     logged = json.loads(found["AccessLogSettings"]["Format"])
 

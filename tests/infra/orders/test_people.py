@@ -41,13 +41,13 @@ def test_the_command_knows_each_kind_and_its_output() -> None:
 
 @KINDS
 @each_stage
-def test_a_policy_allows_the_routes_of_its_kind_and_no_others(stage: str, kind: str) -> None:
+def test_a_policy_allows_exactly_the_routes_of_its_kind(stage: str, kind: str) -> None:
     allowed = {one for one in ROUTES if allows(statements(stage, kind), route(one))}
 
     assert allowed == {*PEOPLE[kind]}
 
 
-def test_each_route_is_given_to_one_kind_but_for_withdrawals_of_proposals() -> None:
+def test_each_route_but_a_proposals_withdrawal_has_one_kind() -> None:
     """An unassigned route would be unusable, or need a handwritten policy."""
     given = {one: [kind for kind, routes in PEOPLE.items() if one in routes] for one in ROUTES}
 
@@ -56,7 +56,7 @@ def test_each_route_is_given_to_one_kind_but_for_withdrawals_of_proposals() -> N
     assert {one: len(kinds) for one, kinds in given.items()} == {one: 1 + (one in twice) for one in ROUTES}
 
 
-def test_no_kind_proposes_and_approves_and_no_kind_but_its_own_breaks_the_glass() -> None:
+def test_no_kind_proposes_and_approves_and_one_breaks_the_glass() -> None:
     moves = {kind: {one.partition("/")[2] for one in routes} for kind, routes in PEOPLE.items()}
 
     assert moves == {
@@ -107,7 +107,7 @@ def test_a_policy_reads_the_stack_and_nothing_beside_it(stage: str, kind: str) -
 @KINDS
 @each_stage_on_aws
 @pytest.mark.parametrize(("key", "service"), [("LedgerKey", "dynamodb"), ("JournalKey", "s3")])
-def test_a_key_is_used_through_the_service_that_encrypts_by_it(
+def test_a_key_is_used_only_through_its_encrypting_service(
     stage: str, kind: str, key: str, service: str
 ) -> None:
     def decrypt(through: str) -> bool:
@@ -136,7 +136,7 @@ def test_a_policy_is_short_enough_for_aws(kind: str) -> None:
 
 
 @each_stage
-def test_a_policy_is_attached_to_no_one_by_the_stack_and_has_no_name_of_its_own(stage: str) -> None:
+def test_the_stack_neither_attaches_nor_names_a_policy(stage: str) -> None:
     """Attachment is decided outside; a name would be shared by all the account's regions."""
     for found in properties(stage, "IAM::ManagedPolicy").values():
         assert found.keys() == {"Description", "PolicyDocument"}

@@ -29,7 +29,7 @@ each_topic = pytest.mark.parametrize("topic", TOPICS)
 
 
 @each_stage
-def test_the_bus_is_the_stages_own_and_this_is_the_rule(stage: str) -> None:
+def test_the_bus_is_the_stages_own_and_has_one_rule(stage: str) -> None:
     """On the account's default bus, other rules would match our events. The bus admits only this account."""
     (rule,) = properties(stage, "Events::Rule").values()
 
@@ -57,7 +57,7 @@ def test_every_event_of_the_machine_matches_the_rule(stage: str) -> None:
 
 
 @each_stage
-def test_an_event_goes_to_the_function_and_after_a_quarter_of_an_hour_to_the_queue(stage: str) -> None:
+def test_an_event_undelivered_for_fifteen_minutes_goes_to_the_queue(stage: str) -> None:
     """A page retried for a day helps no one; in the queue it sets off an alarm.
 
     EventBridge defaults to its maximum of 185 attempts, so time alone decides. The function gets the whole
@@ -98,7 +98,7 @@ def test_the_function_knows_the_topics_of_both_urgencies(stage: str) -> None:
 
 
 @each_stage
-def test_an_address_of_the_settings_is_subscribed_to_what_pages_it(stage: str) -> None:
+def test_a_configured_address_is_subscribed_to_the_paging_topic(stage: str) -> None:
     address = context(stage).get("page_address")
     expected = [{"Endpoint": address, "Protocol": "email", "TopicArn": "${PagerTopic}"}] if address else []
 
@@ -106,7 +106,7 @@ def test_an_address_of_the_settings_is_subscribed_to_what_pages_it(stage: str) -
 
 
 @each_stage
-def test_an_undelivered_alert_is_kept_for_two_weeks_and_encrypted_without_a_key(stage: str) -> None:
+def test_an_undelivered_alert_stays_two_weeks_encrypted_without_a_key(stage: str) -> None:
     """EventBridge would need the key."""
     found = properties(stage, "SQS::Queue")["PagerUndelivered"]
 
@@ -114,7 +114,7 @@ def test_an_undelivered_alert_is_kept_for_two_weeks_and_encrypted_without_a_key(
 
 
 @each_stage
-def test_only_the_rule_puts_events_into_the_queue_besides_the_function(stage: str) -> None:
+def test_only_the_rule_and_the_function_fill_the_queue(stage: str) -> None:
     """EventBridge drops an event for good if it may not send to the queue. The function has its own role."""
     from_the_rule = {"ArnEquals": {"aws:SourceArn": f"${{{RULE}.Arn}}"}}
 
@@ -137,7 +137,7 @@ def test_a_topic_admits_this_accounts_alarms(stage: str, topic: str) -> None:
 
 
 @each_stage
-def test_the_topics_share_a_key_of_their_own_and_alarms_may_use_it(stage: str) -> None:
+def test_the_topics_share_their_own_key_which_alarms_may_use(stage: str) -> None:
     """Without the key the publisher gets an error, and its alert is lost. SNS needs only these actions.
 
     A publisher with the table's key could decrypt rows.
@@ -154,7 +154,7 @@ def test_the_topics_share_a_key_of_their_own_and_alarms_may_use_it(stage: str) -
 
 
 @each_stage
-def test_where_money_is_real_the_way_of_an_alert_outlives_the_stack(stage: str) -> None:
+def test_where_money_is_real_an_alerts_path_outlives_the_stack(stage: str) -> None:
     """An alert in the queue has reached no person yet, and would be lost with the queue."""
     for found in (
         resources(stage, "KMS::Key")["PagerKey"],

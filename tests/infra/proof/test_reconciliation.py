@@ -43,9 +43,7 @@ def test_only_the_schedule_invokes_the_proof(stage: str) -> None:
 
 
 @pytest.mark.parametrize(("hours", "expression"), [(1, "rate(1 hour)"), (6, "rate(6 hours)")])
-def test_a_stage_may_run_the_proof_more_often_and_hears_as_soon_of_its_absence(
-    hours: int, expression: str
-) -> None:
+def test_the_absence_alarm_follows_a_more_frequent_proof(hours: int, expression: str) -> None:
     template = deployed(reconcile_every_hours=hours)
 
     template.has_resource_properties("AWS::Scheduler::Schedule", {"ScheduleExpression": expression})
@@ -54,7 +52,7 @@ def test_a_stage_may_run_the_proof_more_often_and_hears_as_soon_of_its_absence(
     )
 
 
-def test_a_stage_without_a_schedule_has_no_alarm_on_its_absence() -> None:
+def test_a_stage_without_a_schedule_has_no_absence_alarm() -> None:
     template = deployed(reconcile_every_hours=None)
 
     template.resource_properties_count_is(

@@ -26,7 +26,7 @@ def called(stage: str, target: str) -> str:
 
 
 @each_stage
-def test_each_route_is_the_functions_and_aws_proves_who_calls_it(stage: str) -> None:
+def test_each_route_is_the_functions_and_has_a_proven_caller(stage: str) -> None:
     routes = of_readers(stage, "Route")
 
     assert {f"GET {path}" for path in READS.values()} == read_settlements.ROUTES.keys()
@@ -106,5 +106,5 @@ def test_a_readers_policy_reads_and_no_more(stage: str, call: str, is_allowed: b
     assert {action for one in policy for action in one["Action"]} == {"execute-api:Invoke"}
 
 
-def test_the_longest_wait_and_a_last_look_fit_into_the_call() -> None:
+def test_the_longest_wait_and_a_last_look_fit_one_call() -> None:
     assert WAIT_SECONDS_MAX + 6 < WAITING_SECONDS < 30

@@ -68,7 +68,7 @@ def proved(*checks: Check) -> runner.Report:
         (denied("AccessDeniedException"), "not permitted"),
     ],
 )
-def test_a_check_that_fails_has_a_verdict_and_stops_no_other_one(
+def test_a_failed_check_has_a_verdict_and_stops_no_other(
     proof: dict[str, Any], failure: Exception, verdict: str
 ) -> None:
     report = proved(fails(failure), FINE)
@@ -78,7 +78,7 @@ def test_a_check_that_fails_has_a_verdict_and_stops_no_other_one(
     assert report.passed == (verdict != "refuted")
 
 
-def test_a_check_that_does_not_end_is_refuted_with_what_it_waited_for(proof: dict[str, Any]) -> None:
+def test_an_endless_check_is_refuted_and_names_its_wait(proof: dict[str, Any]) -> None:
     def waits(run: Run) -> str:
         run.waits_for = "an answer"
         ours, theirs = socket.socketpair()
@@ -91,7 +91,7 @@ def test_a_check_that_does_not_end_is_refuted_with_what_it_waited_for(proof: dic
     assert report.results[0].evidence == "has not ended after 0.1 s: it waited for an answer"
 
 
-def test_a_check_that_catches_every_error_is_ended_all_the_same(proof: dict[str, Any]) -> None:
+def test_a_check_catching_every_error_is_still_ended(proof: dict[str, Any]) -> None:
     def stubborn(run: Run) -> str:
         while True:
             with suppress(Exception):
@@ -135,7 +135,7 @@ def test_payments_that_do_not_end_are_waited_for_together(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("failure", [StoreUnavailable("DynamoDB: gone"), denied("AccessDeniedException")])
-def test_a_table_that_cannot_be_read_in_the_end_is_told(proof: dict[str, Any], failure: Exception) -> None:
+def test_an_unreadable_table_at_the_end_is_reported(proof: dict[str, Any], failure: Exception) -> None:
     def fail(name: str) -> None:
         raise failure
 
@@ -170,7 +170,7 @@ def test_a_payment_in_flight_refutes_the_run(proof: dict[str, Any], monkeypatch:
     assert (report.refuted, report.left) == (["books"], ["a-key is LIMBO"])
 
 
-def test_ctrl_c_ends_the_checks_and_the_money_still_goes_back(
+def test_ctrl_c_ends_the_checks_but_returns_the_money(
     proof: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Run, "give_back", lambda run: iter(["an account"]))
@@ -180,7 +180,7 @@ def test_ctrl_c_ends_the_checks_and_the_money_still_goes_back(
     assert (report.interrupted, report.passed, report.left) == (True, False, ["an account"])
 
 
-def test_a_second_ctrl_c_ends_it_with_the_names_of_the_accounts_that_may_have_money(
+def test_a_second_ctrl_c_names_the_accounts_possibly_with_money(
     proof: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def cut_off(run: Run) -> Iterator[str]:

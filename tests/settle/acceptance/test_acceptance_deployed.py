@@ -71,7 +71,7 @@ def test_a_definition_that_is_judged_otherwise_is_refuted(answers: Mapping[str, 
         judged(Definitions(**answers))
 
 
-def test_the_ways_of_a_task_are_those_of_its_rules_and_of_an_error_that_none_names() -> None:
+def test_a_tasks_ways_come_from_its_rules_and_unlisted_errors() -> None:
     retries = [{"ErrorEquals": ["No"], "MaxAttempts": 0}, {"ErrorEquals": ["States.ALL"], "MaxAttempts": 2}]
     task = {"Type": "Task", "Retry": retries, "Catch": [{"ErrorEquals": ["No", "Never"], "Next": "Refused"}]}
 
@@ -134,7 +134,7 @@ def test_a_trigger_that_does_not_work_is_refuted(
         triggers(resources, **told)
 
 
-def test_a_reader_of_the_stream_that_lags_or_reads_nothing_is_refuted(
+def test_a_lagging_or_idle_stream_reader_is_refuted(
     resources: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deployed, "AGES_SECONDS_MAX", 0)
@@ -173,7 +173,7 @@ def test_without_an_alias_there_is_no_canary(resources: dict[str, str]) -> None:
         deployed.canary(run_on(None))
 
 
-def test_a_canary_that_is_not_over_or_went_back_is_refuted(resources: dict[str, str]) -> None:
+def test_an_unfinished_or_rolled_back_canary_is_refuted(resources: dict[str, str]) -> None:
     with pytest.raises(Refuted, match=r"is \[90, 10\], and should be \[100\]"):
         canary(resources, [90, 10])
     with pytest.raises(Refuted, match="its version is not the machine as deployed"):
@@ -221,7 +221,7 @@ def test_a_proof_that_proves_nothing_is_refuted(
         proof(resources, *answers)
 
 
-def test_a_table_that_is_too_large_to_wait_for_is_not_applicable(resources: dict[str, str]) -> None:
+def test_a_table_too_large_to_wait_for_is_not_applicable(resources: dict[str, str]) -> None:
     with pytest.raises(NotApplicable, match="too large"):
         proof(resources, ReadTimeoutError(endpoint_url="lambda"))
 
@@ -233,7 +233,7 @@ def test_a_sealed_object_has_to_be_locked() -> None:
     assert deployed._locked(run_on(client, JournalBucket="b"), "n") == "locked by COMPLIANCE until 3027-12-29"
 
 
-def test_an_object_without_a_lock_is_refuted_and_a_denied_look_is_no_evidence() -> None:
+def test_unlocked_objects_are_refuted_and_denied_looks_prove_nothing() -> None:
     def locked(code: str) -> str:
         def lacks(**asked: str) -> Any:
             raise client_error("GetObjectRetention", code)

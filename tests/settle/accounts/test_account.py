@@ -22,7 +22,7 @@ def lines(desk: Desk, account: str) -> list[tuple[str, str, str, str]]:
 
 
 @pytest.mark.parametrize("deposit", ["0", "25.00"])
-def test_an_account_is_opened_once_however_often_the_command_is_given(desk: Desk, deposit: str) -> None:
+def test_an_account_is_opened_once_despite_repeated_commands(desk: Desk, deposit: str) -> None:
     first = accounts.open_account(desk.stack, "carla", "EUR", deposit)
     before = desk.ledger.rows()
 
@@ -34,7 +34,7 @@ def test_an_account_is_opened_once_however_often_the_command_is_given(desk: Desk
 
 
 @pytest.mark.parametrize(("currency", "deposit"), [("EUR", "25.01"), ("JPY", "25")])
-def test_an_account_that_is_open_with_another_currency_or_first_deposit_is_a_conflict(
+def test_reopening_with_another_currency_or_first_deposit_is_a_conflict(
     desk: Desk, currency: str, deposit: str
 ) -> None:
     accounts.open_account(desk.stack, "carla", "EUR", "25.00")
@@ -57,7 +57,7 @@ def test_an_account_that_another_order_has_opened_is_a_conflict(desk: Desk) -> N
 
 
 @pytest.mark.parametrize("lost", [1, 2])
-def test_an_opening_whose_answer_was_lost_is_finished_by_the_same_command(desk: Desk, lost: int) -> None:
+def test_the_same_command_finishes_an_opening_with_a_lost_answer(desk: Desk, lost: int) -> None:
     desk.door.losing = lost
     for _ in range(lost):
         with pytest.raises(CommandFailed, match="not known to be") as told:
@@ -128,7 +128,7 @@ def test_the_key_of_an_order_is_printed_and_repeats_it(desk: Desk, command: Comm
     assert lines(desk, "bob") == [(key, "deposit", "10.00", "10.00")]
 
 
-def test_an_order_does_not_say_who_gives_it_and_the_door_knows(desk: Desk, command: Command) -> None:
+def test_the_door_and_not_the_order_names_the_person(desk: Desk, command: Command) -> None:
     _, told, _ = command("account", "freeze", "bob", "--reason", "r", "--json")
 
     decision, content = desk.door.given[-1]
@@ -146,7 +146,7 @@ def test_an_order_does_not_say_who_gives_it_and_the_door_knows(desk: Desk, comma
         (Answer(503, {"error": "StoreUnavailable", "message": "x"}), "not known to be: StoreUnavailable: x;"),
     ],
 )
-def test_an_order_that_the_door_does_not_take_is_one_line(
+def test_an_order_not_taken_by_the_door_is_one_line(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch, answer: Answer, told: str
 ) -> None:
     monkeypatch.setattr(order, "PAUSES_SECONDS", (0, 0))
@@ -225,14 +225,14 @@ def test_a_malformed_order_is_not_sent(
     assert len(desk.door.given) == given
 
 
-def test_a_stack_without_the_door_is_told_to_be_deployed_again(desk: Desk) -> None:
+def test_a_stack_without_the_door_must_be_deployed_again(desk: Desk) -> None:
     stack = Stack("old", {"StageConfig": desk.stack.outputs["StageConfig"]}, desk.stack.session)
 
     with pytest.raises(CommandFailed, match="has no output OrdersUrl, as it is too old; deploy it again"):
         accounts.open_account(stack, "carla", "EUR", "0")
 
 
-def test_a_statement_adds_up_the_entries_in_the_order_of_their_times(desk: Desk) -> None:
+def test_a_statement_sums_the_entries_in_order_of_time(desk: Desk) -> None:
     desk.pay()
     desk.spend()
 
@@ -244,7 +244,7 @@ def test_a_statement_adds_up_the_entries_in_the_order_of_their_times(desk: Desk)
 
 
 @pytest.mark.parametrize("page_rows", [1, 1000])
-def test_the_statement_of_an_internal_account_is_one_over_all_its_partitions(
+def test_an_internal_accounts_statement_covers_all_its_partitions(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, page_rows: int
 ) -> None:
     monkeypatch.setattr(pages, "PAGE_ROWS", page_rows)
@@ -261,7 +261,7 @@ def test_the_statement_of_an_internal_account_is_one_over_all_its_partitions(
     assert statement.show(desk.stack, "fees:EUR")["available"] == "0.21"
 
 
-def test_a_statement_lists_an_entry_as_soon_as_it_has_committed(desk: Desk) -> None:
+def test_a_statement_lists_an_entry_immediately_after_commit(desk: Desk) -> None:
     """It is read consistently from the table: an index could lag."""
     desk.pay(until="hold")
 
@@ -303,7 +303,7 @@ def test_a_statement_without_references_reads_no_row_of_a_payment(
     assert "reference" not in shown
 
 
-def test_a_deposit_under_the_key_of_a_payment_has_not_its_reference(desk: Desk, command: Command) -> None:
+def test_a_deposit_under_a_payments_key_lacks_the_payments_reference(desk: Desk, command: Command) -> None:
     desk.pay(reference="invoice 7")
     command("account", "deposit", "bob", "10.00", *MOVED, "--key", KEY)
 

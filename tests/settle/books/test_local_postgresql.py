@@ -16,7 +16,7 @@ def test_without_the_wheel_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
         postgresql._installed()
 
 
-def test_root_is_told_of_a_folder_that_the_server_may_not_enter(
+def test_root_learns_of_a_folder_closed_to_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)

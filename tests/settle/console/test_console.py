@@ -54,7 +54,7 @@ def test_the_queue_leads_to_each_settlement_and_to_its_decision(desk: Desk, visi
     assert "as arn:aws:iam::123456789012:user/ada" in texts(page)
 
 
-def test_a_settlement_in_flight_shows_itself_anew_until_it_is_at_rest(desk: Desk, visitor: Visitor) -> None:
+def test_a_settlement_in_flight_refreshes_itself_until_at_rest(desk: Desk, visitor: Visitor) -> None:
     desk.pay(FLYING, until="hold")
     desk.stuck()
     desk.pay(SETTLED)
@@ -75,7 +75,7 @@ def test_a_settlement_in_flight_shows_itself_anew_until_it_is_at_rest(desk: Desk
 
 
 @pytest.mark.parametrize("live", ["-1", "x", "999", "٣", "1e9", "61"])
-def test_a_wrong_number_of_times_is_the_usual_or_the_greatest(
+def test_an_invalid_refresh_count_becomes_the_usual_or_greatest(
     desk: Desk, visitor: Visitor, live: str
 ) -> None:
     desk.pay(FLYING, until="hold")
@@ -86,7 +86,7 @@ def test_a_wrong_number_of_times_is_the_usual_or_the_greatest(
     assert int(answer.headers["refresh"].rpartition("=")[2]) < pages.LIVE_TIMES
 
 
-def test_the_page_of_a_settlement_is_the_report_with_its_links(desk: Desk, visitor: Visitor) -> None:
+def test_a_settlement_page_is_the_report_with_links(desk: Desk, visitor: Visitor) -> None:
     desk.stuck()
 
     page = visitor.page(f"/settlements/{KEY}")
@@ -199,7 +199,7 @@ def test_a_search_finds_by_key_account_status_time_and_person(desk: Desk, visito
         ("/favicon.ico", 404, "no such page"),
     ],
 )
-def test_what_is_not_there_or_wrong_is_a_page_with_what_to_do_next(
+def test_a_missing_or_wrong_target_shows_what_to_do_next(
     desk: Desk, visitor: Visitor, path: str, status: int, words: str
 ) -> None:
     desk.pay()
@@ -250,7 +250,7 @@ def test_a_failure_of_aws_is_a_page_and_no_traceback(
     assert "Traceback" not in answer.text + "".join(capsys.readouterr())
 
 
-def test_an_identity_that_aws_does_not_tell_is_told_as_such(desk: Desk) -> None:
+def test_an_identity_withheld_by_aws_is_shown_as_such(desk: Desk) -> None:
     class Silent:
         def get_caller_identity(self) -> dict[str, str]:
             raise client_error("GetCallerIdentity", "AccessDenied")
@@ -265,7 +265,7 @@ def test_an_identity_that_aws_does_not_tell_is_told_as_such(desk: Desk) -> None:
 
 @settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=80) | st.just(HOSTILE))
-def test_a_hostile_text_of_a_row_is_text_on_each_page(hostile: tuple[Desk, Visitor], text: str) -> None:
+def test_a_hostile_row_text_is_text_on_each_page(hostile: tuple[Desk, Visitor], text: str) -> None:
     """Each page keeps the elements and attributes that it has with a harmless text."""
     desk, visitor = hostile
     paths: tuple[str, ...] = ("/", f"/settlements/{KEY}", f"/settlements/{KEY}/decide", "/accounts/bob")
@@ -330,7 +330,7 @@ def told(desk: Desk) -> dict[str, Any]:
 # Many
 
 
-def test_ten_thousand_cases_are_a_page_of_the_oldest_that_says_so(desk: Desk, visitor: Visitor) -> None:
+def test_of_ten_thousand_cases_the_page_shows_only_the_oldest(desk: Desk, visitor: Visitor) -> None:
     desk.stuck()
     row = to_wire(desk.row())
     rows = [

@@ -39,7 +39,7 @@ def given(desk: Desk) -> list[str]:
     return [route for route, order in desk.door.given if "key" in order and "account" not in order]
 
 
-def test_each_decision_is_shown_with_its_amounts_before_it_is_made(desk: Desk) -> None:
+def test_each_decision_shows_its_amounts_before_it_is_made(desk: Desk) -> None:
     desk.stuck()
     visitor = Visitor(desk).enter()
 
@@ -76,7 +76,7 @@ def test_what_cannot_be_undone_is_confirmed_a_second_time(desk: Desk) -> None:
     assert "COMPENSATED" in texts(visitor.page(done.headers["location"]))
 
 
-def test_a_retry_needs_no_confirmation_and_a_stuck_one_is_a_new_case(desk: Desk) -> None:
+def test_retries_need_no_confirmation_and_stuck_ones_open_new_cases(desk: Desk) -> None:
     desk.stuck()
     visitor = Visitor(desk).enter()
 
@@ -101,7 +101,7 @@ def test_a_form_sent_twice_is_one_order(desk: Desk) -> None:
     assert desk.ledger.rows() == rows
 
 
-def test_a_case_that_is_another_one_by_now_is_not_decided(desk: Desk) -> None:
+def test_a_case_replaced_in_the_meantime_is_not_decided(desk: Desk) -> None:
     desk.stuck()
     visitor = Visitor(desk).enter()
     shown = visitor.page(f"{DECIDE}/write-off?verb=resolve")
@@ -144,7 +144,7 @@ def test_a_wrong_field_is_named_and_nothing_is_written(
     assert given(desk) == []
 
 
-def test_a_hostile_reason_is_text_from_the_form_to_the_report(desk: Desk) -> None:
+def test_a_hostile_reason_is_text_from_form_to_report(desk: Desk) -> None:
     desk.stuck()
     visitor = Visitor(desk).enter()
     reason = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{ 7*7 }}"
@@ -202,7 +202,7 @@ def test_a_proposal_is_withdrawn_and_may_be_made_again(desk: Desk) -> None:
 
 
 @pytest.mark.usefixtures("two_persons")
-def test_a_proposal_that_is_another_one_by_now_is_not_approved(desk: Desk) -> None:
+def test_a_proposal_replaced_in_the_meantime_is_not_approved(desk: Desk) -> None:
     desk.stuck()
     ada = as_person(desk, ADA)
     ada.submit(ada.page(f"{DECIDE}/write-off?verb=propose"), f"{DECIDE}/write-off", reason=REASON)
@@ -274,7 +274,7 @@ def test_a_viewer_is_offered_nothing_and_told_so(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("status", [429, 500, 200])
-def test_an_order_of_which_the_door_does_not_tell_is_offered(desk: Desk, status: int) -> None:
+def test_an_order_of_unknown_permission_is_offered(desk: Desk, status: int) -> None:
     desk.door.answering = Answer(status, {})
 
     assert Allowed(desk.stack).of(["write-off"]) == {"write-off"}
@@ -296,7 +296,7 @@ def test_the_door_is_asked_once_for_a_while(desk: Desk) -> None:
     assert later == frozenset()
 
 
-def test_an_order_without_an_answer_says_that_it_may_be_repeated(desk: Desk) -> None:
+def test_an_unanswered_order_says_it_may_be_repeated(desk: Desk) -> None:
     desk.stuck()
     visitor = Visitor(desk).enter()
     desk.door.losing = 1

@@ -76,7 +76,7 @@ def test_a_token_grows_old(clock: Clock) -> None:
     assert made.enter(token) is None
 
 
-def test_a_session_ends_when_nothing_is_asked_and_after_a_shift(clock: Clock) -> None:
+def test_a_session_ends_when_idle_and_after_a_shift(clock: Clock) -> None:
     idle, busy = Session(clock), Session(clock)
     of_idle, of_busy = idle.enter(idle.token), busy.enter(busy.token)
     assert of_idle
@@ -168,7 +168,7 @@ def test_a_form_without_an_origin_is_refused(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("csrf", ["", "x", "é"])
-def test_a_form_of_no_page_of_ours_is_refused_and_writes_nothing(desk: Desk, csrf: str) -> None:
+def test_a_foreign_form_is_refused_and_writes_nothing(desk: Desk, csrf: str) -> None:
     desk.stuck()
     visitor = Visitor(desk).enter()
 

@@ -24,7 +24,7 @@ def served() -> Iterator[Served]:
         yield served
 
 
-def test_the_console_is_entered_by_the_printed_address_and_ended_by_its_person(served: Served) -> None:
+def test_the_printed_address_enters_and_the_person_ends_the_console(served: Served) -> None:
     strange = served.ask("GET", served.path, host="evil.example")
     entered = served.ask("GET", served.path)
     cookie = str(entered.headers["set-cookie"]).partition(";")[0]
@@ -69,7 +69,7 @@ def test_a_taken_port_is_named() -> None:
     assert failed.value.code == Exit.FAILED
 
 
-def test_the_browser_is_led_by_a_file_of_its_owner_which_goes_with_the_console() -> None:
+def test_a_private_file_leads_the_browser_and_then_is_removed() -> None:
     with server.door_page('http://127.0.0.1:1/enter?token="><script>') as page:
         mode, text = page.stat().st_mode & 0o777, page.read_text()
 
@@ -78,7 +78,7 @@ def test_the_browser_is_led_by_a_file_of_its_owner_which_goes_with_the_console()
     assert not page.exists()
 
 
-def test_the_command_prints_the_address_and_shows_it_by_the_file(
+def test_the_command_prints_the_address_and_opens_the_file(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launched = list[str]()

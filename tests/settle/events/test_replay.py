@@ -62,7 +62,7 @@ def test_all_in_limbo_are_told(paid: Desk, bus: Bus, command: Command) -> None:
     assert told(bus) == {STUCK: "LIMBO"}
 
 
-def test_since_a_time_all_are_told_that_have_changed_or_still_may(
+def test_since_replays_all_settlements_changed_or_possibly_changed(
     paid: Desk, bus: Bus, command: Command
 ) -> None:
     """An open order may have changed unseen: no attribute has the time."""
@@ -82,7 +82,7 @@ def test_more_than_one_order_takes_are_told_in_several(
     assert [len(body["keys"]) for body in replays(paid)] == [2, 1]
 
 
-def test_a_settlement_that_is_not_there_is_said_and_the_others_are_told(
+def test_a_missing_settlement_is_reported_and_the_others_are_replayed(
     paid: Desk, bus: Bus, command: Command
 ) -> None:
     code, _, said = command("events", "replay", "order-2026-999999", KEY)
@@ -92,7 +92,7 @@ def test_a_settlement_that_is_not_there_is_said_and_the_others_are_told(
 
 
 @pytest.mark.parametrize("arguments", [[], ["--limbo", KEY], ["--limbo", "--since", "1h"], ["no key"]])
-def test_a_command_that_says_not_which_is_refused_before_anything_is_sent(
+def test_an_ambiguous_command_is_refused_before_anything_is_sent(
     paid: Desk, command: Command, arguments: list[str]
 ) -> None:
     assert command("events", "replay", *arguments)[0] == 2

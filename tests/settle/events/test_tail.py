@@ -91,7 +91,7 @@ def test_the_events_of_a_payment_are_shown_until_its_end(
     assert left(account) == ([], [])
 
 
-def test_a_payment_that_has_ended_before_is_shown_as_it_is(account: stack.Stack, settle: Command) -> None:
+def test_a_payment_already_ended_is_shown_as_it_is(account: stack.Stack, settle: Command) -> None:
     """Its events came before the command listened, so waiting would never end."""
     account.store.states[KEY] = states.found(states.row() | {"status": "REJECTED", "sequence": 1})  # type: ignore[attr-defined]
 
@@ -101,7 +101,7 @@ def test_a_payment_that_has_ended_before_is_shown_as_it_is(account: stack.Stack,
     assert " ".join(out.split()[1:]) == f"{KEY} 1 snapshot REJECTED 48.20 EUR"
 
 
-def test_a_payment_that_ends_before_the_rule_works_is_shown_by_a_second_look(
+def test_a_second_look_shows_an_end_before_the_rule_works(
     account: stack.Stack, settle: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A new rule takes effect late: the payment's last event came before it."""
@@ -128,7 +128,7 @@ def test_a_payment_that_ends_before_the_rule_works_is_shown_by_a_second_look(
     ]
 
 
-def test_as_json_an_event_is_what_a_reader_of_the_bus_gets(
+def test_a_json_event_equals_the_event_on_the_bus(
     account: stack.Stack, coming: list[dict[str, Any]], settle: Command
 ) -> None:
     coming += [OTHER, SETTLED]
@@ -153,9 +153,7 @@ def test_a_command_that_is_interrupted_leaves_nothing(
     assert left(account) == ([], [])
 
 
-def test_what_a_killed_command_left_a_day_ago_is_removed_and_no_other_rule(
-    account: stack.Stack, settle: Command
-) -> None:
+def test_only_day_old_leftovers_of_killed_commands_are_removed(account: stack.Stack, settle: Command) -> None:
     events, now = account.client("events"), int(time.time())
     old, young = f"under-test-tail-{now - 90_000}-aaaaaa", f"under-test-tail-{now - 60}-bbbbbb"
     for name in (old, young, "under-test-tail-of-others", "a-readers-rule"):
@@ -168,7 +166,7 @@ def test_what_a_killed_command_left_a_day_ago_is_removed_and_no_other_rule(
     assert ({*rules}, queues) == ({"a-readers-rule", young, "under-test-tail-of-others"}, [])
 
 
-def test_a_caller_who_may_not_is_told_in_one_line_and_leaves_nothing(
+def test_a_denied_caller_gets_one_line_and_leaves_nothing(
     account: stack.Stack, settle: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = account.client("events")

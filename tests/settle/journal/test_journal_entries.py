@@ -117,7 +117,7 @@ def test_a_deleted_entry_is_exported_as_it_was_posted(journal: MemoryS3, settle:
         ({"currency": "XXX", "sk": "2026-11-20T12:00:00.000Z#x:hold"}, "no entry: "),
     ],
 )
-def test_a_line_that_is_no_fact_ends_the_export_by_its_object(
+def test_an_invalid_line_ends_the_export_and_names_its_object(
     journal: MemoryS3, settle: Command, town: Town, change: dict[str, Any], reason: str
 ) -> None:
     name = put(journal, town.now, inserted({**towns.entries(town)[0], **change}))

@@ -62,7 +62,7 @@ def faults(found: Any) -> list[str]:
     return told
 
 
-def test_rows_of_the_table_are_compared_by_a_scan_of_their_kinds_alone(found: Any, ledger: Ledger) -> None:
+def test_the_comparison_scans_only_the_sealed_kinds_of_rows(found: Any, ledger: Ledger) -> None:
     ledger.put(keys.circuit("kyc"))
     ledger.put(keys.waiting("k") | {"token": "t"})
 
@@ -92,7 +92,7 @@ def test_a_row_that_is_on_its_way_is_not_filled(found: Any, ledger: Ledger) -> N
     assert fill(found)["rows"] == 0
 
 
-def test_a_fill_does_not_hide_that_a_row_is_not_as_it_was_sealed(found: Any, ledger: Ledger) -> None:
+def test_a_fill_does_not_hide_a_row_changed_after_sealing(found: Any, ledger: Ledger) -> None:
     ledger.put(entry("sealed") | {"amount": 2})
 
     assert fill(found)["rows"] == 0
@@ -155,7 +155,7 @@ def books(ledger: Ledger, found: Any) -> None:
 
 
 @pytest.mark.usefixtures("books")
-def test_the_command_ends_with_1_and_names_the_row_that_the_proof_cannot_miss(command: Command) -> None:
+def test_the_command_fails_naming_a_loss_unseen_by_the_proof(command: Command) -> None:
     code, proof, _ = command("reconcile")
     assert (code, "conserved" in proof) == (0, True)
 
@@ -181,7 +181,7 @@ def test_a_digest_that_was_kept_must_be_in_the_chain(command: Command) -> None:
     assert "no seal has the digest x: the journal is not the one that it was" in other["faults"]
 
 
-def test_a_directory_with_a_copy_of_the_bucket_does_as_well(
+def test_a_directory_copy_of_the_bucket_can_be_compared(
     found: Any, s3: MemoryS3, tmp_path: Path, ledger: Ledger
 ) -> None:
     for name, content in s3.objects.items():

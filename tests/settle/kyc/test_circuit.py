@@ -108,7 +108,7 @@ def test_during_a_probe_the_circuit_is_half_open_since_then(circuit: Circuit) ->
 
 
 @pytest.mark.parametrize(("calls", "expected"), HISTORIES)
-def test_the_command_tells_what_the_calls_have_made_of_the_circuit_and_leaves_it_so(
+def test_the_command_shows_the_circuit_and_leaves_it_unchanged(
     circuit: Circuit, command: Command, calls: list[dict[str, Any]], expected: dict[str, Any]
 ) -> None:
     for call in calls:
@@ -138,7 +138,7 @@ def test_the_command_tells_what_the_calls_have_made_of_the_circuit_and_leaves_it
         ("HALF_OPEN", "health", "a probe is under way: look again with `settle kyc status`"),
     ],
 )
-def test_a_probe_is_ordered_at_the_door_and_the_circuit_is_shown(
+def test_a_probe_goes_to_the_door_and_shows_the_circuit(
     desk: Desk, command: Command, state: str, probe: str, told: str
 ) -> None:
     desk.door.answering = Answer(200, {"circuit": "kyc", "state": state, "probe": probe})

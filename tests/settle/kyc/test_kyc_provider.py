@@ -99,9 +99,7 @@ def calls(running: Running) -> int:
     return counted
 
 
-def test_up_starts_one_provider_with_the_stage_s_secrets_and_webhook_and_down_stops_it(
-    running: Running, receiver: Receiver
-) -> None:
+def test_up_starts_one_configured_provider_and_down_stops_it(running: Running, receiver: Receiver) -> None:
     """Secrets are not on its command line or in a file: other users may list processes."""
     reported: list[str] = []
 
@@ -137,9 +135,7 @@ def test_up_starts_one_provider_with_the_stage_s_secrets_and_webhook_and_down_st
     assert embedded_aws.down() is False
 
 
-def test_up_starts_a_provider_again_that_has_died_where_the_stage_asks_it(
-    running: Running, receiver: Receiver
-) -> None:
+def test_up_restarts_a_dead_provider_at_the_stages_address(running: Running, receiver: Receiver) -> None:
     embedded_aws.up(silent)
     (dead,) = providers()
     dead.kill()
@@ -153,7 +149,7 @@ def test_up_starts_a_provider_again_that_has_died_where_the_stage_asks_it(
     assert receiver.received().path == "/_aws/lambda-url/abc123/"
 
 
-def test_a_provider_that_was_started_but_never_told_is_told_by_the_next_up(running: Running) -> None:
+def test_the_next_up_configures_a_started_but_unconfigured_provider(running: Running) -> None:
     """The first `up` was killed in between: without key and webhook the provider is useless."""
     kyc_provider.start(running)
     assert asked(running, "another-key") == 200
@@ -163,9 +159,7 @@ def test_a_provider_that_was_started_but_never_told_is_told_by_the_next_up(runni
     assert (asked(running, API_KEY), asked(running, "another-key")) == (200, 401)
 
 
-def test_a_failed_up_stops_the_provider_that_it_started_and_nothing_else(
-    running: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_up_stops_only_its_own_provider(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kyc_provider, "boto3", SimpleNamespace(client=None))
 
     with pytest.raises(TypeError):
@@ -187,9 +181,7 @@ def test_a_failed_up_keeps_the_provider_that_ran_before(
     assert len(providers()) == 1
 
 
-def test_another_process_on_the_provider_s_port_is_not_taken_for_it(
-    starts: Starts, receiver: Receiver
-) -> None:
+def test_another_process_on_the_port_is_not_the_provider(starts: Starts, receiver: Receiver) -> None:
     running = recorded(starts, receiver, kyc_port=receiver.port, sources=deployment.digest())
 
     with pytest.raises(CommandFailed, match=f"{running.kyc_port} is taken by another process") as refused:

@@ -84,7 +84,7 @@ def event_of(delivery: Delivery, secret: str = SECRET) -> str:
         (Behaviour.REDIRECT, 307, None),
     ],
 )
-def test_a_behaviour_is_chosen_by_an_account_or_by_the_control(
+def test_an_account_or_the_control_chooses_the_behaviour(
     simulator: Simulator, chosen_by: str, behaviour: Behaviour, status: int, decision: str | None
 ) -> None:
     if chosen_by == "control":
@@ -106,7 +106,7 @@ def test_a_behaviour_is_chosen_by_an_account_or_by_the_control(
         ("kyc-REJECT", "kyc-", "REVIEW"),
     ],
 )
-def test_an_account_decides_before_the_control_and_the_payee_before_the_payer(
+def test_the_payee_outranks_the_payer_and_both_outrank_the_control(
     simulator: Simulator, payer: str, payee: str, decision: str
 ) -> None:
     simulator.tell({"behaviour": "review"})
@@ -129,7 +129,7 @@ def test_broken_answers_are_broken_as_their_names_say(simulator: Simulator, wait
         (Behaviour.DRIP_HEADERS, b"HTTP/1.1 200 OK\r\n"),
     ],
 )
-def test_a_drip_is_a_byte_every_half_second_and_never_whole(
+def test_a_drip_is_two_bytes_a_second_and_never_whole(
     simulator: Simulator, waits: Waits, behaviour: Behaviour, head: bytes
 ) -> None:
     answer = simulator.raw(payee=f"kyc-{behaviour}")
@@ -139,7 +139,7 @@ def test_a_drip_is_a_byte_every_half_second_and_never_whole(
     assert waits.seconds == [0.5] * 99
 
 
-def test_the_same_key_gets_the_same_answer_after_any_change_of_the_settings(simulator: Simulator) -> None:
+def test_a_key_keeps_its_answer_after_any_change_of_settings(simulator: Simulator) -> None:
     simulator.tell({"behaviour": "error"})
     assert simulator.verify().status == 500, "a failure is no answer"
     simulator.tell({"behaviour": "approve"})
@@ -215,7 +215,7 @@ def test_a_body_without_a_proper_length_closes_the_connection(
     ],
     ids=json.dumps,
 )
-def test_the_control_refuses_a_setting_that_it_does_not_know_and_changes_nothing(
+def test_the_control_refuses_an_unknown_setting_and_changes_nothing(
     simulator: Simulator, control: Any
 ) -> None:
     simulator.tell({"behaviour": "review", "delay_seconds": 0.5, "api_keys": ["canary"]})
@@ -252,7 +252,7 @@ def test_the_program_listens_on_its_port_of_this_machine_only() -> None:
     ("behaviour", "decision"),
     [("review-approve", "APPROVED"), ("review-reject", "REJECTED"), ("early-approve", "APPROVED")],
 )
-def test_a_review_ends_with_a_signed_decision_about_the_same_verification(
+def test_a_review_ends_with_a_signed_decision_about_its_verification(
     provider: Simulator, receiver: Receiver, behaviour: str, decision: str
 ) -> None:
     answer = provider.verify(payee=f"kyc-{behaviour}.x").json()
@@ -313,7 +313,7 @@ def test_a_malformed_order_calls_no_webhook(provider: Simulator, receiver: Recei
 
 
 @pytest.mark.parametrize("failing", [[503], [500, 503, 599], [401, 429, 502], [302, 403, 422]], ids=str)
-def test_a_webhook_that_fails_is_called_again_under_the_same_id(
+def test_a_failed_webhook_is_called_again_under_the_same_id(
     provider: Simulator, receiver: Receiver, slept: list[float], failing: list[int]
 ) -> None:
     receiver.statuses.extend(failing)

@@ -35,7 +35,7 @@ def shown(desk: Desk) -> tuple[str, str]:
     return found["available"], found["unswept"]
 
 
-def test_a_merchants_account_shows_what_is_available_and_what_is_not_yet(paid: Desk) -> None:
+def test_a_merchants_account_shows_its_available_and_its_unswept_amount(paid: Desk) -> None:
     assert shown(paid) == ("3.00", "95.44")
 
     sweep(paid.stack, SHOP)
@@ -44,7 +44,7 @@ def test_a_merchants_account_shows_what_is_available_and_what_is_not_yet(paid: D
     assert "unswept" not in statement.show(paid.stack, "alice")
 
 
-def test_a_sweep_by_hand_makes_available_what_no_sweep_has_reached_and_says_how_much(paid: Desk) -> None:
+def test_a_sweep_by_hand_makes_the_reported_amount_available(paid: Desk) -> None:
     at = str(paid.row()["release_at"])
 
     first, again = sweep(paid.stack, SHOP), sweep(paid.stack, SHOP)
@@ -65,7 +65,7 @@ def test_a_sweep_by_hand_reads_every_page(paid: Desk, monkeypatch: pytest.Monkey
     assert shown(paid) == ("3.00", "95.44")
 
 
-def test_a_sweep_by_hand_asks_the_door_until_nothing_is_left(
+def test_a_sweep_by_hand_asks_the_door_until_nothing_remains(
     paid: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three partitions have the deposit and the two releases; each call has time for one."""
@@ -90,7 +90,7 @@ def test_a_sweep_by_hand_writes_nothing_itself(paid: Desk) -> None:
 @pytest.mark.parametrize(
     "told", [Answer(503, {"error": "StoreUnavailable", "message": "x"}), Answer(500, {})]
 )
-def test_a_sweep_by_hand_that_is_not_known_to_be_done_says_to_repeat_it(paid: Desk, told: Answer) -> None:
+def test_a_sweep_by_hand_of_unknown_outcome_must_be_repeated(paid: Desk, told: Answer) -> None:
     paid.door.answering = told
 
     with pytest.raises(CommandFailed, match=r"not known to be: .*; repeat it$") as failed:
@@ -107,7 +107,7 @@ def test_a_sweep_by_hand_refuses_what_is_no_minute(paid: Desk) -> None:
 
 
 @pytest.mark.parametrize(("since", "folded"), [("2000-01-01", "95.44"), ("2999-01-01T00:00", "0.00")])
-def test_a_sweep_by_hand_begins_with_the_minute_that_it_is_told(paid: Desk, since: str, folded: str) -> None:
+def test_a_sweep_by_hand_begins_with_the_given_minute(paid: Desk, since: str, folded: str) -> None:
     assert sweep(paid.stack, SHOP, since)["folded"] == folded
 
 
@@ -141,7 +141,7 @@ def test_an_account_without_sweeps_is_refused(desk: Desk, account: str, code: Ex
     assert told.value.code is code
 
 
-def test_a_merchant_may_be_opened_with_more_than_the_highest_balance(desk: Desk) -> None:
+def test_a_merchant_may_open_above_the_highest_balance(desk: Desk) -> None:
     opened = accounts.open_account(desk.stack, SHOP, "EUR", "1000000.01")
 
     assert opened["available"] == "1000000.01"
@@ -173,7 +173,7 @@ def book() -> Book:
     return book
 
 
-def test_a_table_with_merchants_is_conserved_and_what_waits_is_named(book: Book) -> None:
+def test_a_table_with_merchants_is_conserved_and_names_unswept_amounts(book: Book) -> None:
     findings = reconcile(book.rows, nothing_to_look_at)
 
     assert findings.conserved
@@ -199,7 +199,7 @@ def test_more_that_is_folded_than_was_received_is_a_fault(book: Book) -> None:
 
 
 @pytest.mark.parametrize("change", [-1, 1])
-def test_a_merchants_balance_that_is_not_what_is_swept_is_a_fault(book: Book, change: int) -> None:
+def test_a_merchants_balance_unlike_its_swept_amount_is_a_fault(book: Book, change: int) -> None:
     book.row(f"ACCOUNT#{SHOP}")["available"] += change
 
     findings = reconcile(book.rows, always(Look.DISAGREES))
@@ -210,7 +210,7 @@ def test_a_merchants_balance_that_is_not_what_is_swept_is_a_fault(book: Book, ch
     assert not findings.conserved
 
 
-def test_a_balance_that_a_sweep_has_moved_during_the_scan_is_looked_at_again(book: Book) -> None:
+def test_a_balance_swept_during_the_scan_is_looked_at_again(book: Book) -> None:
     book.row(f"ACCOUNT#{SHOP}")["available"] += 4772
 
     findings = reconcile(book.rows, always(Look.AGREES))

@@ -187,7 +187,7 @@ def killed_after(town: Town, pages: int) -> Callable[[Progress], None]:
 
 
 @pytest.mark.parametrize("after", range(12))
-def test_a_run_that_dies_at_any_write_is_ended_by_another(town: Town, after: int) -> None:
+def test_another_run_finishes_a_run_killed_at_any_write(town: Town, after: int) -> None:
     client, dying = town.desk.ledger.client, Dying(town.desk.ledger.client, after)
     store = town.desk.ledger.store
     store.client = dying
@@ -290,7 +290,7 @@ def test_a_throttled_run_is_paused(town: Town, monkeypatch: pytest.MonkeyPatch) 
     assert town.layouts() == NEW
 
 
-def test_a_write_of_the_progress_whose_answer_is_lost_is_its_own(
+def test_a_runner_recognizes_its_own_progress_after_a_lost_answer(
     town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, lost = town.desk.ledger.client, list[bool]()
@@ -427,7 +427,7 @@ def test_an_unknown_migration_is_named(command: Command) -> None:
     )
 
 
-def test_a_runner_goes_on_with_another_session_once_its_own_has_ended(
+def test_a_runner_continues_with_a_new_session_after_expiry(
     town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sessions = list[int]()

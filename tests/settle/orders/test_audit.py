@@ -48,7 +48,7 @@ def moved(one: dict[str, str]) -> tuple[str, ...]:
     return tuple(one[name] for name in ("order", "case", "part", "amount", "payment", "currency"))
 
 
-def test_an_order_on_an_account_has_the_person_the_proof_and_the_amount(desk: Desk) -> None:
+def test_an_account_order_shows_its_person_proof_and_amount(desk: Desk) -> None:
     order = {"account": "bob", "amount": "12.50", "currency": "EUR", "reference": "bank-0001"}
     accounts.give(desk.stack, OrderKind.DEPOSIT, key="deposit-key-00001", reason="a gift", **order)
 
@@ -91,7 +91,7 @@ def test_a_decision_has_its_case_and_what_it_moved(desk: Desk, decision: str, am
     assert (found["key"], found["account"], found["by"], found["reason"]) == (KEY, "bob", ADA, REASON)
 
 
-def test_a_reversal_has_the_whole_amount_and_a_part_its_own(desk: Desk) -> None:
+def test_a_whole_and_a_partial_reversal_show_their_own_amounts(desk: Desk) -> None:
     desk.pay()
     desk.pay(OTHER)
 
@@ -104,7 +104,7 @@ def test_a_reversal_has_the_whole_amount_and_a_part_its_own(desk: Desk) -> None:
     ]
 
 
-def test_a_decision_of_two_has_both_and_each_move_is_an_order(
+def test_a_decision_of_two_names_both_and_lists_each_move(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = replace(_dependencies.config, approvals={"write-off": 2})
@@ -134,9 +134,7 @@ def test_an_order_is_in_one_of_two_times_that_meet(desk: Desk) -> None:
     assert told(desk, at, at + timedelta(milliseconds=1)) == [third]
 
 
-def test_orders_of_several_months_come_by_time_and_page_by_page(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_orders_of_several_months_come_by_time_in_pages(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "BATCH_MAX", 3)
     row = next(one for one in desk.ledger.rows() if keys.subject(one)[0] == "ORDER")
     for month in ("2025-12", "2026-01", "2026-08", "2026-10"):
@@ -151,7 +149,7 @@ def test_orders_of_several_months_come_by_time_and_page_by_page(
     assert times[0].startswith(audit.FIRST_MONTH)
 
 
-def test_an_order_about_a_settlement_that_is_gone_is_listed_without_amounts(desk: Desk) -> None:
+def test_an_order_on_a_lost_settlement_is_listed_without_amounts(desk: Desk) -> None:
     desk.pay()
     reversal.reverse(desk.stack, KEY, "sent back")
     desk.ledger.delete(keys.settlement(KEY))
@@ -168,7 +166,7 @@ def test_as_json_each_order_is_a_line_with_all_fields(desk: Desk, command: Comma
     assert command("audit", "--since", "1m", "--json") == (0, "", "no order is on record in this time\n")
 
 
-def test_for_a_spreadsheet_it_has_a_header_and_no_cell_is_a_formula(desk: Desk, command: Command) -> None:
+def test_a_spreadsheet_has_a_header_and_no_formula_cells(desk: Desk, command: Command) -> None:
     formula = '=HYPERLINK("https://x.invalid","a, b")'
     accounts.give(desk.stack, OrderKind.FREEZE, key="freeze-key-000001", account="bob", reason=formula)
 
@@ -180,9 +178,7 @@ def test_for_a_spreadsheet_it_has_a_header_and_no_cell_is_a_formula(desk: Desk, 
     assert lines[-1]["reason"] == f"'{formula}"
 
 
-def test_as_a_table_it_has_a_line_for_each_order_or_says_that_there_is_none(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_has_a_line_per_order_or_says_none(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     code, out, _ = command("audit", *SINCE)
     _, nothing, _ = command("audit", "--since", "1m")

@@ -19,7 +19,7 @@ def decisions(desk: Desk) -> dict[str, Any]:
     return {one["decision"]: (one["effect"], one["command"]) for one in shown}
 
 
-def test_an_open_case_is_listed_with_its_account_and_amount_at_risk(desk: Desk) -> None:
+def test_an_open_case_shows_its_account_and_amount_at_risk(desk: Desk) -> None:
     desk.pay("order-flying-0001", until="hold")
     assert limbo.open_cases(desk.stack) == ([], False)
 
@@ -38,7 +38,7 @@ def test_an_open_case_is_listed_with_its_account_and_amount_at_risk(desk: Desk) 
     assert limbo.open_cases(desk.stack) == ([case], False)
 
 
-def test_the_oldest_open_case_is_listed_first_and_one_that_has_left_limbo_not_at_all(desk: Desk) -> None:
+def test_only_cases_still_in_limbo_are_listed_oldest_first(desk: Desk) -> None:
     """The index may lag: the row decides."""
     names = ["order-zzz-0000001", "order-left-000001", "order-aaa-0000001"]
     for name in names:
@@ -98,7 +98,7 @@ def test_an_account_that_is_gone_is_shown_with_nothing_available(desk: Desk) -> 
     ("step", "account", "amount", "fees"),
     [("release", "bob", "47.72", "0.48"), ("fee", "fees:EUR", "0.48", "0.00")],
 )
-def test_each_possible_decision_is_shown_with_its_effect_and_its_command_on_this_case_and_stack(
+def test_each_possible_decision_shows_its_effect_and_exact_command(
     desk: Desk, step: str, account: str, amount: str, fees: str
 ) -> None:
     """The placeholder for the reason is refused: a person must fill it in."""
@@ -119,9 +119,7 @@ def test_each_possible_decision_is_shown_with_its_effect_and_its_command_on_this
 
 
 @pytest.mark.parametrize(("step", "amount"), [("hold", "48.20"), ("nothing", "0.00")])
-def test_a_stuck_hold_can_only_be_retried_and_the_other_decisions_say_why(
-    desk: Desk, step: str, amount: str
-) -> None:
+def test_a_stuck_hold_allows_only_retry_and_says_why(desk: Desk, step: str, amount: str) -> None:
     """Voiding a hold pays the payer: a person who decides at night must not read the reverse."""
     desk.stuck(step)
 
@@ -137,7 +135,7 @@ def test_a_stuck_hold_can_only_be_retried_and_the_other_decisions_say_why(
 
 
 @pytest.mark.parametrize(("until", "status"), [("claim", "PROCESSING"), ("fee", "SETTLED")])
-def test_a_settlement_that_is_not_in_limbo_has_no_case_to_show(desk: Desk, until: str, status: str) -> None:
+def test_a_settlement_outside_limbo_has_no_case_to_show(desk: Desk, until: str, status: str) -> None:
     desk.pay(until=until)
 
     with pytest.raises(CommandFailed) as told:

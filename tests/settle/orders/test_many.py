@@ -90,7 +90,7 @@ def test_a_dry_run_shows_each_case_and_orders_nothing(stuck: Desk, command: Comm
     assert (stuck.ledger.rows(), len(stuck.door.given)) == (before, given)
 
 
-def test_what_the_decision_does_not_fit_is_left_out_and_told_why(stuck: Desk, command: Command) -> None:
+def test_an_unfit_case_is_left_out_with_the_reason(stuck: Desk, command: Command) -> None:
     everything = ("limbo", "resolve", "write-off", "--all-of", "IdempotencyConflict", "--reason", REASON)
 
     found = shown(command, *everything)
@@ -126,9 +126,7 @@ def test_the_same_cases_are_listed_by_account_and_error(
         assert [case["key"] for case in found["cases"]] == keys
 
 
-def test_with_the_digest_each_case_that_was_shown_is_decided_as_an_order_of_its_own(
-    stuck: Desk, command: Command
-) -> None:
+def test_with_the_digest_each_shown_case_is_decided_separately(stuck: Desk, command: Command) -> None:
     code, results, notes = ordered(command, shown(command, *WRITE_OFF)["command"])
 
     assert (code, notes) == (Exit.FINE, "")
@@ -137,7 +135,7 @@ def test_with_the_digest_each_case_that_was_shown_is_decided_as_an_order_of_its_
     assert statuses(stuck, HELD) == ["LIMBO"]
 
 
-def test_a_case_that_came_after_the_dry_run_is_not_decided(stuck: Desk, command: Command) -> None:
+def test_a_case_later_than_the_dry_run_is_not_decided(stuck: Desk, command: Command) -> None:
     told = shown(command, *WRITE_OFF)["command"]
     late = "order-many-late-01"
     stuck.pay(late, payer="carol")
@@ -162,7 +160,7 @@ def one_is_stuck_again(desk: Desk, command: Command) -> None:
 
 
 @pytest.mark.parametrize("change", [one_is_decided, one_is_stuck_again])
-def test_if_a_case_is_another_by_then_nothing_is_ordered_and_what_is_left_is_shown_anew(
+def test_a_changed_case_stops_all_orders_and_shows_the_rest(
     stuck: Desk, command: Command, change: Callable[[Desk, Command], None]
 ) -> None:
     found = shown(command, *WRITE_OFF)
@@ -181,7 +179,7 @@ def test_if_a_case_is_another_by_then_nothing_is_ordered_and_what_is_left_is_sho
     assert statuses(stuck, ONE, TWO, THREE) == ["COMPENSATED"] * 3
 
 
-def test_a_case_of_another_amount_is_not_the_one_that_was_shown(stuck: Desk, command: Command) -> None:
+def test_a_changed_amount_makes_a_shown_case_another_one(stuck: Desk, command: Command) -> None:
     seen = shown(command, *WRITE_OFF)["seen"]
     stuck.ledger.put(stuck.row(TWO) | {"amount": 4000})
 
@@ -207,7 +205,7 @@ def test_the_digest_of_another_command_is_refused(
     assert stuck.ledger.rows() == before
 
 
-def test_a_retry_that_does_not_help_is_told_and_the_others_are_done(stuck: Desk, command: Command) -> None:
+def test_a_useless_retry_is_reported_and_stops_no_other_case(stuck: Desk, command: Command) -> None:
     stuck.pay("order-rich-00001", payer="carol", amount="93.00", fee="0.00")
 
     code, results, _ = ordered(command, shown(command, *RETRY)["command"])
@@ -216,7 +214,7 @@ def test_a_retry_that_does_not_help_is_told_and_the_others_are_done(stuck: Desk,
     assert sorted(results.values()) == ["COMPENSATED", "COMPENSATED", "LIMBO: stuck again, as case 2"]
 
 
-def test_a_refused_case_stops_no_other_one_and_the_code_is_the_gravest(stuck: Desk, command: Command) -> None:
+def test_a_refusal_stops_no_other_case_and_gravest_code_wins(stuck: Desk, command: Command) -> None:
     told = shown(command, *WRITE_OFF)["command"]
     send = stuck.door.send
 
@@ -258,7 +256,7 @@ FULL = Answer(429, {"message": "Too Many Requests"})
     [(FORBIDDEN, "may not give this order"), (FULL, "429"), (KeyboardInterrupt(), "Ctrl-C")],
     ids=["forbidden", "no room", "Ctrl-C"],
 )
-def test_if_the_door_is_shut_it_stops_and_tells_how_far_it_got_and_what_to_do(
+def test_a_shut_door_stops_it_and_shows_progress_and_advice(
     stuck: Desk, command: Command, answer: Answer | BaseException, why: str
 ) -> None:
     send, told = stuck.door.send, shown(command, *WRITE_OFF)["command"]
@@ -277,9 +275,7 @@ def test_if_the_door_is_shut_it_stops_and_tells_how_far_it_got_and_what_to_do(
     assert ordered(command, found["command"])[:2] == (Exit.FINE, dict.fromkeys((TWO, THREE), "COMPENSATED"))
 
 
-def test_a_lost_answer_stops_no_other_case_and_what_was_carried_out_is_not_decided_twice(
-    stuck: Desk, command: Command
-) -> None:
+def test_a_lost_answer_stops_no_other_case_and_repeats_none(stuck: Desk, command: Command) -> None:
     told = shown(command, *WRITE_OFF)["command"]
     stuck.door.losing = 1
 
@@ -338,7 +334,7 @@ def test_an_end_that_does_not_come_is_in_flight(stuck: Desk, command: Command) -
     assert results[ONE] == f"on record, and still in flight; see `settle status {ONE} --stack under-test`"
 
 
-def test_ctrl_c_while_it_waits_for_the_ends_says_that_all_orders_were_given(
+def test_ctrl_c_during_the_wait_reports_all_orders_as_given(
     stuck: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = shown(command, *WRITE_OFF)["command"]
@@ -391,9 +387,7 @@ def test_two_persons_decide_many_cases_with_two_commands_each(together: Desk, co
     assert together.entry("resolve:1", TWO)["approved_by"] == GRACE
 
 
-def test_a_proposal_that_was_made_anew_is_not_approved_with_the_digest_of_the_first(
-    together: Desk, command: Command
-) -> None:
+def test_a_renewed_proposal_is_not_approved_with_the_first_digest(together: Desk, command: Command) -> None:
     propose = ("limbo", "propose", "write-off", *OF_BOB, "--reason", REASON)
     ordered(command, shown(command, *propose)["command"])
     seen = shown(command, "limbo", "approve", "write-off", *OF_BOB)["seen"]
@@ -450,7 +444,7 @@ SEEN = f"3-{'0' * 64}"
     ],
     ids=str,
 )
-def test_arguments_that_do_not_fit_together_are_refused_before_anything_is_asked(
+def test_incompatible_arguments_are_refused_before_any_request(
     desk: Desk, command: Command, arguments: tuple[str, ...], told: str
 ) -> None:
     code, out, err = command("limbo", *arguments)

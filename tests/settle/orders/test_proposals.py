@@ -106,9 +106,7 @@ def test_a_proposal_of_the_same_first_digits_is_not_approved(desk: Desk, command
     assert desk.door.given[-1][1]["digest"] == digest
 
 
-def test_a_case_is_shown_with_its_proposal_and_the_command_that_approves_it(
-    desk: Desk, command: Command
-) -> None:
+def test_a_case_is_shown_with_its_proposal_and_approval_command(desk: Desk, command: Command) -> None:
     desk.stuck()
     proposed = proposal.propose(desk.stack, KEY, WRITE_OFF, REASON)
 

@@ -40,7 +40,7 @@ def refused(
 @pytest.mark.parametrize(
     ("decision", "status"), [(RETRY, "LIMBO"), (WRITE_OFF, "COMPENSATED"), (COMPLETE, "SETTLED")]
 )
-def test_the_waiting_execution_carries_the_decision_out_and_its_outcome_is_told(
+def test_the_waiting_execution_carries_out_and_reports_the_decision(
     desk: Desk, decision: Decision, status: str
 ) -> None:
     desk.stuck()
@@ -90,7 +90,7 @@ def an_earlier_case_waits(desk: Desk, code: str) -> None:
         (an_earlier_case_waits, ""),
     ],
 )
-def test_if_no_execution_waits_any_more_a_new_one_carries_the_decision_out(
+def test_without_a_waiting_execution_a_new_one_carries_it_out(
     desk: Desk, lose: Callable[[Desk, str], None], code: str
 ) -> None:
     desk.stuck()
@@ -107,7 +107,7 @@ def test_if_no_execution_waits_any_more_a_new_one_carries_the_decision_out(
     ("operation", "code"),
     [("describe_execution", "AccessDeniedException"), ("send_task_success", "InvalidOutput")],
 )
-def test_after_any_other_error_the_decision_is_on_record_and_the_same_command_wakes_the_execution(
+def test_after_another_error_the_same_command_wakes_the_execution(
     desk: Desk, operation: str, code: str
 ) -> None:
     desk.stuck()
@@ -123,7 +123,7 @@ def test_after_any_other_error_the_decision_is_on_record_and_the_same_command_wa
     assert (desk.orders, desk.machines.sent) == ([], [{"case": 1}])
 
 
-def test_after_a_retry_that_did_not_help_another_decision_is_on_the_next_case(desk: Desk) -> None:
+def test_after_a_useless_retry_another_decision_takes_the_next_case(desk: Desk) -> None:
     desk.stuck()
     resolve(desk, RETRY)
 
@@ -133,7 +133,7 @@ def test_after_a_retry_that_did_not_help_another_decision_is_on_the_next_case(de
     assert [one["case"] for one in desk.machines.sent] == [1, 2]
 
 
-def test_a_repeated_decision_is_followed_and_another_one_is_a_conflict_that_tells_the_first(
+def test_a_repeated_decision_is_followed_and_another_is_a_conflict(
     desk: Desk,
 ) -> None:
     desk.stuck()
@@ -195,7 +195,7 @@ def test_a_settlement_that_is_not_in_limbo_takes_no_decision(
     assert refused(desk) == (Exit.CONFLICT, f"{KEY}: is {status}, not in LIMBO")
 
 
-def test_a_malformed_reason_or_case_is_a_usage_error_before_anything_is_asked(desk: Desk) -> None:
+def test_a_malformed_reason_or_case_is_refused_before_any_request(desk: Desk) -> None:
     given = len(desk.door.given)
     message = f"reason: must be one line of at most {TEXT_LENGTH_MAX} "
 
@@ -216,9 +216,7 @@ def test_the_longest_reason_goes_on_record_as_it_is(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("step", ["hold", "nothing"])
-def test_a_decision_that_the_case_does_not_allow_is_a_conflict_that_names_the_retry(
-    desk: Desk, step: str
-) -> None:
+def test_an_impossible_decision_is_a_conflict_and_names_the_retry(desk: Desk, step: str) -> None:
     desk.stuck(step)
 
     for decision in (COMPLETE, WRITE_OFF):
@@ -230,7 +228,7 @@ def test_a_decision_that_the_case_does_not_allow_is_a_conflict_that_names_the_re
         )
 
 
-def test_a_repeated_command_is_a_decision_on_the_next_case_only_if_it_names_that_case(desk: Desk) -> None:
+def test_a_repeat_decides_the_next_case_only_if_named(desk: Desk) -> None:
     """A person who repeats a command after a lost answer has not seen the new case."""
     desk.stuck()
     resolve(desk, RETRY, case=1)
@@ -247,7 +245,7 @@ def test_a_repeated_command_is_a_decision_on_the_next_case_only_if_it_names_that
     assert resolve(desk, RETRY, case=1) == outcome
 
 
-def test_without_a_case_no_decision_is_on_a_later_case_than_the_first(desk: Desk) -> None:
+def test_without_a_case_only_the_first_case_is_decided(desk: Desk) -> None:
     """The person may have seen case 1, which another person has decided since."""
     desk.stuck()
     resolve(desk, RETRY, "bob has paid in")
@@ -308,9 +306,7 @@ def test_a_case_that_there_is_not_takes_no_decision(desk: Desk, case: int) -> No
 
 
 @pytest.mark.parametrize("case", [None, 1])
-def test_a_command_that_gave_up_on_its_execution_can_be_repeated_after_the_execution_died(
-    desk: Desk, case: int | None
-) -> None:
+def test_an_abandoned_command_may_be_repeated_after_its_execution_died(desk: Desk, case: int | None) -> None:
     desk.stuck()
     desk.machines.runs = False
     status = f"`settle status {KEY} --stack under-test`"

@@ -36,7 +36,7 @@ def refused(desk: Desk) -> tuple[Exit, str]:
 @pytest.mark.parametrize(
     ("until", "status"), [("fee", "SETTLED"), ("claim", "PROCESSING"), ("release", "PROCESSING")]
 )
-def test_a_settled_or_stalled_payment_is_reversed_on_an_order_with_who_and_why(
+def test_an_order_with_reason_reverses_settled_or_stalled_payments(
     desk: Desk, until: str, status: str
 ) -> None:
     wire = desk.pay(until=until)
@@ -71,7 +71,7 @@ def stuck(desk: Desk) -> None:
     ("make", "status"),
     [(reversed_on_order, "COMPENSATED"), (reversed_for_a_failure, "COMPENSATED"), (stuck, "LIMBO")],
 )
-def test_a_settlement_that_is_reversed_or_in_limbo_is_only_told(
+def test_a_reversed_or_limbo_settlement_is_only_reported(
     desk: Desk, make: Callable[[Desk], None], status: str
 ) -> None:
     make(desk)
@@ -121,7 +121,7 @@ def test_a_completed_or_rejected_settlement_is_not_reversed(
     assert (desk.ledger.rows(), desk.orders) == (before, [])
 
 
-def test_an_unreadable_reason_is_a_usage_error_before_anything_is_asked(desk: Desk) -> None:
+def test_an_unreadable_reason_is_a_usage_error_before_any_request(desk: Desk) -> None:
     for reason in UNREADABLE:
         with pytest.raises(CommandFailed, match=r"^reason: must be one line") as told:
             reverse(desk, reason)
@@ -144,7 +144,7 @@ def completed_later(desk: Desk) -> None:
         ("fee", completed_later, "SETTLED"),
     ],
 )
-def test_a_settlement_that_has_moved_on_since_it_was_looked_at_is_a_conflict(
+def test_a_settlement_changed_since_the_look_is_a_conflict(
     desk: Desk, until: str, meanwhile: Callable[[Desk], object], status: str
 ) -> None:
     """A settlement to be reversed as stalled settles meanwhile: a person must look at it."""
@@ -165,7 +165,7 @@ def test_a_settlement_that_has_moved_on_since_it_was_looked_at_is_a_conflict(
     assert desk.row()["status"] == status
 
 
-def test_a_command_gives_up_on_a_machine_that_does_not_come_to_an_end(desk: Desk) -> None:
+def test_a_command_gives_up_on_an_endless_machine(desk: Desk) -> None:
     desk.pay()
     desk.machines.runs = False
 
@@ -174,7 +174,7 @@ def test_a_command_gives_up_on_a_machine_that_does_not_come_to_an_end(desk: Desk
     assert (code, told.startswith(f"{KEY}: is still COMPENSATING; look at it with")) == (Exit.FAILED, True)
 
 
-def test_a_reversal_that_died_is_started_again_by_recovery_for_its_first_reason(desk: Desk) -> None:
+def test_recovery_restarts_a_dead_reversal_for_its_first_reason(desk: Desk) -> None:
     """The second person's reason is not recorded."""
     desk.half_reversed().abort()
 
@@ -185,7 +185,7 @@ def test_a_reversal_that_died_is_started_again_by_recovery_for_its_first_reason(
     assert desk.machines.names == [f"{KEY}-c1-{NONCE}"]
 
 
-def test_a_reversal_that_runs_is_followed_and_none_is_started_beside_it(desk: Desk) -> None:
+def test_a_running_reversal_is_followed_and_not_started_twice(desk: Desk) -> None:
     runs = desk.half_reversed()
 
     with pytest.raises(CommandFailed, match=f"^{KEY}: is still COMPENSATING; look at it with") as told:
@@ -197,9 +197,7 @@ def test_a_reversal_that_runs_is_followed_and_none_is_started_beside_it(desk: De
 
 
 @pytest.mark.parametrize("operation", ["describe_execution", "start_execution"])
-def test_a_reversal_that_recovery_cannot_start_fails_the_command_which_may_be_repeated(
-    desk: Desk, operation: str
-) -> None:
+def test_a_failed_restart_by_recovery_fails_the_repeatable_command(desk: Desk, operation: str) -> None:
     desk.half_reversed().abort()
     desk.refuse(operation, "ServiceUnavailable")
 
@@ -214,7 +212,7 @@ def test_a_reversal_that_recovery_cannot_start_fails_the_command_which_may_be_re
     assert len(desk.orders) == 1
 
 
-def test_a_reversal_that_ends_just_before_recovery_is_asked_is_told_as_it_stands(
+def test_a_reversal_ending_just_before_recovery_is_reported_as_ended(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs, real = desk.half_reversed(), recovery.recover

@@ -74,7 +74,7 @@ def test_the_same_command_again_gives_nothing_back_a_second_time(
     assert desk.row()["reversed_in_part"] == 1400
 
 
-def test_a_part_without_an_answer_is_to_be_repeated_with_its_number(
+def test_a_part_without_an_answer_is_repeated_with_its_number(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk.pay()
@@ -113,7 +113,7 @@ def test_a_wrong_part_is_refused_and_nothing_is_written(
     assert desk.ledger.rows() == before
 
 
-def test_a_payee_who_has_spent_it_is_told_and_nothing_goes_into_limbo(desk: Desk) -> None:
+def test_a_reversal_of_spent_money_is_refused_without_limbo(desk: Desk) -> None:
     desk.pay()
     desk.spend()
 
@@ -140,9 +140,7 @@ def test_one_proposes_a_part_and_another_person_approves_it(
     assert (outcome["status"], outcome["reversed_in_part"]) == ("SETTLED", "5.00")
 
 
-def test_a_person_who_breaks_the_glass_for_a_part_has_everybody_paged(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_breaking_the_glass_for_a_part_pages_everybody(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     paged: list[str] = []
     monkeypatch.setattr(_event_bus, "put", lambda kind, detail: paged.append(f"{kind} {detail['amount']}"))
     desk.pay()

@@ -40,7 +40,7 @@ def cut_off(phase: str, done: int) -> None:
         raise CutOff(WHY)
 
 
-def test_the_command_names_the_account_that_it_did_not_prove_and_the_faults_by_then(
+def test_the_command_names_the_unproven_account_and_earlier_faults(
     wrong: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @contextmanager
@@ -59,7 +59,7 @@ def test_the_command_names_the_account_that_it_did_not_prove_and_the_faults_by_t
     assert any(line.startswith("UNPROVEN the table: cut off after ") for line in lines)
 
 
-def test_a_second_look_without_an_answer_names_its_row_in_the_command(
+def test_an_unanswered_second_look_names_its_row(
     wrong: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = Store.read
@@ -78,7 +78,7 @@ def test_a_second_look_without_an_answer_names_its_row_in_the_command(
     assert told in out.splitlines()
 
 
-def test_a_second_look_by_several_processes_is_under_the_same_watch(wrong: Desk) -> None:
+def test_second_looks_by_several_processes_have_the_same_watch(wrong: Desk) -> None:
     server = wrong.ledger.client.meta.endpoint_url
     stack = Stack("under-test", wrong.stack.outputs, boto3.Session(), server)
 

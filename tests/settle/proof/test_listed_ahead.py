@@ -44,7 +44,7 @@ def test_a_review_on_the_row_hides_no_payment_listed_ahead(hidden: Desk, command
     assert json.loads(command("reconcile", "--json")[1])["listed_ahead"] == [NAMED]
 
 
-def test_a_review_is_not_listed_ahead_up_to_the_longest_that_a_stage_may_set() -> None:
+def test_the_longest_allowed_review_is_not_listed_ahead() -> None:
     longest = kyc_config._BOUNDS["review_seconds"][1]
 
     assert table_scan.REVIEW_LISTED_AHEAD_MAX.total_seconds() == longest + 3600

@@ -98,7 +98,7 @@ def test_a_row_of_an_unknown_kind_is_not_proven(book: Book) -> None:
     assert not findings.conserved
 
 
-def test_a_row_in_a_currency_that_the_stage_does_not_have_is_at_fault(book: Book) -> None:
+def test_a_currency_unknown_to_the_stage_is_a_fault(book: Book) -> None:
     assert reconcile(book.rows, nothing_to_look_at, stage=Stage({"EUR", "JPY", "KWD"})).conserved
 
     findings = reconcile(book.rows, nothing_to_look_at, stage=Stage({"EUR", "JPY"}))
@@ -107,7 +107,7 @@ def test_a_row_in_a_currency_that_the_stage_does_not_have_is_at_fault(book: Book
     assert not findings.conserved
 
 
-def test_a_currency_that_does_not_sum_to_zero_is_not_conserved_even_without_a_named_fault() -> None:
+def test_a_nonzero_sum_is_not_conserved_even_without_a_fault() -> None:
     assert not Findings(totals={"EUR": {"customers": 1}, "USD": {"customers": -1}}).conserved
     assert Findings(totals={"EUR": {"customers": 1, "fees": -1}}).conserved
     assert not Findings(totals={"EUR": {"customers": 1, "fees": -1}}, unproven=["a row"]).conserved
@@ -135,7 +135,7 @@ def test_two_faults_that_cancel_each_other_out_are_both_found(book: Book) -> Non
         (drop(settlement(HELD)), (f"SETTLEMENT#{HELD}", "SETTLEMENT")),
     ],
 )
-def test_a_row_that_moves_or_comes_during_the_scan_is_in_flight_and_no_fault(
+def test_a_row_moving_or_new_during_scan_is_no_fault(
     book: Book, plant: Plant, moved: tuple[str, str]
 ) -> None:
     plant(book)
@@ -151,7 +151,7 @@ def test_a_row_that_moves_or_comes_during_the_scan_is_in_flight_and_no_fault(
     assert (findings.in_flight, findings.faults, findings.conserved) == (1, [], True)
 
 
-def test_a_second_look_is_told_which_entries_the_scan_has_seen(book: Book) -> None:
+def test_a_second_look_knows_the_entries_of_the_scan(book: Book) -> None:
     """The row locates its entries; an unexplained entry would not be found again."""
     change(settlement(HELD), hold_at="2026-11-20T11:00:00.000Z")(book)
     looked_at = []
@@ -180,7 +180,7 @@ def test_an_account_may_be_called_like_a_settlement(book: Book) -> None:
     assert findings.in_flight == 1
 
 
-def test_a_row_that_never_stands_still_is_neither_a_fault_nor_proven(book: Book) -> None:
+def test_an_ever_moving_row_is_neither_faulty_nor_proven(book: Book) -> None:
     add(ALICE, "available", -700)(book)
 
     findings = reconcile(book.rows, always(Look.MOVING))
@@ -207,9 +207,7 @@ def test_only_the_row_that_still_disagrees_is_a_fault(book: Book) -> None:
 @pytest.mark.parametrize(
     ("find", "name"), [(ALICE, "available"), (settlement(HELD), "escrow")], ids=["balance", "escrow"]
 )
-def test_money_that_was_made_or_lost_shows_in_the_sum_of_its_currency(
-    book: Book, find: Find, name: str, amount: int
-) -> None:
+def test_made_or_lost_money_shows_in_its_currency_sum(book: Book, find: Find, name: str, amount: int) -> None:
     add(find, name, amount)(book)
 
     findings = reconcile(book.rows, always(Look.DISAGREES))
@@ -294,9 +292,7 @@ def test_any_history_of_valid_transfers_reconciles(book: Book, random: Any) -> N
 
 
 @given(histories(), st.data())
-def test_any_single_change_of_an_amount_that_moved_or_is_held_is_found(
-    book: Book, data: st.DataObject
-) -> None:
+def test_each_single_change_of_moved_or_held_amounts_is_found(book: Book, data: st.DataObject) -> None:
     amounts = [
         (row, name)
         for row in book.rows
@@ -318,9 +314,7 @@ def test_any_single_change_of_an_amount_that_moved_or_is_held_is_found(
 
 
 @given(histories(), st.data())
-def test_a_row_of_the_ledger_that_is_gone_or_has_lost_an_attribute_is_found(
-    book: Book, data: st.DataObject
-) -> None:
+def test_a_lost_ledger_row_or_attribute_is_found(book: Book, data: st.DataObject) -> None:
     """Only a zero balance, and evidence of what moves nothing, may vanish unseen."""
     rows = [row for row in book.rows if not (row.get("available") == 0 or row["sk"].endswith(("limbo:1",)))]
     assume(rows)

@@ -64,7 +64,7 @@ def book() -> Book:
     return book
 
 
-def test_all_that_was_reversed_written_off_completed_or_is_stuck_is_conserved(book: Book) -> None:
+def test_reversed_written_off_completed_and_stuck_payments_are_conserved(book: Book) -> None:
     findings = reconcile(book.rows, nothing_to_look_at)
 
     assert findings.faults == []
@@ -72,7 +72,7 @@ def test_all_that_was_reversed_written_off_completed_or_is_stuck_is_conserved(bo
     assert findings.settlements == len(KEYS)
 
 
-def test_a_write_off_is_a_loss_in_the_sums_which_stay_zero(book: Book) -> None:
+def test_a_write_off_is_a_loss_and_sums_stay_zero(book: Book) -> None:
     findings = reconcile(book.rows, nothing_to_look_at)
 
     # Covered: a release and a fee. Completed: four, for a fee each. One holds its amount, one its fee.
@@ -283,9 +283,7 @@ def test_a_fault_is_found_and_said(book: Book, plant: Plant, fault: str) -> None
 
 
 @pytest.mark.parametrize("stuck", ["fee", "release"])
-def test_a_write_off_within_the_same_millisecond_as_a_reversal_covers_the_other_one(
-    book: Book, stuck: str
-) -> None:
+def test_a_write_off_covers_the_unreversed_slot_despite_equal_times(book: Book, stuck: str) -> None:
     """The functions' clocks differ: two slots may have the same time."""
     key, other = (
         KEYS["covered-fee" if stuck == "fee" else "written-off"],

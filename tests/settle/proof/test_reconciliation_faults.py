@@ -203,7 +203,7 @@ def test_a_settlement_must_have_released_its_amount_less_its_fee(book: Book) -> 
 
 
 @pytest.mark.parametrize("step", ["hold", "release", "fee", "compensate:fee", "bonus"])
-def test_an_entry_of_nothing_that_no_slot_explains_is_a_fault(book: Book, step: str) -> None:
+def test_an_unexplained_entry_of_zero_is_a_fault(book: Book, step: str) -> None:
     """All sums are right, but each entry must have its reason."""
     book.post(CLAIMED, step, "fees:EUR", "credit", 0)
 
@@ -213,7 +213,7 @@ def test_an_entry_of_nothing_that_no_slot_explains_is_a_fault(book: Book, step: 
     assert fault.startswith(says(CLAIMED, f"nothing explains its entry {step} of 0 EUR"))
 
 
-def test_a_balance_below_zero_is_a_fault_even_if_its_entries_say_the_same() -> None:
+def test_a_negative_balance_is_a_fault_even_with_matching_entries() -> None:
     book = Book()
     book.open("alice", 100)
     book.open("bob", 0)
@@ -225,7 +225,7 @@ def test_a_balance_below_zero_is_a_fault_even_if_its_entries_say_the_same() -> N
     assert not findings.conserved
 
 
-def test_an_escrow_below_zero_is_a_fault_even_if_its_entries_say_the_same(book: Book) -> None:
+def test_a_negative_escrow_is_a_fault_even_with_matching_entries(book: Book) -> None:
     all_of(drop(entry(HELD, "hold")), lose(settlement(HELD), "hold_at"))(book)
     book.row("ACCOUNT#alice")["available"] += 1000
     book.row(f"SETTLEMENT#{HELD}")["escrow"] = -10

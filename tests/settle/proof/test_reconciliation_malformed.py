@@ -109,9 +109,7 @@ WRONG: dict[str, tuple[Find, Row, str]] = {
 
 
 @pytest.mark.parametrize(("find", "wrong", "why"), WRONG.values(), ids=WRONG)
-def test_a_row_whose_content_is_not_that_of_its_key_is_malformed(
-    book: Book, find: Find, wrong: Row, why: str
-) -> None:
+def test_a_row_with_content_unlike_its_key_is_malformed(book: Book, find: Find, wrong: Row, why: str) -> None:
     _, (told,) = malformed(book, find, change(find, **wrong))
 
     assert told.startswith(why)
@@ -190,7 +188,7 @@ def test_a_row_in_the_place_of_another_is_malformed(
         (ALICE, ["ACCOUNT#alice: has entries, but no sound row"]),
     ],
 )
-def test_a_malformed_row_proves_nothing_and_what_depends_on_it_is_at_fault_too(
+def test_a_malformed_row_proves_nothing_and_dependent_rows_are_faulty(
     book: Book, find: Find, also: list[str]
 ) -> None:
     change(find, currency=1)(book)
@@ -213,7 +211,7 @@ def test_a_sum_has_no_bound(book: Book) -> None:
     assert findings.conserved
 
 
-def test_what_entries_say_of_an_account_without_a_row_is_in_no_sum(book: Book) -> None:
+def test_entries_of_an_account_without_a_row_are_not_summed(book: Book) -> None:
     book.deposit("carla", 700)
 
     findings = reconcile(book.rows, always(Look.DISAGREES))

@@ -61,7 +61,7 @@ def test_evidence_may_stand_without_a_verdict(book: Book, name: str, decision: s
 
 @pytest.mark.parametrize("answered", ["APPROVED", "REJECTED", None])
 @pytest.mark.parametrize(("name", "steps"), [("reviewed", 1), ("approved", 2), ("settled", 4)])
-def test_a_webhooks_verdict_is_the_rows_beside_any_answer_of_the_provider(
+def test_a_webhook_verdict_is_the_rows_despite_any_provider_answer(
     book: Book, name: str, steps: int, answered: str | None
 ) -> None:
     """The answer's function died, or came too late, before it wrote to the row."""
@@ -140,7 +140,7 @@ FAULTS: dict[str, tuple[Plant, str]] = {
 
 
 @pytest.mark.parametrize(("plant", "name"), FAULTS.values(), ids=FAULTS)
-def test_a_verdict_that_its_evidence_does_not_prove_is_a_fault(book: Book, plant: Plant, name: str) -> None:
+def test_a_verdict_unproven_by_its_evidence_is_a_fault(book: Book, plant: Plant, name: str) -> None:
     plant(book)
 
     findings = reconcile(book.rows, always(Look.DISAGREES))
@@ -154,7 +154,7 @@ def test_a_verdict_that_its_evidence_does_not_prove_is_a_fault(book: Book, plant
     ("name", "by"),
     [("rejected", "verify"), ("given-back", "verify"), ("approved", "verify"), ("reviewed", "review")],
 )
-def test_a_verdict_that_came_between_two_reads_is_motion_and_no_fault(book: Book, name: str, by: str) -> None:
+def test_a_verdict_between_two_reads_is_not_a_fault(book: Book, name: str, by: str) -> None:
     unproven(name, by)(book)
 
     findings = reconcile(book.rows, always(Look.AGREES))

@@ -75,7 +75,7 @@ def test_several_processes_know_which_entries_may_be_gone(
     assert found[0].faults == []
 
 
-def test_a_fault_and_a_row_of_a_newer_layout_are_found_in_any_part(desk: Desk, stack: Stack) -> None:
+def test_a_fault_or_newer_layout_is_found_in_any_part(desk: Desk, stack: Stack) -> None:
     desk.pay()
     row = desk.row()
     desk.alter(escrow=row["escrow"] + 1)
@@ -117,7 +117,7 @@ def test_a_second_look_knows_when_the_scan_began(
     assert all(started <= began <= read[0] for began in told)
 
 
-def test_the_command_reads_in_as_many_processes_as_it_is_told(
+def test_the_command_reads_in_the_given_number_of_processes(
     desk: Desk, stack: Stack, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("settle.stack.find", lambda name: stack)
@@ -130,14 +130,14 @@ def test_the_command_reads_in_as_many_processes_as_it_is_told(
 
 
 @pytest.mark.parametrize("given", ["0", "65", "-1", "two"])
-def test_a_number_of_segments_that_makes_no_sense_is_a_usage_error(command: Command, given: str) -> None:
+def test_a_senseless_number_of_segments_is_a_usage_error(command: Command, given: str) -> None:
     code, out, err = command("reconcile", "--segments", given)
 
     assert (code, out) == (Exit.USAGE, "")
     assert "--segments" in err
 
 
-def test_a_process_that_cannot_read_ends_the_command_in_one_line(
+def test_a_failed_reading_process_ends_the_command_in_one_line(
     stack: Stack, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost = reached(stack.outputs | {"TableName": "gone"}, stack.endpoint_url)
@@ -152,7 +152,7 @@ def test_a_process_that_cannot_read_ends_the_command_in_one_line(
 
 
 @pytest.mark.parametrize("phase", ["reading", "judging"])
-def test_a_process_that_dies_ends_the_command_and_never_hangs_it(
+def test_a_dying_process_ends_the_command_without_a_hang(
     desk: Desk, stack: Stack, monkeypatch: pytest.MonkeyPatch, phase: str
 ) -> None:
     """It dies before its first message, or when asked for its facts."""
@@ -191,7 +191,7 @@ def test_no_process_outlives_the_command(desk: Desk, stack: Stack, monkeypatch: 
     assert [one.process.is_alive() for one in begun] == [False, False]
 
 
-def test_a_part_that_is_cut_off_is_unproven_and_nothing_of_the_table_is_judged(
+def test_a_cut_off_part_is_unproven_and_prevents_all_judgement(
     desk: Desk, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Judged by half of its entries, each settlement would be a fault."""
@@ -234,7 +234,7 @@ def test_a_process_reports_that_dynamodb_has_stopped_answering(monkeypatch: pyte
     assert report.found["rows"] == 0
 
 
-def test_facts_come_in_batches_of_which_only_the_last_ends_them(
+def test_facts_come_in_batches_and_only_the_last_ends_them(
     desk: Desk, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk.pay()

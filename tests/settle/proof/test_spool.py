@@ -29,7 +29,7 @@ def spool(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
         yield spool
 
 
-def test_the_rows_of_a_settlement_come_together_in_the_order_of_the_keys(spool: Spool) -> None:
+def test_rows_of_a_settlement_come_together_in_key_order(spool: Spool) -> None:
     numbers = list(range(2_500))  # more than a batch
     random.Random(1).shuffle(numbers)
     for number in numbers:
@@ -106,7 +106,7 @@ def table(settlements: int) -> Iterator[Row]:
         yield from book.rows
 
 
-def test_no_more_of_a_large_table_is_in_memory_than_of_a_small_one() -> None:
+def test_memory_does_not_grow_with_the_table() -> None:
     """Measures Python's memory; a cache limit bounds SQLite's."""
 
     def peak(settlements: int) -> int:

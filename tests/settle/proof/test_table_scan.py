@@ -98,7 +98,7 @@ FIRST: dict[str, Callable[[Row], bool]] = {
         *((meanwhile, "none", 0) for meanwhile in (release, give_up, open_another)),
     ],
 )
-def test_money_that_moves_during_the_scan_is_motion_and_no_fault(
+def test_money_moving_during_the_scan_is_not_a_fault(
     monkeypatch: pytest.MonkeyPatch,
     stack: Stack,
     settlement: Settlement,
@@ -141,7 +141,7 @@ ALICE, PAYMENT = keys.account("alice"), keys.settlement("order-2026-000101")
         (PAYMENT, None, PAYMENT),
     ],
 )
-def test_a_row_that_disagrees_or_is_gone_at_every_look_is_a_fault(
+def test_a_row_constantly_wrong_or_gone_is_a_fault(
     ledger: Ledger, stack: Stack, key: Row, change: Callable[[Row], Row] | None, named: Row
 ) -> None:
     row = stack.store.read(key)
@@ -154,7 +154,7 @@ def test_a_row_that_disagrees_or_is_gone_at_every_look_is_a_fault(
     assert (findings.unproven, findings.conserved) == ([], False)
 
 
-def test_a_deposit_in_another_currency_is_a_fault_of_its_account(ledger: Ledger, stack: Stack) -> None:
+def test_a_deposit_in_another_currency_faults_its_account(ledger: Ledger, stack: Stack) -> None:
     (deposit,) = (row for row in ledger.rows() if row["sk"].endswith("#deposit-alice-0001:deposit"))
     ledger.put(deposit | {"currency": "USD", "debit": "external:USD"})
 
@@ -163,7 +163,7 @@ def test_a_deposit_in_another_currency_is_a_fault_of_its_account(ledger: Ledger,
     assert {fault.partition(":")[0] for fault in findings.faults} == {ALICE["pk"]}
 
 
-def test_an_entry_that_nothing_explains_is_found_again_by_its_own_key(ledger: Ledger, stack: Stack) -> None:
+def test_an_unexplained_entry_is_found_again_by_its_own_key(ledger: Ledger, stack: Stack) -> None:
     """Its settlement's row names only known entries: reading those would miss it."""
     hold = journal(ledger.rows(), "order-2026-000101")["hold"]
     again = keys.entry("alice", "2026-11-20T13:00:00.000Z", "order-2026-000101", "hold")
@@ -176,7 +176,7 @@ def test_an_entry_that_nothing_explains_is_found_again_by_its_own_key(ledger: Le
 
 
 @pytest.mark.parametrize("key", [PAYMENT, ALICE], ids=["settlement", "account"])
-def test_one_look_is_enough_for_a_row_that_does_not_move(
+def test_one_look_is_enough_for_a_row_at_rest(
     monkeypatch: pytest.MonkeyPatch, ledger: Ledger, stack: Stack, key: Row
 ) -> None:
     row, asked, read = stack.store.read(key), list[Row](), stack.store.read
@@ -196,7 +196,7 @@ def test_one_look_is_enough_for_a_row_that_does_not_move(
     assert asked == ([key, proposed] * 2 if key == PAYMENT else [key] * 3)
 
 
-def test_a_row_that_moves_at_every_look_is_unproven_and_no_fault(
+def test_a_row_moving_at_every_look_is_unproven_not_faulty(
     monkeypatch: pytest.MonkeyPatch, ledger: Ledger, stack: Stack
 ) -> None:
     row = stack.store.read(ALICE)

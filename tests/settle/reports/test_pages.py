@@ -29,7 +29,7 @@ def test_a_scan_reads_every_row_of_the_table_once(
 
 
 @pytest.mark.parametrize("page_rows", [1, 1000])
-def test_a_query_reads_every_row_of_its_partitions_one_after_the_other(
+def test_a_query_reads_all_rows_of_its_partitions_in_order(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, page_rows: int
 ) -> None:
     monkeypatch.setattr(pages, "PAGE_ROWS", page_rows)
@@ -76,7 +76,7 @@ def test_the_segments_of_a_scan_are_read_beside_each_other(desk: Desk) -> None:
     assert timed_out == []
 
 
-def test_an_error_of_a_segment_is_raised_as_the_client_has_it(desk: Desk) -> None:
+def test_an_error_of_a_segment_is_raised_unchanged(desk: Desk) -> None:
     with pytest.raises(ClientError, match="ValidationException"):
         list(pages.scan(desk.stack.store, FilterExpression="no expression"))
 
@@ -106,5 +106,5 @@ def test_a_row_is_read_as_boto3_reads_it(row: dict[str, Any]) -> None:
         ({"L": [{"S": "a"}]}, {"L": ["a"]}),
     ],
 )
-def test_a_value_that_no_row_should_have_is_read_as_what_no_judgement_takes(wire: Any, read: Any) -> None:
+def test_an_unexpected_value_is_read_as_unusable_for_judgement(wire: Any, read: Any) -> None:
     assert pages._DECODER.decode(json.dumps({"pk": {"S": "a"}, "odd": wire})) == {"pk": "a", "odd": read}

@@ -51,7 +51,7 @@ def test_the_path_is_the_one_that_the_machines_took(desk: Desk, way: Way) -> Non
 
 
 @each_way
-def test_each_step_of_the_row_is_on_the_path_as_committed_with_its_time(desk: Desk, way: Way) -> None:
+def test_each_committed_step_is_on_the_path_with_its_time(desk: Desk, way: Way) -> None:
     """A write-off commits no reversal: losses cover it, and the path shows the decision."""
     way(desk)
     state = SettlementState.from_row(desk.row())
@@ -73,9 +73,7 @@ def test_each_step_of_the_row_is_on_the_path_as_committed_with_its_time(desk: De
 
 
 @each_way
-def test_a_path_follows_the_definition_and_is_somewhere_only_while_it_is_not_finished(
-    desk: Desk, way: Way
-) -> None:
+def test_a_path_follows_the_definition_with_position_only_while_unfinished(desk: Desk, way: Way) -> None:
     way(desk)
     state = SettlementState.from_row(desk.row())
 
@@ -155,7 +153,7 @@ decision announced by another execution. Failures leave none either.
 """
 
 
-def test_every_way_of_the_definitions_is_on_a_path_or_is_named_as_one_without_a_trace() -> None:
+def test_every_defined_way_is_on_a_path_or_named_untraced() -> None:
     """The mock file lists the same ways, with their errors."""
     taken = {
         f"{one.state} {following.state}"

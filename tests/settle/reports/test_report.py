@@ -81,7 +81,7 @@ each_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 
 
 @each_way
-def test_a_report_of_each_way_is_one_sound_and_small_file(desk: Desk, way: Way) -> None:
+def test_a_report_of_each_way_is_one_small_sound_file(desk: Desk, way: Way) -> None:
     way(desk)
 
     text = page(desk)
@@ -101,7 +101,7 @@ def test_a_report_of_each_way_is_one_sound_and_small_file(desk: Desk, way: Way) 
 
 
 @each_way
-def test_a_report_shows_the_path_the_entries_and_the_advice_of_status(desk: Desk, way: Way) -> None:
+def test_a_report_shows_entries_path_and_the_advice_of_status(desk: Desk, way: Way) -> None:
     way(desk)
     told = settlement.describe(desk.stack, KEY)
     walks = report.describe(desk.stack, KEY, AT)["walks"]
@@ -194,7 +194,7 @@ def test_a_report_has_the_timeline_with_its_gaps(desk: Desk) -> None:
     assert [moment.at for moment in moments] == sorted(moment.at for moment in moments)
 
 
-def test_a_file_counts_its_times_from_its_own_instant_and_shows_each_instant(desk: Desk) -> None:
+def test_a_file_shows_each_instant_and_its_age_at_making(desk: Desk) -> None:
     """It is read later: "ago" would be wrong by then."""
     settled(desk)
 
@@ -228,7 +228,7 @@ def test_a_time_is_told_against_the_page(instant: object, live: bool, shown: str
     assert render._distance(instant, "2026-11-23T09:00:00.000Z", live) == shown
 
 
-def test_a_reversal_in_part_is_on_the_timeline_and_among_the_entries(desk: Desk) -> None:
+def test_a_partial_reversal_is_on_the_timeline_and_among_entries(desk: Desk) -> None:
     settled(desk)
     partial_reversal.reverse_part(desk.stack, KEY, "5.00", REASON, 1)
 
@@ -239,7 +239,7 @@ def test_a_reversal_in_part_is_on_the_timeline_and_among_the_entries(desk: Desk)
     assert "5.00 EUR" in texts(page(desk))
 
 
-def test_the_digest_is_that_of_the_rows_and_changes_with_each_of_them(desk: Desk) -> None:
+def test_the_digest_depends_on_each_row_and_nothing_else(desk: Desk) -> None:
     settled(desk)
     first = report.describe(desk.stack, KEY, AT)["digest"]
 
@@ -248,7 +248,7 @@ def test_the_digest_is_that_of_the_rows_and_changes_with_each_of_them(desk: Desk
     assert report.describe(desk.stack, KEY, AT)["digest"] != first
 
 
-def test_a_settlement_that_changes_while_it_is_read_is_read_again(
+def test_a_settlement_changing_during_the_read_is_read_again(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page must not show a step without its entry."""
@@ -303,7 +303,7 @@ PEOPLE = {
 """Attributes left out of a redacted report; an ARN in `by` keeps account and role."""
 
 
-def test_each_attribute_of_a_row_that_a_report_shows_is_shown_or_left_out_on_purpose() -> None:
+def test_each_row_attribute_is_shown_or_left_out_on_purpose() -> None:
     meanings = tomllib.loads((PROJECT / "docs/reference/meanings.toml").read_text())
     every = {name for kind in ("settlement", "entry", "evidence", "proposal") for name in meanings[kind]}
     left_out = {name for names in PEOPLE.values() for name in names}
@@ -312,7 +312,7 @@ def test_each_attribute_of_a_row_that_a_report_shows_is_shown_or_left_out_on_pur
 
 
 @each_way
-def test_a_redacted_report_tells_no_person_no_reason_and_no_reference(desk: Desk, way: Way) -> None:
+def test_a_redacted_report_names_no_person_reason_or_reference(desk: Desk, way: Way) -> None:
     way(desk)
     secret = {name: f"secret-{name}" for names in PEOPLE.values() for name in names}
     told: set[str] = set()
@@ -363,7 +363,7 @@ def test_of_an_arn_the_person_is_left_out(by: str, shown: str) -> None:
     assert redaction.redacted({"by": by, "approved_by": by}) == {"by": shown, "approved_by": shown}
 
 
-def test_an_open_proposal_is_shown_with_its_command_and_redacted_without(
+def test_an_open_proposal_shows_its_command_unless_redacted(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_dependencies, "config", replace(_dependencies.config, approvals={"write-off": 2}))
@@ -434,7 +434,7 @@ def hostile_report(desk: Desk) -> dict[str, Any]:
     return report.describe(desk.stack, KEY, AT)
 
 
-def test_a_hostile_row_is_shown_as_text_from_the_table_to_the_page(desk: Desk) -> None:
+def test_a_hostile_row_is_text_from_table_to_page(desk: Desk) -> None:
     stuck("release")(desk)
     desk.alter(payer_name=HOSTILE, failure={"step": "compensate:release", "error": HOSTILE, "cause": HOSTILE})
     row = desk.ledger.row(keys.evidence(KEY, "verify"))
@@ -471,9 +471,7 @@ def test_a_report_is_a_file_that_its_owner_alone_reads(
     assert texts(made.read_text()).startswith(f"{KEY}: SETTLED")
 
 
-def test_a_file_that_is_there_is_kept_and_with_force_replaced(
-    desk: Desk, command: Command, tmp_path: Path
-) -> None:
+def test_an_existing_file_is_replaced_only_with_force(desk: Desk, command: Command, tmp_path: Path) -> None:
     settled(desk)
     there = tmp_path / "a.html"
     there.write_text("mine")
@@ -486,7 +484,7 @@ def test_a_file_that_is_there_is_kept_and_with_force_replaced(
     assert there.read_text().startswith("<!DOCTYPE html>")
 
 
-def test_a_file_that_comes_while_the_report_is_made_is_kept(tmp_path: Path) -> None:
+def test_a_file_appearing_during_the_report_is_kept(tmp_path: Path) -> None:
     there = tmp_path / "a.html"
     file.ensure_can_write(there, overwrite=False)
     there.write_text("another's")
@@ -498,7 +496,7 @@ def test_a_file_that_comes_while_the_report_is_made_is_kept(tmp_path: Path) -> N
     assert [one.name for one in tmp_path.iterdir()] == ["a.html"]
 
 
-def test_a_write_that_fails_half_way_leaves_the_old_file_and_no_other(
+def test_a_half_failed_write_leaves_only_the_old_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = tmp_path / "a.html"
@@ -556,7 +554,7 @@ def test_without_a_stack_one_line_says_how_to_start_one(
 
 
 @pytest.mark.parametrize("code", ["AccessDeniedException", "ResourceNotFoundException"])
-def test_no_permission_and_a_table_that_is_gone_are_one_line(
+def test_a_denied_read_or_a_lost_table_is_one_line(
     desk: Desk, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:
     settled(desk)
@@ -605,7 +603,7 @@ def test_malformed_evidence_is_named_in_one_line(
     assert f"EVIDENCE#{KEY} / {KEY}:verify: has no sound {next(iter(damage))}" in ended[2]
 
 
-def test_a_row_that_lacks_what_is_only_shown_is_told_without_it(desk: Desk) -> None:
+def test_a_row_lacking_display_attributes_is_shown_without_them(desk: Desk) -> None:
     stuck("release")(desk)
     for step in ("verify", "limbo:1"):
         address = keys.evidence(KEY, step)

@@ -57,7 +57,7 @@ def test_a_day_is_counted_by_status_hour_and_error(desk: Desk) -> None:
     assert [one["count"] for one in told["reversed_for"]] == [1]
 
 
-def test_money_is_that_of_the_rows_and_of_the_internal_accounts(desk: Desk) -> None:
+def test_money_comes_from_the_rows_and_the_internal_accounts(desk: Desk) -> None:
     desk.pay("order-settled-0001", payee="shop")
     desk.pay()
     desk.reverse("the goods came back")
@@ -96,7 +96,7 @@ def test_the_times_to_the_end_are_those_of_settled_payments(desk: Desk) -> None:
     assert seconds == {"p50": 51.0, "p95": 96.0, "p99": 100.0, "p100": 101.0}
 
 
-def test_a_row_that_was_changed_by_hand_is_counted_and_breaks_no_page(desk: Desk) -> None:
+def test_a_hand_edited_row_is_counted_and_breaks_no_page(desk: Desk) -> None:
     rejected(desk, 1, status="<b>PAID</b>", failure=None)
     rejected(desk, 2, failure="text", finished_at=None)
     rejected(desk, 3, status="SETTLED", amount="many", finished_at="soon", currency=None)
@@ -118,7 +118,7 @@ def test_an_empty_day_says_so(desk: Desk) -> None:
     assert not [one for one in parsed(page).iter() if one.tag.endswith("rect")]
 
 
-def test_the_page_has_a_bar_for_each_kind_and_the_figures_beside_it(desk: Desk) -> None:
+def test_the_page_has_a_bar_and_figures_for_each_kind(desk: Desk) -> None:
     desk.pay("order-settled-0001", payee="shop")
     rejected(desk, 1)
     rejected(desk, 2)
@@ -136,7 +136,7 @@ def test_the_page_has_a_bar_for_each_kind_and_the_figures_beside_it(desk: Desk) 
     assert "<script" not in page
 
 
-def test_the_command_writes_the_day_and_keeps_a_file_that_is_there(
+def test_the_command_writes_the_day_and_keeps_existing_files(
     desk: Desk, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -81,7 +81,7 @@ def test_an_empty_queue_says_so(desk: Desk) -> None:
     assert "no scheduled proof within 3 days" in shown
 
 
-def test_each_case_and_each_settlement_in_flight_has_its_age_and_the_next_command(desk: Desk) -> None:
+def test_cases_and_settlements_in_flight_have_age_and_next_command(desk: Desk) -> None:
     desk.stuck()
     desk.pay(FLYING, until="hold")
 
@@ -112,7 +112,7 @@ def test_before_its_deadline_a_settlement_is_left_to_recovery(desk: Desk) -> Non
     assert told["recovery_behind_seconds"] == 0
 
 
-def test_the_bars_of_the_cases_count_by_age_and_are_told_in_words(desk: Desk) -> None:
+def test_the_bars_count_cases_by_age_and_in_words(desk: Desk) -> None:
     desk.stuck()
 
     told = queue.describe(desk.stack, AT)
@@ -162,7 +162,7 @@ def test_an_age_is_counted_in_one_bar(seconds: int, bar: int) -> None:
 
 
 @pytest.mark.usefixtures("two_persons")
-def test_a_proposal_is_told_with_the_command_that_approves_it_also_of_a_settled_payment(desk: Desk) -> None:
+def test_a_settled_payments_proposal_is_shown_with_its_approval_command(desk: Desk) -> None:
     desk.pay("order-settled-001")
     desk.stuck("hold")
     reversal = proposal.propose(desk.stack, "order-settled-001", None, "sent back")
@@ -177,7 +177,7 @@ def test_a_proposal_is_told_with_the_command_that_approves_it_also_of_a_settled_
 
 
 @pytest.mark.usefixtures("two_persons")
-def test_a_proposal_on_a_case_is_told_once_and_beside_its_case(desk: Desk) -> None:
+def test_a_cases_proposal_is_listed_once_and_beside_its_case(desk: Desk) -> None:
     desk.stuck()
     made = proposal.propose(desk.stack, KEY, Decision.WRITE_OFF, "as agreed")
 

@@ -115,7 +115,7 @@ def keys_of(told: Iterable[Any]) -> list[str]:
     return [one["key"] for one in told]
 
 
-def test_a_table_that_lacks_nothing_is_ready_and_its_payments_in_flight_are_named(day: Day) -> None:
+def test_a_complete_table_is_ready_and_names_payments_in_flight(day: Day) -> None:
     code, told, _ = day.plan()
 
     assert (code, told["ready"], told["since"], told["settings"], told["books"]) == (0, True, [], [], [])
@@ -127,7 +127,7 @@ def test_a_table_that_lacks_nothing_is_ready_and_its_payments_in_flight_are_name
     assert told["restored_to"] == timestamp(INSTANT)
 
 
-def test_a_stage_on_a_ready_table_goes_on_and_its_books_are_whole(
+def test_a_stage_continues_on_a_ready_table_with_whole_books(
     day: Day, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert day.plan()[0] == Exit.FINE
@@ -144,7 +144,7 @@ def test_a_stage_on_a_ready_table_goes_on_and_its_books_are_whole(
     assert command("reconcile")[0] == Exit.FINE
 
 
-def test_the_payments_since_are_named_with_their_amounts_and_nothing_is_written(day: Day) -> None:
+def test_later_payments_are_named_with_amounts_and_nothing_is_written(day: Day) -> None:
     """The journal has only a verdict's digest: a row rebuilt without its texts is not the signed one."""
     day.desk.pay(NEW)
     day.seal(LATER)
@@ -164,7 +164,7 @@ def test_the_payments_since_are_named_with_their_amounts_and_nothing_is_written(
     assert day.restored.rows() == before
 
 
-def test_a_payment_that_was_in_flight_then_and_has_gone_on_is_named_with_its_steps(day: Day) -> None:
+def test_a_payment_then_in_flight_is_named_with_later_steps(day: Day) -> None:
     """Recovery would resume the restored step, and might end it differently."""
     day.desk.pay(HELD)
     day.seal(LATER)
@@ -188,7 +188,7 @@ def test_orders_since_are_named(day: Day) -> None:
     assert "order-rich-00001" in steps
 
 
-def test_an_entry_that_no_key_of_the_stage_has_signed_is_not_whole(day: Day) -> None:
+def test_an_entry_unsigned_by_the_stages_keys_is_not_whole(day: Day) -> None:
     forged = {
         **keys.entry("bob", "2026-11-20T13:30:00.000Z", NEW, "release"),
         **{"step": "release", "posted_at": "2026-11-20T13:30:00.000Z", "request_hash": "x"},
@@ -203,7 +203,7 @@ def test_an_entry_that_no_key_of_the_stage_has_signed_is_not_whole(day: Day) -> 
     assert [(one["key"], one["rows"], one["proven"]) for one in told["since"]] == [(NEW, 1, 0)]
 
 
-def test_a_row_that_is_there_and_not_as_it_was_sealed_is_named(day: Day) -> None:
+def test_a_row_unlike_its_sealed_copy_is_named(day: Day) -> None:
     (entry,) = (row for row in day.restored.rows() if row["sk"].endswith(f"#{HELD}:hold"))
     day.restored.put(entry | {"amount": 1})
 
@@ -257,7 +257,7 @@ def test_backups_that_are_off_or_not_known_are_named(
     assert day.plan()[1]["settings"] == [f"point-in-time recovery: is {told}"]
 
 
-def test_a_table_that_does_not_say_its_instant_asks_for_it(day: Day) -> None:
+def test_a_table_without_its_instant_asks_for_it(day: Day) -> None:
     del day.aws.restored["RestoreSummary"]
 
     refused, _, said = day.plan()
@@ -272,13 +272,13 @@ def test_a_table_that_is_not_there_is_not_found(day: Day, command: Command) -> N
     assert (code, said) == (Exit.NOT_FOUND, "settle: table: nowhere: there is none in this region\n")
 
 
-def test_a_lost_table_of_the_stack_is_no_fault_of_the_restored_one(day: Day) -> None:
+def test_a_lost_original_table_does_not_fault_the_restored_one(day: Day) -> None:
     day.desk.stack.outputs["TableName"] = "lost"
 
     assert day.plan()[:2] == (0, day.plan()[1])
 
 
-def test_an_object_that_was_changed_is_refused_and_one_from_before_is_not_read(day: Day) -> None:
+def test_a_changed_object_is_refused_and_older_objects_stay_unread(day: Day) -> None:
     day.desk.pay(NEW)
     day.seal(LATER)
     early, late = sorted(day.s3.objects)
@@ -291,7 +291,7 @@ def test_an_object_that_was_changed_is_refused_and_one_from_before_is_not_read(d
     assert (code, said.startswith(f"settle: {late}: cannot be read: ")) == (Exit.FAILED, True)
 
 
-def test_for_a_person_it_is_a_line_each_and_the_verdict_last(day: Day, command: Command) -> None:
+def test_a_person_gets_a_line_each_and_the_verdict_last(day: Day, command: Command) -> None:
     day.desk.pay(NEW)
     day.seal(LATER)
 

@@ -72,7 +72,7 @@ def test_the_books_are_proven(old: Desk) -> None:
     assert proof["currencies"]["EUR"]["fees"] != "0.00"
 
 
-def test_the_books_of_a_stage_that_keeps_its_entries_are_not(old: Desk) -> None:
+def test_with_unlimited_retention_a_missing_entry_is_a_fault(old: Desk) -> None:
     proof = books.prove(kept(old).stack)
 
     assert any("has no entry hold" in fault for fault in proof["faults"])
@@ -86,9 +86,7 @@ def test_the_journal_agrees_and_counts_what_has_expired(old: Desk) -> None:
 
 
 @pytest.mark.parametrize("account", ["alice", "bob"])
-def test_a_statement_says_from_when_on_it_is_complete_and_with_what_it_begins(
-    old: Desk, account: str
-) -> None:
+def test_a_statement_names_its_start_and_the_balance_brought_forward(old: Desk, account: str) -> None:
     shown = statement.show(old.stack, account)
 
     assert shown["complete_since"] == "2026-11-23T12:00:00.000Z"
@@ -110,7 +108,7 @@ def test_a_statement_with_the_archive_is_the_whole_one(old: Desk, account: str, 
     )
 
 
-def test_the_balance_of_an_internal_account_is_not_known_without_the_archive(old: Desk) -> None:
+def test_an_internal_balance_is_unknown_without_the_archive(old: Desk) -> None:
     with pytest.raises(CommandFailed, match="there is no fees:EUR"):
         statement.show(old.stack, "fees:EUR")
 
@@ -119,7 +117,7 @@ def test_the_balance_of_an_internal_account_is_not_known_without_the_archive(old
     assert statement.show(old.stack, "fees:EUR")["available"] is None
 
 
-def test_an_entry_is_in_a_statement_once_also_if_it_is_in_both(old: Desk, journal: Sealed) -> None:
+def test_an_entry_in_both_table_and_journal_is_listed_once(old: Desk, journal: Sealed) -> None:
     old.pay("order-2026-000103")
     journal.copy(row for row in old.ledger.rows() if lines.is_sealed(row))
 
@@ -129,9 +127,7 @@ def test_an_entry_is_in_a_statement_once_also_if_it_is_in_both(old: Desk, journa
     assert shown["entries"][-1]["sum"] == shown["available"]
 
 
-def test_an_entry_that_is_gone_before_its_time_is_not_filled_in(
-    old: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_entry_gone_before_its_time_is_not_filled_in(old: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """That is tampering, which a statement must not hide."""
     monkeypatch.setattr(Clock, "now", staticmethod(lambda zone: NOW + timedelta(days=1)))
 

@@ -58,7 +58,7 @@ def test_without_signatures_the_command_says_what_it_did_not_judge(desk: Desk, c
     assert json.loads(command("reconcile", "--no-signatures", "--json")[1])["signatures"] is False
 
 
-def test_a_person_who_may_not_read_the_keys_is_told_what_to_do(desk: Desk, command: Command) -> None:
+def test_a_denied_key_reader_is_told_what_to_do(desk: Desk, command: Command) -> None:
     desk.stack.clients["secretsmanager"] = Refusing()
 
     code, out, err = command("reconcile")
@@ -69,7 +69,7 @@ def test_a_person_who_may_not_read_the_keys_is_told_what_to_do(desk: Desk, comma
     assert command("reconcile", "--no-signatures")[0] == Exit.FINE
 
 
-def test_a_stack_from_before_the_keys_is_to_be_deployed_again(desk: Desk, command: Command) -> None:
+def test_a_stack_without_row_keys_must_be_deployed_again(desk: Desk, command: Command) -> None:
     del desk.stack.outputs["RowKeyArns"]
 
     code, out, err = command("reconcile")

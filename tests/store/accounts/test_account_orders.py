@@ -43,7 +43,7 @@ def reach(saga: Saga, order: AccountOrder) -> None:
 
 
 @pytest.mark.parametrize("order", COURSE, ids=lambda order: order.order)
-def test_an_order_is_carried_out_once_and_a_repeated_one_finds_its_row(
+def test_a_repeated_order_finds_its_row_and_writes_nothing(
     saga: Saga, counted: list[str], order: AccountOrder
 ) -> None:
     reach(saga, order)
@@ -57,9 +57,7 @@ def test_an_order_is_carried_out_once_and_a_repeated_one_finds_its_row(
 
 
 @pytest.mark.parametrize("order", COURSE, ids=lambda order: order.order)
-def test_another_order_of_the_same_key_is_a_conflict_and_writes_nothing(
-    saga: Saga, order: AccountOrder
-) -> None:
+def test_another_order_of_the_same_key_conflicts_and_writes_nothing(saga: Saga, order: AccountOrder) -> None:
     reach(saga, order)
     give(saga, order)
 
@@ -86,7 +84,7 @@ def test_a_refused_order_leaves_its_key_free(saga: Saga, order: AccountOrder) ->
         assert give(saga, order)["order"] == order.order
 
 
-def test_the_rows_after_a_course_of_orders_are_those_of_the_contract(saga: Saga) -> None:
+def test_a_course_of_orders_leaves_the_rows_of_the_contract(saga: Saga) -> None:
     for order in COURSE:
         give(saga, order)
 
@@ -184,7 +182,7 @@ def test_two_deposits_of_one_key_at_once_are_one(saga: Saga) -> None:
 
 
 @pytest.mark.parametrize("engine", ["server"])
-def test_of_two_contents_of_one_key_at_once_one_is_carried_out(saga: Saga) -> None:
+def test_of_two_concurrent_contents_of_one_key_one_takes_effect(saga: Saga) -> None:
     give(saga, OPENING)
 
     for number in range(RACES):
@@ -208,7 +206,7 @@ def test_an_account_is_withdrawn_from_no_further_than_to_zero(saga: Saga) -> Non
 
 
 @pytest.mark.parametrize("engine", ["server"])
-def test_an_account_is_closed_or_gets_a_deposit_but_not_both(saga: Saga) -> None:
+def test_of_a_concurrent_close_and_deposit_exactly_one_commits(saga: Saga) -> None:
     for number in range(RACES):
         name = f"rival-{number}"
         give(saga, replace(OPENING, account=name, key=f"open-account-{number:04}"))
@@ -224,7 +222,7 @@ def test_an_account_is_closed_or_gets_a_deposit_but_not_both(saga: Saga) -> None
 # The accounts' states in the protocol
 
 
-def test_a_frozen_payer_places_no_hold_and_an_unfrozen_one_does(saga: Saga) -> None:
+def test_a_frozen_payer_places_no_hold_until_it_is_unfrozen(saga: Saga) -> None:
     saga.fund()
     give(saga, FREEZE)
 
@@ -238,7 +236,7 @@ def test_a_frozen_payer_places_no_hold_and_an_unfrozen_one_does(saga: Saga) -> N
 @pytest.mark.parametrize(
     "state", [{"frozen_at": POSTED_AT}, {"closed_at": POSTED_AT}], ids=["frozen", "closed"]
 )
-def test_an_account_that_is_not_in_use_gives_back_and_gets_back_in_a_reversal(saga: Saga, state: Row) -> None:
+def test_a_reversal_debits_and_credits_accounts_not_in_use(saga: Saga, state: Row) -> None:
     saga.begun(Step.FEE)
     for name in ("alice", "bob"):
         found = saga.ledger.row(keys.account(name))
@@ -252,7 +250,7 @@ def test_an_account_that_is_not_in_use_gives_back_and_gets_back_in_a_reversal(sa
     assert (account(saga)["available"], account(saga).get("closed_at")) == (10_000, state.get("closed_at"))
 
 
-def test_a_closed_payee_gets_no_release_and_the_payer_everything_back(saga: Saga) -> None:
+def test_a_closed_payee_gets_no_release_and_payer_is_refunded(saga: Saga) -> None:
     saga.reach(Step.VERIFY)
     give(saga, replace(EMPTYING, account="bob", amount=500))
     give(saga, replace(CLOSE, account="bob"))
@@ -298,7 +296,7 @@ def test_a_closed_account_that_a_reversal_credits_is_emptied_again(saga: Saga) -
     assert_conserved(saga.ledger.rows())
 
 
-def test_a_case_of_limbo_blocks_a_closed_account_until_it_is_resolved(saga: Saga) -> None:
+def test_a_limbo_case_blocks_a_closed_account_until_resolved(saga: Saga) -> None:
     """The payee has spent the release and closed the account."""
     saga.begun(Step.FEE)
     give(saga, replace(EMPTYING, account="bob", amount=500 + saga.settlement.net))

@@ -75,7 +75,7 @@ def test_a_charge_and_a_change_of_amount_never_both_take(
 
 @pytest.mark.parametrize("engine", ["server"])
 @pytest.mark.parametrize("number", ROUNDS)
-def test_a_charge_and_a_change_of_amount_at_once_never_both_take(claimed: Saga, number: int) -> None:
+def test_a_concurrent_charge_and_amount_change_never_both_take(claimed: Saga, number: int) -> None:
     one, other = callers(claimed, 2)
 
     charged, changed = at_once([partial(charge, one), partial(change_amount, other)])
@@ -85,7 +85,7 @@ def test_a_charge_and_a_change_of_amount_at_once_never_both_take(claimed: Saga, 
 
 @pytest.mark.parametrize("engine", ["server"])
 @pytest.mark.parametrize("number", ROUNDS)
-def test_of_a_verdict_an_order_and_cancellations_at_once_one_wins(saga: Saga, number: int) -> None:
+def test_a_concurrent_verdict_order_and_cancellations_have_one_winner(saga: Saga, number: int) -> None:
     in_review(saga)
     rivals = callers(saga, 5)
 
@@ -129,7 +129,7 @@ def test_a_late_cancellation_changes_nothing(saga: Saga, last: Step, name: str) 
         saga.ledger.store.update(write)
 
 
-def test_a_cancelled_review_is_due_at_once_and_is_taken_over_once(saga: Saga) -> None:
+def test_a_cancelled_review_is_due_at_once_for_one_takeover(saga: Saga) -> None:
     in_review(saga)
     seen = cancel(saga, now=WEBHOOK)
 

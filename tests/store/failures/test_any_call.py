@@ -21,7 +21,7 @@ UNAVAILABLE = [
 
 
 @pytest.mark.parametrize("code", UNAVAILABLE)
-def test_a_service_that_cannot_answer_is_unavailable_and_not_asked_again(
+def test_a_failing_service_is_unavailable_and_not_asked_again(
     scripted: Any, call: Call, pauses: list[int], code: str
 ) -> None:
     sender, client = scripted(failed(code))
@@ -35,7 +35,7 @@ def test_a_service_that_cannot_answer_is_unavailable_and_not_asked_again(
 @pytest.mark.parametrize(
     "error", [ConnectTimeoutError, EndpointConnectionError, ReadTimeoutError, ConnectionClosedError]
 )
-def test_a_service_that_does_not_answer_is_unavailable_and_not_asked_again(
+def test_a_silent_service_is_unavailable_and_not_asked_again(
     scripted: Any, call: Call, error: type[Exception]
 ) -> None:
     unreachable = error(endpoint_url="https://dynamodb")  # type: ignore[call-arg]
@@ -65,7 +65,7 @@ def test_a_fault_of_ours_is_not_hidden(scripted: Any, call: Call, code: str, wit
     assert len(client.sent) == 1
 
 
-def test_each_call_is_logged_with_its_operation_and_its_cost_if_it_is_known(
+def test_each_call_is_logged_with_its_operation_and_known_cost(
     scripted: Any, hold: Call, read: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     logged: list[tuple[str, Any]] = []

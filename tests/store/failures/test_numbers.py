@@ -18,7 +18,7 @@ from tests.world.saga import ALICE, BOB
     "corrupt",
     [{"available": {"N": "0.5"}}, {"available": {"N": "1e-3"}}, {"failure": {"M": {"deep": {"N": "48.20"}}}}],
 )
-def test_a_row_with_a_number_that_is_no_integer_is_refused(
+def test_a_row_with_a_non_integer_number_is_refused(
     scripted: Any, read: Call, corrupt: dict[str, Any]
 ) -> None:
     sender, _ = scripted(ANSWERED | {"Item": wire(ALICE) | corrupt})
@@ -27,7 +27,7 @@ def test_a_row_with_a_number_that_is_no_integer_is_refused(
         read(sender)
 
 
-def test_a_number_reads_as_the_integer_that_it_is_however_it_is_spelled(scripted: Any, read: Call) -> None:
+def test_a_number_reads_as_its_integer_in_any_spelling(scripted: Any, read: Call) -> None:
     sender, _ = scripted(ANSWERED | {"Item": wire(BOB) | {"available": {"N": "5E+2"}}})
 
     row = read(sender)
@@ -37,7 +37,7 @@ def test_a_number_reads_as_the_integer_that_it_is_however_it_is_spelled(scripted
 
 
 @pytest.mark.parametrize("amount", [48.2, 4820.0, float("inf")])
-def test_a_float_in_any_write_is_refused_before_anything_is_sent(
+def test_a_float_in_any_write_is_refused_before_sending(
     scripted: Any, config: StageConfig, settlement: Settlement, amount: Any
 ) -> None:
     sender, client = scripted()

@@ -82,7 +82,7 @@ def test_a_cancelled_transaction_is_retried_by_one_layer_only(
         pytest.param(504, b"", id="nothing"),
     ],
 )
-def test_a_service_in_trouble_is_asked_twice_by_botocore_with_one_token_and_then_unavailable(
+def test_botocore_asks_a_failing_service_twice_with_one_token(
     answering: Any, hold: Call, status: int, body: bytes
 ) -> None:
     sender, sent = answering(status, body)

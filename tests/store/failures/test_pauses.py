@@ -6,7 +6,7 @@ from tests.store.failures.scripted import COMMITTED, CONFLICT, NONE, Call, Scrip
 
 
 @pytest.mark.parametrize(("failed_tries", "bound"), [(1, 0.05), (2, 0.1), (3, 0.2), (4, 0.4), (5, 0.4)])
-def test_a_pause_asks_the_systems_randomness_for_anything_up_to_a_doubling_bound(
+def test_a_pause_is_system_random_up_to_a_doubling_bound(
     monkeypatch: pytest.MonkeyPatch, failed_tries: int, bound: float
 ) -> None:
     asked: list[tuple[float, float]] = []

@@ -31,7 +31,7 @@ def test_a_single_write_in_conflict_is_tried_again(
     assert client.sent == [client.sent[0]] * 3
 
 
-def test_a_single_write_that_stays_in_conflict_is_sent_six_times(scripted: Any, single: Call) -> None:
+def test_a_single_write_in_lasting_conflict_is_sent_six_times(scripted: Any, single: Call) -> None:
     sender, client = scripted(*[failed("TransactionConflictException")] * 9)
 
     with pytest.raises(StoreUnavailable):
@@ -40,7 +40,7 @@ def test_a_single_write_that_stays_in_conflict_is_sent_six_times(scripted: Any, 
     assert len(client.sent) == 6
 
 
-def test_a_single_write_refused_by_its_condition_is_never_sent_again(
+def test_a_single_write_failing_its_condition_is_never_sent_again(
     scripted: Any, claim: Call, reject: Call, pauses: list[int]
 ) -> None:
     refused = failed("ConditionalCheckFailedException", Item=wire(CLAIMED | {"status": "LIMBO"}))
@@ -53,7 +53,7 @@ def test_a_single_write_refused_by_its_condition_is_never_sent_again(
     assert (len(client.sent), pauses) == (2, [])
 
 
-def test_a_put_finds_the_row_of_the_first_one_or_that_of_another_request(
+def test_a_refused_put_is_a_replay_or_a_conflict(
     scripted: Any, put: Call, pauses: list[int], counted: list[str]
 ) -> None:
     first = ENTRIES[Step.VERIFY] | {"reason": "in other words"}
@@ -78,7 +78,7 @@ def test_a_put_finds_the_row_of_the_first_one_or_that_of_another_request(
         ("reject", failed("ConditionalCheckFailedException", Item=wire(MALFORMED))),
     ],
 )
-def test_a_malformed_row_in_the_way_is_reported_at_once_and_the_write_not_sent_again(
+def test_a_malformed_row_in_the_way_is_reported_without_retry(
     scripted: Any, request: pytest.FixtureRequest, pauses: list[int], operation: str, refused: ClientError
 ) -> None:
     sender, client = scripted(refused)

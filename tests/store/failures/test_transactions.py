@@ -58,7 +58,7 @@ def test_the_first_reason_decides_what_a_cancelled_step_means(
 
 
 @pytest.mark.parametrize("behind", BEHIND)
-def test_a_slot_that_is_taken_is_the_answer_beside_any_other_failure(
+def test_a_taken_slot_is_the_answer_beside_any_other_failure(
     scripted: Any, hold: Call, counted: list[str], behind: tuple[Reason, ...]
 ) -> None:
     sender, client = scripted(cancelled(REPLAYED, *behind))
@@ -68,7 +68,7 @@ def test_a_slot_that_is_taken_is_the_answer_beside_any_other_failure(
 
 
 @pytest.mark.parametrize("behind", BEHIND)
-def test_a_claim_in_the_way_is_the_answer_beside_any_other_failure(
+def test_an_existing_claim_is_the_answer_beside_any_other_failure(
     scripted: Any, claim_and_hold: Call, behind: tuple[Reason, ...]
 ) -> None:
     sender, client = scripted(cancelled(check_failed(CLAIMED), *behind))
@@ -98,7 +98,7 @@ def test_existing_evidence_is_the_answer_beside_any_other_failure(
     "reasons",
     [(CONFLICT, NONE, POOR), (CONFLICT, TAKEN, POOR), (NONE, CONFLICT, POOR), (CONFLICT,) * 3],
 )
-def test_a_conflict_before_a_failed_balance_is_tried_again_and_finds_the_replay(
+def test_a_retried_conflict_before_a_failed_balance_finds_the_replay(
     scripted: Any, hold: Call, pauses: list[int], counted: list[str], reasons: list[Reason]
 ) -> None:
     sender, client = scripted(cancelled(*reasons), cancelled(REPLAYED, NONE, POOR))
@@ -110,7 +110,7 @@ def test_a_conflict_before_a_failed_balance_is_tried_again_and_finds_the_replay(
     assert client.sent[0] == client.sent[1]
 
 
-def test_a_conflict_of_a_claim_is_tried_again_and_finds_that_its_own_first_try_has_committed(
+def test_a_retried_conflict_of_a_claim_finds_its_own_commit(
     scripted: Any, claim_and_hold: Call, pauses: list[int]
 ) -> None:
     sender, client = scripted(cancelled(CONFLICT, NONE, POOR), cancelled(REPLAYED, NONE, POOR))
@@ -123,7 +123,7 @@ def test_a_conflict_of_a_claim_is_tried_again_and_finds_that_its_own_first_try_h
 
 
 @pytest.mark.parametrize("code", ["TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"])
-def test_a_step_that_keeps_meeting_transient_reasons_is_sent_six_times(
+def test_a_step_meeting_only_transient_reasons_is_sent_six_times(
     scripted: Any, hold: Call, pauses: list[int], counted: list[str], code: str
 ) -> None:
     sender, client = scripted(*[cancelled(NONE, (code, None), NONE)] * 9)
@@ -163,7 +163,7 @@ def test_an_unknown_reason_surfaces_as_it_is(scripted: Any, hold: Call, code: st
     assert len(client.sent) == 1
 
 
-def test_every_item_of_every_transaction_asks_for_the_row_in_its_way(
+def test_every_transaction_item_asks_for_the_row_in_its_way(
     scripted: Any, settlement: Settlement, config: StageConfig
 ) -> None:
     sender, client = scripted(COMMITTED)

@@ -82,7 +82,7 @@ def test_a_sweep_folds_each_release_once_and_says_how_much(shop: Ledger) -> None
     assert shop.row(SPAN.swept) == {**SPAN.swept, "version": 1, "folded": {"07": 8, "59": 1}}
 
 
-def test_a_release_that_commits_late_is_folded_into_its_own_second(shop: Ledger) -> None:
+def test_a_late_release_is_folded_into_its_own_second(shop: Ledger) -> None:
     release(shop, "07", 5, "b")
     sweeper.fold(shop.store, SPAN)
     release(shop, "07", 3, "a")
@@ -93,7 +93,7 @@ def test_a_release_that_commits_late_is_folded_into_its_own_second(shop: Ledger)
     assert available(shop) == 108
 
 
-def test_a_sweep_of_some_seconds_leaves_the_others_of_the_minute_as_they_are(shop: Ledger) -> None:
+def test_a_sweep_of_some_seconds_leaves_the_others_unchanged(shop: Ledger) -> None:
     for second in ("06", "07", "08", "09"):
         release(shop, second, 5)
     sweeper.fold(shop.store, Span(PARTITION, MINUTE, "06", "06"))
@@ -134,7 +134,7 @@ def test_of_two_sweepers_one_folds_and_the_other_looks_again(shop: Ledger, swept
 
 
 @pytest.mark.parametrize("operation", ["get_item", "query"])
-def test_what_another_sweeper_folds_between_two_reads_is_not_taken_back(shop: Ledger, operation: str) -> None:
+def test_a_fold_of_another_sweeper_between_reads_is_kept(shop: Ledger, operation: str) -> None:
     """The row is read before the entries: read after them, it would have more than they say."""
     release(shop, "07", 5, "a")
 
@@ -148,7 +148,7 @@ def test_what_another_sweeper_folds_between_two_reads_is_not_taken_back(shop: Le
     assert available(shop) == 108
 
 
-def test_a_sweeper_that_is_never_the_quickest_gives_up_and_has_folded_nothing(shop: Ledger) -> None:
+def test_a_sweeper_that_always_loses_gives_up_and_folds_nothing(shop: Ledger) -> None:
     def quicker(number: int) -> Callable[[], object]:
         def act() -> None:
             sweeper.fold(shop.store, SPAN)
@@ -163,7 +163,7 @@ def test_a_sweeper_that_is_never_the_quickest_gives_up_and_has_folded_nothing(sh
     assert available(shop) == 105 + sweeper.TRIES_MAX - 1
 
 
-def test_a_sweep_of_an_account_that_is_gone_is_refused_and_changes_nothing(ledger: Ledger) -> None:
+def test_a_sweep_of_a_missing_account_is_refused_without_change(ledger: Ledger) -> None:
     release(ledger, "07", 5)
     before = ledger.rows()
 
@@ -173,7 +173,7 @@ def test_a_sweep_of_an_account_that_is_gone_is_refused_and_changes_nothing(ledge
     assert ledger.rows() == before
 
 
-def test_a_release_in_another_currency_than_the_accounts_is_not_folded(shop: Ledger) -> None:
+def test_a_release_in_a_foreign_currency_is_not_folded(shop: Ledger) -> None:
     release(shop, "07", 5, "a")
     foreign = shop.row({"pk": PARTITION, "sk": f"{MINUTE}:07.250Z#a:release"})
     assert foreign
@@ -198,7 +198,7 @@ def test_a_sweep_reads_every_page(shop: Ledger, page_rows: int) -> None:
 
 
 @pytest.mark.parametrize("engine", ["server"])
-def test_a_partition_of_more_than_a_page_of_a_megabyte_is_read_whole(shop: Ledger) -> None:
+def test_a_partition_over_a_megabyte_is_read_whole(shop: Ledger) -> None:
     for number in range(5):
         release(shop, "07", 1, f"k{number}-" + "x" * 500)
         at = f"{MINUTE}:07.250Z"
@@ -208,7 +208,7 @@ def test_a_partition_of_more_than_a_page_of_a_megabyte_is_read_whole(shop: Ledge
     assert sweeper.fold(shop.store, SPAN) == 10
 
 
-def test_rows_between_two_sort_keys_come_in_their_order_with_both_bounds(ledger: Ledger) -> None:
+def test_rows_between_two_sort_keys_come_ordered_with_both_bounds(ledger: Ledger) -> None:
     for name in ("b", "a", "c", "cc", "d"):
         ledger.put({"pk": "ENTRIES#x", "sk": name})
     ledger.put({"pk": "ENTRIES#y", "sk": "b"})

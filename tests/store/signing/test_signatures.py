@@ -16,7 +16,7 @@ PUTS = {
 
 @pytest.mark.parametrize("name", PUTS)
 @pytest.mark.parametrize("way", ["transact", "put"])
-def test_a_row_is_signed_if_its_kind_is_and_no_other(ledger: Ledger, name: str, way: str) -> None:
+def test_a_row_is_signed_exactly_if_its_kind_is(ledger: Ledger, name: str, way: str) -> None:
     write: Write = PUTS[name]
     store = signing(ledger).store
 

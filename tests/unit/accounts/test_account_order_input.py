@@ -28,7 +28,7 @@ def problems(raw: object) -> list[str]:
     return str(refused.value).split("; ")
 
 
-def test_a_deposit_is_in_minor_units_and_reads_back_in_its_canonical_form() -> None:
+def test_a_deposit_in_minor_units_reads_back_in_canonical_form() -> None:
     order = parse_account_order({**DEPOSIT, "reason": " as agreed "}, CAROL, CONFIG)
 
     assert (order.amount, order.currency, order.reason) == (4820, "EUR", "as agreed")
@@ -39,11 +39,11 @@ def test_a_deposit_is_in_minor_units_and_reads_back_in_its_canonical_form() -> N
 
 
 @pytest.mark.parametrize("raw", [OPEN, FREEZE], ids=["open", "freeze"])
-def test_an_order_that_moves_no_money_reads_back_as_it_is(raw: dict[str, Any]) -> None:
+def test_an_order_without_money_reads_back_unchanged(raw: dict[str, Any]) -> None:
     assert parse_account_order(raw, CAROL, CONFIG).to_wire(CONFIG) == raw | {"by": CAROL.by}
 
 
-def test_the_caller_s_proof_is_on_record_and_no_part_of_the_order_which_another_try_repeats() -> None:
+def test_the_proof_is_on_record_but_outside_the_orders_hash() -> None:
     orders = [
         parse_account_order(DEPOSIT, replace(CAROL, request_id=each), CONFIG) for each in ("req-1", "req-2")
     ]

@@ -72,7 +72,7 @@ def test_an_order_changes_the_account_and_nothing_else_of_it(
     assert applied(write, before) == after
 
 
-def test_an_account_opens_empty_and_at_the_time_of_its_order() -> None:
+def test_an_account_opens_empty_at_the_time_of_its_order() -> None:
     record, opened = carry_out(OPENING, NOW, CONFIG)
 
     assert admits(opened, None)
@@ -109,7 +109,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("order", "before", "refusal"), REFUSED)
-def test_an_order_that_does_not_fit_the_account_is_refused_by_its_reason(
+def test_an_order_unfit_for_its_account_is_refused_with_reason(
     order: AccountOrder, before: Row | None, refusal: type[SettlementError]
 ) -> None:
     write = of_account(order)
@@ -125,7 +125,7 @@ def test_an_order_that_does_not_fit_the_account_is_refused_by_its_reason(
 
 
 @pytest.mark.parametrize("order", ORDERS_ON_ACCOUNTS, ids=lambda order: order.order)
-def test_the_same_order_is_a_replay_and_another_one_of_its_key_a_conflict(order: AccountOrder) -> None:
+def test_the_same_order_replays_and_another_with_its_key_conflicts(order: AccountOrder) -> None:
     record = account_orders.record(order, LATER)
     earlier = dict(account_orders.record(order, NOW).parameters["Item"])
 
@@ -139,7 +139,7 @@ def test_the_same_order_is_a_replay_and_another_one_of_its_key_a_conflict(order:
 
 
 @pytest.mark.parametrize("order", ORDERS_ON_ACCOUNTS, ids=lambda order: order.order)
-def test_an_orders_row_comes_first_and_reads_back_as_the_order(order: AccountOrder) -> None:
+def test_an_orders_row_comes_first_and_reads_back_equal(order: AccountOrder) -> None:
     row = carry_out(order, NOW, CONFIG)[0].parameters["Item"]
 
     assert {name: row[name] for name in ("pk", "sk")} == keys.order(order.key)
@@ -148,7 +148,7 @@ def test_an_orders_row_comes_first_and_reads_back_as_the_order(order: AccountOrd
 
 
 @pytest.mark.parametrize("order", [DEPOSIT, WITHDRAWAL], ids=lambda order: order.order)
-def test_moved_money_has_its_entry_at_the_time_and_hash_of_its_order(order: AccountOrder) -> None:
+def test_an_entry_has_the_time_and_hash_of_its_order(order: AccountOrder) -> None:
     record, _, entry = (write.parameters.get("Item", {}) for write in carry_out(order, NOW, CONFIG))
 
     assert (entry["posted_at"], entry["request_hash"]) == (record["posted_at"], record["request_hash"])
@@ -164,7 +164,7 @@ def test_an_order_that_moves_no_money_has_no_entry(order: AccountOrder) -> None:
         _ = order.money
 
 
-def test_no_step_of_a_settlement_has_the_name_of_an_order() -> None:
+def test_no_settlement_step_has_the_name_of_an_order() -> None:
     """Otherwise an order and a settlement with one key could share one entry."""
     steps = {*Step, *(step.reversal for step in REVERSIBLE), "reverse"}
     prefixes = ("limbo:", "resolve:", "compensate:")

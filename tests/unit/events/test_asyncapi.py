@@ -31,7 +31,7 @@ def test_the_document_is_asyncapi() -> None:
     assert faults({**DOCUMENT, "operations": {"tell": {"action": "shout"}}})
 
 
-def test_the_messages_are_the_types_of_the_events_in_their_words() -> None:
+def test_the_messages_are_the_event_types_in_the_same_words() -> None:
     assert {name: message["summary"] for name, message in MESSAGES.items()} == {
         name: of["description"] for name, of in SCHEMAS[EVENT]["$defs"].items()
     }

@@ -20,7 +20,7 @@ def test_the_contract_has_the_types_of_the_code() -> None:
     assert SCHEMA["oneOf"] == [{"$ref": f"#/$defs/{name}"} for name in TYPES]
 
 
-def test_the_page_has_the_types_of_the_contract_with_their_statuses() -> None:
+def test_the_page_lists_the_contracts_types_with_their_statuses() -> None:
     rows = re.findall(r"^\| `settlement\.(\w+)` \| (.+?) \| (.+) \|$", PAGE, flags=re.MULTILINE)
 
     assert rows == [(name, statuses(name), SCHEMA["$defs"][name]["description"]) for name in TYPES]

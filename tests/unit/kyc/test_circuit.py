@@ -19,14 +19,14 @@ SEVEN = Circuit(count=7, failed=tuple("abcdefg"), failed_at=NOW)
 
 
 @pytest.mark.parametrize(("answers", "count"), [(0, 7), (1, 6), (2, 5), (3, 5), (1_000, 5)])
-def test_a_report_takes_back_few_failures_however_many_answers_it_is_about(answers: int, count: int) -> None:
+def test_a_report_takes_back_few_failures_however_many_its_answers(answers: int, count: int) -> None:
     """The reporting environment may have got the answers before an outage seen by the others."""
     assert REPORTED_MAX == 2
     assert after_answers(SEVEN, answers) == replace(SEVEN, count=count)
     assert after_failure(SEVEN, "h", answers, NOW, LIMITS).count == count + 1
 
 
-def test_the_count_is_never_below_zero_so_that_old_answers_are_worth_nothing() -> None:
+def test_the_count_is_never_negative_so_old_answers_count_nothing() -> None:
     circuit = Circuit()
     for _ in range(100):
         circuit = after_answers(circuit, 2)
@@ -38,7 +38,7 @@ def test_the_count_is_never_below_zero_so_that_old_answers_are_worth_nothing() -
     assert circuit.state is State.OPEN
 
 
-def test_a_payment_that_failed_counts_once_though_answers_took_the_count_to_zero() -> None:
+def test_a_failed_payment_counts_once_though_answers_zeroed_the_count() -> None:
     circuit = Circuit()
     for _ in range(50):
         circuit = after_failure(circuit, "one", 0, NOW, LIMITS)
@@ -49,7 +49,7 @@ def test_a_payment_that_failed_counts_once_though_answers_took_the_count_to_zero
     assert circuit == Circuit(failed=("one", "two"), failed_at=NOW)
 
 
-def test_one_failing_payment_in_three_opens_nothing_and_two_in_three_open_it() -> None:
+def test_two_failures_in_three_open_the_circuit_one_does_not() -> None:
     seldom = often = Circuit()
     for number in range(200):
         seldom = after_answers(after_failure(seldom, f"{number}", 0, NOW, LIMITS), 2)

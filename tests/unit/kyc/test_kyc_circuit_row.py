@@ -52,9 +52,7 @@ def test_the_row_is_the_circuit(circuit: Circuit) -> None:
     ],
     ids=["none", "of an earlier release", "of a state that there is not"],
 )
-def test_a_row_that_another_release_wrote_is_read_as_far_as_it_goes(
-    row: dict[str, Any], expected: Circuit
-) -> None:
+def test_a_row_of_another_release_is_read_where_possible(row: dict[str, Any], expected: Circuit) -> None:
     assert from_row(row) == expected
 
 

@@ -57,13 +57,13 @@ def replaced(name: str, trail: Trail, value: Any) -> Any:
 # The question
 
 
-def test_the_configuration_finds_it_by_its_name_with_a_path_for_each_collection_and_a_scheme() -> None:
+def test_the_configured_name_finds_collection_paths_and_a_scheme() -> None:
     assert PROVIDERS["opensanctions"] is kyc_opensanctions
     assert kyc_opensanctions.path("sanctions") == "/match/sanctions"
     assert kyc_opensanctions.authorization("canary") == "ApiKey canary"
 
 
-def test_both_parties_are_asked_about_and_nothing_is_told_of_the_money() -> None:
+def test_the_query_covers_both_parties_and_omits_the_money() -> None:
     body = kyc_opensanctions.body(NAMED, CONFIG)
 
     assert body == {
@@ -83,9 +83,7 @@ def test_both_parties_are_asked_about_and_nothing_is_told_of_the_money() -> None
     ],
     ids=str,
 )
-def test_without_a_name_the_request_is_refused_and_no_account_id_takes_its_place(
-    missing: dict[str, Any], fields: str
-) -> None:
+def test_a_missing_name_is_refused_not_replaced_by_account_id(missing: dict[str, Any], fields: str) -> None:
     """An id matches no listed party: the payment would be approved without a screening."""
     with pytest.raises(KycRequestRefused) as refused:
         kyc_opensanctions.body(replace(NAMED, **missing), CONFIG)
@@ -118,7 +116,7 @@ PAYEE = "payee: NK-9kWqLmN2bVcXzAsDfGhJkP in un_sc_sanctions, score 1.0"
         ("both_match", KycDecision.REVIEW, f"{PAYER}; {PAYEE}"),
     ],
 )
-def test_a_match_of_either_party_is_for_a_person_to_judge(
+def test_a_match_of_either_party_needs_a_persons_decision(
     name: str, decision: KycDecision, reason: str
 ) -> None:
     assert read(recorded(name)) == Verdict(
@@ -126,7 +124,7 @@ def test_a_match_of_either_party_is_for_a_person_to_judge(
     )
 
 
-def test_a_verdict_may_be_logged_by_its_reference_and_does_not_name_the_listed() -> None:
+def test_a_verdict_has_a_loggable_reference_and_no_listed_name() -> None:
     verdict = read(recorded("payer_matches"))
 
     assert REFERENCE.fullmatch(verdict.reference)
@@ -143,7 +141,7 @@ def test_many_matches_are_cut_to_what_goes_on_record() -> None:
     assert len(verdict.reason) == REASON_LENGTH_MAX
 
 
-def test_the_text_of_a_list_is_made_safe_for_a_terminal() -> None:
+def test_the_text_of_a_list_is_terminal_safe() -> None:
     content = replaced("payer_matches", ("responses", "payer", "results", 0, "id"), "NK\x1b[2J\n")
 
     assert read(content).reason.startswith("payer: NK [2J  in us_ofac_sdn")
@@ -200,9 +198,7 @@ def test_an_answer_without_a_deciding_member_is_refused(trail: Trail) -> None:
     ],
     ids=str,
 )
-def test_a_status_but_200_and_results_that_are_no_list_are_a_query_that_has_failed(
-    trail: Trail, value: Any
-) -> None:
+def test_a_non_200_status_or_malformed_results_fail_the_query(trail: Trail, value: Any) -> None:
     with pytest.raises(ValueError, match=r"^body: a query has failed$"):
         read(replaced("no_match", trail, value))
 

@@ -9,7 +9,7 @@ from settlement.kyc.client import PROVIDERS
 from tests.unit.vectors import CONFIG, SETTLEMENT
 
 
-def test_the_configuration_finds_it_by_its_name_with_one_path_and_a_bearer_token() -> None:
+def test_the_configured_name_finds_one_path_and_a_bearer_token() -> None:
     assert PROVIDERS["verifications"] is kyc_verifications
     assert {kyc_verifications.path(dataset) for dataset in ("", "default", "../admin")} == {"/verifications"}
     assert kyc_verifications.authorization("canary") == "Bearer canary"
@@ -19,7 +19,7 @@ def test_the_configuration_finds_it_by_its_name_with_one_path_and_a_bearer_token
     ("currency", "amount", "written"),
     [("EUR", 4820, "48.20"), ("EUR", 1, "0.01"), ("JPY", 4820, "4820"), ("KWD", 4820, "4.820")],
 )
-def test_an_amount_is_a_text_with_the_decimals_of_its_currency(
+def test_an_amount_is_text_with_the_decimals_of_its_currency(
     currency: str, amount: int, written: str
 ) -> None:
     settlement = replace(SETTLEMENT, currency=currency, amount=amount, fee=0)
@@ -42,7 +42,7 @@ def test_an_answer_is_a_verdict_under_the_providers_name(decision: KycDecision) 
 
 
 @pytest.mark.parametrize("content", [None, [], [{}], "APPROVED", 1, True], ids=repr)
-def test_an_answer_is_a_json_object_in_the_shape_of_a_verdict(content: Any) -> None:
+def test_an_answer_is_a_json_object_shaped_like_a_verdict(content: Any) -> None:
     with pytest.raises(ValueError, match=r"^body: must be a JSON object$"):
         kyc_verifications.read(content, SETTLEMENT)
     with pytest.raises(ValueError, match=r"^decision: "):

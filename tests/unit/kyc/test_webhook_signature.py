@@ -88,9 +88,7 @@ def test_a_call_that_the_library_signed_is_accepted(event: str, body: str, secre
     ],
     ids=lambda value: ascii(value)[:12],
 )
-def test_one_good_signature_of_version_1_among_those_with_spaces_between_is_enough(
-    signatures: str, accepted: bool
-) -> None:
+def test_one_good_space_separated_version_1_signature_is_enough(signatures: str, accepted: bool) -> None:
     assert accepts(signed() | {"webhook-signature": signatures}) == accepted
 
 
@@ -129,7 +127,7 @@ def test_each_header_is_needed(name: str) -> None:
     ],
     ids=lambda value: ascii(value)[:14],
 )
-def test_a_time_that_is_no_count_of_seconds_is_refused_even_if_it_is_signed(sent_at: str) -> None:
+def test_a_signed_time_not_counted_in_seconds_is_refused(sent_at: str) -> None:
     with mock.patch.object(webhooks, "floor", return_value=sent_at):
         headers = signed() | {"webhook-timestamp": sent_at}
 
@@ -228,7 +226,7 @@ def test_a_secret_that_is_not_shared_any_more_is_refused(secrets: tuple[str, ...
         verify(signed(), BODY, secrets, NOW)
 
 
-def test_a_secret_of_the_least_length_is_accepted_and_needs_no_prefix() -> None:
+def test_a_secret_of_minimum_length_is_accepted_without_prefix() -> None:
     secret = base64.b64encode(b"x" * 24).decode()
 
     assert verify(signed(secret), BODY, [secret], NOW) == EVENT
@@ -245,7 +243,7 @@ def test_a_secret_of_the_least_length_is_accepted_and_needs_no_prefix() -> None:
     ids=ascii,
 )
 @pytest.mark.parametrize("beside", [(), (CURRENT,)], ids=["alone", "beside a good one"])
-def test_an_unusable_secret_is_the_stages_fault_and_not_the_callers(
+def test_an_unusable_secret_is_the_stages_fault_not_the_callers(
     secret: object, beside: tuple[str, ...]
 ) -> None:
     """The caller tries again after the secret is corrected; until then no call is admitted."""

@@ -55,13 +55,13 @@ def folded(version: int, **seconds: int) -> Row:
         ),
     ],
 )
-def test_unswept_is_what_the_releases_of_a_second_have_beyond_what_is_folded(
+def test_a_seconds_unswept_amount_is_its_releases_minus_folded_amounts(
     found: Row | None, entries: list[Row], wanted: dict[str, int]
 ) -> None:
     assert sweep.unswept(found, entries) == wanted
 
 
-def test_a_sweep_puts_what_is_folded_and_adds_as_much_to_the_merchants_balance() -> None:
+def test_a_sweep_records_newly_folded_amounts_and_credits_the_merchant() -> None:
     swept, balance = sweep.fold(SPAN, folded(4, s07=5, s08=1), {"07": 3, "59": 2}, "EUR")
 
     assert swept.parameters["Item"] == folded(5, s07=8, s08=1, s59=2)
@@ -79,7 +79,7 @@ def test_a_sweep_puts_what_is_folded_and_adds_as_much_to_the_merchants_balance()
         pytest.param(folded(1, s07=3), folded(2, s07=3, s08=1), False, id="another was quicker"),
     ],
 )
-def test_a_sweep_commits_if_no_other_one_has_folded_since_it_read(
+def test_a_sweep_commits_unless_another_has_folded_since_its_read(
     read: Row | None, meanwhile: Row | None, commits: bool
 ) -> None:
     swept, _ = sweep.fold(SPAN, read, {"07": 3}, "EUR")
@@ -88,7 +88,7 @@ def test_a_sweep_commits_if_no_other_one_has_folded_since_it_read(
     assert isinstance(swept.on_failure(meanwhile), AlreadyApplied)
 
 
-def test_a_batch_is_swept_by_partition_and_minute_over_the_seconds_that_have_news() -> None:
+def test_a_batch_sweeps_its_new_seconds_by_partition_and_minute() -> None:
     other = "ENTRIES#merchant.kiosk#3"
     news = [(PARTITION, f"{MINUTE}:{second}.000Z#k:release") for second in ("30", "07", "07", "31")]
     news += [(PARTITION, "2026-11-22T06:05:01.000Z#k:release"), (other, f"{MINUTE}:07.000Z#k:release")]
@@ -115,7 +115,7 @@ def test_a_span_bounds_exactly_the_entries_of_its_seconds(
     assert Span(PARTITION, MINUTE, f"{first:02}").merchant == "merchant.shop"
 
 
-def test_a_release_to_a_merchant_writes_its_settlement_and_its_entry_and_no_balance() -> None:
+def test_a_release_to_a_merchant_writes_no_balance() -> None:
     """Two releases to one merchant share no row, so they never conflict."""
     built, other = (
         steps.release(replace(SHOP, key=key), CONFIG, NOW) for key in ("order-0000-01", "order-0000-02")

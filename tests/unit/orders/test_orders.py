@@ -73,7 +73,7 @@ def resolution(**change: Any) -> Resolution:
 # Good orders
 
 
-def test_a_resolution_is_read_as_it_is_written_and_given_by_the_caller() -> None:
+def test_a_resolution_reads_as_written_and_names_its_caller() -> None:
     assert resolution(reason=f" {REASON} ") == Resolution(
         decision=Decision.RETRY, reason=REASON, by=CAROL.by, case=1
     )
@@ -81,7 +81,7 @@ def test_a_resolution_is_read_as_it_is_written_and_given_by_the_caller() -> None
 
 
 @pytest.mark.parametrize("decision", ["retry", "write-off", "complete"])
-def test_each_decision_has_a_word_which_goes_on_record_with_its_proof(decision: str) -> None:
+def test_each_decision_word_goes_on_record_with_its_proof(decision: str) -> None:
     found = resolution(decision=decision, case=3)
 
     assert [*Decision] == ["retry", "write-off", "complete"]
@@ -99,9 +99,7 @@ def test_each_decision_has_a_word_which_goes_on_record_with_its_proof(decision: 
         ({"expected_status": "PROCESSING"}, Status.PROCESSING),
     ],
 )
-def test_an_order_has_the_expected_status_which_is_settled_if_left_out(
-    given: dict[str, str], expected: Status
-) -> None:
+def test_an_order_without_an_expected_status_expects_settled(given: dict[str, str], expected: Status) -> None:
     key, order = parse_reversal({"key": KEY, "reason": "  paid twice "} | given, CAROL)
 
     assert (key, order) == (KEY, Reversal(reason="paid twice", by=CAROL.by, expected_status=expected))
@@ -229,7 +227,7 @@ def test_any_order_is_accepted_or_refused_in_one_short_line(order: str, raw: Any
         ({"reason": "another"}, False),
     ],
 )
-def test_a_decision_is_on_record_if_it_and_its_reason_are_and_the_first_person_stays(
+def test_a_recorded_decision_matches_by_decision_and_reason_not_person(
     change: dict[str, Any], expected: bool
 ) -> None:
     entry = {"decision": "retry", "reason": REASON, "by": CAROL.by} | change

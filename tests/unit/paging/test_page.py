@@ -23,7 +23,7 @@ def page(kind: str, detail: Any) -> Page:
     return page_of({"source": "settlement", "detail-type": kind, "detail": detail})
 
 
-def test_an_alert_says_what_how_much_and_which_command_before_its_json() -> None:
+def test_an_alert_tells_problem_amount_and_command_before_its_json() -> None:
     found = page("LimboEntered", LIMBO)
 
     *lines, empty, detail = found.text.split("\n")
@@ -37,7 +37,7 @@ def test_an_alert_says_what_how_much_and_which_command_before_its_json() -> None
     assert (empty, json.loads(detail), found.is_urgent) == ("", LIMBO, True)
 
 
-def test_a_decision_that_was_refused_is_told_with_the_next_alert() -> None:
+def test_a_refused_decision_is_told_with_the_next_alert() -> None:
     found = page("LimboEntered", LIMBO | {"refused": "resolution: moved on"})
 
     assert "The last decision was refused: resolution: moved on" in found.text.split("\n")
@@ -73,7 +73,7 @@ def test_the_text_of_others_forges_no_line_and_no_command() -> None:
     assert "{key}" in told[0]  # no template of ours
 
 
-def test_an_event_without_the_facts_has_its_summary_as_the_subject() -> None:
+def test_an_event_without_the_facts_has_its_summary_as_subject() -> None:
     found = page("LimboEntered", {"summary": "this is a test of the pager, nothing is in LIMBO"})
 
     assert found.subject == "this is a test of the pager, nothing is in LIMBO"

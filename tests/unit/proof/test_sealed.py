@@ -68,7 +68,7 @@ def test_each_row_that_is_missing_is_named(journal: Sealed, row: Row) -> None:
     [(row, name) for row in (ENTRY, EVIDENCE) for name in row if name not in ("pk", "sk")],
 )
 @pytest.mark.parametrize("change", ["changed", "removed"])
-def test_each_attribute_of_an_immutable_row_that_is_not_as_sealed_is_found(
+def test_each_immutable_attribute_that_differs_from_its_seal_is_found(
     journal: Sealed, row: Row, attribute: str, change: str
 ) -> None:
     forged = {name: value for name, value in row.items() if name != attribute}
@@ -110,7 +110,7 @@ def test_a_row_that_no_object_has_is_named(journal: Sealed) -> None:
         ("2026-11-20T15:25:00.001Z", 0, 0, 1),
     ],
 )
-def test_a_row_that_is_too_young_or_older_than_the_journal_is_counted(
+def test_a_row_too_young_or_predating_the_journal_is_counted(
     journal: Sealed, at: str, young: int, before: int, faults: int
 ) -> None:
     found = journal.compare([*EVERY, ENTRY | {"sk": "another", "posted_at": at}])
@@ -172,7 +172,7 @@ EARLY, LATE = CLAIMED["claimed_at"], "2026-11-20T11:59:59.999Z"
     ],
 )
 @pytest.mark.parametrize("event", ["MODIFY", "REMOVE"])
-def test_a_payment_that_left_a_status_without_a_function_is_named_until_that_is_undone(
+def test_an_unlawful_status_change_is_named_until_undone(
     journal: Sealed, left: Status, now: Status | None, released_at: str | None, is_fault: bool, event: str
 ) -> None:
     """Undone means: a lawful next status, and no payment since.
@@ -193,7 +193,7 @@ def test_a_payment_that_left_a_status_without_a_function_is_named_until_that_is_
     assert found.restored == ([] if is_fault else [f"{SETTLEMENT}: {event} at 2026-11-20T12:00:00.000Z"])
 
 
-def test_a_line_of_an_earlier_version_without_a_status_is_no_fault_once_the_row_is_back(
+def test_an_old_statusless_line_is_harmless_once_its_row_returns(
     journal: Sealed,
 ) -> None:
     journal.add({"event": "REMOVE", "at": AT, "number": "2", "old": lines.image(with_status(None))})
@@ -202,7 +202,7 @@ def test_a_line_of_an_earlier_version_without_a_status_is_no_fault_once_the_row_
     assert journal.compare([*without(CLAIMED), with_status(Status.SETTLED, LATE)]).faults == []
 
 
-def test_a_status_that_was_taken_away_and_given_anew_is_named(journal: Sealed) -> None:
+def test_a_status_removed_and_given_anew_is_named(journal: Sealed) -> None:
     """The second change passes no filter: the row had no status to leave."""
     changed(journal, Status.REJECTED, None)
 
@@ -211,7 +211,7 @@ def test_a_status_that_was_taken_away_and_given_anew_is_named(journal: Sealed) -
     assert fault.startswith(f"{SETTLEMENT}: left REJECTED, as no function does, and is SETTLED")
 
 
-def test_a_change_that_was_undone_is_told_and_is_no_fault(journal: Sealed) -> None:
+def test_an_undone_change_is_told_and_is_no_fault(journal: Sealed) -> None:
     forged = lines.image(ENTRY | {"amount": 1})
     journal.add({"event": "MODIFY", "at": AT, "number": "2", "old": lines.image(ENTRY), "new": forged})
     journal.add({"event": "MODIFY", "at": AT + 60, "number": "3", "old": forged, "new": lines.image(ENTRY)})
@@ -226,7 +226,7 @@ def test_a_change_that_was_undone_is_told_and_is_no_fault(journal: Sealed) -> No
     assert fault.startswith(f"{NAME}: is not as it was sealed (MODIFY at 2026-11-20T12:00:00.000Z")
 
 
-def test_a_change_of_a_row_from_before_the_journal_is_found_by_its_old_image(journal: Sealed) -> None:
+def test_a_change_of_a_row_predating_the_journal_is_found(journal: Sealed) -> None:
     old = ENTRY | {"sk": "old"}
     new = old | {"amount": 1}
     change = {"event": "MODIFY", "at": AT, "number": "2", "old": lines.image(old), "new": lines.image(new)}
@@ -237,7 +237,7 @@ def test_a_change_of_a_row_from_before_the_journal_is_found_by_its_old_image(jou
     assert journal.compare([*EVERY, old]).faults == []
 
 
-def test_a_row_that_was_deleted_and_put_again_otherwise_is_found(journal: Sealed) -> None:
+def test_a_row_deleted_and_put_again_differently_is_found(journal: Sealed) -> None:
     forged = ENTRY | {"amount": 1}
     journal.add({"event": "REMOVE", "at": AT + 1, "number": "2", "old": lines.image(ENTRY)})
     journal.add(inserted(forged, AT + 2))
@@ -457,7 +457,7 @@ def test_the_newest_seals_cannot_be_withheld_for_long(journal: Sealed) -> None:
     assert any("is the newest seal and ends at 2026-11-20T14:00:00.000Z" in fault for fault in late.faults)
 
 
-def test_a_digest_that_was_kept_is_found_however_old_it_is(journal: Sealed) -> None:
+def test_a_kept_digest_is_found_at_any_age(journal: Sealed) -> None:
     kept = [seals.digest(journal.s3.objects[name]) for name in journal.names("seals/")]
 
     assert [journal.compare(EVERY, one).faults for one in kept] == [[], [], []]
@@ -471,7 +471,7 @@ def test_without_a_seal_nothing_is_proven() -> None:
     assert journal.compare(ROWS).faults == ["the sealed journal has no seal: nothing is proven"]
 
 
-def test_a_whole_chain_that_was_written_anew_is_told_by_a_kept_digest(journal: Sealed) -> None:
+def test_a_kept_digest_reveals_a_completely_rewritten_chain(journal: Sealed) -> None:
     kept = journal.compare(EVERY).head
     forger = Sealed()
     forger.copy(without(ENTRY))
@@ -531,7 +531,7 @@ def test_words_that_are_not_as_they_were_sealed_are_named(empty: Sealed, words: 
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_a_line_of_an_earlier_release_proves_all_but_the_words(empty: Sealed, *, again: bool) -> None:
+def test_a_line_of_an_earlier_release_proves_everything_except_words(empty: Sealed, *, again: bool) -> None:
     """DynamoDB may send a row's record twice: to the previous release, and to this one."""
     empty.add(without_words(inserted(CLAIMED)), *([inserted(CLAIMED)] if again else []))
     empty.seal()

@@ -76,13 +76,13 @@ def test_each_freeze_lasts_until_its_end(seconds: int, is_named: bool) -> None:
     assert found == (told(entry(), "freeze") if is_named else [])
 
 
-def test_a_freeze_that_follows_an_end_at_once_is_no_gap() -> None:
+def test_a_freeze_immediately_after_an_unfreeze_leaves_no_gap() -> None:
     at_once = ((200, order("unfreeze", "u1")), (200, order("freeze", "f2")))
 
     assert faults((0, order("freeze", "f1")), *at_once, (211, entry())) == told(entry(), "freeze")
 
 
-def test_an_entry_that_was_put_back_counts_from_its_first_put() -> None:
+def test_an_entry_put_back_counts_from_its_first_put() -> None:
     journal = Sealed()
     again = inserted(entry(), AT + 300)
     gone = {"event": "REMOVE", "at": AT + 200, "number": "1", "old": inserted(entry())["new"]}
@@ -94,13 +94,13 @@ def test_an_entry_that_was_put_back_counts_from_its_first_put() -> None:
     assert (found.faults, len(found.restored)) == ([], 1)
 
 
-def test_a_copy_from_the_table_has_no_time_so_that_its_account_is_not_judged() -> None:
+def test_an_account_with_an_untimed_copied_order_is_not_judged() -> None:
     freezes = ((0, order("freeze")), (1_000, entry()))
 
     assert faults(*freezes, filled=(order("unfreeze"),)) == []
 
 
-def test_what_was_put_after_the_last_seal_waits_for_the_next_one() -> None:
+def test_a_row_put_after_the_last_seal_awaits_the_next() -> None:
     journal = Sealed()
     journal.seal()
     journal.seal()

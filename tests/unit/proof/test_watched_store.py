@@ -73,7 +73,7 @@ def test_the_watch_is_told_of_every_row_that_is_read(
 
 
 @pytest.mark.parametrize("kind", ["entries", "rows"])
-def test_a_long_statement_and_many_keys_are_under_the_watch_while_they_are_read(
+def test_the_watch_sees_reads_of_long_statements_and_many_keys(
     monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.setattr(batch, "BATCH_MAX", 2)

@@ -20,7 +20,7 @@ def dated(expires: Any, **changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", PUTS)
-def test_an_entry_of_a_step_gets_an_end_and_no_other_row(name: str) -> None:
+def test_only_an_entry_of_a_step_gets_an_end(name: str) -> None:
     row = PUTS[name].parameters["Item"]
     is_due = row["pk"].startswith("ENTRIES#") and not row["step"].startswith(
         ("resolve", "deposit", "withdraw", "reverse-part", "refund-part")
@@ -34,12 +34,12 @@ def test_an_entry_of_a_step_gets_an_end_and_no_other_row(name: str) -> None:
     assert expiry.with_expiry(row, None) == row
 
 
-def test_an_entry_ends_so_many_days_after_the_second_in_which_it_was_posted() -> None:
+def test_an_entry_ends_the_given_days_after_its_posting_second() -> None:
     assert expiry.with_expiry(ENTRY, 400)[EXPIRES] == POSTED + 400 * DAY_SECONDS
 
 
 @pytest.mark.parametrize("now", ["2026-11-21T12:00:00Z", "2026-11-21T12:00:59.999999Z"])
-def test_entries_may_be_gone_a_day_early_and_by_full_minutes(now: str) -> None:
+def test_entries_may_vanish_a_day_early_counted_in_full_minutes(now: str) -> None:
     at = datetime.fromisoformat(now)
 
     assert expiry.gone_until(at) == datetime.fromisoformat("2026-11-22T12:00:00Z")
@@ -66,7 +66,7 @@ def test_entries_may_be_gone_a_day_early_and_by_full_minutes(now: str) -> None:
         (ENTRY, 400, False),
     ],
 )
-def test_an_end_is_lawful_if_a_function_of_the_stage_gives_it(
+def test_an_end_is_lawful_if_a_stages_function_gives_it(
     row: dict[str, Any], least: int | None, is_lawful: bool
 ) -> None:
     assert expiry.may_expire(row, least) is is_lawful
