@@ -13,15 +13,15 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from handlers import _dependencies
-from handlers.books import _stage as _books
 from handlers.books import project_entries
-from handlers.journal import _journal
 from settle.books import months, verify
 from settlement.books import rounds
+from settlement.books import stage as _books
 from settlement.books.data_api import DataApi
 from settlement.books.rounds import Progress, Round, catch_up
 from settlement.core import telemetry
 from settlement.core.model.errors import BooksUnavailable, JournalUnavailable
+from settlement.journal import bucket as _journal
 from settlement.journal import lines, seals
 from settlement.journal.copy import Bucket
 from tests.proof import sealed_town as towns

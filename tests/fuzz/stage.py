@@ -13,8 +13,9 @@ from tests.world.environment import NOW  # first: it makes the functions' enviro
 from tests.world.ledger import Ledger  # first: it makes the functions' environment
 
 from handlers import _dependencies  # isort: skip
-from handlers.journal import _journal  # isort: skip
-from handlers.kyc import _provider as _kyc, _secrets  # isort: skip
+from settlement.journal import bucket as _journal  # isort: skip
+from handlers.kyc import _provider as _kyc  # isort: skip
+from settlement.kyc import shared_secrets as _secrets  # isort: skip
 from handlers.reading import _long_poll  # isort: skip
 from settlement.aws import event_bus as _event_bus
 from settlement.aws import functions as _functions

@@ -9,9 +9,7 @@ import pytest
 
 from handlers import _dependencies
 from handlers.core import _payee, _workers
-from handlers.journal import _journal
 from handlers.kyc import _provider as _kyc
-from handlers.kyc import _secrets
 from settlement.aws import functions as _functions
 from settlement.aws import queues as _queues
 from settlement.aws import step_functions as _step_functions
@@ -19,6 +17,8 @@ from settlement.core import telemetry
 from settlement.core.ledger import keys
 from settlement.core.model.errors import InReview
 from settlement.events import outcome_bus as _outcome_bus
+from settlement.journal import bucket as _journal
+from settlement.kyc import shared_secrets as _secrets
 from settlement.paging import topics as _topics
 from tests.world.constants import KEY
 from tests.world.environment import NOW

@@ -17,7 +17,6 @@ from unittest import mock
 from handlers import _dependencies
 from handlers.core import _workers
 from handlers.kyc import _provider as _kyc
-from handlers.kyc import _secrets
 from settlement.accounts import account_orders
 from settlement.aws import functions as _functions
 from settlement.aws import step_functions as _step_functions
@@ -28,6 +27,7 @@ from settlement.core.ledger.transaction import Transfer
 from settlement.core.model.settlement import Settlement
 from settlement.core.model.timestamps import timestamp
 from settlement.core.store.wire import to_wire
+from settlement.kyc import shared_secrets as _secrets
 from tests.infra.evaluator import allows, policy, requests
 from tests.world.constants import KEY
 from tests.world.ledger import ROW_KEYS, in_memory, signing

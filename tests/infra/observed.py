@@ -28,7 +28,6 @@ from handlers import _dependencies
 from handlers.events import publish_events
 from handlers.journal import seal_journal
 from handlers.kyc import _provider as _kyc
-from handlers.kyc import _secrets
 from handlers.paging import send_page
 from handlers.reading import read_settlements
 from settlement.aws import functions as _functions
@@ -39,6 +38,7 @@ from settlement.core.model.errors import KycUnavailable, SettlementError
 from settlement.core.store.wire import to_wire
 from settlement.journal import lines, seals
 from settlement.kyc import client as kyc_client
+from settlement.kyc import shared_secrets as _secrets
 from settlement.proof.findings import Difference
 from settlement.proof.second_look import look_again
 from settlement.proof.watch import JUDGING, unwatched

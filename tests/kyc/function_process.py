@@ -45,9 +45,9 @@ def main(table_name: str, name: str, *how: str) -> None:
     quick = os.environ["KYC"].replace('"read_timeout_seconds":3', '"read_timeout_seconds":1')
     os.environ |= {"TABLE_NAME": table_name, "KYC": quick}
     from handlers.kyc import _provider as _kyc  # noqa: PLC0415 (they read the environment)
-    from handlers.kyc import _secrets  # noqa: PLC0415
     from settlement.core.model.errors import SettlementError  # noqa: PLC0415
     from settlement.kyc import connection as kyc_connection  # noqa: PLC0415
+    from settlement.kyc import shared_secrets as _secrets  # noqa: PLC0415
     from tests.kyc.environments import PAYMENT  # noqa: PLC0415
 
     with (

@@ -19,11 +19,11 @@ from schemathesis.checks import ignored_auth
 from schemathesis.specs.openapi.checks import unsupported_method
 
 from handlers import _dependencies
-from handlers.kyc import _secrets
 from settle.local.kyc_behaviour import CONTRACT, Behaviour
 from settlement.aws import resumption
 from settlement.core.model.stage_config import StageConfig
 from settlement.core.model.verdict import Verdict
+from settlement.kyc import shared_secrets as _secrets
 from settlement.kyc import verifications as kyc_verifications
 from tests.kyc.conftest import Counting
 from tests.kyc.environments import PAYMENT

@@ -5,10 +5,10 @@ import pytest
 from handlers import _dependencies
 from handlers.core import _payee, _workers
 from handlers.kyc import _provider as _kyc
-from handlers.kyc import _secrets
 from settlement.aws import functions as _functions
 from settlement.aws import step_functions as _step_functions
 from settlement.core import telemetry
+from settlement.kyc import shared_secrets as _secrets
 from tests.world.ledger import Ledger
 from tests.world.services import SECRET
 from tests.world.world import World

@@ -15,11 +15,11 @@ from unittest import mock
 import pytest
 
 from handlers import _dependencies
-from handlers.journal import _journal
 from settlement.accounts.order import AccountOrder
 from settlement.core.ledger.keys import Row
 from settlement.core.model.settlement import NAMES
 from settlement.core.model.status import FINISHED
+from settlement.journal import bucket as _journal
 from settlement.journal import lines
 from settlement.journal.copy import Bucket
 from settlement.proof import Difference, Look, Retention, Stage, reconcile, sealed

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from handlers.kyc import _provider as _kyc
-from handlers.kyc import _secrets
 from infra import kyc
 from infra.config import STAGES, Settings
 from infra.functions import function_seconds
@@ -15,6 +14,8 @@ from infra.state_machines import render_definition
 from settlement.aws import step_functions as _step_functions
 from settlement.core.policy.pager import PagerConfig
 from settlement.core.store.dynamodb import CLIENT_CONFIG
+from settlement.kyc import circuit_events
+from settlement.kyc import shared_secrets as _secrets
 from tests.statemachines.definitions import DEFINITIONS, INVOCATIONS, START, WAITS, paths, states, task
 
 EXPRESS_SECONDS_MAX = 300
@@ -181,7 +182,7 @@ def test_a_hanging_provider_is_counted_before_its_function_times_out() -> None:
     A call asks only if the reserve is left, which the circuit's event may need. The rest covers reading two
     rows.
     """
-    events = _kyc._events.meta.config
+    events = circuit_events._client.meta.config
 
     assert events.retries["total_max_attempts"] == 1
     assert client_seconds(events) <= _kyc.RESERVED_SECONDS < kyc._REST_SECONDS

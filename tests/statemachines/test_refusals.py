@@ -24,7 +24,7 @@ ALREADY_STARTED = {"StepFunctions.ExecutionAlreadyExistsException", "ExecutionAl
 
 ASKING = (
     "handlers/kyc/_provider",
-    "handlers/kyc/_secrets",
+    "settlement/kyc/shared_secrets",
     "settlement/kyc/client",
     "settlement/kyc/connection",
     "settlement/kyc/shared_circuit",

@@ -15,6 +15,7 @@ from settlement.core.model.settlement import LABELS
 from settlement.core.model.status import REVERSIBLE, Status, Step
 from settlement.core.policy import compensation, outcome
 from settlement.core.policy.pager import PagerConfig, resolution_notice
+from settlement.kyc import circuit_events
 from settlement.kyc.circuit import State
 from settlement.orders import approval
 from settlement.orders.requests import PartialReversal
@@ -226,7 +227,7 @@ def test_the_event_of_the_circuit_keeps_its_contract(state: State, monkeypatch: 
             sent.extend(Entries)
             return {"FailedEntryCount": 0}
 
-    monkeypatch.setattr(_kyc, "_events", Bus())
+    monkeypatch.setattr(circuit_events, "_client", Bus())
     _kyc._changed(state)
 
     (entry,) = sent

@@ -1,4 +1,5 @@
 import ast
+import re
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -164,6 +165,16 @@ def test_pure_code_is_pure_and_functions_call_no_service_directly(path: Path) ->
         assert not {"__import__", "eval", "exec", "open"} & {getattr(node, "id", None) for node in nodes}
     elif folder.startswith("handlers/") and not path.stem.startswith("_"):
         assert not packages & SERVICES
+
+
+def test_handlers_make_no_client_but_the_tables() -> None:
+    making = {
+        path.stem
+        for path in FILES
+        if "handlers" in path.parts and re.search(r"LazyClient\(|\.client\(", path.read_text())
+    }
+
+    assert making == {"_dependencies"}
 
 
 def test_each_pure_module_is_there() -> None:

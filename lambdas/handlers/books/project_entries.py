@@ -3,7 +3,7 @@
 from typing import Any
 
 from handlers import _dependencies
-from handlers.books import _stage as _books
+from settlement.books import stage
 from settlement.books.rounds import Progress, Round, catch_up
 from settlement.core.telemetry import gauge, logger, note, observed
 
@@ -33,12 +33,12 @@ def handler(event: Any, context: Any) -> None:
 
     def waits() -> bool:
         if has_time():
-            _books.pause(RESUMING_SECONDS)
+            stage.pause(RESUMING_SECONDS)
         return has_time()
 
     done = Round()
     try:
-        catch_up(_books.books(waits), _books.Journal(), _progress, done, _dependencies.now(), has_time)
+        catch_up(stage.books(waits), stage.Journal(), _progress, done, _dependencies.now(), has_time)
     finally:
         _tell(done)
 

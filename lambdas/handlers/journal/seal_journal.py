@@ -3,9 +3,8 @@
 from typing import Any
 
 from handlers import _dependencies
-from handlers.journal import _journal
 from settlement.core.telemetry import count, logger, note, observed
-from settlement.journal import lines, seals
+from settlement.journal import bucket, lines, seals
 
 
 @observed("seal")
@@ -29,7 +28,7 @@ def _copy(records: list[dict[str, Any]]) -> None:
     tampered = [one for one in told if lines.is_tampering(one)]
     for _ in tampered:
         count("JournalTampered")  # before the put, which may fail: the alarm does not wait for it
-    name = _journal.journal().add(told, _dependencies.now())
+    name = bucket.journal().add(told, _dependencies.now())
     note("object", name)
     for one in tampered:
         (pk, sk), kind = lines.subject(one), one["event"]
@@ -39,7 +38,7 @@ def _copy(records: list[dict[str, Any]]) -> None:
 
 def _seal() -> None:
     """Seal the due periods. The log keeps the head's digest out of reach of the bucket's owner."""
-    newest = _journal.journal().seal(_dependencies.now(), period=_journal.PERIOD, grace=_journal.GRACE)
+    newest = bucket.journal().seal(_dependencies.now(), period=bucket.PERIOD, grace=bucket.GRACE)
     if newest:
         note("seal", newest.name)
         note("head", seals.digest(newest.content))

@@ -5,16 +5,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from aws_lambda_powertools.metrics import MetricUnit
-from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from handlers import _dependencies
-from handlers.kyc import _secrets
-from settlement.aws import clients
 from settlement.core.model.errors import KycRequestRefused, KycUnavailable, StoreUnavailable
 from settlement.core.model.settlement import Settlement
 from settlement.core.model.verdict import Verdict
 from settlement.core.telemetry import count, logger, metrics
+from settlement.kyc import circuit_events, shared_secrets
 from settlement.kyc import client as kyc_client
 from settlement.kyc import shared_circuit as kyc_circuit
 from settlement.kyc.circuit import State, Thresholds
@@ -30,9 +28,6 @@ review_seconds: int = _config["review_seconds"]
 _secret_id: str = _config["secret_id"]
 _thresholds = Thresholds(**_config["breaker"])
 _client = kyc_client.Client(kyc_client.Endpoint(**_config["endpoint"]), _dependencies.config)
-_events = clients.LazyClient(
-    "events", Config(connect_timeout=1, read_timeout=1, retries={"total_max_attempts": 1})
-)
 
 
 def ask(settlement: Settlement, context: Any) -> Verdict:
@@ -85,7 +80,7 @@ def _ask_in_time(settlement: Settlement, api_key: str, context: Any) -> Verdict 
 
 
 def _api_key(*, fresh: bool = False) -> str:
-    secret = _secrets.read(_secret_id, cache_seconds=SECRET_CACHE_SECONDS, fresh=fresh)
+    secret = shared_secrets.read(_secret_id, cache_seconds=SECRET_CACHE_SECONDS, fresh=fresh)
     api_key = secret.get("api_key")
     if not (isinstance(api_key, str) and api_key and api_key.isascii() and api_key.isprintable()):
         count("KycSecretUnreadable")
@@ -96,24 +91,7 @@ def _api_key(*, fresh: bool = False) -> str:
 def _changed(state: State) -> None:
     _measure(state)
     logger.warning("circuit", circuit=kyc_circuit.CIRCUIT, state=state.value)
-    detail = {
-        "summary": f"the circuit around the KYC provider is {state.value}",
-        "circuit": kyc_circuit.CIRCUIT,
-        "state": state.value,
-        "runbook": _config["runbook"],
-    }
-    entry = {
-        "Source": "settlement",
-        "DetailType": "KycCircuitChanged",
-        "Detail": json.dumps(detail),
-        "EventBusName": os.environ["EVENT_BUS"],
-    }
-    try:
-        failed = _events.put_events(Entries=[entry])["FailedEntryCount"]
-    except (ClientError, BotoCoreError) as error:
-        failed = type(error).__name__
-    if failed:
-        logger.warning("event not taken", failed=failed)
+    circuit_events.tell(state, _config["runbook"])
 
 
 def _measure(state: State) -> None:

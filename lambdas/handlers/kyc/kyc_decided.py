@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any
 
 from handlers import _dependencies
-from handlers.kyc import _secrets
 from settlement.aws import resumption
 from settlement.core.ledger.kyc_review import WebhookEvent
 from settlement.core.ledger.transaction import AlreadyApplied
@@ -32,6 +31,7 @@ from settlement.core.model.stored import MalformedRow
 from settlement.core.model.verdict import KycDecision, Verdict, parse_verdict
 from settlement.core.policy import steps
 from settlement.core.telemetry import count, logger, observed
+from settlement.kyc import shared_secrets
 from settlement.kyc.webhook_signature import check_headers, verify
 
 BODY_BYTES_MAX = 16_384
@@ -88,7 +88,7 @@ def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
 def _verified(event: dict[str, Any], body: bytes, now: datetime) -> str:
     headers = {name.lower(): value for name, value in event["headers"].items()}
     check_headers(headers, now)
-    return verify(headers, body, _secrets.signing_secrets(now), now)
+    return verify(headers, body, shared_secrets.signing_secrets(now), now)
 
 
 def _record(settlement: Settlement, verdict: Verdict, received: WebhookEvent, now: datetime) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from handlers import _dependencies
-from handlers.journal import _journal
 from settlement.core.model.errors import JournalUnavailable
 from settlement.core.model.timestamps import timestamp
+from settlement.journal import bucket as _journal
 from settlement.journal import objects, seals
 from settlement.journal.entries import Aside, Entry, told
 from settlement.journal.objects import Posted

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from handlers.journal import _journal, seal_journal
+from handlers.journal import seal_journal
 from settlement.core.model.errors import JournalUnavailable
+from settlement.journal import bucket as _journal
 from settlement.journal import lines, seals
 from settlement.journal.copy import Bucket
 from settlement.proof import sealed

@@ -12,6 +12,7 @@ from settlement.core.ledger import keys
 from settlement.core.model.errors import KycUnavailable
 from settlement.core.model.settlement import Settlement
 from settlement.core.model.verdict import Verdict
+from settlement.kyc import circuit_events
 from tests.world.functions import Context
 from tests.world.ledger import Ledger
 
@@ -81,6 +82,6 @@ def stage(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Stage:
     monkeypatch.setattr(_kyc._circuit, "_table_name", ledger.table_name)
     monkeypatch.setattr(_kyc._circuit, "_answers", 0)
     monkeypatch.setattr(_kyc._circuit, "_reported_at", 0)
-    monkeypatch.setattr(_kyc, "_events", made)
+    monkeypatch.setattr(circuit_events, "_client", made)
     made.forget()
     return made

@@ -13,8 +13,8 @@ from aws_lambda_powertools.utilities.parameters import base as parameters
 from botocore.exceptions import EndpointConnectionError
 
 from handlers.kyc import _provider as _kyc
-from handlers.kyc import _secrets
 from settlement.core.model.errors import KycUnavailable
+from settlement.kyc import shared_secrets as _secrets
 from tests.handlers.conftest import Counted
 from tests.handlers.kyc.provider_stage import Stage, stage
 from tests.world.environment import NOW

@@ -8,9 +8,9 @@ import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 from handlers import _dependencies
-from handlers.journal import _journal
 from handlers.reading import _journal_page
 from settlement.core.model.errors import JournalUnavailable
+from settlement.journal import bucket as _journal
 from settlement.journal import lines, seals
 from settlement.reading import queries
 from tests.proof import sealed_town as towns

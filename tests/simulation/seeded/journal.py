@@ -18,9 +18,9 @@ from unittest import mock
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 from handlers import _dependencies
-from handlers.journal import _journal
 from settlement.core.ledger.keys import Row
 from settlement.core.model.errors import JournalUnavailable
+from settlement.journal import bucket as _journal
 from settlement.journal import lines
 from settlement.journal.copy import Bucket
 from settlement.proof import sealed

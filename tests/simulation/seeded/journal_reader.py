@@ -14,7 +14,7 @@ from unittest import mock
 
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from handlers.journal import _journal
+from settlement.journal import bucket as _journal
 from tests.simulation.seeded.facts import demand
 from tests.world import reading
 from tests.world.functions import HANDLERS, Context

@@ -10,9 +10,7 @@ from unittest import mock
 
 from handlers import _dependencies, rooms
 from handlers.core import _payee, _workers
-from handlers.journal import _journal
 from handlers.kyc import _provider as _kyc
-from handlers.kyc import _secrets
 from settle.settlements import follow
 from settlement.aws import event_bus as _event_bus
 from settlement.aws import functions as _functions
@@ -20,7 +18,10 @@ from settlement.aws import queues as _queues
 from settlement.aws import step_functions as _step_functions
 from settlement.core import telemetry
 from settlement.core.ledger import keys
+from settlement.journal import bucket as _journal
+from settlement.kyc import circuit_events
 from settlement.kyc import shared_circuit as kyc_circuit
+from settlement.kyc import shared_secrets as _secrets
 from settlement.orders import approval
 from settlement.paging import topics as _topics
 from settlement.proof import pages, second_look, table_scan
@@ -48,7 +49,7 @@ _OF_A_WORLD = (
     (_kyc, "_circuit"),
     (_kyc, "_health_check"),
     (_kyc, "_guarded_ask"),
-    (_kyc, "_events"),
+    (circuit_events, "_client"),
     (_event_bus, "_client"),
     (_topics, "_client"),
 )

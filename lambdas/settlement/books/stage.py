@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from handlers.journal import _journal
 from settlement.aws import clients
 from settlement.books.data_api import CLIENT_CONFIG, DataApi
 from settlement.core.model.errors import JournalUnavailable
+from settlement.journal import bucket
 from settlement.journal.copy import Bucket
 from settlement.journal.objects import Found
 
@@ -40,7 +40,7 @@ class Journal:
     """The sealed journal. Raises OSError for an unreadable object, else JournalUnavailable."""
 
     def __init__(self) -> None:
-        self._bucket: Bucket = _journal.copy()
+        self._bucket: Bucket = bucket.copy()
 
     def objects(self, folder: str, after: str = "") -> Iterator[Found]:
         try:
