@@ -18,7 +18,7 @@ from tests.core.without import PROJECT, copy_without
 from tests.unit.test_import_direction import ROOMS as NEEDS
 from tests.unit.test_import_direction import imports
 from tests.world import rooms
-from tests.world.rooms import is_there
+from tests.world.rooms import is_there, there
 
 TREES = ("lambdas/handlers", "lambdas/settlement", "infra", "settle")
 COMPOSED = {PROJECT / name for name in ("infra/rooms.py", "infra/config.py", "settle/cli.py")}
@@ -70,6 +70,24 @@ OF_FUNCTIONS = sorted(NEEDS.keys() - {need for needs in NEEDS.values() for need 
 def test_these_rooms_are_optional() -> None:
     assert [room for room in rooms.OPTIONAL if is_there(room)] == OPTIONAL
     assert OF_FUNCTIONS == ["events", "kyc", "paging", "proof"]
+
+
+def test_a_rooms_additions_are_found_by_their_files_names() -> None:
+    """A misspelt file would add nothing, in silence."""
+    parts = ("costs", "records", "routes", "scenes", "shapes", "vectors", "writes")
+    found = {
+        file.relative_to(rooms.TESTS).as_posix()
+        for part in parts
+        for file in rooms.TESTS.glob(f"*/*/{part}.py")
+    }
+
+    assert found == {
+        *there("books", "infra/books/scenes.py"),
+        *there("doors", *(f"infra/doors/{part}.py" for part in ("routes", "scenes", "writes"))),
+        *there("doors", "proof/doors/shapes.py", "store/doors/costs.py", "unit/doors/vectors.py"),
+        *there("merchants", *(f"infra/merchants/{part}.py" for part in ("records", "scenes", "writes"))),
+        *there("merchants", "proof/merchants/shapes.py", "unit/merchants/vectors.py"),
+    }
 
 
 def test_each_line_of_the_rooms_is_of_a_room() -> None:

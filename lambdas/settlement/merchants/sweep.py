@@ -129,7 +129,7 @@ def doubtful(found: Row | None, releases: Sequence[Row], seconds: Collection[str
 
 
 def credit(merchant: str, amount: int, currency: str) -> Write:
-    """No highest balance applies: the money is already the merchant's."""
+    """Build the credit of a sweep. No highest balance applies: the money is already the merchant's."""
 
     def meaning(state: AccountState | None) -> SettlementError:
         return account_refusal("payee", currency, state) or AccountNotFound("payee")

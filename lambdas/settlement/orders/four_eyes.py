@@ -37,7 +37,10 @@ _TOLD = (
 
 @dataclass(frozen=True, kw_only=True)
 class FourEyes:
-    """Proposals of orders, and what their persons decide. `pager` names the runbook of a broken glass."""
+    """Proposals of orders, and the moves of several persons on them.
+
+    `pager` names the runbook of a broken glass.
+    """
 
     orders: Orders
     pager: PagerConfig

@@ -129,8 +129,8 @@ class Acceptor:
         from settlement.doors.starting import parse_start  # noqa: PLC0415 (the room may be gone)
 
         name = parse_start(asked["headers"], json.loads(asked["body"]), self._world.config).execution
-        is_there = any(one.name == name for one in self._world.cloud.machines.executions)
-        demand(not is_there or name in self._owners, "a start over HTTP is that of its own claim", name)
+        is_started = any(one.name == name for one in self._world.cloud.machines.executions)
+        demand(not is_started or name in self._owners, "a start over HTTP is that of its own claim", name)
 
 
 def _has_content(row: Item, content: dict[str, Any]) -> bool:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
-from importlib.util import find_spec
 from types import FrameType
 from typing import Any
 from unittest import mock
@@ -30,6 +29,7 @@ from settlement.core.ledger.transaction import Write
 from settlement.core.model.settlement import Settlement
 from settlement.core.model.status import REVERSIBLE, Status, Step
 from settlement.orders import parts, proposals
+from tests.world.rooms import is_there
 
 _OF_ROOMS = ("settlement.doors.cancellation", "settlement.merchants.sweep")
 MODULES = (
@@ -45,7 +45,7 @@ MODULES = (
         reversal,
     ),
     takeover,
-    *(import_module(name) for name in _OF_ROOMS if find_spec(name.rpartition(".")[0])),
+    *(import_module(name) for name in _OF_ROOMS if is_there(name.split(".")[1])),
 )
 GONE = {name.rpartition(".")[2] for name in _OF_ROOMS} - {one.__name__.rpartition(".")[2] for one in MODULES}
 """Modules of rooms that have been deleted."""
