@@ -6,6 +6,7 @@ unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(PYTHON) tools/install.py
 # Without --no-compile, pip compiles all of aws-cdk-lib, most of which is never imported.
 PIP := .venv/bin/python -m pip install --disable-pip-version-check --no-compile --progress-bar off
+COMPILE := .venv/bin/uv pip compile --quiet --generate-hashes
 NPM := .venv/bin/npm --no-progress --loglevel=http
 
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
@@ -173,9 +174,12 @@ screenshots: setup  ## the pictures of docs/images, from the tests of the pages 
 reference: setup  ## render the tables of docs/reference from the code
 	.venv/bin/python -m docs.reference.generate
 
-lock: setup  ## pin what requirements*.in and package.json ask for, and all that those need
-	for part in requirements requirements-test requirements-long requirements-bench requirements-templates requirements-docs; do .venv/bin/uv pip compile --quiet --universal --python-version=3.11 --generate-hashes --output-file=$$part.txt $$part.in || exit 1; done
-	.venv/bin/uv pip compile --quiet --python-version=3.13 --generate-hashes --output-file=requirements-localemu.txt requirements-localemu.in  # not all of it is there for 3.14
+lock: setup  ## pin what pyproject.toml and package.json ask for, and all that those need
+	$(COMPILE) --universal --python-version=3.11 --extra=local --group=checkout --output-file=requirements.txt pyproject.toml
+	$(COMPILE) --universal --python-version=3.11 --constraints=requirements.txt --group=test --output-file=requirements-test.txt
+	for part in long bench; do $(COMPILE) --universal --python-version=3.11 --constraints=requirements.txt --constraints=requirements-test.txt --group=$$part --output-file=requirements-$$part.txt || exit 1; done
+	for part in templates docs; do $(COMPILE) --universal --python-version=3.11 --group=$$part --output-file=requirements-$$part.txt || exit 1; done
+	$(COMPILE) --python-version=3.13 --group=localemu --output-file=requirements-localemu.txt  # not all of it is there for 3.14
 	.venv/bin/npm install --package-lock-only
 
 clean:  ## stop the embedded AWS and remove what was built
