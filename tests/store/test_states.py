@@ -289,13 +289,18 @@ def test_a_malformed_account_in_the_way_is_no_refusal(saga: Saga, name: str) -> 
         saga.ledger.store.account("alice")
 
 
-def test_a_malformed_settlement_is_still_deferred_and_its_row_read(saga: Saga) -> None:
+@pytest.mark.parametrize(
+    ("change", "told"), [({"owner": None}, "has no attribute 'owner'"), ({"status": "new"}, "new")]
+)
+def test_a_malformed_settlement_is_still_deferred_and_its_row_read(
+    saga: Saga, change: Row, told: str
+) -> None:
     """Recovery must be able to defer it: the write commits before the state is made."""
     saga.claim()
-    before = {name: value for name, value in saga.row().items() if name != "owner"}
+    before = {name: value for name, value in (saga.row() | change).items() if value is not None}
     saga.ledger.put(before)
 
-    with pytest.raises(MalformedRow, match=r"has no attribute 'owner'$"):
+    with pytest.raises(MalformedRow, match=told):
         saga.ledger.store.update(recovery.defer_unprocessable(before, DEADLINE, seconds=60))
 
     after: Row | None = saga.ledger.store.read(keys.settlement(KEY))

@@ -92,19 +92,6 @@ def test_a_verdict_with_other_content_conflicts_with_the_evidence(saga: Saga) ->
 
 
 @VERDICTS
-def test_evidence_alone_lets_no_step_commit(saga: Saga, verdict: Verdict) -> None:
-    held(saga)
-    before = saga.books()
-
-    assert saga.put_evidence(verdict, LATER) == evidence_of(verdict, LATER_AT)
-
-    assert saga.books() == in_order(*before, evidence_of(verdict, LATER_AT))
-    for step in (Step.RELEASE, Step.FEE):
-        with saga.writes_nothing(), pytest.raises(StepFenced, match=r" with steps \[hold\] committed$"):
-            saga.send(step, LATER)
-
-
-@VERDICTS
 @pytest.mark.parametrize("answer", [APPROVED, REJECTED], ids=lambda each: each.decision)
 def test_the_next_call_concludes_the_recorded_verdict_after_any_answer(
     saga: Saga, verdict: Verdict, answer: Verdict
