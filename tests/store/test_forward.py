@@ -188,16 +188,6 @@ def test_a_retry_by_a_later_clock_finds_the_first_slot(saga: Saga, step: Step) -
     assert found.steps[step] == ENTRIES[step]["posted_at"] != timestamp(LATER)
 
 
-@pytest.mark.parametrize("step", MONEY)
-def test_a_committed_step_without_its_entry_never_moves_money_again(saga: Saga, step: Step) -> None:
-    saga.after(step)
-    saga.alter(status=Status.PROCESSING)
-    saga.ledger.delete({name: ENTRIES[step][name] for name in ("pk", "sk")})
-
-    with saga.writes_nothing():
-        assert saga.send(step) == saga.state()
-
-
 @pytest.mark.parametrize("step", Step)
 def test_a_committed_step_is_no_replay_for_other_content(saga: Saga, step: Step, counted: list[str]) -> None:
     saga.after(step)

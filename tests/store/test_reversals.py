@@ -304,17 +304,6 @@ def test_an_escrow_mismatch_enters_limbo_until_corrected_and_retried(saga: Saga)
     assert [row["available"] for row in saga.books()[:2]] == [10_000, 500]
 
 
-@pytest.mark.parametrize("step", REVERSIBLE)
-def test_a_reversed_step_without_its_entry_is_never_reversed_again(saga: Saga, step: Step) -> None:
-    due(saga, step)
-    saga.reverse(step)
-    saga.alter(status=Status.COMPENSATING, escrow=4820)
-    saga.ledger.delete({name: REVERSED[step][name] for name in ("pk", "sk")})
-
-    with saga.writes_nothing():
-        assert saga.send_reversal(step) == saga.state()
-
-
 @pytest.mark.parametrize("step", [Step.FEE, Step.RELEASE])
 def test_a_step_covered_by_a_write_off_is_not_reversed(saga: Saga, step: Step) -> None:
     saga.stuck(step)

@@ -80,14 +80,6 @@ def test_a_verdict_is_one_lasting_evidence_and_only_approval_commits(saga: Saga,
         assert webhook(saga, verdict, now=LATER) == saga.state()
 
 
-def test_a_verdict_with_other_content_conflicts_with_the_evidence(saga: Saga) -> None:
-    held(saga)
-    own(saga)
-
-    with saga.writes_nothing(), pytest.raises(IdempotencyConflict, match="other content"):
-        own(saga.asking(amount=4821))
-
-
 # A call that dies between the evidence and the row
 
 
@@ -284,17 +276,6 @@ def test_a_reviews_verdict_leaves_event_evidence_and_a_new_time(saga: Saga, verd
     assert list(saga.ledger.store.listed("IN_FLIGHT#2", up_to="2026-11-20T17:00:00.122Z", limit=9)) == []
     (listed,) = saga.ledger.store.listed("IN_FLIGHT#2", up_to="2026-11-20T17:00:00.123Z", limit=9)
     assert listed["pk"] == UNDER_REVIEW["pk"]
-
-
-def test_after_an_approval_the_settlement_continues_to_its_end(saga: Saga) -> None:
-    in_review(saga)
-    webhook(saga)
-
-    saga.commit(Step.RELEASE, WEBHOOK)
-    saga.commit(Step.FEE, WEBHOOK)
-
-    assert saga.row()["status"] == "SETTLED"
-    assert [row["available"] for row in saga.books()[:2]] == [5180, 5272]
 
 
 @VERDICTS
