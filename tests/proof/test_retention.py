@@ -325,5 +325,3 @@ def test_an_unswept_release_stays_known_when_its_entry_is_gone() -> None:
     assert findings.conserved
     assert findings.unswept == reconciled(rows_of("released to a merchant"), NOW).unswept
     assert {*findings.unswept} == {"merchant.shop", "merchant.cafe"}
-
-
