@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from itertools import chain, islice, repeat
+from itertools import chain, count, islice, repeat
 from typing import Any
 
 import psycopg
@@ -33,6 +33,7 @@ from tests.world.memory_s3 import MemoryS3
 from tests.world.sealed import inserted
 
 Connect = Callable[[], psycopg.Connection]
+CALLS = ("begin_transaction", "execute_statement", "commit_transaction", "rollback_transaction")
 AWAY = EndpointConnectionError(endpoint_url="https://rds")
 
 
@@ -131,13 +132,12 @@ def entry(town: Town, number: int, **change: Any) -> dict[str, Any]:
     return inserted({**row, "sk": sk, **change})
 
 
-def refuses(error: Exception, *calls: str, times: int = 10**9) -> Callable[[str], None]:
-    """Return a callback that fails these Data API calls, `times` times."""
-    left = [times]
+def refuses(error: BaseException, *calls: str, after: int = 0, times: int = 10**9) -> Callable[[str], None]:
+    """Return a callback that fails these Data API calls, `times` times after the first `after`."""
+    numbers = count()
 
     def fail(call: str) -> None:
-        if call in calls and left[0]:
-            left[0] -= 1
+        if call in calls and after <= next(numbers) < after + times:
             raise error
 
     return fail
@@ -254,14 +254,9 @@ def test_books_away_before_a_new_environments_listing_make_no_figure(stage: Stag
     stage.round()
     stage.let_pass(days=3)
     stage.begin_anew()
-    begun = []
+    away = refusal("ServiceUnavailableError")
 
-    def go_away(call: str) -> None:
-        begun.append(call)
-        if begun.count("begin_transaction") == 2:  # of the start, of the inbox
-            raise refusal("ServiceUnavailableError")
-
-    stage.client.before = go_away
+    stage.client.before = refuses(away, "begin_transaction", after=1)  # first of the start, then of the inbox
     with pytest.raises(BooksUnavailable):
         stage.round()
     assert not {"BooksBehindSeconds", "BooksLeftOut"} & stage.line().keys()
@@ -310,14 +305,7 @@ def test_absent_books_are_not_waited_for_and_catch_up_later(
 
 
 def test_books_going_away_within_a_round_are_no_objects_fault(stage: Stage, sealed: set[str]) -> None:
-    left = [12]
-
-    def go_away(call: str) -> None:
-        left[0] -= 1
-        if left[0] < 0:
-            raise refusal("ServiceUnavailableError")
-
-    stage.client.before = go_away
+    stage.client.before = refuses(refusal("ServiceUnavailableError"), *CALLS, after=12)
     with pytest.raises(BooksUnavailable):
         stage.round()
 
@@ -446,14 +434,11 @@ def test_a_line_put_aside_expires_without_asking_the_books(stage: Stage, town: T
 def test_a_line_put_aside_is_told_without_a_commit_answer(stage: Stage, town: Town, dies: bool) -> None:
     stage.round()
     stage.put(entry(town, 1), entry(town, 2, amount=-1))
-    commits = []
+    lost = KeyboardInterrupt() if dies else AWAY
 
-    def lose(call: str) -> None:
-        commits.append(call)
-        if commits.count("commit_transaction") == 2:  # of the inbox, of the object
-            raise KeyboardInterrupt if dies else AWAY
-
-    stage.client.after = lose
+    stage.client.after = refuses(
+        lost, "commit_transaction", after=1
+    )  # first of the inbox, then of the object
     with pytest.raises(KeyboardInterrupt if dies else BooksUnavailable):
         stage.round()
     stage.client.after = lambda call: None
@@ -487,14 +472,9 @@ def test_a_failing_round_tells_its_booked_late_entries(stage: Stage, town: Town)
     months.close(stage.connection, f"{NOW:%Y-%m}", NOW + timedelta(days=60))
     stage.put(entry(town, 2))
     stage.put(entry(town, 3), at=NOW + timedelta(minutes=1))
-    begun = []
+    away = refusal("ServiceUnavailableError")
 
-    def go_away(call: str) -> None:
-        begun.append(call)
-        if begun.count("begin_transaction") == 3:  # of the inbox, of the first object, of the second one
-            raise refusal("ServiceUnavailableError")
-
-    stage.client.before = go_away
+    stage.client.before = refuses(away, "begin_transaction", after=2)  # of the inbox, and of the first object
     with pytest.raises(BooksUnavailable):
         stage.round()
     assert stage.line()["BooksLate"] == 1

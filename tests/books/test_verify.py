@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from settle.books import months, project, verify
+from settle.books import months, verify
 from settle.exit_codes import CommandFailed
 from settlement.books.page import Projected
 from settlement.core.ledger.keys import Row
@@ -139,24 +139,6 @@ def test_many_differences_are_counted_after_the_first_hundred(
     assert (len(verdict.differences), verdict.more) == (3, len(rows) - 3)
 
 
-def test_what_a_dead_database_missed_arrives_when_it_is_back(connect: Connect, town: Town) -> None:
-    told = towns.objects(town)
-    for number, (name, content) in enumerate(told.items()):
-        connection = connect()
-        if number % 2:
-            backend = connection.info.backend_pid
-            connect().execute("SELECT pg_terminate_backend(%s)", (backend,))
-            with pytest.raises(psycopg.OperationalError):
-                project.project(connection, name, content)
-        else:
-            project.project(connection, name, content)
-    assert not check(connect(), towns.entries(town)).agrees
-
-    for name, content in told.items():
-        project.project(connect(), name, content)
-    assert check(connect(), towns.entries(town)).agrees
-
-
 # Months
 
 
@@ -192,21 +174,6 @@ def test_a_late_entry_counts_on_arrival_outside_its_closed_month(
     assert [key for key, _ in suspense] == ["deposit-0000000002"]
     assert done == Projected(1, 2, 0, late=1)
     assert (again, copied) == (Projected(), Projected(1, 0, 0)), "neither an object nor a line counts twice"
-
-
-def test_late_entries_are_counted_and_are_no_difference(connection: psycopg.Connection, town: Town) -> None:
-    months.close(connection, "2026-11", LATER)
-    take_all(connection, town)
-
-    verdict = check(connection, towns.entries(town))
-
-    assert (verdict.agrees, verdict.suspense) == (True, len(towns.entries(town)))
-
-
-@pytest.mark.parametrize("month", ["2026-13", "2026-9", "september", ""])
-def test_a_month_that_is_none_is_refused(connection: psycopg.Connection, month: str) -> None:
-    with pytest.raises(CommandFailed, match=r"^month: must be like 2026-11$"):
-        months.close(connection, month, LATER)
 
 
 @pytest.mark.parametrize(

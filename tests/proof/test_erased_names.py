@@ -61,20 +61,14 @@ def erased_and_changed(rows: Rows, key: Key) -> Iterator[tuple[Mutation, Rows]]:
         yield one, one.of(rows) | {key: left | {NAMES_ERASED: {"S": AT}}}
 
 
+@pytest.mark.parametrize("row_keys", [None, ROW_KEYS], ids=["unsigned", "signed"])
 @pytest.mark.parametrize("shape", FINISHED)
-def test_the_names_of_a_finished_settlement_may_be_erased(shape: str) -> None:
-    made, _ = erase(shape, names_erased_at=AT)
+def test_the_names_of_a_finished_settlement_may_be_erased(shape: str, row_keys: RowKeys | None) -> None:
+    made, _ = erase(shape, row_keys=row_keys, names_erased_at=AT)
 
-    findings = reconciled(made)
+    findings = reconciled(made, row_keys)
 
     assert (findings.faults, findings.unproven, findings.conserved) == ([], [], True)
-
-
-@pytest.mark.parametrize("shape", FINISHED)
-def test_a_signed_row_is_proven_without_its_names(shape: str) -> None:
-    made, _ = erase(shape, row_keys=ROW_KEYS, names_erased_at=AT)
-
-    assert reconciled(made, ROW_KEYS).conserved
 
 
 @pytest.mark.parametrize("shape", FINISHED)
@@ -101,36 +95,32 @@ def test_erased_names_hide_no_words_that_are_added_or_changed(shape: str, words:
     assert fault.startswith(f"{name}: SETTLEMENT is malformed: its signature is not that of")
 
 
-@pytest.mark.parametrize("shape", [*FINISHED, *UNFINISHED])
-def test_missing_names_without_an_erasure_time_are_found(shape: str) -> None:
-    made, name = erase(shape)
-
-    assert reconciled(made).faults == [f"{name}: its content is not that of its request_hash"]
-
-
-@pytest.mark.parametrize("shape", UNFINISHED)
-def test_the_names_of_an_unfinished_settlement_may_not_be_erased(shape: str) -> None:
-    made, name = erase(shape, names_erased_at=AT)
-
-    assert reconciled(made).faults == [f"{name}: is PROCESSING, but its names are erased"]
-
-
-@pytest.mark.parametrize("shape", ["to be voided", "in review", "in LIMBO for the hold", "written off"])
-def test_an_erasure_time_alone_is_found_on_an_unfinished_settlement(shape: str) -> None:
-    made, name = erase(shape, removed=(), names_erased_at=AT)
-
-    (fault,) = reconciled(made).faults
-    assert fault.startswith(f"{name}: is ")
-    assert fault.endswith(", but its names are erased")
+NO_TIME = "its content is not that of its request_hash"
+HALF_ERASED: list[tuple[tuple[str, ...], tuple[str, ...], Row, str]] = [
+    ((*FINISHED, *UNFINISHED), NAMES, {}, NO_TIME),
+    (UNFINISHED, NAMES, {NAMES_ERASED: AT}, "is PROCESSING, but its names are erased"),
+    (("to be voided",), (), {NAMES_ERASED: AT}, "is COMPENSATING, but its names are erased"),
+    (("in review",), (), {NAMES_ERASED: AT}, "is PROCESSING, but its names are erased"),
+    (("in LIMBO for the hold",), (), {NAMES_ERASED: AT}, "is LIMBO, but its names are erased"),
+    (("written off",), (), {NAMES_ERASED: AT}, "is COMPENSATING, but its names are erased"),
+    *(
+        (FINISHED, removed, {NAMES_ERASED: AT}, f"has {', '.join(kept)}, but its names are erased")
+        for kept, removed in ((NAMES[:1], NAMES[1:]), (NAMES[1:], NAMES[:1]), (NAMES, ()))
+    ),
+]
+"""Shapes, names removed from the row, its other changes, and the fault."""
 
 
-@pytest.mark.parametrize("kept", [("payer_name",), ("payee_name",), NAMES])
-@pytest.mark.parametrize("shape", FINISHED)
-def test_names_kept_despite_an_erasure_time_are_found(shape: str, kept: tuple[str, ...]) -> None:
-    removed = tuple(name for name in NAMES if name not in kept)
-    made, name = erase(shape, removed, names_erased_at=AT)
+@pytest.mark.parametrize(
+    ("shape", "removed", "changes", "told"),
+    [(shape, *how) for shapes, *how in HALF_ERASED for shape in shapes],
+)
+def test_names_half_erased_or_erased_too_early_are_found(
+    shape: str, removed: tuple[str, ...], changes: Row, told: str
+) -> None:
+    made, name = erase(shape, removed, **changes)
 
-    assert reconciled(made).faults == [f"{name}: has {', '.join(kept)}, but its names are erased"]
+    assert reconciled(made).faults == [f"{name}: {told}"]
 
 
 @pytest.mark.parametrize("shape", UNFINISHED)

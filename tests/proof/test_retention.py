@@ -18,7 +18,6 @@ from tests.proof.aged import (
     ROW_KEYS,
     aged,
     compared,
-    expire,
     put,
     reconciled,
     rows_of,
@@ -265,14 +264,6 @@ def test_the_journal_reveals_an_old_voided_payment_forged_as_paid() -> None:
     assert sum("is in the sealed journal, and not in the table" in fault for fault in found) == 1
 
 
-def test_the_journal_reveals_the_late_deletion_of_a_whole_payment() -> None:
-    rows = aged("voided")
-    row = settlement_of(rows)
-    left = without(rows, (str(row["pk"]), "SETTLEMENT"))
-
-    assert len(compared(sealed(rows_of("voided")), left).faults) == 3
-
-
 @pytest.mark.parametrize("shape", sorted(UNREVERSED))
 @pytest.mark.parametrize("entry", [0, 1])
 def test_an_entry_expiring_during_the_read_is_no_fault(
@@ -334,18 +325,3 @@ def test_an_unswept_release_stays_known_when_its_entry_is_gone() -> None:
     assert findings.conserved
     assert findings.unswept == reconciled(rows_of("released to a merchant"), NOW).unswept
     assert {*findings.unswept} == {"merchant.shop", "merchant.cafe"}
-
-
-def test_what_a_person_has_ordered_stays() -> None:
-    for shape in SHAPES:
-        gone = {key for key in rows_of(shape) if key not in aged(shape)}
-        assert all(key[0].startswith("ENTRIES#") for key in gone)
-        assert not any(key[1].endswith((":deposit", ":withdraw")) or ":resolve:" in key[1] for key in gone)
-
-
-def test_time_to_live_deletes_each_entry_at_its_own_time() -> None:
-    rows = rows_of("settled")
-    ends = sorted(int(rows[key][EXPIRES]["N"]) for key in entries_in(rows))
-
-    assert len(expire(rows, NOW + timedelta(days=DAYS, seconds=-1))) == len(rows)
-    assert ends[0] - int(NOW.timestamp()) >= DAYS * 86_400

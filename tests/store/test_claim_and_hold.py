@@ -7,9 +7,7 @@ import pytest
 from settlement.core.ledger import keys
 from settlement.core.model.errors import (
     AccountInLimbo,
-    AccountNotFound,
     CurrencyMismatch,
-    IdempotencyConflict,
     InsufficientFunds,
 )
 from settlement.core.model.state import SettlementState
@@ -19,7 +17,7 @@ from tests.store.rivals import at_once, callers
 from tests.store.rows import HELD, QUEUED, book
 from tests.world.books import assert_conserved
 from tests.world.environment import NOW
-from tests.world.saga import ALICE, BOB, DEADLINE, ENTRIES, FAILURE, LATER, Saga, state_of
+from tests.world.saga import ALICE, BOB, DEADLINE, ENTRIES, LATER, Saga, state_of
 
 CALLERS = 16
 THREADS = pytest.mark.parametrize("engine", ["server"])
@@ -42,21 +40,6 @@ def test_an_unclaimed_key_is_claimed_and_held_in_one_transaction(saga: Saga) -> 
     assert saga.books() == book(HELD, ENTRIES[Step.HOLD], alice=5180, bob=500)
 
 
-def test_one_transaction_leaves_the_same_settlement_as_claim_then_hold(saga: Saga) -> None:
-    saga.fund()
-    saga.claim_and_hold()
-    other = saga.asking(key="order-2026-000102")
-    saga.ledger.open("alice", 10_000)
-
-    other.claim()
-    other.commit(Step.HOLD)
-
-    own = ("pk", "gsi1pk", "request_hash", "sequence")  # the claim made an event of its own
-    assert {name: value for name, value in other.row().items() if name not in own} == {
-        name: value for name, value in saga.row().items() if name not in own
-    }
-
-
 @pytest.mark.parametrize(("error", "change"), REFUSED, ids=lambda each: getattr(each, "__name__", ""))
 def test_a_refused_hold_claims_nothing_and_leaves_the_key_free(
     saga: Saga, error: type[Exception], change: dict[str, Any]
@@ -71,19 +54,6 @@ def test_a_refused_hold_claims_nothing_and_leaves_the_key_free(
 
     assert other.claim_and_hold(LATER, "execution-2") is None
     assert (other.row()["owner"], other.row()["amount"]) == ("execution-2", 4821)
-
-
-def test_a_payer_without_an_account_claims_nothing(saga: Saga) -> None:
-    with saga.writes_nothing(), pytest.raises(AccountNotFound, match=r"^payer: "):
-        saga.claim_and_hold()
-
-
-def test_an_entry_in_the_way_stays_and_nothing_is_claimed(saga: Saga) -> None:
-    saga.fund()
-    saga.ledger.put(ENTRIES[Step.HOLD] | {"amount": 1})
-
-    with saga.writes_nothing(), pytest.raises(IdempotencyConflict):
-        saga.claim_and_hold()
 
 
 # A claimed key
@@ -129,17 +99,6 @@ def test_a_claimed_key_is_never_held_again_in_any_status(saga: Saga, status: Sta
     assert (found.status, steps.is_replay(found, "execution-1")) == (status, status is not Status.PROCESSING)
 
 
-def test_a_key_with_a_recorded_refusal_is_never_claimed(saga: Saga) -> None:
-    saga.fund()
-    saga.tombstone(FAILURE, owner="execution-1")
-
-    with saga.writes_nothing():
-        found = saga.claim_and_hold(LATER)
-
-    assert found is not None
-    assert steps.is_replay(found, "execution-1")
-
-
 def test_a_key_claimed_by_the_queue_awaits_a_separate_hold(saga: Saga) -> None:
     saga.fund()
     claimed = saga.claim()
@@ -151,14 +110,6 @@ def test_a_key_claimed_by_the_queue_awaits_a_separate_hold(saga: Saga) -> None:
     saga.commit(Step.HOLD)
 
     assert saga.books() == book(QUEUED, ENTRIES[Step.HOLD], alice=5180, bob=500)
-
-
-def test_the_claim_is_named_before_the_payers_refusal(saga: Saga) -> None:
-    saga.ledger.open("alice", 0)
-    claimed = saga.claim()
-
-    with saga.writes_nothing():
-        assert saga.claim_and_hold(LATER) == claimed
 
 
 # Many at once

@@ -27,7 +27,6 @@ from tests.world.saga import (
     WRITE_OFF,
     Saga,
     outcome_of,
-    state_of,
     up_to,
 )
 
@@ -67,18 +66,6 @@ def test_a_step_called_by_many_concurrent_clocks_is_one_entry(
     assert sorted(counted) == [*settled, *["StepReplayed"] * (CALLERS - 1)]
     assert list(funded.state().steps) == up_to(step)
     funded.books()
-
-
-def test_a_key_claimed_by_many_at_once_has_one_owner(saga: Saga) -> None:
-    claimed = at_once(
-        [
-            partial(caller.claim, NOW, f"execution-{number}")
-            for number, caller in enumerate(callers(saga, CALLERS))
-        ]
-    )
-
-    (row,) = saga.ledger.rows()
-    assert claimed == [state_of(row)] * CALLERS
 
 
 @pytest.mark.parametrize(("rivals", "affordable"), [(2, 1), (16, 5)])
@@ -127,16 +114,6 @@ def test_concurrent_steps_out_of_order_leave_the_rows_consistent(funded: Saga, s
     row = funded.row()
     assert (row["status"], row["escrow"]) == (Status.SETTLED, 0)
     assert [found["available"] for found in funded.books()[:2]] == [0, 5272]
-
-
-@pytest.mark.parametrize("step", [Step.VERIFY, Step.RELEASE, Step.FEE])
-def test_no_number_of_callers_gets_a_step_past_its_predecessor(funded: Saga, step: Step) -> None:
-    funded.claim()
-
-    with funded.writes_only_evidence() if step is Step.VERIFY else funded.writes_nothing():
-        answers = at_once([partial(caller.send, step) for caller in callers(funded, CALLERS)])
-
-    assert [type(answer) for answer in answers] == [StepFenced] * CALLERS
 
 
 def test_a_hold_and_a_rejection_at_once_never_both_commit(funded: Saga) -> None:

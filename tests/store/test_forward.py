@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.core.model.errors import CapExceeded, IdempotencyConflict, InsufficientFunds, StepFenced
 from settlement.core.model.orders import Resolution
@@ -61,23 +60,6 @@ def test_the_first_claim_puts_the_row_that_later_claims_get(
         assert saga.asking(amount=4821).claim(LATER) == state_of(CLAIMED)
 
 
-def test_a_key_is_never_free_again_in_any_status(saga: Saga) -> None:
-    saga.claim()
-
-    for status in Status:
-        saga.alter(status=status)
-        with saga.writes_nothing():
-            assert saga.claim(LATER, "execution-2").status is status
-
-
-def test_two_keys_with_equal_content_are_two_settlements(saga: Saga) -> None:
-    saga.claim()
-
-    saga.asking(key="order-2026-000102").claim()
-
-    assert [row["pk"][-3:] for row in saga.ledger.rows()] == ["101", "102"]
-
-
 # The steps
 
 
@@ -124,15 +106,6 @@ def test_an_empty_account_takes_a_release_up_to_the_cap(saga: Saga, net: int, fi
 
     assert type(released) is (dict if fits else CapExceeded)
     assert large.ledger.rows()[1] == BOB | {"available": CAP if fits else 0}
-
-
-@pytest.mark.parametrize("step", [Step.VERIFY, Step.FEE])
-def test_a_step_without_customer_money_asks_for_no_account(saga: Saga, step: Step) -> None:
-    saga.before(step)
-    for account in ("alice", "bob"):
-        saga.ledger.delete(keys.account(account))
-
-    assert saga.commit(step) == ENTRIES[step]
 
 
 def test_an_account_blocked_after_the_hold_stops_no_release(saga: Saga) -> None:
@@ -215,16 +188,6 @@ def test_a_retry_by_a_later_clock_finds_the_first_slot(saga: Saga, step: Step) -
     assert found.steps[step] == ENTRIES[step]["posted_at"] != timestamp(LATER)
 
 
-@pytest.mark.parametrize("step", MONEY)
-def test_a_committed_step_without_its_entry_never_moves_money_again(saga: Saga, step: Step) -> None:
-    saga.after(step)
-    saga.alter(status=Status.PROCESSING)
-    saga.ledger.delete({name: ENTRIES[step][name] for name in ("pk", "sk")})
-
-    with saga.writes_nothing():
-        assert saga.send(step) == saga.state()
-
-
 @pytest.mark.parametrize("step", Step)
 def test_a_committed_step_is_no_replay_for_other_content(saga: Saga, step: Step, counted: list[str]) -> None:
     saga.after(step)
@@ -258,14 +221,6 @@ def test_an_execution_rejects_only_the_settlement_that_it_still_owns(saga: Saga)
     assert saga.reject(FAILURE, LATER, owner="execution-1") == state_of(REJECTED)
     with saga.writes_nothing():
         assert saga.reject(FAILURE, DEADLINE, owner="execution-2") == state_of(REJECTED)
-
-
-@pytest.mark.parametrize("owner", [None, "execution-1"])
-def test_nothing_that_is_held_is_ever_rejected(saga: Saga, owner: str | None) -> None:
-    saga.after(Step.HOLD)
-
-    with saga.writes_nothing(), pytest.raises(StepFenced, match=r"^reject: .* \[hold\] committed$"):
-        saga.reject(FAILURE, LATER, owner=owner)
 
 
 # A function that still runs after its settlement was fenced off

@@ -168,19 +168,6 @@ def test_a_case_before_the_last_decision_never_reenters_limbo(saga: Saga) -> Non
             saga.enter(saga.case(Step.RELEASE, number=3))
 
 
-@pytest.mark.parametrize("step", REVERSIBLE)
-def test_a_reversal_that_has_committed_after_all_is_not_stuck(saga: Saga, step: Step) -> None:
-    saga.begun(Step.FEE)
-    for earlier in before(step):
-        saga.reverse(earlier)
-    seen = saga.case(step)
-    saga.reverse(step)
-    saga.alter(status=Status.COMPENSATING)
-
-    with saga.writes_nothing(), pytest.raises(StepFenced, match=r"^limbo: .* and \[.*\] reversed$"):
-        saga.enter(seen)
-
-
 def test_the_case_names_the_failed_reversal_not_another_due_one(saga: Saga) -> None:
     """The refund has committed, but the reversal of the hold failed before the reclaim was tried."""
     saga.begun(Step.FEE)
@@ -231,15 +218,6 @@ def test_a_decision_leaves_the_waiting_row_to_the_waker(saga: Saga, resolution: 
     saga.wait()
 
     saga.resolve(resolution)
-
-    assert saga.ledger.row(keys.waiting(KEY)) == waiting()
-
-
-def test_each_settlement_has_its_own_waiting_execution(saga: Saga) -> None:
-    other = saga.asking(key="order-2026-000202")
-    saga.wait()
-
-    other.wait("token-2", case=2)
 
     assert saga.ledger.row(keys.waiting(KEY)) == waiting()
 
@@ -348,17 +326,6 @@ def test_an_uncommitted_step_is_retried_and_never_written_off(
     assert saga.books() == book(decided(last, RETRY), *entries, alice=alice, bob=bob)
 
 
-@pytest.mark.parametrize("last", [Step.FEE, Step.VERIFY])
-@pytest.mark.parametrize("resolution", [WRITE_OFF, COMPLETE], ids=lambda each: each.decision.value)
-def test_a_reversed_or_uncommitted_release_is_neither_covered_nor_accepted(
-    saga: Saga, resolution: Resolution, last: Step
-) -> None:
-    saga.stuck(Step.HOLD, last)
-
-    with saga.writes_nothing(), pytest.raises(ResolutionRefused):
-        saga.resolve(resolution, case=saga.case(step=Step.RELEASE, amount=4772))
-
-
 @DECISIONS
 def test_a_later_second_decision_on_a_case_finds_the_first(saga: Saga, resolution: Resolution) -> None:
     saga.stuck(Step.RELEASE)
@@ -372,34 +339,6 @@ def test_a_later_second_decision_on_a_case_finds_the_first(saga: Saga, resolutio
             assert second.is_on(again) == (resolution is second)
         with pytest.raises(IdempotencyConflict, match="other content"):
             saga.asking(fee=49).resolve(resolution, case=case)
-
-
-@pytest.mark.parametrize(
-    ("resolution", "debit", "credit", "amount"),
-    [(WRITE_OFF, "losses:EUR", ESCROW_ACCOUNT, 4772), (COMPLETE, ESCROW_ACCOUNT, "fees:EUR", 48)],
-    ids=["write-off", "complete"],
-)
-def test_an_entry_in_the_way_stays_and_stops_the_decision(
-    saga: Saga, resolution: Resolution, debit: str, credit: str, amount: int
-) -> None:
-    saga.stuck(Step.RELEASE)
-    saga.ledger.put(moved("resolve:1", debit, credit, amount + 1, DECIDED_AT))
-
-    with saga.writes_nothing(), pytest.raises(IdempotencyConflict):
-        saga.resolve(resolution)
-
-
-@DECISIONS
-def test_a_decision_on_a_case_unlike_the_rows_is_refused(saga: Saga, resolution: Resolution) -> None:
-    saga.stuck(Step.RELEASE)
-
-    changes: list[dict[str, Any]] = [{"number": 2}, {"escrow": 49}]
-    for seen in changes:
-        with (
-            saga.writes_nothing(),
-            pytest.raises(ResolutionRefused, match=r"^resolution: the settlement has moved on since "),
-        ):
-            saga.resolve(resolution, case=saga.case(**seen))
 
 
 def test_each_case_is_decided_on_and_on_record_for_itself(saga: Saga) -> None:
@@ -433,22 +372,6 @@ def test_a_later_decision_keeps_what_the_losses_have_covered(saga: Saga) -> None
 
 
 # The account
-
-
-def test_a_blocked_account_receives_but_places_no_hold_until_resolved(saga: Saga) -> None:
-    saga.stuck(Step.RELEASE)
-    spending = saga.spent(1)
-    paying = saga.asking(key="order-2026-000303", amount=100, fee=0)
-    paying.claim()
-
-    for step in Step:
-        paying.commit(step)
-    with saga.writes_nothing(), pytest.raises(AccountInLimbo):
-        spending.commit(Step.HOLD)
-
-    saga.resolve(RETRY)
-    spending.commit(Step.HOLD)
-    assert saga.books()[1]["available"] == 5371
 
 
 def test_a_deleted_account_is_never_blocked_and_stops_no_decision(saga: Saga) -> None:
@@ -487,19 +410,6 @@ def test_an_account_restored_by_hand_must_count_its_open_cases(saga: Saga, other
 
     assert saga.ledger.rows()[1] == BOB | {"available": 0, "limbo_cases": others}
     assert saga.row()["escrow"] == ESCROW[Step.HOLD]
-
-
-def test_a_late_second_call_is_a_replay_and_counts_nothing(saga: Saga) -> None:
-    """The settlement's row decides before the account's: a replay is not a fault of the count."""
-    saga.stuck(Step.RELEASE, last=Step.RELEASE)
-    case = saga.case()
-    with saga.writes_nothing():
-        saga.enter(case)
-    resolved = saga.resolve(RETRY, case=case)
-
-    with saga.writes_nothing():
-        assert saga.resolve(RETRY, case=case) == resolved
-    assert saga.books()[1]["limbo_cases"] == 0
 
 
 @pytest.mark.parametrize("resolution", [RETRY, COMPLETE], ids=lambda each: each.decision.value)

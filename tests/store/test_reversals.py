@@ -26,7 +26,6 @@ from tests.store.rows import (
 from tests.world.books import assert_conserved
 from tests.world.environment import NOW
 from tests.world.saga import (
-    CAP,
     COMPLETE,
     DEADLINE,
     DECIDED,
@@ -34,10 +33,8 @@ from tests.world.saga import (
     FINISHED,
     LATER,
     ORDER,
-    OTHER_STATUSES,
     POSTED_AT,
     RETRY,
-    REVERSER,
     STALLED,
     WRITE_OFF,
     Saga,
@@ -80,40 +77,6 @@ def test_to_begin_takes_processing_away_and_moves_nothing(saga: Saga, last: Step
     assert saga.books() == book(begun(last), *posted(last), alice=alice, bob=bob)
     with saga.writes_nothing():
         assert saga.begin(OTHER_FAILURE).reversed_for == FAILURE
-
-
-def test_to_begin_in_any_other_status_returns_the_row_unchanged(saga: Saga) -> None:
-    saga.reach(Step.VERIFY)
-
-    for status in OTHER_STATUSES:
-        saga.alter(status=status)
-        with saga.writes_nothing():
-            assert saga.begin(OTHER_FAILURE) == saga.state()
-
-
-def test_a_former_owner_begins_no_reversal_but_the_owner_does(saga: Saga) -> None:
-    saga.reach(Step.HOLD)
-    before = saga.state()
-
-    with saga.writes_nothing():
-        assert saga.begin(owner="execution-2") == before
-
-    assert saga.begin(owner="execution-1").status is Status.COMPENSATING
-    assert saga.row()["owner"] == REVERSER
-
-
-@pytest.mark.parametrize(("last", "review"), [(Step.HOLD, {"review": "ver_1"}), (Step.RELEASE, {})])
-def test_only_an_unnamed_caller_begins_to_reverse_a_continuing_settlement(
-    saga: Saga, last: Step, review: dict[str, str]
-) -> None:
-    """It continues with the end of the review, or with the fee."""
-    saga.reach(last)
-    saga.alter(**review)
-    before = saga.state()
-
-    with saga.writes_nothing():
-        assert saga.begin(owner="execution-1") == before
-    assert saga.begin().status is Status.COMPENSATING
 
 
 def test_a_resuming_execution_changes_only_the_reversals_owner(saga: Saga) -> None:
@@ -241,27 +204,6 @@ def test_an_unheld_settlement_is_finished_without_an_entry(saga: Saga) -> None:
         assert saga.finish_unheld(DECIDED) == saga.state()
 
 
-@pytest.mark.parametrize("last", [Step.HOLD, Step.FEE])
-def test_a_held_settlement_is_not_finished_without_its_reversal(saga: Saga, last: Step) -> None:
-    saga.begun(last)
-
-    with (
-        saga.writes_nothing(),
-        pytest.raises(StepFenced, match=r"^compensate:hold: .*\[.*hold.*\] committed"),
-    ):
-        saga.finish_unheld()
-
-
-def test_to_finish_unheld_refuses_processing_settlements_and_other_content(saga: Saga) -> None:
-    saga.reach(None)
-    with saga.writes_nothing(), pytest.raises(StepFenced, match=r"the settlement is PROCESSING "):
-        saga.finish_unheld()
-    saga.begin()
-
-    with saga.writes_nothing(), pytest.raises(IdempotencyConflict):
-        saga.asking(amount=4821).finish_unheld()
-
-
 @pytest.mark.parametrize("fee", [0, 1, 4819])
 def test_any_fee_is_reversed_exactly_at_any_time(saga: Saga, fee: int) -> None:
     other = saga.asking(fee=fee)
@@ -289,15 +231,6 @@ def test_a_reversal_repeated_by_a_later_clock_finds_its_slot(saga: Saga, counted
 
     assert [saga.entry(step.reversal) for step in REVERSIBLE] == list(REVERSED.values())
     assert counted == ["Settled", *["StepReplayed"] * 3, "Compensated", *["StepReplayed"] * 3]
-
-
-@pytest.mark.parametrize("step", REVERSIBLE)
-def test_an_entry_in_the_way_stays_and_stops_its_reversal(saga: Saga, step: Step) -> None:
-    due(saga, step)
-    saga.ledger.put(REVERSED[step] | {"amount": 1})
-
-    with saga.writes_nothing(), pytest.raises(IdempotencyConflict, match="other content"):
-        saga.reverse(step)
 
 
 # The reasons for which a reversal is refused, or gets stuck
@@ -342,25 +275,6 @@ def test_a_reversal_needs_only_the_account_that_it_moves(
     assert saga.reverse(step) == REVERSED[step]
 
 
-def test_the_payer_is_refunded_beyond_the_cap(saga: Saga) -> None:
-    due(saga, Step.HOLD)
-    saga.ledger.open("alice", CAP)
-
-    saga.reverse(Step.HOLD)
-
-    assert saga.ledger.rows()[0]["available"] == CAP + 4820
-
-
-@pytest.mark.parametrize("first", [[], [Step.FEE], [Step.RELEASE]])
-def test_the_hold_is_not_voided_before_every_other_reversal(saga: Saga, first: list[Step]) -> None:
-    saga.begun(Step.FEE)
-    for step in first:
-        saga.reverse(step)
-
-    with saga.writes_nothing(), pytest.raises(StepFenced, match=r"^compensate:hold: .* committed and \["):
-        saga.reverse(Step.HOLD)
-
-
 def test_a_zero_fee_is_refunded_before_the_hold_is_voided(saga: Saga) -> None:
     """Its slot shows that it is due; the escrow is already whole once the release is reversed."""
     free = saga.asking(fee=0)
@@ -390,28 +304,6 @@ def test_an_escrow_mismatch_enters_limbo_until_corrected_and_retried(saga: Saga)
     assert [row["available"] for row in saga.books()[:2]] == [10_000, 500]
 
 
-@pytest.mark.parametrize("last", [None, Step.HOLD, Step.VERIFY, Step.RELEASE])
-def test_a_step_that_never_committed_is_not_reversed(saga: Saga, last: Step | None) -> None:
-    saga.begun(last)
-
-    for step in REVERSIBLE:
-        if step not in up_to(last):
-            told = rf"^{step.reversal}: the settlement is COMPENSATING with .* committed and \[\] reversed$"
-            with saga.writes_nothing(), pytest.raises(StepFenced, match=told):
-                saga.reverse(step)
-
-
-@pytest.mark.parametrize("step", REVERSIBLE)
-def test_a_reversed_step_without_its_entry_is_never_reversed_again(saga: Saga, step: Step) -> None:
-    due(saga, step)
-    saga.reverse(step)
-    saga.alter(status=Status.COMPENSATING, escrow=4820)
-    saga.ledger.delete({name: REVERSED[step][name] for name in ("pk", "sk")})
-
-    with saga.writes_nothing():
-        assert saga.send_reversal(step) == saga.state()
-
-
 @pytest.mark.parametrize("step", [Step.FEE, Step.RELEASE])
 def test_a_step_covered_by_a_write_off_is_not_reversed(saga: Saga, step: Step) -> None:
     saga.stuck(step)
@@ -422,12 +314,3 @@ def test_a_step_covered_by_a_write_off_is_not_reversed(saga: Saga, step: Step) -
 
     assert found is not None
     assert found.reversed[step] == saga.row()["resolution"]["decided_at"]
-
-
-def test_the_settlement_is_named_before_the_balance_when_both_refuse(saga: Saga) -> None:
-    due(saga, Step.RELEASE)
-    saga.ledger.open("bob", 0)
-    saga.alter(status=Status.LIMBO)
-
-    with saga.writes_nothing(), pytest.raises(StepFenced):
-        saga.reverse(Step.RELEASE)

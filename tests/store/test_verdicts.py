@@ -13,7 +13,7 @@ from settlement.core.ledger import entries as ledger_entries
 from settlement.core.ledger import kyc_review
 from settlement.core.ledger.keys import Row
 from settlement.core.ledger.kyc_review import WebhookEvent
-from settlement.core.model.errors import DeadlineExceeded, IdempotencyConflict, KycUnavailable, StepFenced
+from settlement.core.model.errors import IdempotencyConflict, KycUnavailable, StepFenced
 from settlement.core.model.state import SettlementState
 from settlement.core.model.status import Status, Step
 from settlement.core.model.verdict import Verdict
@@ -21,7 +21,6 @@ from tests.store.rivals import at_once, callers
 from tests.store.rows import (
     ENDS,
     EVENT,
-    JUST_BEFORE,
     OWNER,
     QUEUED,
     TIME,
@@ -42,12 +41,11 @@ from tests.store.rows import (
 )
 from tests.world.environment import NOW
 from tests.world.provider import APPROVED, IN_REVIEW, REJECTED
-from tests.world.saga import DEADLINE, LATER, POSTED_AT, Saga, outcome_of, state_of
+from tests.world.saga import LATER, POSTED_AT, Saga, outcome_of, state_of
 
 CALLERS = 16
 THREADS = pytest.mark.parametrize("engine", ["server"])
 VERDICTS = pytest.mark.parametrize("verdict", [APPROVED, REJECTED], ids=lambda each: each.decision)
-ANY = pytest.mark.parametrize("ask", [own, begin_review, webhook])
 LATER_AT, WEBHOOK_AT = "2026-11-20T12:00:07.123Z", "2026-11-20T17:00:00.123Z"
 OTHER_KEY = "order-2026-000202"
 
@@ -80,28 +78,7 @@ def test_a_verdict_is_one_lasting_evidence_and_only_approval_commits(saga: Saga,
         assert webhook(saga, verdict, now=LATER) == saga.state()
 
 
-def test_a_verdict_with_other_content_conflicts_with_the_evidence(saga: Saga) -> None:
-    held(saga)
-    own(saga)
-
-    with saga.writes_nothing(), pytest.raises(IdempotencyConflict, match="other content"):
-        own(saga.asking(amount=4821))
-
-
 # A call that dies between the evidence and the row
-
-
-@VERDICTS
-def test_evidence_alone_lets_no_step_commit(saga: Saga, verdict: Verdict) -> None:
-    held(saga)
-    before = saga.books()
-
-    assert saga.put_evidence(verdict, LATER) == evidence_of(verdict, LATER_AT)
-
-    assert saga.books() == in_order(*before, evidence_of(verdict, LATER_AT))
-    for step in (Step.RELEASE, Step.FEE):
-        with saga.writes_nothing(), pytest.raises(StepFenced, match=r" with steps \[hold\] committed$"):
-            saga.send(step, LATER)
 
 
 @VERDICTS
@@ -245,42 +222,6 @@ def test_our_own_answer_yields_to_a_review_of_another_call(saga: Saga, verdict: 
     assert saga.row()["verdict"] == verdict.decision
 
 
-@ANY
-@pytest.mark.parametrize("start", [held, in_review])
-def test_a_verdict_after_compensation_began_is_refused(
-    saga: Saga, ask: Callable[..., Any], start: Callable[[Saga], None]
-) -> None:
-    start(saga)
-    saga.begin()
-
-    nothing = saga.writes_only_evidence() if ask is own else saga.writes_nothing()
-    with nothing, pytest.raises(StepFenced, match=r"^verify: the settlement is COMPENSATING "):
-        ask(saga, now=LATER)
-
-
-@ANY
-def test_each_is_late_at_the_deadline_but_not_just_before(saga: Saga, ask: Callable[..., Any]) -> None:
-    held(saga)
-
-    nothing = saga.writes_only_evidence() if ask is own else saga.writes_nothing()
-    with nothing, pytest.raises(DeadlineExceeded, match=r"^verify: the settlement's deadline "):
-        ask(saga, now=DEADLINE)
-
-    ask(saga, now=JUST_BEFORE)
-    assert ("review" in saga.row(), "verdict" in saga.row()) == (ask is begin_review, ask is not begin_review)
-
-
-def test_a_review_takes_verdicts_past_the_deadline_until_its_end(saga: Saga) -> None:
-    held(saga)
-    begin_review(saga, now=JUST_BEFORE)
-
-    with saga.writes_nothing(), pytest.raises(DeadlineExceeded):
-        webhook(saga, now=ENDS)
-
-    assert webhook(saga, now=ENDS - timedelta(milliseconds=1)) is None
-    assert verdicts(saga)[0]["posted_at"] == "2026-11-21T12:00:00.122Z"
-
-
 # The webhook
 
 
@@ -297,17 +238,6 @@ def test_a_reviews_verdict_leaves_event_evidence_and_a_new_time(saga: Saga, verd
     assert list(saga.ledger.store.listed("IN_FLIGHT#2", up_to="2026-11-20T17:00:00.122Z", limit=9)) == []
     (listed,) = saga.ledger.store.listed("IN_FLIGHT#2", up_to="2026-11-20T17:00:00.123Z", limit=9)
     assert listed["pk"] == UNDER_REVIEW["pk"]
-
-
-def test_after_an_approval_the_settlement_continues_to_its_end(saga: Saga) -> None:
-    in_review(saga)
-    webhook(saga)
-
-    saga.commit(Step.RELEASE, WEBHOOK)
-    saga.commit(Step.FEE, WEBHOOK)
-
-    assert saga.row()["status"] == "SETTLED"
-    assert [row["available"] for row in saga.books()[:2]] == [5180, 5272]
 
 
 @VERDICTS
@@ -352,24 +282,6 @@ def test_an_events_id_is_refused_to_other_content_or_settlement(saga: Saga) -> N
         for each, digest in ((saga, "d1x"), (saga, ""), (other, "d2")):
             with pytest.raises(IdempotencyConflict, match=r"^webhook-id: was used before by an event with "):
                 webhook(each, APPROVED, WebhookEvent(EVENT.id, digest), now=LATER)
-
-
-def test_a_verdict_ends_only_the_review_that_it_names(saga: Saga) -> None:
-    in_review(saga)
-    other, named = saga.asking(key=OTHER_KEY), replace(APPROVED, reference="ver_other")
-    other.claim()
-    other.commit(Step.HOLD)
-    begin_review(other, named)
-    untouched = saga.row()
-
-    with saga.writes_nothing():
-        for each, verdict in ((saga, named), (other, APPROVED)):
-            with pytest.raises(StepFenced, match=r"^reference: the settlement waits for another verificat"):
-                webhook(each, verdict)
-    assert webhook(other, named) is None
-
-    assert saga.row() == untouched
-    assert (other.row()["owner"], other.row()["verdict"]) == (f"{OTHER_KEY}-decided", "APPROVED")
 
 
 def test_a_refused_event_leaves_no_marker_and_may_come_again(saga: Saga) -> None:

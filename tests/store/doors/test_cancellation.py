@@ -4,7 +4,6 @@ Changing the amount means cancelling, then starting under a new key.
 """
 
 from collections.abc import Callable
-from datetime import timedelta
 from functools import partial
 from itertools import permutations
 from typing import Any
@@ -20,12 +19,11 @@ from settlement.core.model.errors import (
 )
 from settlement.core.model.state import SettlementState
 from settlement.core.model.status import Status, Step
-from settlement.doors import cancellation
 from tests.store.doors.cancelling import cancel
 from tests.store.rivals import at_once, callers
 from tests.store.rows import WEBHOOK, in_review, take_over, webhook
 from tests.world.environment import NOW
-from tests.world.saga import LATER, STALLED, Saga, outcome_of
+from tests.world.saga import STALLED, Saga, outcome_of
 
 ROUNDS = range(8)
 
@@ -107,26 +105,6 @@ def test_a_concurrent_verdict_order_and_cancellations_have_one_winner(saga: Saga
         assert {type(one) for one in cancelled} <= {NotCancellable, SequenceChanged}
         assert (verdict is None) or state.status is Status.COMPENSATING
     saga.books()
-
-
-@pytest.mark.parametrize("behind", [timedelta(0), timedelta(hours=5)])
-def test_a_verdict_after_a_cancellation_is_refused_by_any_clock(saga: Saga, behind: timedelta) -> None:
-    in_review(saga)
-    cancel(saga, now=WEBHOOK)
-
-    with saga.writes_nothing(), pytest.raises(StepFenced, match="COMPENSATING"):
-        webhook(saga, now=WEBHOOK - behind)
-
-
-@pytest.mark.parametrize("last", Step)
-@pytest.mark.parametrize("name", ["before_hold", "in_review"])
-def test_a_late_cancellation_changes_nothing(saga: Saga, last: Step, name: str) -> None:
-    """The caller saw the payment before its hold or in review, and writes at any later moment."""
-    saga.reach(last)
-    write = getattr(cancellation, name)(saga.settlement, LATER, None)
-
-    with saga.writes_nothing(), pytest.raises(NotCancellable):
-        saga.ledger.store.update(write)
 
 
 def test_a_cancelled_review_is_due_at_once_for_one_takeover(saga: Saga) -> None:
