@@ -97,6 +97,14 @@ def test_a_completed_or_rejected_settlement_is_not_reversed(
     assert (desk.ledger.rows(), desk.orders) == (before, [])
 
 
+def test_an_unreadable_reason_is_refused_before_any_request(desk: Desk) -> None:
+    """A request would find that no payment has the key."""
+    with pytest.raises(CommandFailed, match=r"^reason: must be one line") as told:
+        reverse(desk, " ")
+
+    assert told.value.code is Exit.USAGE
+
+
 def completed_later(desk: Desk) -> None:
     desk.spend()
     desk.reverse("another person's reason")
