@@ -15,7 +15,6 @@ NEEDING_A_STACK = [
     ("local", "status"),
     ("local", "env"),
     ("start", "-"),
-    ("start", "request.json"),
     ("account", "open", "alice", "--currency", "EUR"),
     ("account", "show", "alice"),
     *there("merchants", ("account", "sweep", "merchant.shop")),
@@ -25,26 +24,20 @@ NEEDING_A_STACK = [
     ("limbo", "list"),
     ("limbo", "show", "order-2026-000101"),
     ("limbo", "resolve", "order-2026-000101", "retry", "--reason", "paid in"),
-    ("limbo", "resolve", "retry", "--account", "bob", "--reason", "paid in"),
     ("limbo", "approve", "write-off", "--all-of", "InsufficientFunds"),
     ("reverse", "order-2026-000101", "--reason", "sent back"),
     ("kyc", "status"),
     ("kyc", "probe"),
     ("list", "--in-flight"),
-    ("list", "--limbo"),
-    ("list", "--since", "2h"),
     ("watch",),
-    ("watch", "--once"),
     ("recover", "order-2026-000101"),
 ]
 
 
 @pytest.mark.parametrize("command", NEEDING_A_STACK, ids=" ".join)
 def test_without_embedded_aws_one_line_says_how_to_start_it(
-    settle: Command, home: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+    settle: Command, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
-    monkeypatch.chdir(home)
-    (home / "request.json").write_text("{}")
     for options in ((), ("--json",)) if command != ("local", "env") else ((),):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"{}")))
         code, out, err = settle(*command, *options)
@@ -61,23 +54,15 @@ def test_down_without_an_embedded_aws_has_nothing_to_stop(settle: Command) -> No
 @pytest.mark.parametrize(
     "command",
     [
-        ("--nonsense",),
         ("nonsense",),
         ("start",),
         ("start", "request.json", "--machine", "turing"),
-        ("start", "request.json", "--nonsense"),
         ("status",),
-        ("status", "order-2026-000101", "order-2026-000102"),
         ("wait",),
         ("wait", "order-2026-000101", "--timeout", "-1"),
-        ("wait", "order-2026-000101", "--timeout", "soon"),
-        ("local", "env", "--nonsense"),
         ("account", "open", "alice"),
         ("account", "close", "alice"),
-        *(("local", "up", "--port", port) for port in ("many", "-1", "65536")),
-        ("reconcile", "--nonsense"),
-        ("limbo", "nonsense"),
-        ("limbo", "list", "order-2026-000101"),
+        *(("local", "up", "--port", port) for port in ("-1", "65536")),
         ("limbo", "show"),
         ("limbo", "resolve", "order-2026-000101", "retry"),
         ("limbo", "resolve", "order-2026-000101", "--reason", "paid in"),
@@ -85,25 +70,16 @@ def test_down_without_an_embedded_aws_has_nothing_to_stop(settle: Command) -> No
         ("limbo", "resolve", "order-2026-000101", "write_off", "--reason", "paid in"),
         ("reverse", "order-2026-000101"),
         ("reverse", "--reason", "sent back"),
-        ("kyc", "nonsense"),
-        ("kyc", "status", "order-2026-000101"),
-        ("list", "--nonsense"),
-        ("list", "--since"),
         ("list", "--in-flight", "--limit", "0"),
-        ("list", "--in-flight", "--limit", "many"),
         ("watch", "--every", "0"),
-        ("watch", "--every", "0.5"),
         ("recover",),
-        ("recover", "order-2026-000101", "order-2026-000102"),
     ],
     ids=" ".join,
 )
-def test_an_unknown_or_missing_argument_is_a_usage_error(settle: Command, command: tuple[str, ...]) -> None:
+def test_a_missing_or_impossible_argument_is_a_usage_error(settle: Command, command: tuple[str, ...]) -> None:
     code, out, err = settle(*command)
 
-    assert code == 2
-    assert out == ""
-    assert "Error" in err
+    assert (code, out, "Error" in err) == (2, "", True)
 
 
 @pytest.mark.parametrize(
@@ -113,28 +89,15 @@ def test_an_unknown_or_missing_argument_is_a_usage_error(settle: Command, comman
         (("start",), ("--machine", "--json", "--stack")),
         (("local",), ("up", "down", "status", "env")),
         (("local", "up"), ("--port",)),
-        (
-            ("account",),
-            (
-                "open",
-                "deposit",
-                "withdraw",
-                "freeze",
-                "unfreeze",
-                "close",
-                "show",
-                *there("merchants", "sweep"),
-            ),
-        ),
+        (("account",), ("open", "deposit", "withdraw", "freeze", "unfreeze", "close", "show")),
+        *there("merchants", (("account",), ("sweep",))),
         (("account", "open"), ("--currency", "--deposit")),
         (("demo",), ("--json",)),
         (("limbo",), ("list", "show", "resolve", "propose", "approve", "withdraw")),
-        (("limbo", "list"), ("--json", "--stack")),
         (("limbo", "show"), ("key", "--json", "--stack")),
         (("limbo", "resolve"), ("key", "retry", "write-off", "complete", "--reason", "--json", "--stack")),
         (("limbo", "approve"), ("DECISION", "--account", "--all-of", "--seen", "--digest")),
         (("reverse",), ("key", "--reason", "--json", "--stack")),
-        (("kyc",), ("status",)),
         (("kyc", "status"), ("--json", "--stack")),
         (("status",), ("key", "--json", "--stack", "Example:")),
         (("wait",), ("key", "--timeout", "SECONDS", "7", "--json", "--stack", "Example:")),
@@ -165,7 +128,6 @@ ONE_LIST = "list: give one of --in-flight, --limbo and --since WHEN"
         ((), ONE_LIST),
         (("--in-flight", "--limbo"), ONE_LIST),
         (("--limbo", "--since", "1h"), ONE_LIST),
-        (("--in-flight", "--since", "1h"), ONE_LIST),
         *((("--since", when), "since: ") for when in ("", "soon", "2026-11-20", "9999-01-01T00:00:00Z")),
     ],
 )

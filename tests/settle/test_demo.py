@@ -5,30 +5,143 @@ import pytest
 
 from settle.exit_codes import CommandFailed, Exit
 from settle.local import embedded_aws
-from settle.local.demo import cost, outage, settlements, stuck_reversal, tour
-from settle.local.demo.settlements import Settled
+from settle.local.demo import cost, outage, report, settlements, stuck_reversal, tour
+from settle.local.demo.cost import Cost
+from settle.local.demo.settlements import Settled, describe
 from settle.local.record import Running
+from settle.proof import reconcile_output
 from settle.settlements.machines import Machine
 from settle.settlements.start import Ended
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
-from tests.world.constants import KEY
+
+REQUEST = {"key": "order-1", "payer": "alice.run", "payee": "bob.run", "amount": "48.20", "currency": "EUR"}
+OUTCOME = {"status": "SETTLED", "replayed": False, "failure": None}
+FAILURE = {"step": "hold", "error": "InsufficientFunds", "cause": "too little"}
+COSTS = {"an-execution": Cost(calls=5, write_units=26.0, read_units=0.5)}
 
 
-@pytest.fixture(autouse=True)
+def settled(**outcome: object) -> Settled:
+    return Settled(Machine.EXPRESS, REQUEST, Ended("order-1", "an-execution", OUTCOME | outcome))
+
+
+@pytest.mark.parametrize(
+    ("one", "ending"),
+    [
+        (settled(), "SETTLED"),
+        (settled(replayed=True), "SETTLED (replayed)"),
+        (settled(status="REJECTED", failure=FAILURE), "REJECTED: InsufficientFunds"),
+        (
+            Settled(Machine.STANDARD, REQUEST, Ended("order-1", "e", None, "IdempotencyConflict", "used")),
+            "refused: IdempotencyConflict",
+        ),
+    ],
+)
+def test_each_line_of_the_demo_tells_how_it_ended(
+    capsys: pytest.CaptureFixture[str], one: Settled, ending: str
+) -> None:
+    report._settlements(describe([one], COSTS))
+
+    heading, _, line, *_ = filter(None, capsys.readouterr().out.splitlines())
+    assert heading == f"> The examples on the {one.machine} machine:"
+    for part in ("order-1", "48.20 EUR", ending):
+        assert part in line
+    assert (line.split()[-2:] == ["5", "26+0.5"]) is (one.ended.execution in COSTS)
+
+
+def test_the_demo_ends_with_commands_only_for_a_settled_payment(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    refused = Settled(Machine.EXPRESS, REQUEST | {"key": "order-0"}, Ended("order-0", "e", None, "X", "y"))
+
+    report._try_next(describe([refused, settled()], COSTS))
+
+    shown = capsys.readouterr().out
+    assert "  settle reverse order-1 --reason 'goods came back'" in shown.splitlines()
+    assert "order-0" not in shown
+    report._try_next(describe([refused, settled(status="REJECTED", failure=FAILURE)], COSTS))
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("faults", "unproven", "unswept", "signatures", "verdict"),
+    [
+        ([], [], {}, True, "conserved"),
+        ([], [], {}, False, "conserved"),
+        ([], [], {"merchant.shop": "9.00 EUR"}, True, "conserved"),
+        (["a: b"], [], {}, True, "NOT CONSERVED"),
+        ([], ["a: b"], {}, True, "NOT PROVEN"),
+    ],
+)
+def test_the_last_line_is_the_verdict(
+    capsys: pytest.CaptureFixture[str],
+    faults: list[str],
+    unproven: list[str],
+    unswept: dict[str, str],
+    signatures: bool,
+    verdict: str,
+) -> None:
+    reconcile_output.findings(
+        {
+            "conserved": not faults and not unproven,
+            "accounts": 2,
+            "settlements": 1,
+            "entries": 5,
+            "in_flight": 0,
+            "currencies": {"EUR": {"customers": "1.00", "external": "-1.00", "sum": "0.00"}},
+            "faults": faults,
+            "unproven": unproven,
+            "listed_ahead": ["d: e"],
+            "unswept": unswept,
+            "signatures": signatures,
+        },
+        False,
+    )
+
+    first, *others, last = capsys.readouterr().out.splitlines()
+    assert first == "EUR: customers 1.00 + external -1.00 = 0.00"
+    waits = [
+        f"UNSWEPT {name}: {sum_}; if it stays: settle account sweep {name}" for name, sum_ in unswept.items()
+    ]
+    left = [] if signatures else ["NOT JUDGED: the signatures of the rows, which show who put them"]
+    unproven = [*(f"UNPROVEN {row}" for row in unproven), "LISTED AHEAD d: e"]
+    assert others == [f"FAULT {fault}" for fault in faults] + waits + unproven + left
+    assert last == f"{verdict}: 2 accounts, 1 settlements, 5 entries, 0 in flight"
+
+
+@pytest.mark.parametrize(("conserved", "verdict"), [(True, "conserved"), (False, "NOT CONSERVED")])
+def test_each_outage_payment_is_a_line_before_the_final_verdict(
+    capsys: pytest.CaptureFixture[str], conserved: bool, verdict: str
+) -> None:
+    fails = {
+        "provider": "fails",
+        "key": "demo-outage-1",
+        "answered_after": "0.4 s",
+        "calls": 3,
+        "outcome": "COMPENSATED",
+        "error": "KycUnavailable",
+        "circuit": "OPEN",
+    }
+    is_back = {**fails, "provider": "is back", "key": "demo-outage-2", "outcome": "SETTLED", "error": None}
+
+    report._outage({"payments": [fails, is_back], "returned": "9.00 EUR of 9.00 EUR", "conserved": conserved})
+
+    lines = capsys.readouterr().out.splitlines()
+    (first,) = (line.split() for line in lines if "demo-outage-1" in line)
+    (second,) = (line.split() for line in lines if "demo-outage-2" in line)
+    assert first == ["demo-outage-1", "COMPENSATED", "KycUnavailable", "0.4", "s", "3", "OPEN"]
+    assert second == ["demo-outage-2", "SETTLED", "0.4", "s", "3", "OPEN"]
+    assert lines[-2] == f"the payer was refunded 9.00 EUR of 9.00 EUR meanwhile; {verdict}"
+
+
+@pytest.fixture
 def walked(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, Any]]:
     """One request, and walks with results set by the test."""
     walked: dict[str, dict[str, Any]] = {"limbo": {"conserved": True}, "outage": {"conserved": True}}
-    outcome = {"status": "SETTLED", "replayed": False, "failure": None}
-    request = {"key": KEY, "payer": "a.run", "payee": "b.run", "amount": "1.00", "currency": "EUR"}
-
-    def settle_all(*_: object) -> list[Settled]:
-        return [Settled(Machine.EXPRESS, request, Ended(KEY, "an-execution", outcome))]
-
     monkeypatch.setattr(embedded_aws, "up", lambda report: Running(1, 1, 2))
     monkeypatch.setattr(tour, "embedded", lambda running: desk.stack)
     monkeypatch.setattr(settlements, "open_accounts", lambda *_: 0)
-    monkeypatch.setattr(settlements, "settle_all", settle_all)
+    monkeypatch.setattr(settlements, "settle_all", lambda *_: [settled()])
     monkeypatch.setattr(cost, "since", lambda *_: {})
     monkeypatch.setattr(stuck_reversal, "walk", lambda *_: walked["limbo"])
     monkeypatch.setattr(outage, "walk", lambda *_: walked["outage"])
@@ -47,6 +160,7 @@ def test_a_lossy_walk_fails_the_demo_with_one_json_value(
     assert json.loads(out)
 
 
+@pytest.mark.usefixtures("walked")
 def test_a_demo_that_fails_in_the_middle_prints_no_json(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

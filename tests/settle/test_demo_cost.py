@@ -55,19 +55,27 @@ def costs(logs: dict[str, list[str]]) -> dict[str, Cost]:
     return found
 
 
+REPEATED = json.dumps({"execution": "an-execution", "dynamodb": {"put_item": {"calls": 3, "units": 2.0}}})
+OWN_LINE = json.dumps(
+    {"message": "dynamodb", "operation": "put_item", "capacity_units": 3, "execution": "an-execution"}
+)
+"""A call's own line, as the embedded stage logs in full detail."""
+
+
 @pytest.mark.parametrize(
-    ("operation", "write_units", "read_units"),
+    ("lines", "found"),
     [
-        *((operation, 6, 0) for operation in ("put_item", "update_item", "transact_write_items")),
-        *((operation, 0, 6) for operation in ("get_item", "query")),
+        *(
+            ([line(**{operation: 6})], Cost(calls=1, write_units=6))
+            for operation in ("put_item", "update_item", "transact_write_items")
+        ),
+        *(([line(**{operation: 6})], Cost(calls=1, read_units=6)) for operation in ("get_item", "query")),
+        ([REPEATED], Cost(calls=3, write_units=2)),
+        ([OWN_LINE, line(put_item=3)], Cost(calls=1, write_units=3)),
     ],
 )
-def test_a_write_counts_write_units_and_a_read_read_units(
-    operation: str, write_units: int, read_units: int
-) -> None:
-    assert costs({"HoldFunds": [line(**{operation: 6})]}) == {
-        "an-execution": Cost(calls=1, write_units=write_units, read_units=read_units)
-    }
+def test_each_call_counts_once_with_its_write_or_read_units(lines: list[str], found: Cost) -> None:
+    assert costs({"HoldFunds": lines}) == {"an-execution": found}
 
 
 def test_each_execution_has_its_own_sums_over_all_functions() -> None:
@@ -81,21 +89,6 @@ def test_each_execution_has_its_own_sums_over_all_functions() -> None:
     assert found == {
         "an-execution": Cost(calls=3, write_units=10, read_units=1),
         "another": Cost(calls=1, write_units=3, read_units=0),
-    }
-
-
-def test_a_repeated_operation_of_a_function_counts_all_calls() -> None:
-    again = json.dumps({"execution": "an-execution", "dynamodb": {"put_item": {"calls": 3, "units": 2.0}}})
-
-    assert costs({"HoldFunds": [again]}) == {"an-execution": Cost(calls=3, write_units=2)}
-
-
-def test_a_call_with_its_own_line_counts_only_once() -> None:
-    """The embedded stage logs in full detail."""
-    own = {"message": "dynamodb", "operation": "put_item", "capacity_units": 3, "execution": "an-execution"}
-
-    assert costs({"HoldFunds": [json.dumps(own), line(put_item=3)]}) == {
-        "an-execution": Cost(calls=1, write_units=3)
     }
 
 

@@ -46,17 +46,9 @@ def write(content: bytes | dict[str, Any]) -> None:
     record.STATE.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
 
 
-SOURCE, SOURCES = (
-    "lambdas/handlers/a.py",
-    ["app.py", "cdk.json", "infra/table.py", "statemachines/a.asl.json"],
-)
-IGNORED = [
-    "lambdas/__pycache__/a.pyc",
-    "infra/deep/__pycache__/b.pyc",
-    "README.md",
-    "settle/cli.py",
-    "cdk.out/x",
-]
+SOURCE = "lambdas/handlers/a.py"
+SOURCES = ["app.py", "cdk.json", "infra/table.py", "statemachines/a.asl.json"]
+IGNORED = ["infra/deep/__pycache__/b.pyc", "README.md", "settle/cli.py", "cdk.out/x"]
 
 
 def rewrite(path: Path) -> None:
@@ -94,11 +86,8 @@ def test_a_deployment_follows_each_change_of_its_sources_only(
         None,
         b"",
         b"\xff\xfe",
-        b"{",
         b"null",
-        b"[]",
         b"{}",
-        b'{"pid": 1}',
         b'{"pid": 1, "port": 1}',
         b'{"pid": 1, "port": 1, "kyc_port": 2, "version": 2}',
         b'{"pid": "x", "port": 1, "kyc_port": 2}',
@@ -185,19 +174,14 @@ def test_a_foreign_process_with_the_recorded_id_is_never_killed(
 @pytest.mark.parametrize("is_recorded", [True, False])
 def test_down_stops_this_homes_processes_and_removes_their_files(starts: Starts, is_recorded: bool) -> None:
     """Even if the server was killed before it was recorded, or its functions were left behind."""
-    server, function, provider = (
-        starts("ministack"),
-        starts("awslambdaric"),
-        starts("settle.local.kyc_simulator"),
-    )
+    programs = ("ministack", "awslambdaric", "settle.local.kyc_simulator")
+    processes = [starts(program) for program in programs]
     if is_recorded:
-        write(recorded(server))
+        write(recorded(processes[0]))
 
     assert embedded_aws.down() is True
 
-    assert has_ended(server)
-    assert has_ended(function)
-    assert has_ended(provider)
+    assert all(has_ended(process) for process in processes)
     assert not record.SCRATCH.exists()
     assert not record.STATE.exists()
 
@@ -239,11 +223,8 @@ def test_an_embedded_aws_that_is_busy_is_waited_for(
     assert presence.running() == Running(server.pid, 1, 2, outputs={"TableName": "t"})
 
     assert busy.asked == 4
-    told = capsys.readouterr()
-    assert (told.out, told.err) == (
-        "",
-        "the embedded AWS is running, but busy; waiting for it for 60 s at most\n",
-    )
+    told = "the embedded AWS is running, but busy; waiting for it for 60 s at most\n"
+    assert capsys.readouterr() == ("", told)
 
 
 def test_a_silent_embedded_aws_counts_as_busy_not_as_absent(

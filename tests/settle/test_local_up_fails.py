@@ -79,15 +79,12 @@ def test_a_failed_up_stops_what_it_started(
     with pytest.raises(seen):
         embedded_aws.up(silent)
 
-    assert len(server) == 1
-    assert server[0].wait(timeout=10) is not None
+    (started,) = server
+    assert started.wait(timeout=10) is not None
     assert not record.STATE.exists()
     assert not record.SCRATCH.exists()
-    assert settle("local", "status") == (
-        Exit.NOT_FOUND,
-        "",
-        "settle: the embedded AWS is not running; start it with `settle local up`\n",
-    )
+    told = "settle: the embedded AWS is not running; start it with `settle local up`\n"
+    assert settle("local", "status") == (Exit.NOT_FOUND, "", told)
 
 
 def test_a_failed_up_says_what_failed(
@@ -215,16 +212,16 @@ def state_folder(code: Path, **environment: str) -> str:
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
-        ({"HOME": "/home/nora"}, "/home/nora/.local/state/settle"),
-        ({"HOME": "/home/nora", "XDG_STATE_HOME": "/state"}, "/state/settle"),
-        ({"HOME": "/home/nora", "XDG_STATE_HOME": "relative"}, "/home/nora/.local/state/settle"),
-        ({"HOME": "/home/nora", "SETTLE_HOME": "/named"}, "/named"),
+        ({}, "/home/nora/.local/state/settle"),
+        ({"XDG_STATE_HOME": "/state"}, "/state/settle"),
+        ({"XDG_STATE_HOME": "relative"}, "/home/nora/.local/state/settle"),
+        ({"SETTLE_HOME": "/named"}, "/named"),
     ],
 )
 def test_outside_a_checkout_the_state_is_the_user_s(
     tmp_path: Path, environment: dict[str, str], expected: str
 ) -> None:
-    assert state_folder(tmp_path / "site-packages", **environment) == expected
+    assert state_folder(tmp_path / "site-packages", HOME="/home/nora", **environment) == expected
 
 
 def test_in_a_checkout_the_state_stays_in_it(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from settlement.core.model.settlement import Settlement
 from settlement.core.model.stage_config import StageConfig
 from tests.settle.fake_aws import fake_aws
 from tests.world.environment import NOW
-from tests.world.rooms import needs
+from tests.world.rooms import there
 
 EXTRA = (
     *("aws_cdk", "awslambdaric", "cdk_nag", "constructs", "infra", "jsii", "jsonschema"),
@@ -106,23 +106,27 @@ def test_the_version_is_the_package_s() -> None:
     assert MANIFEST["project"]["version"] == version("settlement-saga")
 
 
-def test_a_deployed_stack_is_asked_without_the_extra(config: StageConfig, settlement: Settlement) -> None:
-    """Uses the region of the CDK's variable, which boto3 does not read."""
+def ask(
+    config: StageConfig, settlement: Settlement, *arguments: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the command on a deployed stack, whose table holds the settlement's claimed row."""
     row = forward.claim(settlement, f"{settlement.key}-1", NOW, config).parameters["Item"]
     outputs = {
         "TableName": "the-table",
         "SettlementStandardArn": "arn:aws:states:eu-west-1:123456789012:stateMachine:Standard",
         "StageConfig": os.environ["STAGE_CONFIG"],
     }
+    keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
     with fake_aws(outputs, row) as endpoint_url:
-        finished = run(
-            *("status", settlement.key, "--json", "--stack", "settlement-prod"),
-            AWS_ENDPOINT_URL=endpoint_url,
-            AWS_ACCESS_KEY_ID="test",
-            AWS_SECRET_ACCESS_KEY="test",
-            AWS_REGION="eu-west-1",
-            AWS_DEFAULT_REGION="nowhere!",
+        return run(
+            *(*arguments, "--stack", "settlement-prod"), AWS_ENDPOINT_URL=endpoint_url, **keys, **environment
         )
+
+
+def test_a_deployed_stack_is_asked_without_the_extra(config: StageConfig, settlement: Settlement) -> None:
+    """Uses the region of the CDK's variable, which boto3 does not read."""
+    regions = {"AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "nowhere!"}
+    finished = ask(config, settlement, "status", settlement.key, "--json", **regions)
 
     assert (finished.returncode, finished.stderr) == (7, "")
     assert json.loads(finished.stdout)["executions"] == [{"name": f"{settlement.key}-1", "status": None}]
@@ -131,54 +135,34 @@ def test_a_deployed_stack_is_asked_without_the_extra(config: StageConfig, settle
 def test_a_deployed_stacks_report_needs_no_extra(
     config: StageConfig, settlement: Settlement, tmp_path: Path
 ) -> None:
-    row = forward.claim(settlement, f"{settlement.key}-1", NOW, config).parameters["Item"]
-    outputs = {"TableName": "the-table", "StageConfig": os.environ["STAGE_CONFIG"]}
-    with fake_aws(outputs, row) as endpoint_url:
-        finished = run(
-            *("report", settlement.key, "-o", str(tmp_path / "a.html"), "--stack", "settlement-prod"),
-            AWS_ENDPOINT_URL=endpoint_url,
-            AWS_ACCESS_KEY_ID="test",
-            AWS_SECRET_ACCESS_KEY="test",
-            AWS_DEFAULT_REGION="eu-west-1",
-        )
+    file = tmp_path / "a.html"
+    finished = ask(
+        config, settlement, "report", settlement.key, "-o", str(file), AWS_DEFAULT_REGION="eu-west-1"
+    )
 
     assert (finished.returncode, finished.stderr) == (0, "")
-    assert f"settle wait {settlement.key} --stack settlement-prod" in (tmp_path / "a.html").read_text()
+    assert f"settle wait {settlement.key} --stack settlement-prod" in file.read_text()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "purpose"),
+    ("arguments", "purpose", "extra"),
     [
-        *((("local", name), f"settle local {name}") for name in ("up", "down", "status", "env")),
-        (("demo",), "settle demo"),
-        (("status", "order-2026-000101"), "no stack: pass --stack NAME, or use the embedded AWS"),
+        *((("local", name), f"settle local {name}", "local") for name in ("up", "down", "status", "env")),
+        (("demo",), "settle demo", "local"),
+        (("status", "order-2026-000101"), "no stack: pass --stack NAME, or use the embedded AWS", "local"),
+        *there("books", (("ledger", "verify", "--url", "postgresql://127.0.0.1/books"), "ledger", "ledger")),
+        (("console", "--stack", "settlement-prod"), "console", "console"),
     ],
 )
-def test_without_the_extra_one_line_says_what_to_install(arguments: tuple[str, ...], purpose: str) -> None:
+def test_without_an_extra_one_line_says_what_to_install(
+    arguments: tuple[str, ...], purpose: str, extra: str
+) -> None:
     finished = run(*arguments)
 
     assert (finished.returncode, finished.stdout) == (1, "")
     (line,) = finished.stderr.splitlines()
     assert line.startswith(f"settle: {purpose}: ")
-    assert line.endswith("is not installed; run in a checkout: pip install '.[local]'")
-
-
-@needs("books")
-def test_without_the_books_extra_one_line_says_what_to_install() -> None:
-    finished = run("ledger", "verify", "--url", "postgresql://127.0.0.1/books")
-
-    assert finished.returncode == 1
-    assert finished.stderr.startswith("settle: ledger: ")
-    assert finished.stderr.endswith("is not installed; run in a checkout: pip install '.[ledger]'\n")
-
-
-def test_without_the_console_extra_one_line_says_what_to_install() -> None:
-    finished = run("console", "--stack", "settlement-prod")
-
-    assert (finished.returncode, finished.stdout) == (1, "")
-    (line,) = finished.stderr.splitlines()
-    assert line.startswith("settle: console: ")
-    assert line.endswith("is not installed; run in a checkout: pip install '.[console]'")
+    assert line.endswith(f"is not installed; run in a checkout: pip install '.[{extra}]'")
 
 
 def test_a_declared_version_is_the_one_that_is_tested() -> None:

@@ -119,16 +119,17 @@ def test_an_unknown_option_is_still_named(settle: Command) -> None:
     assert (code, "No such option: --jsn" in err) == (Exit.USAGE, True)
 
 
-def test_a_pasted_command_decides_a_key_with_leading_hyphen(desk: Desk, command: Command) -> None:
+def test_a_pasted_decision_works_once_its_placeholder_is_replaced(desk: Desk, command: Command) -> None:
+    """Also on a key with a leading hyphen."""
     key = "-Xk2_fP0qR9sT1uV3wY5z"
     desk.stuck(key=key)
     _, out, _ = command("limbo", "show", key)
     (line,) = (line.strip() for line in out.splitlines() if "resolve" in line and "write-off" in line)
 
-    pasted = shlex.split(line.replace("<why>", "the payee is insolvent"))
-    code, _, _ = command(*pasted[1:])
-
-    assert (code, desk.row(key)["status"]) == (Exit.FINE, "COMPENSATED")
+    first, *pasted = shlex.split(line.removesuffix(" --stack under-test"))
+    assert (first, command(*pasted)[0], desk.row(key)["status"]) == ("settle", Exit.USAGE, "LIMBO")
+    _, *replaced = shlex.split(line.replace("<why>", "the payee is insolvent"))
+    assert (command(*replaced)[0], desk.row(key)["status"]) == (Exit.FINE, "COMPENSATED")
 
 
 def test_one_function_puts_commands_together() -> None:

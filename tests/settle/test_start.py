@@ -1,6 +1,5 @@
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -21,7 +20,7 @@ from settlement.core.model.stage_config import StageConfig
 from settlement.core.model.state import SettlementState
 from settlement.core.model.status import Status
 from settlement.core.policy import outcome
-from tests.settle.conftest import Ended as Finished
+from tests.settle.conftest import Command
 from tests.world.constants import KEY
 from tests.world.saga import FINISHED
 
@@ -90,10 +89,7 @@ def row_of(status: str) -> Row:
         ("the machine was stopped", "the machine was stopped"),
         ("", ""),
         ("{}", "{}"),
-        ("[]", "[]"),
         ("null", "null"),
-        ("17", "17"),
-        ('"errorMessage"', '"errorMessage"'),
         ('["errorMessage"]', '["errorMessage"]'),
         ('{"errorMessage": null}', "None"),
         ('{"broken', '{"broken'),
@@ -125,8 +121,6 @@ def test_start_and_status_give_each_status_the_same_exit_code() -> None:
         ("InvalidRequest", Exit.USAGE),
         ("IdempotencyConflict", Exit.CONFLICT),
         ("SettlementStalled", Exit.FAILED),
-        ("TIMED_OUT", Exit.FAILED),
-        ("ABORTED", Exit.FAILED),
         (None, Exit.FAILED),
     ],
 )
@@ -146,11 +140,7 @@ def test_an_unknown_answer_is_the_gravest_of_several() -> None:
     [(["REJECTED", "SETTLED"], 4), (["SETTLED", "PROCESSING", "REJECTED"], 7), (["SETTLED", "SETTLED"], 0)],
 )
 def test_the_command_ends_with_the_gravest_code_of_its_requests(
-    settle: Callable[..., Finished],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    statuses: list[str],
-    code: int,
+    settle: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, statuses: list[str], code: int
 ) -> None:
     answers = iter(statuses)
     monkeypatch.setattr(stack, "find", lambda name: None)
@@ -162,9 +152,7 @@ def test_the_command_ends_with_the_gravest_code_of_its_requests(
 
 
 @pytest.mark.parametrize("machine", Machine)
-def test_a_request_is_started_unchanged_under_a_new_name(
-    machine: Machine,
-) -> None:
+def test_a_request_is_started_unchanged_under_a_new_name(machine: Machine) -> None:
     machines = Machines(status="SUCCEEDED", output='{"status": "SETTLED"}')
     longest = json.dumps({"key": "k" * 64}).ljust(INPUT_BYTES_MAX)
 
@@ -188,7 +176,6 @@ def test_a_request_is_started_unchanged_under_a_new_name(
             *("SettlementStalled", "A: x"),
         ),
         ({"status": "TIMED_OUT"}, "TIMED_OUT", ""),
-        ({"status": "ABORTED"}, "ABORTED", ""),
     ],
 )
 def test_an_unsuccessful_machine_ends_with_its_error_and_no_outcome(
@@ -204,19 +191,7 @@ def test_an_unsuccessful_machine_ends_with_its_error_and_no_outcome(
     assert ended.describe() == {"key": KEY, "execution": name, "error": error, "message": message}
 
 
-@pytest.mark.parametrize(
-    "request_text",
-    [
-        "null",
-        "[]",
-        '"text"',
-        "17",
-        "{}",
-        '{"key": 17}',
-        '{"key": "too-short"}',
-        '{"key": "a b c d e f g h i j"}',
-    ],
-)
+@pytest.mark.parametrize("request_text", ["null", "{}", '{"key": 17}', '{"key": "too-short"}'])
 def test_the_machine_refuses_a_request_without_a_good_key(request_text: str) -> None:
     machines = Machines(status="FAILED", error="InvalidRequest", cause='{"errorMessage": "key: missing"}')
 
@@ -252,7 +227,7 @@ def test_a_request_unreadable_by_machines_is_refused_before_sending(request_text
     assert (refused.value.code, machines.started) == (Exit.USAGE, [])
 
 
-@pytest.mark.parametrize("status", [None, "PROCESSING", "COMPENSATING", "COMPENSATED", "SETTLED"])
+@pytest.mark.parametrize("status", [None, "COMPENSATING", "SETTLED"])
 def test_waiting_for_a_standard_machine_has_an_end(
     monkeypatch: pytest.MonkeyPatch, status: str | None
 ) -> None:
@@ -265,18 +240,15 @@ def test_waiting_for_a_standard_machine_has_an_end(
     assert gave_up.value.code == Exit.IN_FLIGHT
 
 
-def test_a_standard_machine_in_limbo_is_waited_for_no_longer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_standard_machine_in_limbo_is_waited_for_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A person may take days; the row's outcome says that it is stuck and why."""
     monkeypatch.setattr(starting, "STANDARD_SECONDS_MAX", -1)
     machines = Machines(row_of("LIMBO"), status="RUNNING")
 
     ended = start(stack_of(machines), Machine.STANDARD, REQUEST)
 
-    stuck = outcome.of_state(
-        SettlementState.from_row(row_of("LIMBO")), stack_of(machines).config, replayed=False
-    )
+    state = SettlementState.from_row(row_of("LIMBO"))
+    stuck = outcome.of_state(state, stack_of(machines).config, replayed=False)
     assert (ended.outcome, start_code(ended)) == (stuck, Exit.LIMBO)
 
 
@@ -302,6 +274,8 @@ def test_a_lost_answer_leaves_a_key_to_ask_for(
 
 
 class Queue:
+    file: Path
+
     def __init__(self) -> None:
         self.sent: list[tuple[str, str]] = []
         self.failing: Exception | None = None
@@ -313,21 +287,21 @@ class Queue:
 
 
 @pytest.fixture
-def queue(monkeypatch: pytest.MonkeyPatch) -> Queue:
-    """The start queue of the found stack."""
+def queue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Queue:
+    """The start queue of the found stack, and a file for it with a request."""
     queue = Queue()
+    queue.file = tmp_path / "payments.jsonl"
+    queue.file.write_text(f"{REQUEST}\n")
     found = SimpleNamespace(outputs={"StartQueueUrl": "the-queue"}, client=lambda service: queue)
     monkeypatch.setattr(stack, "find", lambda name: found)
     return queue
 
 
-def test_requests_go_to_the_queue_unchanged_without_a_wait(
-    queue: Queue, settle: Callable[..., Finished], tmp_path: Path
-) -> None:
-    file, other = tmp_path / "payments.jsonl", json.dumps({"key": "order-2026-000102"})
-    file.write_text(f"{REQUEST}\n{other}\n")
+def test_requests_go_to_the_queue_unchanged_without_a_wait(queue: Queue, settle: Command) -> None:
+    other = json.dumps({"key": "order-2026-000102"})
+    queue.file.write_text(f"{REQUEST}\n{other}\n")
 
-    code, out, said = settle("start", str(file), "--queue")
+    code, out, said = settle("start", str(queue.file), "--queue")
 
     assert queue.sent == [("the-queue", REQUEST), ("the-queue", other)]
     assert (code, out) == (Exit.IN_FLIGHT, "")
@@ -338,13 +312,10 @@ WORDS = ("--reference", "invoice 1", "--meta", "shop=web", "--meta", "sum=1=1")
 LABELS = {"reference": "invoice 1", "metadata": {"shop": "web", "sum": "1=1"}}
 
 
-def test_the_callers_own_words_are_added_to_each_request(
-    queue: Queue, settle: Callable[..., Finished], tmp_path: Path
-) -> None:
-    file = tmp_path / "payments.jsonl"
-    file.write_text(f'{REQUEST}\n{{"key": "order-2026-000102", "payer": "Zoë"}}\n')
+def test_the_callers_own_words_are_added_to_each_request(queue: Queue, settle: Command) -> None:
+    queue.file.write_text(f'{REQUEST}\n{{"key": "order-2026-000102", "payer": "Zoë"}}\n')
 
-    code, _, _ = settle("start", str(file), "--queue", *WORDS)
+    code, _, _ = settle("start", str(queue.file), "--queue", *WORDS)
 
     assert code == Exit.IN_FLIGHT
     sent = [json.loads(body) for _, body in queue.sent]
@@ -363,29 +334,19 @@ def test_the_callers_own_words_are_added_to_each_request(
     ],
 )
 def test_words_that_cannot_be_added_send_nothing(
-    queue: Queue,
-    settle: Callable[..., Finished],
-    tmp_path: Path,
-    content: Any,
-    given: tuple[str, ...],
-    said: str,
+    queue: Queue, settle: Command, content: Any, given: tuple[str, ...], said: str
 ) -> None:
-    file = tmp_path / "payments.jsonl"
-    file.write_text(f"{REQUEST}\n{json.dumps(content)}\n")
+    queue.file.write_text(f"{REQUEST}\n{json.dumps(content)}\n")
 
-    code, _, err = settle("start", str(file), "--queue", *given)
+    code, _, err = settle("start", str(queue.file), "--queue", *given)
 
     assert (code, err, queue.sent) == (Exit.USAGE, f"settle: {said}\n", [])
 
 
-def test_a_request_possibly_not_queued_must_be_sent_again(
-    queue: Queue, settle: Callable[..., Finished], tmp_path: Path
-) -> None:
+def test_a_request_possibly_not_queued_must_be_sent_again(queue: Queue, settle: Command) -> None:
     queue.failing = ReadTimeoutError(endpoint_url="https://sqs.invalid")
-    file = tmp_path / "payments.jsonl"
-    file.write_text(REQUEST)
 
-    code, _, said = settle("start", str(file), "--queue")
+    code, _, said = settle("start", str(queue.file), "--queue")
 
     assert code == Exit.FAILED
     first, second = said.splitlines()

@@ -1,6 +1,6 @@
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,10 +10,9 @@ from settle import instants
 from settle.accounts import accounts
 from settle.output import live
 from settle.settlements import snapshot
-from tests.settle.conftest import Ended
+from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 
-Command = Callable[..., Ended]
 STUCK, FLYING, SPENT = ("order-" + letter * 58 for letter in "sfp")
 PAYER, PAYEE = ("payer." + "a" * 58, "payee." + "b" * 58)
 TOLD_OTHERWISE = {

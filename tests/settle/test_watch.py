@@ -103,9 +103,7 @@ def test_an_idle_stack_is_a_snapshot_of_nothing(desk: Desk) -> None:
     }
 
 
-def test_settlements_in_flight_count_by_status_with_the_oldest_active(
-    desk: Desk,
-) -> None:
+def test_settlements_in_flight_count_by_status_with_the_oldest_active(desk: Desk) -> None:
     """One in review rests; a resumed one counts from then."""
     claimed(desk, 1, ago=80_000, review="a-reference", due=6_400, deadline_at=at(6_400))
     assert snapshot.look(desk.stack, NOW)["in_flight"]["oldest"] is None
@@ -181,25 +179,19 @@ def test_of_more_than_a_snapshot_looks_at_it_says_so(
     seen = snapshot.look(desk.stack, NOW)
     _, out, _ = command("watch", "--once")
 
-    assert [(seen[part]["count"], seen[part]["more"]) for part in ("in_flight", "limbo")] == [
-        (2, True),
-        (2, True),
-    ]
+    assert {(seen[part]["count"], seen[part]["more"]) for part in ("in_flight", "limbo")} == {(2, True)}
     assert "2+: 2 PROCESSING, 0 COMPENSATING" in out
     assert "(of the 2 due first)" in out
     assert "at least 95.44 EUR" in out
 
 
-def test_a_broken_row_is_counted_too(desk: Desk, command: Command) -> None:
+def test_a_row_without_its_status_is_counted_too(desk: Desk) -> None:
     row = claimed(desk)
-    desk.ledger.put(
-        {name: value for name, value in row.items() if name not in ("status", "claimed_at", "deadline_at")}
-    )
+    desk.ledger.put({name: value for name, value in row.items() if name != "status"})
 
     seen = snapshot.look(desk.stack, NOW)["in_flight"]
 
     assert seen["by_status"] == {"PROCESSING": 0, "COMPENSATING": 0, "unknown": 1}
-    assert key_of(1) in command("watch", "--once")[1]
 
 
 def test_a_snapshot_for_a_person_says_the_same(desk: Desk, command: Command) -> None:

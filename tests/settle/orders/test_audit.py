@@ -71,8 +71,7 @@ def test_an_account_order_shows_its_person_proof_and_amount(desk: Desk) -> None:
     row = desk.ledger.row(keys.order("deposit-key-00001"))
     assert row
     assert found["when"] == row["posted_at"]
-    for name in ("user_id", "request_id", "source_ip"):
-        assert found[name] == row[name] != ""
+    assert all(found[name] == row[name] != "" for name in ("user_id", "request_id", "source_ip"))
     assert named(told(desk)) == [*OPENED, "deposit bob"]
 
 
@@ -181,12 +180,10 @@ def test_a_spreadsheet_has_a_header_and_no_formula_cells(desk: Desk, command: Co
 def test_a_table_has_a_line_per_order_or_says_none(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     code, out, _ = command("audit", *SINCE)
-    _, nothing, _ = command("audit", "--since", "1m")
 
-    assert code == 0
-    assert out.split()[:3] == ["when", "order", "key"]
+    assert (code, out.split()[:3]) == (0, ["when", "order", "key"])
     assert [line.split()[1] for line in out.splitlines()[1:]] == [name.split()[0] for name in OPENED]
-    assert nothing == "no order is on record in this time\n"
+    assert command("audit", "--since", "1m") == (0, "no order is on record in this time\n", "")
 
 
 @pytest.mark.parametrize(
@@ -196,10 +193,7 @@ def test_a_table_has_a_line_per_order_or_says_none(command: Command, monkeypatch
         (("--since", "2026-12-01T00:00:00Z"), "since: 2026-12-01T00:00:00Z is in the future"),
         (("--since", "2d", "--until", "later"), "until: 'later' must be an instant"),
         (("--since", "1d", "--until", "2d"), "until: 2d must be after --since 1d"),
-        (
-            ("--since", "2026-11-01T00:00:00Z", "--until", "2026-11-01T00:00:00Z"),
-            "until: 2026-11-01T00:00:00Z",
-        ),
+        (("--since", "5d", "--until", "5d"), "until: 5d must be after --since 5d"),
         (("--since", "1d", "--csv", "--json"), "csv: give one of --csv, --spreadsheet and --json"),
         (("--since", "1d", "--by", " "), "by: must be a person's name, or a part of an ARN"),
     ],

@@ -67,6 +67,12 @@ def ordered(command: Command, told: str) -> tuple[int, dict[str, str], str]:
     return code, {line["key"]: line["result"] for line in lines}, err
 
 
+@pytest.fixture
+def told(stuck: Desk, command: Command) -> str:
+    """The command to write the three cases off, as its dry run prints it."""
+    return str(shown(command, *WRITE_OFF)["command"])
+
+
 def statuses(desk: Desk, *keys: str) -> list[str]:
     return [desk.row(key)["status"] for key in keys]
 
@@ -126,8 +132,12 @@ def test_the_same_cases_are_listed_by_account_and_error(
         assert [case["key"] for case in found["cases"]] == keys
 
 
-def test_with_the_digest_each_shown_case_is_decided_separately(stuck: Desk, command: Command) -> None:
-    code, results, notes = ordered(command, shown(command, *WRITE_OFF)["command"])
+def test_with_the_digest_each_shown_case_is_decided_separately(
+    stuck: Desk, command: Command, told: str
+) -> None:
+    stuck.door.throttled = len(order.PAUSES_SECONDS) + 1  # a door without room is waited for
+
+    code, results, notes = ordered(command, told)
 
     assert (code, notes) == (Exit.FINE, "")
     assert results == dict.fromkeys((ONE, TWO, THREE), "COMPENSATED")
@@ -135,14 +145,12 @@ def test_with_the_digest_each_shown_case_is_decided_separately(stuck: Desk, comm
     assert statuses(stuck, HELD) == ["LIMBO"]
 
 
-def test_a_case_later_than_the_dry_run_is_not_decided(stuck: Desk, command: Command) -> None:
-    told = shown(command, *WRITE_OFF)["command"]
+def test_a_case_later_than_the_dry_run_is_not_decided(stuck: Desk, command: Command, told: str) -> None:
     late = "order-many-late-01"
     stuck.pay(late, payer="carol")
     stuck.broken["ReclaimFunds"] = IdempotencyConflict("bob is locked")
     stuck.reverse("sent back", late)
     stuck.broken.clear()
-    assert statuses(stuck, late) == ["LIMBO"]
 
     code, results, notes = ordered(command, told)
 
@@ -179,26 +187,21 @@ def test_a_changed_case_stops_all_orders_and_shows_the_rest(
     assert statuses(stuck, ONE, TWO, THREE) == ["COMPENSATED"] * 3
 
 
-def test_a_changed_amount_makes_a_shown_case_another_one(stuck: Desk, command: Command) -> None:
-    seen = shown(command, *WRITE_OFF)["seen"]
-    stuck.ledger.put(stuck.row(TWO) | {"amount": 4000})
-
-    assert command(*WRITE_OFF, "--seen", seen)[0] == Exit.CONFLICT
-    assert statuses(stuck, ONE, TWO, THREE) == ["LIMBO"] * 3
-
-
 @pytest.mark.parametrize(
-    "other",
+    ("other", "amount"),
     [
-        ("limbo", "resolve", "retry", *OF_BOB, "--reason", REASON),
-        ("limbo", "propose", "write-off", *OF_BOB, "--reason", REASON),
+        pytest.param(RETRY, 4820, id="another decision"),
+        pytest.param(
+            ("limbo", "propose", "write-off", *OF_BOB, "--reason", REASON), 4820, id="another command"
+        ),
+        pytest.param(WRITE_OFF, 4000, id="another amount"),
     ],
-    ids=["another decision", "another command"],
 )
-def test_the_digest_of_another_command_is_refused(
-    stuck: Desk, command: Command, other: tuple[str, ...]
+def test_the_digest_of_another_dry_run_is_refused(
+    stuck: Desk, command: Command, other: tuple[str, ...], amount: int
 ) -> None:
     seen = shown(command, *WRITE_OFF)["seen"]
+    stuck.ledger.put(stuck.row(TWO) | {"amount": amount})
     before = stuck.ledger.rows()
 
     assert command(*other, "--seen", seen)[0] == Exit.CONFLICT
@@ -214,8 +217,9 @@ def test_a_useless_retry_is_reported_and_stops_no_other_case(stuck: Desk, comman
     assert sorted(results.values()) == ["COMPENSATED", "COMPENSATED", "LIMBO: stuck again, as case 2"]
 
 
-def test_a_refusal_stops_no_other_case_and_gravest_code_wins(stuck: Desk, command: Command) -> None:
-    told = shown(command, *WRITE_OFF)["command"]
+def test_a_refusal_stops_no_other_case_and_gravest_code_wins(
+    stuck: Desk, command: Command, told: str
+) -> None:
     send = stuck.door.send
 
     def overtaken(decision: str, order: dict[str, Any]) -> Answer:
@@ -231,13 +235,12 @@ def test_a_refusal_stops_no_other_case_and_gravest_code_wins(stuck: Desk, comman
     assert "StepFenced: resolve: case 1 was decided otherwise: retry" in results[TWO]
 
 
-def answers(desk: Desk, answer: Answer | BaseException, after: int) -> None:
-    """Give this answer or error after some orders."""
-    send, sent = desk.door.send, list[str]()
+def answers(desk: Desk, answer: Answer | BaseException, *keys: str) -> None:
+    """Give this answer or error to the orders on these cases."""
+    send = desk.door.send
 
     def door(decision: str, order: dict[str, Any]) -> Answer:
-        sent.append(order["key"])
-        if len(sent) <= after:
+        if order["key"] not in keys:
             return send(decision, order)
         if isinstance(answer, BaseException):
             raise answer
@@ -257,10 +260,10 @@ FULL = Answer(429, {"message": "Too Many Requests"})
     ids=["forbidden", "no room", "Ctrl-C"],
 )
 def test_a_shut_door_stops_it_and_shows_progress_and_advice(
-    stuck: Desk, command: Command, answer: Answer | BaseException, why: str
+    stuck: Desk, command: Command, told: str, answer: Answer | BaseException, why: str
 ) -> None:
-    send, told = stuck.door.send, shown(command, *WRITE_OFF)["command"]
-    answers(stuck, answer, after=1)
+    send = stuck.door.send
+    answers(stuck, answer, TWO)
 
     code, results, err = ordered(command, told)
 
@@ -275,8 +278,7 @@ def test_a_shut_door_stops_it_and_shows_progress_and_advice(
     assert ordered(command, found["command"])[:2] == (Exit.FINE, dict.fromkeys((TWO, THREE), "COMPENSATED"))
 
 
-def test_a_lost_answer_stops_no_other_case_and_repeats_none(stuck: Desk, command: Command) -> None:
-    told = shown(command, *WRITE_OFF)["command"]
+def test_a_lost_answer_stops_no_other_case_and_repeats_none(stuck: Desk, command: Command, told: str) -> None:
     stuck.door.losing = 1
 
     code, results, _ = ordered(command, told)
@@ -289,9 +291,8 @@ def test_a_lost_answer_stops_no_other_case_and_repeats_none(stuck: Desk, command
     assert {case["case"] for _, case in stuck.door.given if "case" in case} == {1}
 
 
-def test_failures_in_a_row_stop_it(stuck: Desk, command: Command) -> None:
-    told = shown(command, *WRITE_OFF)["command"]
-    answers(stuck, BUSY, after=0)
+def test_failures_in_a_row_stop_it(stuck: Desk, command: Command, told: str) -> None:
+    answers(stuck, BUSY, ONE, TWO, THREE)
 
     code, results, err = ordered(command, told)
 
@@ -299,15 +300,8 @@ def test_failures_in_a_row_stop_it(stuck: Desk, command: Command) -> None:
     assert "3 orders in a row have failed" in err
 
 
-def test_one_failure_stops_no_other_case(stuck: Desk, command: Command) -> None:
-    told = shown(command, *WRITE_OFF)["command"]
-    send = stuck.door.send
-
-    def busy(decision: str, order: dict[str, Any]) -> Answer:
-        return BUSY if order["key"] == ONE else send(decision, order)
-
-    stuck.door.send = busy  # type: ignore[method-assign]
-
+def test_one_failure_stops_no_other_case(stuck: Desk, command: Command, told: str) -> None:
+    answers(stuck, BUSY, ONE)
     code, results, _ = ordered(command, told)
 
     assert code == Exit.FAILED
@@ -315,17 +309,7 @@ def test_one_failure_stops_no_other_case(stuck: Desk, command: Command) -> None:
     assert (results[TWO], results[THREE]) == ("COMPENSATED", "COMPENSATED")
 
 
-def test_a_door_without_room_is_waited_for(stuck: Desk, command: Command) -> None:
-    told = shown(command, *WRITE_OFF)["command"]
-    stuck.door.throttled = len(order.PAUSES_SECONDS) + 1
-
-    code, results, _ = ordered(command, told)
-
-    assert (code, set(results.values())) == (Exit.FINE, {"COMPENSATED"})
-
-
-def test_an_end_that_does_not_come_is_in_flight(stuck: Desk, command: Command) -> None:
-    told = shown(command, *WRITE_OFF)["command"]
+def test_an_end_that_does_not_come_is_in_flight(stuck: Desk, command: Command, told: str) -> None:
     stuck.machines.runs = False
 
     code, results, _ = ordered(command, told)
@@ -335,9 +319,8 @@ def test_an_end_that_does_not_come_is_in_flight(stuck: Desk, command: Command) -
 
 
 def test_ctrl_c_during_the_wait_reports_all_orders_as_given(
-    stuck: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
+    stuck: Desk, command: Command, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = shown(command, *WRITE_OFF)["command"]
     stuck.machines.runs = False
     monkeypatch.setattr(follow, "FOLLOW_SECONDS_MAX", 60)
 

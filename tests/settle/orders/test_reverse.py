@@ -10,7 +10,7 @@ from settle.settlements import recovery
 from settle.stack import Stack
 from settlement.core.model.orders import Decision
 from tests.settle.desk import ADA, GRACE, REASON, Desk
-from tests.settle.orders.test_resolve import UNREADABLE
+from tests.settle.test_settlement import compensated, completed, never_held, reversed_on_order, stuck
 from tests.world.constants import KEY, NONCE
 
 WHY = "the goods came back"
@@ -54,22 +54,8 @@ def test_an_order_with_reason_reverses_settled_or_stalled_payments(
     assert desk.recovery.sent == []
 
 
-def reversed_on_order(desk: Desk) -> None:
-    desk.pay()
-    reverse(desk)
-
-
-def reversed_for_a_failure(desk: Desk) -> None:
-    desk.compensate(desk.pay(until="release"))
-
-
-def stuck(desk: Desk) -> None:
-    desk.stuck()
-
-
 @pytest.mark.parametrize(
-    ("make", "status"),
-    [(reversed_on_order, "COMPENSATED"), (reversed_for_a_failure, "COMPENSATED"), (stuck, "LIMBO")],
+    ("make", "status"), [(reversed_on_order, "COMPENSATED"), (compensated, "COMPENSATED"), (stuck, "LIMBO")]
 )
 def test_a_reversed_or_limbo_settlement_is_only_reported(
     desk: Desk, make: Callable[[Desk], None], status: str
@@ -93,21 +79,11 @@ def test_a_reversal_that_gets_stuck_ends_in_limbo(desk: Desk) -> None:
     assert desk.recovery.sent == []  # only the machine carries out an order
 
 
-def completed(desk: Desk) -> None:
-    desk.stuck()
-    resolution.resolve(desk.stack, KEY, Decision.COMPLETE, REASON)
-
-
-def rejected(desk: Desk) -> None:
-    desk.pay(until="claim")
-    desk.alter(status="REJECTED")
-
-
 @pytest.mark.parametrize(
     ("make", "why"),
     [
         (completed, "SETTLED and cannot be reversed: a person decided to complete it"),
-        (rejected, "REJECTED and cannot be reversed: nothing was ever held"),
+        (never_held, "REJECTED and cannot be reversed: nothing was ever held"),
     ],
 )
 def test_a_completed_or_rejected_settlement_is_not_reversed(
@@ -121,13 +97,12 @@ def test_a_completed_or_rejected_settlement_is_not_reversed(
     assert (desk.ledger.rows(), desk.orders) == (before, [])
 
 
-def test_an_unreadable_reason_is_a_usage_error_before_any_request(desk: Desk) -> None:
-    for reason in UNREADABLE:
-        with pytest.raises(CommandFailed, match=r"^reason: must be one line") as told:
-            reverse(desk, reason)
+def test_an_unreadable_reason_is_refused_before_any_request(desk: Desk) -> None:
+    """A request would find that no payment has the key."""
+    with pytest.raises(CommandFailed, match=r"^reason: must be one line") as told:
+        reverse(desk, " ")
 
-        assert told.value.code is Exit.USAGE
-    assert (desk.recovery.sent, desk.orders) == ([], [])
+    assert told.value.code is Exit.USAGE
 
 
 def completed_later(desk: Desk) -> None:
