@@ -64,7 +64,7 @@ def book() -> Book:
     return book
 
 
-def test_each_reversal_is_conserved_and_a_write_off_is_a_loss(book: Book) -> None:
+def test_reversals_are_conserved_and_a_write_off_is_a_loss(book: Book) -> None:
     findings = reconcile(book.rows, nothing_to_look_at)
 
     assert (findings.faults, findings.conserved) == ([], True)

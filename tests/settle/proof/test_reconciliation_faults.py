@@ -216,7 +216,7 @@ def test_an_unexplained_entry_of_zero_is_a_fault(book: Book, step: str) -> None:
 @pytest.mark.parametrize(
     ("amount", "faults"), [(100, []), (101, ["ACCOUNT#alice: is below zero: -1 EUR (minor units)"])]
 )
-def test_a_balance_below_zero_is_a_fault_even_with_matching_entries(amount: int, faults: list[str]) -> None:
+def test_a_negative_balance_is_a_fault_even_with_matching_entries(amount: int, faults: list[str]) -> None:
     book = Book()
     book.open("alice", 100)
     book.open("bob", 0)

@@ -434,7 +434,7 @@ def test_only_the_style_and_the_drawing_are_not_escaped() -> None:
 # The file
 
 
-def test_a_reports_file_is_its_owners_alone_and_opens_by_path(
+def test_a_report_is_its_owners_file_and_opens_by_path(
     desk: Desk, command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settled(desk)
