@@ -1,5 +1,4 @@
 import re
-from typing import Any
 
 import boto3
 import pytest
@@ -82,10 +81,3 @@ def test_no_answer_is_unknown() -> None:
 
     with pytest.raises(Unknown, match="Send the same request again"):
         Client(api_url="http://127.0.0.1:1", session=session).cancel(request())
-
-
-def test_a_client_without_the_address_names_it() -> None:
-    client: Any = Client(session=boto3.Session("test", "test", region_name="eu-west-1"))
-
-    with pytest.raises(ValueError, match=r"^api_url: this client was made without it$"):
-        client.cancel(request())

@@ -1,7 +1,7 @@
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -257,12 +257,3 @@ def test_a_wait_that_is_refused_ends_at_once(api: Api, client: Client, wrong: Sa
         client.wait(KEY, seconds=100)
 
     assert len(api.asked) == 1
-
-
-Call = Callable[[Client], object]
-
-
-@pytest.mark.parametrize("call", [lambda client: client.status(KEY), lambda client: client.wait(KEY, 0)])
-def test_a_client_without_the_address_names_it(call: Call) -> None:
-    with pytest.raises(ValueError, match=r"^api_url: this client was made without it$"):
-        call(Client(session=boto3.Session("test", "test", region_name="eu-west-1")))

@@ -9,6 +9,7 @@ from botocore.stub import ANY, Stubber
 
 from settlement_client import Client, IdempotencyConflict, InvalidRequest, Outcome, Refused, Unknown
 from tests.client.payments import KEY, OUTCOMES, SETTLED, request, told
+from tests.world.step_functions import client_error
 
 EXPRESS = "arn:aws:states:eu-west-1:123456789012:stateMachine:Express"
 STANDARD = "arn:aws:states:eu-west-1:123456789012:stateMachine:Standard"
@@ -98,25 +99,25 @@ DOORS = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("failure", "words"),
+    [
+        (ReadTimeoutError(endpoint_url="https://aws.invalid"), "Read timeout"),
+        (client_error("Start", "ThrottlingException"), "ThrottlingException"),
+    ],
+    ids=["lost", "throttled"],
+)
 @pytest.mark.parametrize(("service", "operation", "method"), DOORS, ids=[door[2] for door in DOORS])
-def test_a_lost_answer_leaves_it_unknown(client: Client, service: str, operation: str, method: str) -> None:
-    def lose(**_: Any) -> None:
-        raise ReadTimeoutError(endpoint_url="https://aws.invalid")
+def test_a_failed_call_leaves_it_unknown(
+    client: Client, service: str, operation: str, method: str, failure: Exception, words: str
+) -> None:
+    def fail(**_: Any) -> None:
+        raise failure
 
-    getattr(client, service).meta.events.register(f"before-call.*.{operation}", lose)
+    getattr(client, service).meta.events.register(f"before-call.*.{operation}", fail)
 
-    with pytest.raises(Unknown, match=r"with the same key; .*Read timeout"):
+    with pytest.raises(Unknown, match=f"with the same key; .*{words}"):
         getattr(client, method)(request())
-
-
-@pytest.mark.parametrize(("service", "operation", "method"), DOORS, ids=[door[2] for door in DOORS])
-def test_an_error_of_aws_leaves_it_unknown(client: Client, service: str, operation: str, method: str) -> None:
-    snake = {"StartSyncExecution": "start_sync_execution", "StartExecution": "start_execution"}
-
-    with Stubber(getattr(client, service)) as stubber:
-        stubber.add_client_error(snake.get(operation, "send_message"), "ThrottlingException")
-        with pytest.raises(Unknown, match=r"with the same key; .*ThrottlingException"):
-            getattr(client, method)(request())
 
 
 def test_standard_returns_the_execution_and_names_each_one_anew(client: Client) -> None:
@@ -151,12 +152,22 @@ def test_boto3_repeats_no_start_and_express_is_waited_for(client: Client) -> Non
     assert client._patient.meta.config.read_timeout > 300
 
 
-@pytest.mark.parametrize("method", ["start_express", "start_standard", "send"])
-def test_a_door_without_an_address_is_named(method: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "asked", "address"),
+    [
+        ("start_express", (request(),), "express_arn"),
+        ("start_standard", (request(),), "standard_arn"),
+        ("send", (request(),), "queue_url"),
+        ("status", (KEY,), "api_url"),
+        ("wait", (KEY, 0), "api_url"),
+        ("cancel", (request(),), "api_url"),
+    ],
+)
+def test_a_call_without_its_address_names_it(method: str, asked: tuple[object, ...], address: str) -> None:
     client = Client(session=boto3.Session("test", "test", region_name="eu-west-1"))
 
-    with pytest.raises(ValueError, match=r"^\w+_(arn|url): this client was made without it$"):
-        getattr(client, method)(request())
+    with pytest.raises(ValueError, match=f"^{address}: this client was made without it$"):
+        getattr(client, method)(*asked)
 
 
 def test_a_stacks_client_has_the_addresses_of_its_outputs(monkeypatch: pytest.MonkeyPatch) -> None:

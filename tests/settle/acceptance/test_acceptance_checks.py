@@ -275,11 +275,16 @@ def test_what_is_asked_for_comes_before_the_last_check() -> None:
     assert [check.name for check in chosen(["twins"], [10])] == ["twins", "load"]
 
 
-def test_a_load_that_loses_a_cent_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Refuted, match="what the payee has got: is 9899, and should be 9900"):
-        loaded(Payments(loses=1), monkeypatch)
-
-
-def test_a_load_whose_payments_stall_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Refuted, match="2 of 10 payments are in flight"):
-        loaded(Payments(stalls=2), monkeypatch)
+@pytest.mark.parametrize(
+    ("payments", "why"),
+    [
+        (Payments(loses=1), "what the payee has got: is 9899, and should be 9900"),
+        (Payments(stalls=2), "2 of 10 payments are in flight"),
+    ],
+    ids=["a lost cent", "stalled"],
+)
+def test_a_load_that_loses_money_or_stalls_is_refuted(
+    monkeypatch: pytest.MonkeyPatch, payments: Payments, why: str
+) -> None:
+    with pytest.raises(Refuted, match=why):
+        loaded(payments, monkeypatch)

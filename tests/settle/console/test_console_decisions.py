@@ -18,6 +18,14 @@ from tests.world.environment import NOW
 
 DECIDE = f"/settlements/{KEY}/decide"
 REASON = "agreed with finance"
+FORM = {"verb": "resolve", "case": "1", "reason": REASON, "confirmed": "write-off"}
+
+
+@pytest.fixture
+def visitor(desk: Desk) -> Visitor:
+    """A visitor of the console while a case waits in LIMBO."""
+    desk.stuck()
+    return Visitor(desk).enter()
 
 
 @pytest.fixture
@@ -39,10 +47,7 @@ def given(desk: Desk) -> list[str]:
     return [route for route, order in desk.door.given if "key" in order and "account" not in order]
 
 
-def test_each_decision_shows_its_amounts_before_it_is_made(desk: Desk) -> None:
-    desk.stuck()
-    visitor = Visitor(desk).enter()
-
+def test_each_decision_shows_its_amounts_before_it_is_made(desk: Desk, visitor: Visitor) -> None:
     with writes_nothing(desk):
         page = visitor.page(DECIDE)
         weighed = visitor.page(f"{DECIDE}/write-off?verb=resolve")
@@ -55,9 +60,7 @@ def test_each_decision_shows_its_amounts_before_it_is_made(desk: Desk) -> None:
     assert given(desk) == []
 
 
-def test_what_cannot_be_undone_is_confirmed_a_second_time(desk: Desk) -> None:
-    desk.stuck()
-    visitor = Visitor(desk).enter()
+def test_what_cannot_be_undone_is_confirmed_a_second_time(desk: Desk, visitor: Visitor) -> None:
     path = f"{DECIDE}/write-off"
     weighed = visitor.page(f"{path}?verb=resolve")
 
@@ -76,10 +79,7 @@ def test_what_cannot_be_undone_is_confirmed_a_second_time(desk: Desk) -> None:
     assert "COMPENSATED" in texts(visitor.page(done.headers["location"]))
 
 
-def test_retries_need_no_confirmation_and_stuck_ones_open_new_cases(desk: Desk) -> None:
-    desk.stuck()
-    visitor = Visitor(desk).enter()
-
+def test_retries_need_no_confirmation_and_stuck_ones_open_new_cases(desk: Desk, visitor: Visitor) -> None:
     done = visitor.submit(visitor.page(f"{DECIDE}/retry?verb=resolve"), f"{DECIDE}/retry", reason=REASON)
 
     assert done.status_code == 303
@@ -87,23 +87,17 @@ def test_retries_need_no_confirmation_and_stuck_ones_open_new_cases(desk: Desk) 
     assert "Case 2" in texts(visitor.page(DECIDE))
 
 
-def test_a_form_sent_twice_is_one_order(desk: Desk) -> None:
-    desk.stuck()
-    visitor = Visitor(desk).enter()
-    form = {"verb": "resolve", "case": "1", "reason": REASON, "confirmed": "write-off"}
-
-    first, second = (visitor.send(f"{DECIDE}/write-off", **form) for _ in range(2))
+def test_a_form_sent_twice_is_one_order(desk: Desk, visitor: Visitor) -> None:
+    first, second = (visitor.send(f"{DECIDE}/write-off", **FORM) for _ in range(2))
     rows = desk.ledger.rows()
-    third = visitor.send(f"{DECIDE}/write-off", **(form | {"reason": "another"}))
+    third = visitor.send(f"{DECIDE}/write-off", **(FORM | {"reason": "another"}))
 
     assert [first.status_code, second.status_code, third.status_code] == [303, 303, 409]
     assert "case 1 was resolved by write-off" in texts(third.text)
     assert desk.ledger.rows() == rows
 
 
-def test_a_case_replaced_in_the_meantime_is_not_decided(desk: Desk) -> None:
-    desk.stuck()
-    visitor = Visitor(desk).enter()
+def test_a_case_replaced_in_the_meantime_is_not_decided(desk: Desk, visitor: Visitor) -> None:
     shown = visitor.page(f"{DECIDE}/write-off?verb=resolve")
     visitor.submit(visitor.page(f"{DECIDE}/retry?verb=resolve"), f"{DECIDE}/retry", reason="first")
 
@@ -130,23 +124,17 @@ def test_a_case_replaced_in_the_meantime_is_not_decided(desk: Desk) -> None:
     ],
 )
 def test_a_wrong_field_is_named_and_nothing_is_written(
-    desk: Desk, fields: dict[str, str], words: str
+    desk: Desk, visitor: Visitor, fields: dict[str, str], words: str
 ) -> None:
-    desk.stuck()
-    visitor = Visitor(desk).enter()
-    form = {"verb": "resolve", "case": "1", "reason": REASON, "confirmed": "write-off"}
-
     with writes_nothing(desk):
-        answer = visitor.send(f"{DECIDE}/write-off", **(form | fields))
+        answer = visitor.send(f"{DECIDE}/write-off", **(FORM | fields))
 
     assert answer.status_code == 400
     assert words in texts(answer.text)
     assert given(desk) == []
 
 
-def test_a_hostile_reason_is_text_from_form_to_report(desk: Desk) -> None:
-    desk.stuck()
-    visitor = Visitor(desk).enter()
+def test_a_hostile_reason_is_text_from_form_to_report(desk: Desk, visitor: Visitor) -> None:
     reason = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{ 7*7 }}"
 
     asked = visitor.submit(
@@ -250,9 +238,7 @@ def test_what_the_identity_may_not_do_is_not_offered(desk: Desk, monkeypatch: py
 
     page = visitor.page(DECIDE)
     with writes_nothing(desk):
-        forced = visitor.send(
-            f"{DECIDE}/write-off", verb="resolve", case="1", reason=REASON, confirmed="write-off"
-        )
+        forced = visitor.send(f"{DECIDE}/write-off", **FORM)
 
     assert f"{DECIDE}/retry?verb=resolve" in page
     assert f"{DECIDE}/write-off?verb=propose" in page
@@ -262,9 +248,7 @@ def test_what_the_identity_may_not_do_is_not_offered(desk: Desk, monkeypatch: py
     assert f"/settlements/{KEY}" in forced.text
 
 
-def test_a_viewer_is_offered_nothing_and_told_so(desk: Desk) -> None:
-    desk.stuck()
-    visitor = Visitor(desk).enter()
+def test_a_viewer_is_offered_nothing_and_told_so(desk: Desk, visitor: Visitor) -> None:
     desk.door.answering = Answer(403, {"message": "Forbidden"})
 
     page = visitor.page(DECIDE)
@@ -296,14 +280,11 @@ def test_the_door_is_asked_once_for_a_while(desk: Desk) -> None:
     assert later == frozenset()
 
 
-def test_an_unanswered_order_says_it_may_be_repeated(desk: Desk) -> None:
-    desk.stuck()
-    visitor = Visitor(desk).enter()
+def test_an_unanswered_order_says_it_may_be_repeated(desk: Desk, visitor: Visitor) -> None:
     desk.door.losing = 1
-    form = {"verb": "resolve", "case": "1", "reason": REASON, "confirmed": "write-off"}
 
-    lost = visitor.send(f"{DECIDE}/write-off", **form)
-    again = visitor.send(f"{DECIDE}/write-off", **form)
+    lost = visitor.send(f"{DECIDE}/write-off", **FORM)
+    again = visitor.send(f"{DECIDE}/write-off", **FORM)
 
     assert (lost.status_code, again.status_code) == (502, 303)
     assert "not carried out, or not known to be" in texts(lost.text)

@@ -49,17 +49,17 @@ def told(bus: Bus) -> dict[str, str]:
     return {event["subject"]: event["data"]["status"] for event in bus.taken}
 
 
-def test_settlements_are_told_as_they_are(paid: Desk, bus: Bus, command: Command) -> None:
-    code, _, said = command("events", "replay", KEY, STUCK)
+@pytest.mark.parametrize(
+    ("chosen", "statuses"),
+    [((KEY, STUCK), {KEY: "SETTLED", STUCK: "LIMBO"}), (("--limbo",), {STUCK: "LIMBO"})],
+)
+def test_chosen_settlements_are_told_as_they_are(
+    paid: Desk, bus: Bus, command: Command, chosen: tuple[str, ...], statuses: dict[str, str]
+) -> None:
+    code, _, said = command("events", "replay", *chosen)
 
-    assert (code, said) == (0, "2 settlements told\n")
-    assert told(bus) == {KEY: "SETTLED", STUCK: "LIMBO"}
-
-
-def test_all_in_limbo_are_told(paid: Desk, bus: Bus, command: Command) -> None:
-    assert command("events", "replay", "--limbo")[0] == 0
-
-    assert told(bus) == {STUCK: "LIMBO"}
+    assert (code, said) == (0, f"{len(statuses)} settlements told\n")
+    assert told(bus) == statuses
 
 
 def test_since_replays_all_settlements_changed_or_possibly_changed(

@@ -81,6 +81,9 @@ def test_a_gap_is_filled_from_the_table_once(found: Any, ledger: Ledger, s3: Mem
 
     assert (answer["rows"], len(answer["objects"])) == (2, 1)
     assert (again["rows"], again["objects"]) == (0, [])
+    filled = [json.loads(line) for line in gzip.decompress(s3.objects[answer["objects"][0]]).splitlines()]
+    assert {line["event"] for line in filled} == {"FILL"}
+    assert lines.image(entry("lost")) in [line["new"] for line in filled]
     assert faults(found) == []
     ledger.delete(address("older"))
     assert faults(found) == ["ENTRIES#alice older: is in the sealed journal, and not in the table"]
@@ -97,19 +100,6 @@ def test_a_fill_does_not_hide_a_row_changed_after_sealing(found: Any, ledger: Le
 
     assert fill(found)["rows"] == 0
     assert faults(found) == ["ENTRIES#alice sealed: is not as it was sealed"]
-
-
-def test_a_filled_line_says_so(found: Any, ledger: Ledger, s3: MemoryS3) -> None:
-    ledger.put(entry("lost"))
-
-    (name,) = fill(found)["objects"]
-
-    (line,) = _lines(s3, name)
-    assert (line["event"], line["new"]) == ("FILL", lines.image(entry("lost")))
-
-
-def _lines(s3: MemoryS3, name: str) -> list[Any]:
-    return [json.loads(one) for one in gzip.decompress(s3.objects[name]).splitlines()]
 
 
 @pytest.mark.parametrize("against", ["nowhere", "s3:/journal", ""])

@@ -159,26 +159,19 @@ def test_the_next_up_configures_a_started_but_unconfigured_provider(running: Run
     assert (asked(running, API_KEY), asked(running, "another-key")) == (200, 401)
 
 
-def test_a_failed_up_stops_only_its_own_provider(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kyc_provider, "boto3", SimpleNamespace(client=None))
-
-    with pytest.raises(TypeError):
-        embedded_aws.up(silent)
-
-    assert providers() == []
-    assert presence.running() == running
-
-
-def test_a_failed_up_keeps_the_provider_that_ran_before(
-    running: Running, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("ran_before", [False, True])
+def test_a_failed_up_stops_only_its_own_provider(
+    running: Running, monkeypatch: pytest.MonkeyPatch, ran_before: bool
 ) -> None:
-    embedded_aws.up(silent)
+    if ran_before:
+        embedded_aws.up(silent)
     monkeypatch.setattr(kyc_provider, "boto3", SimpleNamespace(client=None))
 
     with pytest.raises(TypeError):
         embedded_aws.up(silent)
 
-    assert len(providers()) == 1
+    assert len(providers()) == ran_before
+    assert presence.running() == running
 
 
 def test_another_process_on_the_port_is_not_the_provider(starts: Starts, receiver: Receiver) -> None:

@@ -35,20 +35,14 @@ def shown(desk: Desk) -> tuple[str, str]:
     return found["available"], found["unswept"]
 
 
-def test_a_merchants_account_shows_its_available_and_its_unswept_amount(paid: Desk) -> None:
-    assert shown(paid) == ("3.00", "95.44")
-
-    sweep(paid.stack, SHOP)
-
-    assert shown(paid) == ("98.44", "0.00")
-    assert "unswept" not in statement.show(paid.stack, "alice")
-
-
 def test_a_sweep_by_hand_makes_the_reported_amount_available(paid: Desk) -> None:
     at = str(paid.row()["release_at"])
+    assert shown(paid) == ("3.00", "95.44")
 
     first, again = sweep(paid.stack, SHOP), sweep(paid.stack, SHOP)
 
+    assert shown(paid) == ("98.44", "0.00")
+    assert "unswept" not in statement.show(paid.stack, "alice")
     assert first == {
         "account": SHOP,
         "currency": "EUR",
@@ -208,15 +202,6 @@ def test_a_merchants_balance_unlike_its_swept_amount_is_a_fault(book: Book, chan
         f"ACCOUNT#{SHOP}: the row says {5072 + change} EUR, its entries 5072 (minor units)"
     ]
     assert not findings.conserved
-
-
-def test_a_balance_swept_during_the_scan_is_looked_at_again(book: Book) -> None:
-    book.row(f"ACCOUNT#{SHOP}")["available"] += 4772
-
-    findings = reconcile(book.rows, always(Look.AGREES))
-
-    assert (findings.faults, findings.in_flight) == ([], 1)
-    assert findings.conserved
 
 
 @pytest.mark.parametrize(

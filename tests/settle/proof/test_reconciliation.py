@@ -55,32 +55,8 @@ def names(faults: list[str]) -> list[str]:
     return [fault.partition(": ")[0] for fault in faults]
 
 
-def test_a_table_at_work_is_conserved(book: Book) -> None:
-    findings = reconcile(book.rows, nothing_to_look_at)
-
-    assert findings.faults == []
-    assert findings.conserved
-    assert (findings.accounts, findings.settlements, findings.entries) == (5, 5, 4 + 1 + 3 + 3)
-    assert findings.in_flight == 0
-
-
-def test_each_currency_sums_to_zero_by_itself(book: Book) -> None:
-    findings = reconcile(book.rows, nothing_to_look_at)
-
-    assert findings.totals == {
-        "EUR": {"customers": 50_000 - 1000 - 48, "escrow": 1000, "fees": 48, "external": -50_000},
-        "JPY": {"customers": 120_000 - 34, "escrow": 34, "external": -120_000},
-        "KWD": {"customers": 75_500, "external": -75_500},
-    }
-    assert all(sum(kinds.values()) == 0 for kinds in findings.totals.values())
-
-
 def test_an_empty_table_is_conserved() -> None:
     assert reconcile([], nothing_to_look_at).conserved
-
-
-def test_the_order_of_the_rows_does_not_matter(book: Book) -> None:
-    assert reconcile(reversed(book.rows), nothing_to_look_at) == reconcile(book.rows, nothing_to_look_at)
 
 
 def test_the_circuit_has_nothing_to_do_with_money(book: Book) -> None:
@@ -180,16 +156,6 @@ def test_an_account_may_be_called_like_a_settlement(book: Book) -> None:
     assert findings.in_flight == 1
 
 
-def test_an_ever_moving_row_is_neither_faulty_nor_proven(book: Book) -> None:
-    add(ALICE, "available", -700)(book)
-
-    findings = reconcile(book.rows, always(Look.MOVING))
-
-    assert findings.faults == []
-    assert names(findings.unproven) == ["ACCOUNT#alice"]
-    assert not findings.conserved
-
-
 def test_only_the_row_that_still_disagrees_is_a_fault(book: Book) -> None:
     add(ALICE, "available", -700)(book)
     add(BOB, "available", 1)(book)
@@ -219,7 +185,7 @@ def test_made_or_lost_money_shows_in_its_currency_sum(book: Book, find: Find, na
     }
 
 
-def test_the_description_sums_each_currency_in_its_own_decimals(book: Book) -> None:
+def test_a_table_at_work_is_conserved_in_each_currencys_decimals(book: Book) -> None:
     exponents = {"EUR": 2, "JPY": 0, "KWD": 3}
 
     findings = reconcile(book.rows, nothing_to_look_at)
@@ -233,13 +199,8 @@ def test_the_description_sums_each_currency_in_its_own_decimals(book: Book) -> N
         "entries": 11,
         "in_flight": 0,
         "currencies": {
-            "EUR": {
-                "customers": "489.52",
-                "escrow": "10.00",
-                "external": "-500.00",
-                "fees": "0.48",
-                "sum": "0.00",
-            },
+            "EUR": {"customers": "489.52", "escrow": "10.00"}
+            | {"external": "-500.00", "fees": "0.48", "sum": "0.00"},
             "JPY": {"customers": "119966", "escrow": "34", "external": "-120000", "sum": "0"},
             "KWD": {"customers": "75.500", "external": "-75.500", "sum": "0.000"},
         },

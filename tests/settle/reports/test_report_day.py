@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from settle.exit_codes import Exit
 from settle.reports import day
 from settle.reports.page import render
 from settlement.core.ledger import keys
@@ -148,25 +147,3 @@ def test_the_command_writes_the_day_and_keeps_existing_files(
     assert "1 settlements were claimed" in texts((tmp_path / "2026-11-20.html").read_text())
     assert code != 0
     assert "2026-11-20.html" in said
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--day", "yesterday"), "day: must be a day such as 2026-11-22"),
-        (("--day", "2999-01-01"), "day: 2999-01-01 is in the future"),
-        (("--day", "2026-02-30"), "day: must be a day such as 2026-11-22"),
-        (("--day", "2026-11-20", "--queue"), "report: give a KEY, --queue or --day"),
-        (("--day", "2026-11-20", "--redact"), "report: --redact is for a settlement"),
-    ],
-)
-def test_a_wrong_option_is_named_and_nothing_is_written(
-    settle: Command, arguments: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-
-    code, out, said = settle("report", *arguments)
-
-    assert (code, out) == (Exit.USAGE, "")
-    assert message in said
-    assert not list(tmp_path.iterdir())
