@@ -193,7 +193,8 @@ def test_the_provider_is_asked_only_between_hold_and_deadline(
 
 
 @pytest.mark.parametrize("review_seconds", [3_600, 14_400])
-def test_a_review_does_not_move_the_requests_own_deadline(
+@pytest.mark.usefixtures("secrets", "step_functions")
+def test_neither_review_nor_webhook_moves_the_requests_own_deadline(
     calls: Calls, provider: Provider, monkeypatch: pytest.MonkeyPatch, review_seconds: int
 ) -> None:
     named = WIRE | {"deadline_seconds": 7_200}
@@ -208,23 +209,8 @@ def test_a_review_does_not_move_the_requests_own_deadline(
 
     deadline = timestamp(NOW + timedelta(seconds=7_200))
     assert {calls.row()[name] for name in UNTIL} == {deadline}
-
-
-@pytest.mark.usefixtures("secrets", "step_functions")
-def test_the_webhooks_verdict_does_not_move_the_requests_own_deadline(
-    calls: Calls, provider: Provider
-) -> None:
-    named = WIRE | {"deadline_seconds": 7_200}
-    calls.ledger.open("alice", 10_000)
-    calls.ledger.open("bob", 500)
-    calls("HoldFunds", named)
-    provider.answer = IN_REVIEW
-    with pytest.raises(InReview):
-        calls("VerifyKyc", named)
-
     assert calls.decided(signed())[0] == 200
-
-    assert calls.row()["deadline_at"] == timestamp(NOW + timedelta(seconds=7_200))
+    assert calls.row()["deadline_at"] == deadline
 
 
 # Changes of the settlement while the provider is asked
@@ -361,56 +347,17 @@ def test_a_twins_review_alone_decides_unless_the_settlement_was_compensated(
 
 
 @pytest.mark.parametrize("first", [APPROVED, REJECTED])
-@pytest.mark.parametrize("second", [APPROVED, REJECTED])
-def test_a_dead_calls_verdict_prevails_in_the_next_call(
-    calls: Calls,
-    *,
-    provider: Provider,
-    later: Later,
-    counted: Counted,
-    log: io.StringIO,
-    monkeypatch: pytest.MonkeyPatch,
-    first: Verdict,
-    second: Verdict,
-) -> None:
-    calls.before("VerifyKyc")
-    provider.answer = first
-    die_between(calls, monkeypatch)
-    provider.answer = replace(second, reference="ver_2", reason="canary-second")
-    later()
-    counted()
-
-    if first is APPROVED:
-        assert outcome(calls) == "approved"
-    else:
-        with pytest.raises(KycRejected, match=r"its reference is ver_1$"):
-            calls("VerifyKyc")
-
-    on_record = {"decision": first.decision, "reference": "ver_1", "reason": first.reason}
-    assert calls.entry("verify") == EVIDENCE | on_record
-    row = calls.row()
-    assert (row["verdict"], row.get("verify_at")) == (first.decision, LATER_AT if first is APPROVED else None)
-    conflict = {} if first is second else {"KycVerdictConflict": 1}
-    rejected = {"KycRejected": 1} if first is REJECTED else {}
-    assert counted() == {"StepCalled": 1, "StepReplayed": 1, **conflict, **rejected}
-    assert "canary" not in log.getvalue()
-    assert provider.asked == [KEY, KEY]
-    with calls.writes_nothing():
-        outcome(calls)
-
-
-@pytest.mark.parametrize("first", [APPROVED, REJECTED])
 @pytest.mark.parametrize(
     "answer",
     [
         DEAD,
         KycCircuitOpen("kyc: not asked"),
         KycRequestRefused("kyc: refused with status 422"),
-        replace(IN_REVIEW, reference="ver_2", reason="canary-second"),
+        *(replace(answer, reference="ver_2", reason="canary-second") for answer in ANSWERS),
     ],
-    ids=["down", "circuit open", "refused", "review"],
+    ids=["down", "circuit open", "refused", "approved", "rejected", "review"],
 )
-def test_a_dead_calls_verdict_counts_if_the_next_gets_none(
+def test_a_dead_calls_verdict_prevails_over_the_next_answer(
     calls: Calls,
     *,
     provider: Provider,
@@ -440,13 +387,16 @@ def test_a_dead_calls_verdict_counts_if_the_next_gets_none(
     assert (row["verdict"], row.get("verify_at")) == (first.decision, LATER_AT if first is APPROVED else None)
     assert "review" not in row
     assert (calls.entry("verify"), provider.asked) == (evidence, [KEY, KEY])
-    conflict = {"KycVerdictConflict": 1} if isinstance(answer, Verdict) else {}
+    contradicts = isinstance(answer, Verdict) and answer.decision != first.decision
+    conflict = {"KycVerdictConflict": 1} if contradicts else {}
     rejected = {"KycRejected": 1} if first is REJECTED else {}
     assert counted() == {"StepCalled": 1, "StepReplayed": 1, **conflict, **rejected}
     lines = [line for line in map(json.loads, log.getvalue().splitlines()) if line["message"] == "conflict"]
     logged = [(line["reference"], line["on_record"]) for line in lines]
     assert logged == ([("ver_2", "ver_1")] if conflict else [])
     assert "canary" not in log.getvalue()
+    with calls.writes_nothing():
+        outcome(calls)
 
 
 @pytest.mark.parametrize("answer", [DEAD, IN_REVIEW], ids=["down", "review"])
