@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlement.core.ledger import kyc_review, reversal
-from settlement.core.model.errors import NotReversible, ResolutionRefused, StepFenced
-from settlement.core.model.orders import Decision, Resolution, Reversal
+from settlement.core.ledger import reversal
+from settlement.core.model.errors import NotReversible, ResolutionRefused
+from settlement.core.model.orders import Decision
 from settlement.core.model.settlement import Settlement
 from settlement.core.model.state import SettlementState
 from settlement.core.model.status import REVERSIBLE, Status, Step
@@ -17,18 +17,8 @@ from tests.unit import books, states
 from tests.unit.books import LAST, SETTLEMENTS, entries, moved, unwind
 from tests.unit.conditions import applied, asked
 from tests.unit.every_row import states_met_by
-from tests.unit.vectors import (
-    CONFIG,
-    EXECUTION,
-    ORDER,
-    ORDERS,
-    REVERSER,
-    SETTLEMENT,
-    VERDICT,
-    slots,
-)
-from tests.world.environment import NOW
-from tests.world.saga import COMPLETE, DECIDED, LATER, RETRY, step_transaction, up_to
+from tests.unit.vectors import CONFIG, EXECUTION, ORDER, ORDERS, REVERSER, SETTLEMENT, slots
+from tests.world.saga import DECIDED, LATER, up_to
 
 ERROR = {"Error": "KycRejected", "Cause": "why"}
 
@@ -123,43 +113,6 @@ def test_a_repeated_reversal_changes_nothing_at_any_later_time(last: Step | None
         late = compensation.reverse_step(SETTLEMENT, Step(step), DECIDED)
         with saga.writes_nothing():
             assert saga.ledger.store.commit(late) == saga.state()
-
-
-@pytest.mark.parametrize("last", LAST[:-1])
-def test_the_reversal_of_a_step_that_never_committed_is_fenced(last: Step | None) -> None:
-    saga = books.begun(last)
-
-    for step in set(REVERSIBLE) - set(up_to(last)):
-        with saga.writes_nothing(), pytest.raises(StepFenced):
-            saga.reverse(step)
-
-
-@pytest.mark.parametrize("last", LAST[:-1])
-def test_no_late_step_commits_at_any_time_after_the_fence(last: Step | None) -> None:
-    saga = books.begun(last)
-    late = list(Step)[len(up_to(last))]
-    writes = (
-        (kyc_review.record_verdict(SETTLEMENT, VERDICT, NOW),)
-        if late is Step.VERIFY
-        else step_transaction(late, SETTLEMENT, CONFIG).writes
-    )
-
-    for step in (None, *saga.state().unreversed):
-        if step:
-            saga.reverse(step)
-        with saga.writes_nothing(), pytest.raises(StepFenced):
-            saga.ledger.store.transact(writes)
-
-
-def test_a_reversal_out_of_order_is_fenced() -> None:
-    """The amount returns to the payer only if all of it is in escrow."""
-    saga = books.begun(Step.FEE)
-
-    with saga.writes_nothing(), pytest.raises(StepFenced):
-        saga.reverse(Step.HOLD)
-    saga.reverse(Step.RELEASE)
-
-    assert moved(saga) == {"alice": -4820, "fees:EUR": 48}
 
 
 # The machine's state
@@ -261,16 +214,3 @@ def test_an_order_is_carried_out_on_the_expected_status_only(
         assert saga.order(order, now=LATER) == entry
     unwind(saga)
     assert moved(saga) == {}
-
-
-@pytest.mark.parametrize("expected_status", ORDERS)
-@pytest.mark.parametrize("decision", [RETRY, COMPLETE])
-def test_no_order_reverses_a_reversed_or_completed_settlement(
-    decision: Resolution, expected_status: Status
-) -> None:
-    saga = books.stuck(Step.RELEASE, Step.RELEASE)
-    saga.resolve(decision)
-    again = Reversal(reason="again", by="x", expected_status=expected_status)
-
-    with saga.writes_nothing(), pytest.raises(NotReversible):
-        saga.order(again)

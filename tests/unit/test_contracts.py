@@ -40,6 +40,7 @@ from tests.unit.contracts import (
     faults,
 )
 from tests.unit.test_money import NO_AMOUNTS
+from tests.unit.test_request_content import LABELLED, NAMED
 from tests.world.templates import PROJECT
 
 each_contract = pytest.mark.parametrize("name", SCHEMAS)
@@ -86,19 +87,7 @@ def test_requests_are_closed_and_all_else_is_open(name: str) -> None:
 
 # Requests
 
-VALID: dict[str, Any] = {
-    "key": "order-2026-000101",
-    "payer": "alice",
-    "payee": "bob",
-    "amount": "48.20",
-    "currency": "EUR",
-    "fee": "0.48",
-    "deadline_seconds": 120,
-    "payer_name": "Alice Muster",
-    "payee_name": "Bob & Söhne",
-    "reference": "invoice 2026/4711",
-    "metadata": {"shop": "web", "cart": "c-77120"},
-}
+VALID: dict[str, Any] = {**LABELLED, **NAMED, "deadline_seconds": 120}
 
 ONLY_THE_PARSER: list[dict[str, Any]] = [
     {"payee": "alice"},

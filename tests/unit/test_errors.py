@@ -48,11 +48,7 @@ EXAMPLES: tuple[tuple[SettlementError, str, dict[str, Any]], ...] = (
         {"party": "payer"},
     ),
     (errors.AccountClosed("payee"), "payee: the account is closed", {"party": "payee"}),
-    (
-        errors.AccountExists("account"),
-        "account: another order has opened the account",
-        {"party": "account"},
-    ),
+    (errors.AccountExists("account"), "account: another order has opened the account", {"party": "account"}),
     (errors.AccountNotFrozen("account"), "account: the account is not frozen", {"party": "account"}),
     (errors.AccountNotEmpty("account"), "account: the account still has money", {"party": "account"}),
     (
@@ -104,11 +100,7 @@ EXAMPLES: tuple[tuple[SettlementError, str, dict[str, Any]], ...] = (
         "cancel: the payee is paid",
         {"status": "SETTLED"},
     ),
-    (
-        errors.SequenceChanged(2, 3),
-        "If-Match: the sequence is 3, and not 2: read the outcome again",
-        {},
-    ),
+    (errors.SequenceChanged(2, 3), "If-Match: the sequence is 3, and not 2: read the outcome again", {}),
     (
         errors.NotReversible("the settlement is LIMBO", "LIMBO"),
         "reverse: the settlement is LIMBO",

@@ -43,19 +43,6 @@ def test_the_settlement_machine_starts_its_compensation_under_the_same_name() ->
     assert name.format(KEY, 3, NONCE) == executions.compensate(KEY, 3, NONCE)
 
 
-def test_no_two_kinds_of_execution_share_a_name() -> None:
-    names = [
-        executions.resume(KEY, 1, NONCE),
-        executions.compensate(KEY, 1, NONCE),
-        executions.decided(KEY),
-        executions.queued(KEY, "1"),
-        executions.ordered(KEY, "reverse", "1"),
-        executions.ordered(KEY, "resolve", "1"),
-    ]
-
-    assert len(set(names)) == len(names)
-
-
 @pytest.mark.parametrize("length", [16, 64])
 def test_the_longest_key_makes_a_valid_name(length: int) -> None:
     key = "k" * length

@@ -104,7 +104,7 @@ def test_a_resolution_touches_nothing_but_a_settlement_in_limbo(name: str) -> No
 
 
 OF_NO_SETTLEMENT = {
-    *("balances", "entries", "sweep", "account_orders", "administration", "proposals", "partial_reversal"),
+    *("balances", "entries", "sweep", "account_orders", "administration", "proposals", "partial_reversal")
 }
 """Modules that write no settlement row, or only through another module's builder."""
 
@@ -123,11 +123,7 @@ def test_every_kind_of_write_is_examined() -> None:
 def test_no_order_reverses_a_settlement_in_limbo(expected: Status) -> None:
     """The status in the condition comes from outside: only two statuses are accepted."""
     caller = Caller(by=vectors.ORDER.by, user_id="AIDA", request_id="r", source_ip="192.0.2.7")
-    order = {
-        "key": vectors.SETTLEMENT.key,
-        "reason": vectors.ORDER.reason,
-        "expected_status": expected.value,
-    }
+    order = {"key": vectors.SETTLEMENT.key, "reason": vectors.ORDER.reason, "expected_status": expected.value}
 
     if expected in (Status.SETTLED, Status.PROCESSING):
         _, parsed = parse_reversal(order, caller)
@@ -201,9 +197,7 @@ def _words(path: Path) -> set[str]:
             id="the type of a write",
         ),
         pytest.param(
-            {"begin_on_order"},
-            {f"{SETTLEMENT}/core/policy/compensation.py"},
-            id="the write of an order",
+            {"begin_on_order"}, {f"{SETTLEMENT}/core/policy/compensation.py"}, id="the write of an order"
         ),
         pytest.param(
             {"Reversal"},
@@ -213,9 +207,7 @@ def _words(path: Path) -> set[str]:
             id="the type of an order",
         ),
         pytest.param(
-            {"UpdateExpression", "ConditionExpression"},
-            {TRANSACTION, CIRCUIT},
-            id="the text of a write",
+            {"UpdateExpression", "ConditionExpression"}, {TRANSACTION, CIRCUIT}, id="the text of a write"
         ),
     ],
 )

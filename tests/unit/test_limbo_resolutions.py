@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from settlement.core.ledger import keys
 from settlement.core.ledger.transaction import StepTransaction
-from settlement.core.model.errors import AccountInLimbo, NotReversible, ResolutionRefused, StepFenced
+from settlement.core.model.errors import AccountInLimbo, ResolutionRefused, StepFenced
 from settlement.core.model.orders import Decision, Resolution
 from settlement.core.model.settlement import Settlement
 from settlement.core.model.status import Status, Step
@@ -55,10 +55,7 @@ def test_a_write_off_makes_the_payer_whole_at_our_cost(
     settlement: Settlement, where: tuple[Step, Step]
 ) -> None:
     saga = books.stuck(*where, settlement)
-    amount, keeper = {
-        Step.FEE: (settlement.fee, "fees:EUR"),
-        Step.RELEASE: (settlement.net, "bob"),
-    }[where[1]]
+    amount, keeper = {Step.FEE: (settlement.fee, "fees:EUR"), Step.RELEASE: (settlement.net, "bob")}[where[1]]
 
     saga.resolve(WRITE_OFF)
 
@@ -82,19 +79,6 @@ def test_a_completed_settlement_has_the_balances_of_a_settled_one(
     state = saga.state()
     assert (state.status, state.escrow, state.finished_at) == (Status.SETTLED, 0, timestamp(DECIDED))
     assert (state.failure, state.listed_at) == (None, None)
-
-
-def test_a_completed_settlement_is_not_reversed_at_all() -> None:
-    saga = released()
-    saga.resolve(COMPLETE)
-    told = "the settlement is SETTLED and was completed out of LIMBO"
-
-    with saga.writes_nothing():
-        with pytest.raises(NotReversible, match=f"^reverse: it was to be SETTLED, but {told}$"):
-            saga.order()
-        for step in (Step.RELEASE, Step.HOLD):
-            with pytest.raises(StepFenced):
-                saga.reverse(step)
 
 
 # The row and the account
@@ -168,17 +152,6 @@ def test_a_decision_on_an_earlier_case_leaves_later_ones_unchanged(decision: Res
     with saga.writes_nothing():
         assert saga.ledger.store.commit(too_late)["decision"] == Decision.RETRY
         with pytest.raises(ResolutionRefused, match="moved on since it was looked at"):
-            saga.ledger.store.transact(too_late.writes[1:])
-
-
-def test_a_late_entry_into_limbo_reopens_no_resolved_case() -> None:
-    saga = released()
-    too_late = compensation.enter_limbo(SETTLEMENT, saga.case(), FAILURE, DECIDED)
-    saga.resolve(RETRY)
-
-    with saga.writes_nothing():
-        saga.ledger.store.commit(too_late)
-        with pytest.raises(StepFenced):
             saga.ledger.store.transact(too_late.writes[1:])
 
 

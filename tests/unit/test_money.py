@@ -8,21 +8,8 @@ from hypothesis import strategies as st
 from settlement.core.model import money
 
 NO_AMOUNTS: list[Any] = [
-    *(
-        48.2,
-        48,
-        0,
-        True,
-        False,
-        None,
-        [],
-        ["48.20"],
-        {},
-        float("nan"),
-        float("inf"),
-        Decimal("48.20"),
-        b"48.20",
-    ),
+    *(48.2, 48, 0, True, False, None, float("nan"), float("inf"), Decimal("48.20")),
+    *([], ["48.20"], {}, b"48.20"),
     *("", "-1", "-0", "-0.01", "\u22121", "+1", "NaN", "sNaN", "Infinity", "-Infinity", "1e3", "1E3"),
     *(" 1", "1 ", "1\n", "1\u00a0", "1\x00", "1_000", "1,000", "48,20", "1'000", "١٢", "\uff11\uff12", "1²"),
     *("01.00", "00", ".5", "5.", ".", "1.0.0", "0x10", "EUR 5", "5€", "1" * 16, "9" * 300_000),

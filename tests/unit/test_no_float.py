@@ -9,10 +9,7 @@ LAMBDAS = Path(__file__).parents[2] / "lambdas"
 ALLOWED = {
     # Seconds between two tries of one write; no amount is ever computed from any of these.
     ("settlement/core/store/dynamodb.py", "BACKOFF_BASE_SECONDS, BACKOFF_SECONDS_MAX = (0.05, 0.4)"),
-    (
-        "settlement/proof/pages.py",
-        "time.sleep(SystemRandom().uniform(0, min(0.1 * 2 ** failed_tries, 5)))",
-    ),
+    ("settlement/proof/pages.py", "time.sleep(SystemRandom().uniform(0, min(0.1 * 2 ** failed_tries, 5)))"),
     # DynamoDB counts capacity in halves of units: they go into a log line.
     ("settlement/core/telemetry.py", "_used: dict[str, dict[str, float]] = {}"),
     # Recovery's pace: starts a second, the time between two of them, and a pause after a refused one.

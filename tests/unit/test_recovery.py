@@ -177,9 +177,7 @@ def missed(**changes: Any) -> Row:
 
 
 @pytest.mark.parametrize("seconds", [-30, 0, 1, 60, 86_400])
-def test_a_settlement_reached_too_late_resumes_with_its_remaining_time(
-    seconds: int,
-) -> None:
+def test_a_settlement_reached_too_late_resumes_with_its_remaining_time(seconds: int) -> None:
     now = NOW + timedelta(seconds=seconds)
     row = missed(owner_epoch=1)
 

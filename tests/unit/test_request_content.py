@@ -210,16 +210,11 @@ def test_a_deadline_before_the_first_look_becomes_the_listing_time(
 ) -> None:
     row = claimed(VALID | {"deadline_seconds": 30}, replace(config, recover_after_seconds=recover_after))
 
-    assert (row["deadline_at"], row["gsi1sk"]) == (
-        "2026-11-20T12:00:30.123Z",
-        f"2026-11-20T12:00:{listed}",
-    )
+    assert (row["deadline_at"], row["gsi1sk"]) == ("2026-11-20T12:00:30.123Z", f"2026-11-20T12:00:{listed}")
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"deadline_seconds": 31}, {"recover_after_seconds": 601}, {"party_names": "required"}],
-    ids=str,
+    "change", [{"deadline_seconds": 31}, {"recover_after_seconds": 601}, {"party_names": "required"}], ids=str
 )
 @pytest.mark.parametrize("seconds", [30, 600, 86_400])
 def test_no_new_stage_configuration_strands_a_settlement_in_flight(

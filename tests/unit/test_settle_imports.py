@@ -20,7 +20,7 @@ LAYERS = {
     "console": {*LOOKS, "actions", "output", "console"},
     "acceptance": {*LOOKS, "actions", "output", "acceptance"},
     "commands": {
-        *(*LOOKS, "actions", "output", "migrations", "books", "local", "console", "acceptance", "commands"),
+        *(*LOOKS, "actions", "output", "migrations", "books", "local", "console", "acceptance", "commands")
     },
 }
 """Parts of `settle`, each with its allowed imports. `shared` are the modules beside the rooms."""

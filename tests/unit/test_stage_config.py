@@ -78,9 +78,7 @@ def test_a_function_does_not_start_on_an_incomplete_configuration(text: str, err
         StageConfig.from_json(text)
 
 
-def test_a_function_reads_the_previous_and_the_next_releases_configuration(
-    config: StageConfig,
-) -> None:
+def test_a_function_reads_the_previous_and_the_next_releases_configuration(config: StageConfig) -> None:
     """Either side may be ahead during a deployment; no payment waits for that."""
     newer = asdict(config) | {"surcharge": 1, "fee_basis_points": 7}
 

@@ -106,8 +106,3 @@ def test_the_page_shows_an_example_run_on_the_embedded_aws() -> None:
 
     assert shown.startswith('eval "$(settle local env)"\n')
     assert "express.settle(" in shown
-
-
-@pytest.mark.parametrize("link", re.findall(r"\]\(([^)#]+)\)", PAGE))
-def test_every_link_of_the_page_leads_somewhere(link: str) -> None:
-    assert (PROJECT / "docs" / "calling" / link).exists()

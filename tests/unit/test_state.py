@@ -189,9 +189,7 @@ class Recorded(dict[str, Any]):
         return super().get(name, default)
 
 
-def test_exactly_the_attributes_that_are_read_have_checked_types(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_exactly_the_attributes_that_are_read_have_checked_types(monkeypatch: pytest.MonkeyPatch) -> None:
     """An attribute without a type would pass unchecked; a type without a reader would refuse good rows."""
     monkeypatch.setattr(model_state, "sound", lambda row: row)
     settlement, account = Recorded(FULL), Recorded(ACCOUNT)

@@ -31,7 +31,7 @@ def test_each_step_and_each_reversal_has_its_own_slot() -> None:
     """Slots are row attributes that `settle`, the docs and statements name."""
     assert [step.slot for step in Step] == ["hold_at", "verify_at", "release_at", "fee_at"]
     assert [step.reversal_slot for step in REVERSIBLE] == [
-        *("fee_reversed_at", "release_reversed_at", "hold_reversed_at"),
+        *("fee_reversed_at", "release_reversed_at", "hold_reversed_at")
     ]
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from settlement.core.ledger.conditions import ABSENT, Condition, no_later_case, owner_is, sufficient
+from settlement.core.ledger.conditions import ABSENT, Condition, no_later_case, owner_is
 from settlement.core.ledger.transaction import put, update
 from settlement.core.model.errors import SettlementError, StepFenced
 
@@ -34,12 +34,6 @@ def test_two_conditions_may_share_a_value() -> None:
     one, other = Condition("a = :this", {":this": 1}), Condition("b = :this", {":this": 1})
 
     assert built(one, other)["ExpressionAttributeValues"] == {":this": 1}
-
-
-def test_a_condition_brings_its_own_value() -> None:
-    assert owner_is("me").values == {":owner": "me"}
-    assert sufficient(4820).values == {":amount": 4820}
-    assert no_later_case(2).values == {":case": 2}
 
 
 def test_a_put_requires_an_absent_row_or_the_given_condition() -> None:

@@ -32,13 +32,7 @@ def test_the_writes_admit_exactly_the_transitions_of_the_table() -> None:
     assert admitted == legal | {(NOWHERE, Status.PROCESSING), (NOWHERE, Status.REJECTED)}
 
 
-MARKS: list[Row] = [
-    {},
-    {"limbo_cases": 0},
-    {"limbo_cases": 1},
-    {"frozen_at": "then"},
-    {"closed_at": "then"},
-]
+MARKS: list[Row] = [{}, {"limbo_cases": 0}, {"limbo_cases": 1}, {"frozen_at": "then"}, {"closed_at": "then"}]
 ACCOUNTS: list[Row] = [
     account_row(account, available, currency, **extra)
     for account, available, currency, extra in product(

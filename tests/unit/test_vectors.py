@@ -157,9 +157,7 @@ def test_all_rows_of_a_transaction_are_about_its_settlement(transaction: StepTra
 
 
 @pytest.mark.parametrize("transaction", STEP_TRANSACTIONS)
-def test_a_money_transaction_writes_entry_and_slot_at_one_time(
-    transaction: StepTransaction,
-) -> None:
+def test_a_money_transaction_writes_entry_and_slot_at_one_time(transaction: StepTransaction) -> None:
     """The entry's address follows from the slot. A person's decision also has evidence as its record."""
     if transaction.entry is None:
         assert transaction.evidence
@@ -178,9 +176,7 @@ def test_a_money_transaction_writes_entry_and_slot_at_one_time(
 
 
 @pytest.mark.parametrize("writes", WEBHOOK)
-def test_a_webhooks_event_precedes_the_fence_and_evidence_comes_last(
-    writes: tuple[Write, ...],
-) -> None:
+def test_a_webhooks_event_precedes_the_fence_and_evidence_comes_last(writes: tuple[Write, ...]) -> None:
     """The first reason decides: a repeated event is a replay, even if the settlement has moved on.
 
     The provider's own answer, `verify`, is a separate fact and cannot block it.

@@ -377,10 +377,7 @@ RULES: dict[str, Rule] = {
         for variant in VERDICTS
     },
     "kyc_review.begin_review": Rule(
-        PROCESSING,
-        "verify",
-        decided_or_in_review,
-        lambda row: awaits_verdict(row) and "review" not in row,
+        PROCESSING, "verify", decided_or_in_review, lambda row: awaits_verdict(row) and "review" not in row
     ),
     **{
         f"kyc_review.end_review.{variant}": Rule(

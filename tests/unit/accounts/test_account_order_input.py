@@ -10,13 +10,7 @@ from tests.unit.vectors import CONFIG
 
 CAROL = Caller(by="arn:aws:iam::1:user/carol", user_id="AIDACAROL", request_id="req-1", source_ip="192.0.2.7")
 COMMON = {"key": "deposit-account-0001", "account": "alice", "reason": "as agreed"}
-DEPOSIT = {
-    **COMMON,
-    "order": "deposit",
-    "currency": "EUR",
-    "amount": "48.2",
-    "reference": "bank-0001",
-}
+DEPOSIT = {**COMMON, "order": "deposit", "currency": "EUR", "amount": "48.2", "reference": "bank-0001"}
 FREEZE = {**COMMON, "order": "freeze"}
 OPEN = {**COMMON, "order": "open", "currency": "EUR"}
 LINE = "must be one line of at most 500 printable characters, not blank"

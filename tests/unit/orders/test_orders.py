@@ -40,22 +40,8 @@ NO_EXPECTED_STATUS = [
     *("settled", "Settled", "SETTLED ", " SETTLED", "PROCESSING\n", "expected_status", "x" * 300_000),
 ]
 NO_CASE: list[Any] = [
-    None,
-    10**9 + 1,
-    0,
-    -1,
-    -(10**30),
-    "1",
-    "",
-    "one",
-    True,
-    False,
-    1.0,
-    1.5,
-    float("nan"),
-    [],
-    [1],
-    {},
+    *(None, 10**9 + 1, 0, -1, -(10**30), True, False, 1.0, 1.5, float("nan")),
+    *("1", "", "one", [], [1], {}),
 ]
 ONE_LINE = "must be one line of at most 500 printable characters, not blank"
 
