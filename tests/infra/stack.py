@@ -122,7 +122,7 @@ def template(stage: str) -> dict[str, Any]:
 def built(stage: str, directory: Path | None = None, /, **changes: Any) -> tuple[App, SettlementStack]:
     """Return an app with a stage's stack of changed settings."""
     flags = json.loads((templates.PROJECT / "cdk.json").read_text())["context"]
-    app = App(context=flags | {"stage": stage}, outdir=directory and str(directory))
+    app = App(context=flags | {"stage": stage}, outdir=str(directory) if directory else None)
     return app, SettlementStack(app, settings=replace(settings_of(context(stage)), **changes))
 
 
@@ -175,17 +175,23 @@ def readable(value: Any) -> Any:
     return value
 
 
-def granted(stage: str, role: str) -> set[Permission]:
+def of_role(stage: str, role: str) -> list[dict[str, Any]]:
+    """Return the statements of a role's policies, which are all in the template."""
     own = properties(stage, "IAM::Role")[role]
-    assert "ManagedPolicyArns" not in own, "a managed policy grants what this stack does not say"
-    attached = [
-        policy["PolicyDocument"]
+    if own.keys() & {"ManagedPolicyArns", "PermissionsBoundary"}:
+        raise ValueError(f"{role}: a policy that the template names alone says nothing here")
+    found = [
+        one["PolicyDocument"]
         for kind in ("IAM::Policy", "IAM::ManagedPolicy")
-        for policy in properties(stage, kind).values()
-        if f"${{{role}}}" in policy.get("Roles", ())
+        for one in properties(stage, kind).values()
+        if f"${{{role}}}" in one.get("Roles", ())
     ]
-    inline = [policy["PolicyDocument"] for policy in own.get("Policies", ())]
-    return {one for document in attached + inline for one in permissions(document)}
+    found += [one["PolicyDocument"] for one in own.get("Policies", ())]
+    return [statement for document in found for statement in document["Statement"]]
+
+
+def granted(stage: str, role: str) -> set[Permission]:
+    return {*permissions({"Statement": of_role(stage, role)})}
 
 
 def attached(stage: str, kind: str, listing: str, resource: str) -> set[Permission]:
@@ -229,9 +235,9 @@ def _each(
         yield Permission(effect, action, resource, by, text)
 
 
-def _principals(given: Any) -> list[str]:
-    return [given] if isinstance(given, str) else [one for kind in given.values() for one in _listed(kind)]
-
-
 def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
+
+
+def _principals(given: Any) -> list[str]:
+    return [given] if isinstance(given, str) else [one for kind in given.values() for one in _listed(kind)]

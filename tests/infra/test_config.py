@@ -36,6 +36,7 @@ ADDRESS = "url: must be an address without user, query or fragment$"
 HTTPS = r"kyc\.url: must be an HTTPS address$"
 EMBEDDED = {"embedded_python": "/usr/bin/python3"}
 PROD = {"stage": "prod", "kyc_url": "https://kyc.example"}
+PAGED = PROD | {"page_address": "oncall@example.com"}
 SUBSCRIPTION = "AWS::SNS::Subscription"
 CLIENT: dict[str, Any] = {"fee": "client", "fee_ceiling_basis_points": 500}
 BY_NAME = {"kyc": KycSettings(url="https://api.opensanctions.org", provider="opensanctions")}
@@ -481,12 +482,12 @@ def test_exactly_the_providers_screening_by_name_ask_nothing_without_one(
     [
         *(
             (context, f"stage: must be one of {', '.join(STAGES)}, or a personal one")
-            for context in ({"stage": "production"}, {"stage": ""}, {})
+            for context in ({"stage": "production"}, {"stage": ""}, dict[str, str]())
         ),
         # Deployed, it would reverse every payment.
         *(
-            ({"stage": "dev"} | named, "kyc_url: name the KYC provider's address; pass it as -c kyc_url=")
-            for named in ({}, {"kyc_url": ""})
+            (context, "kyc_url: name the KYC provider's address; pass it as -c kyc_url=")
+            for context in ({"stage": "dev"}, {"stage": "dev", "kyc_url": ""})
         ),
         *(
             ({"stage": "prod", "kyc_url": url}, message)
@@ -498,11 +499,8 @@ def test_exactly_the_providers_screening_by_name_ask_nothing_without_one(
         # A page must reach a person and must not lead to a path on its author's machine.
         (PROD, "page_address: name the address that is paged; pass it as -c page_address="),
         *(
-            (
-                PROD | {"page_address": "oncall@example.com"} | named,
-                "runbooks: name the HTTPS address of your",
-            )
-            for named in ({}, {"runbooks": "http://runbooks.example.com"})
+            (context, "runbooks: name the HTTPS address of your runbooks")
+            for context in (PAGED, PAGED | {"runbooks": "http://runbooks.example.com"})
         ),
     ],
 )

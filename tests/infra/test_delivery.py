@@ -12,6 +12,7 @@ from cdk_nag import AwsSolutionsChecks
 
 from infra.config import CONTEXT
 from infra.delivery import Delivery
+from tests.infra.evaluator import listed
 from tests.infra.stack import ON_AWS, readable
 from tests.world.templates import PROJECT
 
@@ -33,10 +34,6 @@ def template(stage: str = "prod", repository: str = REPOSITORY, **more: Any) -> 
 def statements(stage: str = "prod") -> list[Any]:
     found: list[Any] = readable(template(stage)["AWS::IAM::Policy"]["PolicyDocument"]["Statement"])
     return found
-
-
-def listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def steps(path: Path) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
@@ -96,21 +93,21 @@ def test_an_account_with_a_provider_gets_no_second_one() -> None:
 @pytest.mark.parametrize(
     ("stage", "repository", "acceptance", "told"),
     [
-        ("local", REPOSITORY, None, "stage: local is none that is deployed to AWS"),
-        ("prd", REPOSITORY, None, "stage: prd is none"),
+        ("local", REPOSITORY, (), "stage: local is none that is deployed to AWS"),
+        ("prd", REPOSITORY, (), "stage: prd is none"),
         *(
-            ("prod", repository, None, "repository: must be OWNER/NAME")
+            ("prod", repository, (), "repository: must be OWNER/NAME")
             for repository in (
                 *("payments", "octo-org/payments:*", "octo-org/*"),
                 *("octo-org@123456/payments", "octo-org@123456/payments@*"),
             )
         ),
         (
-            *("prod", REPOSITORY, POLICIES[0]),
+            *("prod", REPOSITORY, (POLICIES[0],)),
             "acceptance: pays, pages and decides alone, so that prod has no role for it",
         ),
         *(
-            ("dev", REPOSITORY, policy, "acceptance: must be ARNs of policies of settlement-dev")
+            ("dev", REPOSITORY, (policy,), "acceptance: must be ARNs of policies of settlement-dev")
             for policy in (
                 "arn:aws:iam::aws:policy/AdministratorAccess",
                 POLICIES[0].replace("-dev-", "-prod-"),
@@ -120,11 +117,10 @@ def test_an_account_with_a_provider_gets_no_second_one() -> None:
     ],
 )
 def test_what_would_let_others_in_is_refused(
-    stage: str, repository: str, acceptance: str | None, told: str
+    stage: str, repository: str, acceptance: tuple[str, ...], told: str
 ) -> None:
-    given = {"acceptance": [acceptance]} if acceptance else {}
     with pytest.raises(ValueError, match=told):
-        Delivery(cdk.App(), stage, repository, **given)
+        Delivery(cdk.App(), stage, repository, acceptance=acceptance)
 
 
 def test_the_same_jobs_take_the_role_of_the_acceptance() -> None:

@@ -12,15 +12,8 @@ from tests.infra.stack import each_stage, each_stage_on_aws, only, properties
 from tests.world.stream import is_unlawful, record
 
 KINDS = (
-    "ACCOUNT#",
-    "CIRCUIT",
-    "ENTRIES#",
-    "EVIDENCE#",
-    "KYC_EVENT#",
-    "ORDER#",
-    "SETTLEMENT#",
-    "SWEPT#",
-    "WAITING#",
+    *("ACCOUNT#", "CIRCUIT", "ENTRIES#", "EVIDENCE#", "KYC_EVENT#"),
+    *("ORDER#", "SETTLEMENT#", "SWEPT#", "WAITING#"),
 )
 NAME = "JournalBucket"
 
