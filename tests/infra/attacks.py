@@ -253,42 +253,44 @@ def forges_a_refund_in_two_writes(thief: Thief) -> None:
 
 def revives_a_refused_payment(thief: Thief) -> None:
     """Changes a refused payment into one that is held and approved."""
-    at = timestamp(thief.world.now)
-    slots = {"hold_at": at, "verify_at": at, "verdict": "APPROVED", "escrow": LOOT.amount}
-    revived = {"status": "PROCESSING", **slots, **_due(thief.world, LOOT.key)}
-    thief.change(keys.settlement(LOOT.key), **revived, remove=["finished_at", "failure"])
+    _revives(thief, escrow=LOOT.amount)
 
 
 def revives_a_refused_payment_without_escrow(thief: Thief) -> None:
     """Changes a refused payment so, without naming its escrow."""
+    _revives(thief)
+
+
+def _revives(thief: Thief, **escrow: int) -> None:
     at = timestamp(thief.world.now)
     slots = {"hold_at": at, "verify_at": at, "verdict": "APPROVED"}
-    revived = {"status": "PROCESSING", **slots, **_due(thief.world, LOOT.key)}
-    thief.change(keys.settlement(LOOT.key), **revived, remove=["finished_at", "failure"])
+    _again(thief, LOOT.key, "PROCESSING", "failure", **slots, **escrow)
 
 
 def refunds_twice(thief: Thief) -> None:
     """Changes a refunded payment into one that is to be refunded."""
-    again = {"status": "COMPENSATING", "escrow": 3_000, **_due(thief.world, REFUNDED)}
-    thief.change(keys.settlement(REFUNDED), **again, remove=["finished_at", "hold_reversed_at"])
+    _again(thief, REFUNDED, "COMPENSATING", "hold_reversed_at", escrow=3_000)
 
 
 def refunds_twice_without_escrow(thief: Thief) -> None:
     """Changes a refunded payment so, without naming its escrow."""
-    again = {"status": "COMPENSATING", **_due(thief.world, REFUNDED)}
-    thief.change(keys.settlement(REFUNDED), **again, remove=["finished_at", "hold_reversed_at"])
+    _again(thief, REFUNDED, "COMPENSATING", "hold_reversed_at")
 
 
 def releases_twice(thief: Thief) -> None:
     """Changes a settled payment into one that is to be released."""
-    again = {"status": "PROCESSING", "escrow": 4_820, **_due(thief.world, KEY)}
-    thief.change(keys.settlement(KEY), **again, remove=["finished_at", "release_at", "fee_at"])
+    _again(thief, KEY, "PROCESSING", "release_at", "fee_at", escrow=4_820)
 
 
 def releases_twice_without_escrow(thief: Thief) -> None:
     """Changes a settled payment so, without naming its escrow."""
-    again = {"status": "PROCESSING", **_due(thief.world, KEY)}
-    thief.change(keys.settlement(KEY), **again, remove=["finished_at", "release_at", "fee_at"])
+    _again(thief, KEY, "PROCESSING", "release_at", "fee_at")
+
+
+def _again(thief: Thief, key: str, status: str, *undone: str, **changes: Any) -> None:
+    """Change an ended payment into one in flight, without what it has done."""
+    due = _due(thief.world, key)
+    thief.change(keys.settlement(key), status=status, **changes, **due, remove=["finished_at", *undone])
 
 
 def skips_the_refund_of_the_fee(thief: Thief) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from tests.infra.stack import properties
+from tests.infra.stack import of_role
 from tests.infra.writes import names_in
 
 Values = tuple[str, ...]
@@ -35,20 +35,6 @@ class Request:
 
 def policy(stage: str, function: str) -> list[dict[str, Any]]:
     return of_role(stage, f"{function}Role")
-
-
-def of_role(stage: str, role: str) -> list[dict[str, Any]]:
-    own = properties(stage, "IAM::Role")[role]
-    if own.keys() & {"ManagedPolicyArns", "PermissionsBoundary"}:
-        raise ValueError(f"{role}: a policy that the template names alone says nothing to the evaluator")
-    found = [
-        one["PolicyDocument"]
-        for kind in ("IAM::Policy", "IAM::ManagedPolicy")
-        for one in properties(stage, kind).values()
-        if f"${{{role}}}" in one.get("Roles", ())
-    ]
-    found += [one["PolicyDocument"] for one in own.get("Policies", ())]
-    return [statement for document in found for statement in document["Statement"]]
 
 
 def allows(statements: Iterable[Mapping[str, Any]], request: Request) -> bool:

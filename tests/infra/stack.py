@@ -3,14 +3,19 @@
 import json
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from aws_cdk import App, Validations
+from aws_cdk.assertions import Template
 
-from infra.config import STAGES
+from infra.config import STAGES, settings_of
 from infra.rooms import HANDLERS
+from infra.settlement_stack import SettlementStack
 from tests.world import templates
 from tests.world.rooms import there
 
@@ -114,6 +119,46 @@ def template(stage: str) -> dict[str, Any]:
     return {one: readable(resource) for one, resource in named.items()}
 
 
+def built(stage: str, directory: Path | None = None, /, **changes: Any) -> tuple[App, SettlementStack]:
+    """Return an app with a stage's stack of changed settings."""
+    flags = json.loads((templates.PROJECT / "cdk.json").read_text())["context"]
+    app = App(context=flags | {"stage": stage}, outdir=str(directory) if directory else None)
+    return app, SettlementStack(app, settings=replace(settings_of(context(stage)), **changes))
+
+
+@cache
+def changed_template(stage: str = "prod", /, **changes: Any) -> Any:
+    """Return the whole template of a stage with changed settings. `from_stack` refuses a circular one."""
+    return Template.from_stack(built(stage, **changes)[1]).to_json()
+
+
+@cache
+def changed(stage: str = "prod", /, **changes: Any) -> dict[str, Any]:
+    """Return the resources of a stage with changed settings, as `template` does."""
+    found = changed_template(stage, **changes)["Resources"]
+    return {name(logical_id): readable(resource) for logical_id, resource in found.items()}
+
+
+def findings(stage: str, pack: Any, directory: Path, /, **changes: Any) -> set[tuple[str, str]]:
+    """Return cdk-nag's findings as (rule, construct) pairs, without hashes and the stack's name."""
+    app, stack = built(stage, directory, **changes)
+    Validations.of(app).add_plugins(pack(app))
+    # Synthesis fails on any finding, even an accepted one, but still writes the report.
+    with pytest.raises(RuntimeError, match=r"^ValidationFailed: "):
+        app.synth()
+    (report,) = json.loads((directory / "validation-report.json").read_text())["pluginReports"]
+    return {
+        (
+            re.sub(r"<(\w+?)[0-9A-F]{8}([.>])", r"<\1\2", violation["ruleName"]).replace(
+                f"/{stack.stack_name}", "/<AWS::StackName>"
+            ),
+            found["constructPath"].removeprefix(f"{stack.node.path}/"),
+        )
+        for violation in report["violations"]
+        for found in violation["violatingConstructs"]
+    }
+
+
 def readable(value: Any) -> Any:
     """Return part of a template with references as text."""
     match value:
@@ -130,17 +175,23 @@ def readable(value: Any) -> Any:
     return value
 
 
-def granted(stage: str, role: str) -> set[Permission]:
+def of_role(stage: str, role: str) -> list[dict[str, Any]]:
+    """Return the statements of a role's policies, which are all in the template."""
     own = properties(stage, "IAM::Role")[role]
-    assert "ManagedPolicyArns" not in own, "a managed policy grants what this stack does not say"
-    attached = [
-        policy["PolicyDocument"]
+    if own.keys() & {"ManagedPolicyArns", "PermissionsBoundary"}:
+        raise ValueError(f"{role}: a policy that the template names alone says nothing here")
+    found = [
+        one["PolicyDocument"]
         for kind in ("IAM::Policy", "IAM::ManagedPolicy")
-        for policy in properties(stage, kind).values()
-        if f"${{{role}}}" in policy.get("Roles", ())
+        for one in properties(stage, kind).values()
+        if f"${{{role}}}" in one.get("Roles", ())
     ]
-    inline = [policy["PolicyDocument"] for policy in own.get("Policies", ())]
-    return {one for document in attached + inline for one in permissions(document)}
+    found += [one["PolicyDocument"] for one in own.get("Policies", ())]
+    return [statement for document in found for statement in document["Statement"]]
+
+
+def granted(stage: str, role: str) -> set[Permission]:
+    return {*permissions({"Statement": of_role(stage, role)})}
 
 
 def attached(stage: str, kind: str, listing: str, resource: str) -> set[Permission]:
@@ -184,9 +235,9 @@ def _each(
         yield Permission(effect, action, resource, by, text)
 
 
-def _principals(given: Any) -> list[str]:
-    return [given] if isinstance(given, str) else [one for kind in given.values() for one in _listed(kind)]
-
-
 def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
+
+
+def _principals(given: Any) -> list[str]:
+    return [given] if isinstance(given, str) else [one for kind in given.values() for one in _listed(kind)]

@@ -1,5 +1,4 @@
 import ast
-import json
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -18,9 +17,6 @@ from tests.world.rooms import there
 from tests.world.templates import PROJECT
 
 TRIED = [stage for stage, settings in STAGES.items() if not settings.must_reach_people]
-SIZE_MAX = 6_144
-"""Limit of a managed policy in characters, without blanks."""
-
 BESIDE = (tail, cost, stuck_reversal)
 """Modules besides the checks' own that call AWS for a check."""
 
@@ -132,12 +128,3 @@ def test_its_own_queues_are_none_of_the_stage_s(stage: str) -> None:
         f"settlement-{stage}-pager-*",
     ]
     assert all(name[0].isupper() for name in properties(stage, "SQS::Queue"))
-
-
-@pytest.mark.parametrize("stage", TRIED)
-def test_it_fits_a_managed_policy(stage: str) -> None:
-    text = json.dumps(statements(stage), separators=(",", ":"))
-    for reference, size in ((r"\$\{AWS::\w+\}", 14), (r"\$\{\w+\.\w+\}", 110), (r"\$\{\w+\}", 110)):
-        text = re.sub(reference, "x" * size, text)
-
-    assert len(text) < SIZE_MAX

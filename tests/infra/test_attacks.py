@@ -24,6 +24,12 @@ from tests.infra.stack import FUNCTIONS, each_stage_on_aws, granted
 from tests.infra.test_grants import STRANGERS
 from tests.world.ledger import ROW_KEYS
 
+RAISE = {
+    "Key": {"pk": {"S": "ACCOUNT#eve"}, "sk": {"S": "BALANCE"}},
+    "UpdateExpression": "SET available = available + :n",
+    "ExpressionAttributeValues": {":n": {"N": "1"}},
+}
+ENTRY = {"Item": {"pk": {"S": "ENTRIES#eve"}, "sk": {"S": "then"}}}
 ALL = [{"Effect": "Allow", "Action": "*", "Resource": "*"}]
 IN_VAIN = {
     "forges_an_escrow",
@@ -68,26 +74,15 @@ def test_a_role_that_a_strangers_input_reaches_makes_no_money(function: str) -> 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_outside_a_transaction_no_role_raises_balances_or_puts_entries(stage: str, function: str) -> None:
     own = policy(stage, function)
-    change = {
-        "Key": {"pk": {"S": "ACCOUNT#eve"}, "sk": {"S": "BALANCE"}},
-        "UpdateExpression": "SET available = available + :n",
-        "ExpressionAttributeValues": {":n": {"N": "1"}},
-    }
-    entry = {"Item": {"pk": {"S": "ENTRIES#eve"}, "sk": {"S": "then"}}}
 
-    for operation, write in (("UpdateItem", change), ("PutItem", entry)):
+    for operation, write in (("UpdateItem", RAISE), ("PutItem", ENTRY)):
         assert not any(allows(own, one) for one in requests(TABLE, operation, write))
 
 
 @each_stage_on_aws
 def test_the_hold_adds_to_a_balance_in_a_transaction(stage: str) -> None:
     """To IAM it is the same write, and so complements the test above."""
-    change = {
-        "Key": {"pk": {"S": "ACCOUNT#eve"}, "sk": {"S": "BALANCE"}},
-        "UpdateExpression": "SET available = available + :n",
-        "ExpressionAttributeValues": {":n": {"N": "1"}},
-    }
-    asked = requests(TABLE, "TransactWriteItems", {"TransactItems": [{"Update": change}]})
+    asked = requests(TABLE, "TransactWriteItems", {"TransactItems": [{"Update": RAISE}]})
 
     assert all(allows(policy(stage, "HoldFunds"), one) for one in asked)
 

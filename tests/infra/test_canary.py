@@ -1,31 +1,17 @@
-import json
-from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import pytest
-from aws_cdk import App
-from aws_cdk.assertions import Template
 
 from infra.canary import STOPS
-from infra.config import STAGES, settings_of
-from infra.settlement_stack import SettlementStack
-from tests.infra.stack import SETTLEMENTS, STARTING, context, each_stage, readable, template
-from tests.infra.stack import name as name_of
-from tests.world.templates import PROJECT
+from infra.config import STAGES
+from tests.infra.stack import SETTLEMENTS, STARTING, changed, each_stage, template
 
 ADDED = {f"{machine}Live{kind}" for machine in SETTLEMENTS for kind in ("Version", "Alias")}
 each_settlement = pytest.mark.parametrize("machine", SETTLEMENTS)
 
 
-@cache
 def resources() -> dict[str, Any]:
-    """Return the resources of `prod` with a canary. `from_stack` refuses a circular template."""
-    settings = replace(settings_of(context("prod")), canary_percent=10, canary_minutes=20)
-    flags = json.loads((PROJECT / "cdk.json").read_text())["context"]
-    stack = SettlementStack(App(context=flags | {"stage": "prod"}), settings=settings)
-    found = Template.from_stack(stack).to_json()["Resources"]
-    return {name_of(one): readable(resource) for one, resource in found.items()}
+    return changed(canary_percent=10, canary_minutes=20)
 
 
 @each_stage

@@ -30,67 +30,47 @@ UNCHANGED = (
     *("idempotency_key", "party_names"),
 )
 
-RECOVER = "recover_after_seconds: must be positive, and below deadline_seconds$"
-ALERT = "alert_again_after_seconds: must exceed function_timeout_seconds, and be at most 86400$"
 VAULT = "arn:aws:backup:eu-central-1:123456789012:backup-vault:safe"
-
 LABEL = "2026-11-23T06:00:00.000"
-
-EXCHANGE = "kyc: both timeouts must leave 3 s of function_timeout_seconds for the rest$"
 ADDRESS = "url: must be an address without user, query or fragment$"
-PROBE = "recovery_seconds: must be longer than a probe takes"
 HTTPS = r"kyc\.url: must be an HTTPS address$"
+EMBEDDED = {"embedded_python": "/usr/bin/python3"}
+PROD = {"stage": "prod", "kyc_url": "https://kyc.example"}
+PAGED = PROD | {"page_address": "oncall@example.com"}
+SUBSCRIPTION = "AWS::SNS::Subscription"
+CLIENT: dict[str, Any] = {"fee": "client", "fee_ceiling_basis_points": 500}
 BY_NAME = {"kyc": KycSettings(url="https://api.opensanctions.org", provider="opensanctions")}
 
-CLIENT: dict[str, Any] = {"fee": "client", "fee_ceiling_basis_points": 500}
+Changes = dict[str, Any]
 
-REFUSED: list[tuple[dict[str, Any], str]] = [
+
+def each(setting: str, told: str, *values: Any, **beside: Any) -> list[tuple[Changes, str]]:
+    """Return the changes to each of these values, and the message that refuses them by the setting's name."""
+    return [({**beside, setting: value}, f"{setting}: {told}") for value in values]
+
+
+REFUSED: list[tuple[Changes, str]] = [
     *(({"currencies": ("EUR", code)}, f"currencies: .*{code}$") for code in ("XXQ", "eur", "", "EURO")),
     # ISO 4217 has it, but no one has pinned its exponent.
-    ({"currencies": ("EUR", "GBP")}, r"currencies: not in infra/currencies\.toml: GBP$"),
+    *each("currencies", r"not in infra/currencies\.toml: GBP$", ("EUR", "GBP")),
     # Gold has a code, but no exponent: an amount of it cannot be written.
-    ({"currencies": ("EUR", "XAU")}, "currencies: .*XAU$"),
-    ({"currencies": ("XYZ", "EUR", "ABC")}, "currencies: .*ABC, XYZ$"),
+    *each("currencies", ".*XAU$", ("EUR", "XAU")),
+    *each("currencies", ".*ABC, XYZ$", ("XYZ", "EUR", "ABC")),
     # A fee is less than its amount.
-    *(({"fee_basis_points": points}, "fee_basis_points: ") for points in (-1, 10_000, 10_001)),
+    *each("fee_basis_points", "", -1, 10_000),
     # Misspelt, it must not let a client set its fees.
-    *(({"fee": rule}, "fee: must be schedule or client$") for rule in ("", "Client", "both", None, True)),
+    *each("fee", "must be schedule or client$", "", "Client", "both", None, True),
     # A bound without effect would be believed.
-    *(
-        ({name: points}, f"{name}: must be left out unless fee is client$")
-        for name in ("fee_floor_basis_points", "fee_ceiling_basis_points")
-        for points in (-1, 1, 100)
-    ),
-    *(
-        (
-            CLIENT | {"fee_floor_basis_points": floor},
-            "fee_floor_basis_points: must be from 0 to fee_basis_points$",
-        )
-        for floor in (-1, 101, 10_000)
-    ),
-    *(
-        (
-            CLIENT | {"fee_ceiling_basis_points": ceiling},
-            "fee_ceiling_basis_points: must be from fee_basis_points to 9999$",
-        )
-        for ceiling in (-1, 0, 99, 10_000)
-    ),
+    *each("fee_floor_basis_points", "must be left out unless fee is client$", -1, 1),
+    *each("fee_ceiling_basis_points", "must be left out unless fee is client$", -1, 1),
+    *each("fee_floor_basis_points", "must be from 0 to fee_basis_points$", -1, 101, **CLIENT),
+    *each("fee_ceiling_basis_points", "must be from fee_basis_points to 9999$", -1, 99, 10_000, fee="client"),
     # Three letters may become a currency; a colon or a `#` is part of the names of accounts and rows.
     *(
         ({"assets": {code: 0}}, rf"assets: {code}.* must match ")
         for code in (
-            "EUR",
-            "XTS",
-            "ABC",
-            "CO",
-            "points",
-            "",
-            "P" * 13,
-            "2CO",
-            "fees:",
-            "A#1B",
-            "CO2\n",
-            "ÄÖÜ1",
+            *("EUR", "XTS", "ABC", "CO", "points", "", "P" * 13),
+            *("2CO", "fees:", "A#1B", "CO2\n", "ÄÖÜ1"),
         )
     ),
     *(
@@ -115,49 +95,37 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"assets": {"CO2": 3}, "reverse_over": {"EUR": "1", "JPY": "1", "KWD": "1"}},
         "reverse_over: must name each currency and asset; CO2 is missing$",
     ),
-    ({"reverse_over": {"XTS": "1"}}, "reverse_over: XTS is not among the stage's currencies and assets$"),
+    *each("reverse_over", "XTS is not among the stage's currencies and assets$", {"XTS": "1"}),
     # A second execution from the beginning, or none before the deadline.
-    *(({"deadline_seconds": 60, "recover_after_seconds": after}, RECOVER) for after in (-1, 0, 60, 61)),
+    *each(
+        "recover_after_seconds",
+        "must be positive, and below deadline_seconds$",
+        *(-1, 0, 60, 61),
+        deadline_seconds=60,
+    ),
     # Misspelt, it must not mean that a payment is made twice, or without a screening.
-    *(
-        ({name: rule}, f"{name}: must be required or optional$")
-        for name in ("idempotency_key", "party_names")
-        for rule in ("", "Required", "never", True, None)
-    ),
+    *each("idempotency_key", "must be required or optional$", "", "Required", "never", True, None),
+    *each("party_names", "must be required or optional$", "", "Required", "never", True, None),
     # An entry must outlive a Standard execution, a redrive, and a dispute; a text would be no time.
-    *(
-        ({name: days}, f"{name}: must be from 400 to 36500, or None$")
-        for name in ("retention_days", "shortest_retention_days")
-        for days in (-1, 0, 1, 399, 36_501)
-    ),
-    (
-        {"retention_days": 400, "shortest_retention_days": 401},
-        "shortest_retention_days: must be at most retention_days$",
-    ),
+    *each("retention_days", "must be from 400 to 36500, or None$", -1, 0, 399, 36_501),
+    *each("shortest_retention_days", "must be from 400 to 36500, or None$", -1, 0, 399, 36_501),
+    *each("shortest_retention_days", "must be at most retention_days$", 401, retention_days=400),
     # Misspelt, it must not cost ten times as much; a text would be searched for parts of keys.
-    *(({"log_detail": detail}, "log_detail: must be lean or full$") for detail in ("", "Full", "all", None)),
-    *(
-        ({"log_full_keys": keys}, "log_full_keys: must be at most 20 keys$")
-        for keys in ("order-1", ["order-1"], None, ("order-1",) * 21)
-    ),
+    *each("log_detail", "must be lean or full$", "", "Full", "all", None),
+    *each("log_full_keys", "must be at most 20 keys$", "order-1", ["order-1"], None, ("order-1",) * 21),
     # The function could never run.
-    *(
-        ({name: calls}, f"{name}: must be from 1 to 10000$")
-        for name in ("webhook_calls_per_second", "webhook_burst")
-        for calls in (-1, 0, 10_001, 1.5, True, None, "9")
-    ),
+    *each("webhook_calls_per_second", "must be from 1 to 10000$", -1, 0, 10_001, 1.5, True, None, "9"),
+    *each("webhook_burst", "must be from 1 to 10000$", -1, 0, 10_001, 1.5, True, None, "9"),
     # Misspelt, it must not open a public function URL.
-    *(
-        ({"webhook": kind}, "webhook: must be function-url or http-api$")
-        for kind in ("", "http", "url", None)
-    ),
+    *each("webhook", "must be function-url or http-api$", "", "http", "url", None),
     # Nothing would be resumed, or more at once than the storm of stalls has tried.
-    *(
-        ({"recovery_starts_per_second": pace}, "recovery_starts_per_second: must be from 1 to 1000$")
-        for pace in (-1, 0, 1_001)
-    ),
+    *each("recovery_starts_per_second", "must be from 1 to 1000$", -1, 0, 1_001),
     # The function may run on after its task has timed out, and overwrite a live token with a dead one.
-    *(({"alert_again_after_seconds": seconds}, ALERT) for seconds in (-1, 0, 7, 8, 86_401)),
+    *each(
+        "alert_again_after_seconds",
+        "must exceed function_timeout_seconds, and be at most 86400$",
+        *(-1, 0, 7, 8, 86_401),
+    ),
     # Cut or misread, it would be a different bound from the setting.
     *(
         ({"highest_balances": {currency: amount}}, f"highest_balances: .*{currency}")
@@ -167,12 +135,13 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         )
     ),
     # Cut off, the function would not count the failure, and the circuit would never open.
-    *(
-        (
-            {"kyc": KycSettings(connect_timeout_seconds=connect, read_timeout_seconds=read)},
-            EXCHANGE,
-        )
-        for connect, read in ((1, 5), (3, 3), (5, 1), (1, 8))
+    *each(
+        "kyc",
+        "both timeouts must leave 3 s of function_timeout_seconds for the rest$",
+        *(
+            KycSettings(connect_timeout_seconds=connect, read_timeout_seconds=read)
+            for connect, read in ((1, 5), (3, 3), (5, 1), (1, 8))
+        ),
     ),
     # Settings are in the repository and in the template: no place for a password or a key.
     *(
@@ -184,92 +153,83 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         )
     ),
     # No topic would carry it.
-    *there(
-        "books",
-        (
-            {"finance_address": "finance@example.com"},
-            "finance_address: must be left out without books_every_minutes",
-        ),
+    *each(
+        "finance_address",
+        "must be left out without books_every_minutes",
+        *there("books", "finance@example.com"),
+    ),
+    *each(
+        "books_every_minutes", "must be from 1 to 60, or None$", *there("books", 0, 61, -1, True, "1", 1.5)
     ),
     # It has no snapshots: the setting would have no effect.
-    (
-        {"warm_write_units": 5_000, "embedded_python": "/usr/bin/python3"},
-        "warm_write_units: must be None on the embedded AWS",
+    *each("warm_write_units", "must be None on the embedded AWS", 5_000, **EMBEDDED),
+    *each(
+        "warm_write_units",
+        "must be above 4000, which a new table bears$",
+        *(4_000, 0, -1, True, 12_000.0, "12000"),
     ),
-    *(
-        ({"warm_write_units": units}, "warm_write_units: must be above 4000, which a new table bears$")
-        for units in (4_000, 0, -1, True, 12_000.0, "12000")
+    *each(
+        "restored_table",
+        "must be a table's name$",
+        *("", "ab", "a" * 256, "a/b", "restored\n", "arn:aws:dynamodb", 3),
+        restored_stream=LABEL,
     ),
-    *(
-        ({"restored_table": name, "restored_stream": LABEL}, "restored_table: must be a table's name$")
-        for name in ("", "ab", "a" * 256, "a/b", "restored\n", "arn:aws:dynamodb", 3)
-    ),
-    *(
-        (
-            {"restored_table": "restored", "restored_stream": label},
-            "restored_stream: must be a stream's label",
-        )
-        for label in ("", "2026-11-23", f"{LABEL}Z", f"{LABEL}\n", f"restored/stream/{LABEL}")
+    *each(
+        "restored_stream",
+        "must be a stream's label",
+        *("", "2026-11-23", f"{LABEL}Z", f"{LABEL}\n", f"restored/stream/{LABEL}"),
+        restored_table="restored",
     ),
     # The sealed journal and the sweeps read the stream: the stage would settle without both.
     ({"restored_table": "restored"}, "restored_stream: must be given with restored_table"),
     ({"restored_stream": LABEL}, "restored_stream: must be given with restored_table"),
-    *(
-        ({"books_every_minutes": minutes}, "books_every_minutes: must be from 1 to 60, or None$")
-        for minutes in there("books", 0, 61, -1, True, "1", 1.5)
+    *each("backup_days", "must be from 7 to", 6, 36_501, True, "35"),
+    *each("backup_days", "must be None on a stage that keeps no", 35, keeps_data=False),
+    *each("backup_days", "must be None on a stage that keeps no", 35, keeps_data=False, **EMBEDDED),
+    *each("backup_lock", "must be governance or compliance$", "none", backup_days=35),
+    *each(
+        "backup_copy_to",
+        "must be the ARN of a backup vault$",
+        *("", "safe", VAULT.replace("123456789012", "*"), f"{VAULT}\n", 3),
+        backup_days=35,
     ),
-    *(({"backup_days": days}, "backup_days: must be from 7 to") for days in (6, 36_501, True, "35")),
-    *(
-        (
-            {"backup_days": 35, "keeps_data": False} | more,
-            "backup_days: must be None on a stage that keeps no",
-        )
-        for more in ({}, {"embedded_python": "/usr/bin/python3"})
-    ),
-    ({"backup_days": 35, "backup_lock": "none"}, "backup_lock: must be governance or compliance$"),
-    *(
-        ({"backup_days": 35, "backup_copy_to": arn}, "backup_copy_to: must be the ARN of a backup vault$")
-        for arn in ("", "safe", VAULT.replace("123456789012", "*"), f"{VAULT}\n", 3)
-    ),
-    ({"backup_copy_to": VAULT}, "backup_copy_to: must be left out without backup_days$"),
-    *(
-        ({"canary_percent": percent}, "canary_percent: must be from 1 to 99, or None$")
-        for percent in (-1, 0, 100, 10.5, True, "10")
-    ),
+    *each("backup_copy_to", "must be left out without backup_days$", VAULT),
+    *each("canary_percent", "must be from 1 to 99, or None$", -1, 0, 100, 10.5, True, "10"),
     # A misspelling must be found before the canary is needed.
-    *(
-        ({"canary_minutes": minutes}, "canary_minutes: must be from 10 to 2100, as an alarm")
-        for minutes in (0, 9, 2_101, True, "15")
+    *each("canary_minutes", "must be from 10 to 2100, as an alarm", 0, 9, 2_101, True, "15"),
+    *each("canary_percent", "must be None on the embedded AWS", 10, **EMBEDDED),
+    *each(
+        "canary_percent",
+        "needs qualified_functions, or both versions would run the newest code$",
+        10,
+        qualified_functions=False,
     ),
-    (
-        {"canary_percent": 10, "embedded_python": "/usr/bin/python3"},
-        "canary_percent: must be None on the embedded AWS",
+    *each("snap_start", "must be False on the embedded AWS", True, **EMBEDDED),
+    *each(
+        "snap_start",
+        "needs qualified_functions, as only versions have snapshots$",
+        True,
+        qualified_functions=False,
     ),
-    (
-        {"canary_percent": 10, "qualified_functions": False},
-        "canary_percent: needs qualified_functions, or both versions would run the newest code$",
-    ),
-    (
-        {"snap_start": True, "embedded_python": "/usr/bin/python3"},
-        "snap_start: must be False on the embedded AWS",
-    ),
-    (
-        {"snap_start": True, "qualified_functions": False},
-        "snap_start: needs qualified_functions, as only versions have snapshots$",
-    ),
+    *each("row_keys", "must be from 1 to 20", 0, -1, 21),
+    # A key that there is not cannot sign.
+    *each("signing_key", "must be from 1 to row_keys", 0, 2),
+    # No alarm could watch for a rarer proof.
+    *each("reconcile_every_hours", "must be from 1 to 24, or None", 0, -1, 25, 168),
+    *each("journal_lock", "", "none"),
+    *each("journal_lock_days", "", 0, 36_501),
     # Requests about customers are encrypted in transit. The embedded AWS asks on the same machine.
     ({"kyc": KycSettings(url="http://kyc.example")}, HTTPS),
     # It knows no account ids: it would approve every payment.
     (BY_NAME, "party_names: must be required with the KYC provider opensanctions, which screens by name"),
 ]
 
-ACCEPTED: list[dict[str, Any]] = [
+ACCEPTED: list[Changes] = [
     *({"fee_basis_points": points} for points in (0, 9_999)),
     *({"fee_basis_points": 0, "fee": rule} for rule in ("schedule", "client")),
     *(
         CLIENT | {"fee_floor_basis_points": floor, "fee_ceiling_basis_points": ceiling}
-        for floor in (0, 100)
-        for ceiling in (100, 9_999)
+        for floor, ceiling in ((0, 100), (100, 9_999))
     ),
     *({"approvals": {"write-off": persons, "reverse": 1}} for persons in (1, 2, 5)),
     *(
@@ -282,8 +242,7 @@ ACCEPTED: list[dict[str, Any]] = [
     {"webhook": "http-api", "webhook_calls_per_second": 1, "webhook_burst": 1},
     {"webhook": "function-url", "webhook_calls_per_second": 10_000, "webhook_burst": 10_000},
     *(
-        {name: address}
-        for name in ("page_address", "notice_address")
+        {"page_address": address, "notice_address": address}
         for address in ("oncall@pages.example", "https://pages.example/v1/settlement", None)
     ),
     *({"recovery_starts_per_second": pace} for pace in (1, 1_000)),
@@ -296,13 +255,13 @@ ACCEPTED: list[dict[str, Any]] = [
         {"restored_table": name, "restored_stream": LABEL}
         for name in ("abc", "settlement-prod_2.b", "a" * 255)
     ),
-    *({"alert_again_after_seconds": seconds} for seconds in (9, 60, 1800, 86_400)),
+    *({"alert_again_after_seconds": seconds} for seconds in (9, 86_400)),
     *({"log_detail": detail, "log_full_keys": ("order-1",) * 20} for detail in ("lean", "full")),
     *(
         {"kyc": KycSettings(connect_timeout_seconds=connect, read_timeout_seconds=read)}
         for connect, read in ((1, 4), (4, 1), (1, 1))
     ),
-    {"kyc": KycSettings(url="http://kyc.example"), "embedded_python": "/usr/bin/python3"},
+    {"kyc": KycSettings(url="http://kyc.example"), **EMBEDDED},
     BY_NAME | {"party_names": "required"},
     *({"canary_percent": percent, "canary_minutes": minutes} for percent, minutes in ((1, 10), (99, 2_100))),
     {"snap_start": True},
@@ -317,37 +276,42 @@ NUMBERS = {
     "review_seconds": (60, 2_592_000),
 }
 
-BAD_ADDRESSES = [
-    *("", "kyc.example", "ftp://kyc.example", "https://", "https:///verifications"),
-    *("https://user:secret@kyc.example", "https://kyc.example?key=secret"),
-    *("https://kyc.example/v1?key=secret", "https://kyc.example/#top", "https://kyc.example#top"),
-    *("https://kyc example", "https://kyc.example/v 1", "https://kyc.example\n", " https://kyc.example"),
-]
-"""Settings are in the repository and the template: no place for a password or key."""
-
-KYC_REFUSED: list[tuple[dict[str, Any], str]] = [
-    *(
-        ({"provider": provider}, "provider: must be one of opensanctions, verifications$")
-        for provider in ("", "Verifications", "acme", "verifications ")
+KYC_REFUSED: list[tuple[Changes, str]] = [
+    *each(
+        "provider",
+        "must be one of opensanctions, verifications$",
+        *("", "Verifications", "acme", "verifications "),
     ),
-    *(({"url": url}, ADDRESS) for url in BAD_ADDRESSES),
+    # Settings are in the repository and the template: no place for a password or key.
+    *(
+        ({"url": url}, ADDRESS)
+        for url in (
+            *("", "kyc.example", "ftp://kyc.example", "https://", "https:///verifications"),
+            *("https://user:secret@kyc.example", "https://kyc.example?key=secret"),
+            *("https://kyc.example/v1?key=secret", "https://kyc.example/#top", "https://kyc.example#top"),
+            *(
+                "https://kyc example",
+                "https://kyc.example/v 1",
+                "https://kyc.example\n",
+                " https://kyc.example",
+            ),
+        )
+    ),
     # It would change the path.
-    *(
-        ({"health_path": path}, "health_path: must be empty, or a path that begins with /")
-        for path in ("health", "/a?b", "/a#b", "/ a", "//user@host", "/health\n")
+    *each(
+        "health_path",
+        "must be empty, or a path that begins with /",
+        *("health", "/a?b", "/a#b", "/ a", "//user@host", "/health\n"),
     ),
-    *(
-        ({"dataset": dataset}, "dataset: must be letters, digits, _ and -$")
-        for dataset in ("", "a/b", "a b", "../match", "a?b", "über")
-    ),
+    *each("dataset", "must be letters, digits, _ and -$", "", "a/b", "a b", "../match", "a?b", "über"),
     *(
         ({field: number}, f"{field}: must be a whole number from {least} to {most}$")
         for field, (least, most) in NUMBERS.items()
         for number in (0, -1, least - 1, most + 1, least + 0.5, True, "5", None)
     ),
-    *(({"recovery_seconds": seconds}, PROBE) for seconds in (3, 4)),
+    *each("recovery_seconds", "must be longer than a probe takes", 3, 4),
 ]
-KYC_ACCEPTED: list[dict[str, Any]] = [
+KYC_ACCEPTED: list[Changes] = [
     *({"provider": provider} for provider in ("opensanctions", "verifications")),
     *(
         {"url": url}
@@ -513,67 +477,51 @@ def test_exactly_the_providers_screening_by_name_ask_nothing_without_one(
             body(settlement, config)
 
 
-@pytest.mark.parametrize("context", [{"stage": "production"}, {"stage": ""}, {}])
-def test_one_line_refuses_an_unknown_stage_and_lists_the_stages(context: dict[str, str]) -> None:
-    with pytest.raises(SystemExit) as refused:
-        build(cdk.App(context=context))
-
-    message = str(refused.value)
-    assert message.startswith("stage: ")
-    assert "\n" not in message
-    assert all(stage in message for stage in STAGES)
-
-
-@pytest.mark.parametrize("context", [{"stage": "dev"}, {"stage": "dev", "kyc_url": ""}])
-def test_a_stage_with_neither_provider_nor_argument_is_refused(
-    context: dict[str, str],
-) -> None:
-    """Deployed, it would reverse every payment."""
-    message = r"^kyc_url: name the KYC provider's address; pass it as -c kyc_url="
-    with pytest.raises(SystemExit, match=message):
-        build(cdk.App(context=context))
-
-
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("context", "message"),
     [
-        ({}, "page_address: name the address that is paged; pass it as -c page_address="),
-        ({"page_address": "oncall@example.com"}, "runbooks: name the HTTPS address of your runbooks"),
-        (
-            {"page_address": "oncall@example.com", "runbooks": "http://runbooks.example.com"},
-            "runbooks: name the HTTPS address of your runbooks",
+        *(
+            (context, f"stage: must be one of {', '.join(STAGES)}, or a personal one")
+            for context in ({"stage": "production"}, {"stage": ""}, dict[str, str]())
+        ),
+        # Deployed, it would reverse every payment.
+        *(
+            (context, "kyc_url: name the KYC provider's address; pass it as -c kyc_url=")
+            for context in ({"stage": "dev"}, {"stage": "dev", "kyc_url": ""})
+        ),
+        *(
+            ({"stage": "prod", "kyc_url": url}, message)
+            for url, message in (
+                *(("http://kyc.example", HTTPS), ("kyc.example", ADDRESS)),
+                ("https://user:secret@kyc.example", ADDRESS),
+            )
+        ),
+        # A page must reach a person and must not lead to a path on its author's machine.
+        (PROD, "page_address: name the address that is paged; pass it as -c page_address="),
+        *(
+            (context, "runbooks: name the HTTPS address of your runbooks")
+            for context in (PAGED, PAGED | {"runbooks": "http://runbooks.example.com"})
         ),
     ],
 )
-def test_prod_is_refused_without_addresses_for_pages_and_runbooks(
-    given: dict[str, str], message: str
-) -> None:
-    """A page must reach a person and must not lead to a path on its author's machine."""
-    with pytest.raises(SystemExit, match=f"^{message}"):
-        build(cdk.App(context={"stage": "prod", "kyc_url": "https://kyc.example"} | given))
-
-
-@pytest.mark.parametrize("setting", ["page_address", "notice_address"])
-def test_the_arguments_name_the_addresses_that_are_subscribed(setting: str) -> None:
-    given = {"stage": "dev", "kyc_url": "https://kyc.example", setting: "https://pages.example/settlement"}
-
-    found = Template.from_stack(build(cdk.App(context=given))).find_resources("AWS::SNS::Subscription")
-
-    assert [one["Properties"]["Protocol"] for one in found.values()] == (
-        ["https"] if setting == "page_address" else ["https", "https"]
-    )
-    assert {one["Properties"]["Endpoint"] for one in found.values()} == {given[setting]}
-
-
-@pytest.mark.parametrize(
-    ("url", "message"),
-    [("http://kyc.example", HTTPS), ("kyc.example", ADDRESS), ("https://user:secret@kyc.example", ADDRESS)],
-)
-def test_the_argument_is_refused_as_a_setting_is(url: str, message: str) -> None:
+def test_one_line_refuses_what_the_context_names_wrongly(context: dict[str, str], message: str) -> None:
     with pytest.raises(SystemExit, match=f"^{message}") as refused:
-        build(cdk.App(context={"stage": "prod", "kyc_url": url}))
+        build(cdk.App(context=context))
 
+    assert "\n" not in str(refused.value)
     assert "secret" not in str(refused.value)
+
+
+def test_the_context_names_the_addresses_that_are_subscribed() -> None:
+    """A page has one topic; notices have two, for the morning and for information."""
+    pages, notices = "https://pages.example/settlement", "https://notices.example/settlement"
+    given = {"stage": "dev", "kyc_url": "https://kyc.example", "page_address": pages}
+
+    stack = build(cdk.App(context=given | {"notice_address": notices}))
+
+    found = [one["Properties"] for one in Template.from_stack(stack).find_resources(SUBSCRIPTION).values()]
+    assert sorted(one["Endpoint"] for one in found) == [notices, notices, pages]
+    assert {one["Protocol"] for one in found} == {"https"}
 
 
 def test_the_argument_changes_no_setting() -> None:

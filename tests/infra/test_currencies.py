@@ -27,14 +27,11 @@ def test_a_pinned_exponent_is_that_of_iso_4217(code: str) -> None:
 @each_stage
 def test_a_stage_has_the_pinned_and_its_assets_exponents(stage: str) -> None:
     settings = STAGES[stage]
-    given = json.loads(settings.stage_config)["currencies"]
+    pinned = {code: PINNED_EXPONENTS[code] for code in settings.currencies}
 
-    assert given == settings.exponents
-    assert {code: given[code] for code in settings.currencies} == {
-        code: PINNED_EXPONENTS[code] for code in settings.currencies
-    }
-    assert {code: given[code] for code in settings.assets} == settings.assets
-    assert len(given) == len(settings.currencies) + len(settings.assets)
+    assert (
+        json.loads(settings.stage_config)["currencies"] == settings.exponents == {**pinned, **settings.assets}
+    )
 
 
 def codes() -> Iterator[str]:

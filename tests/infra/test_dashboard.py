@@ -7,14 +7,8 @@ from tests.infra.alarms import ALARMS, SUMS, counted
 from tests.infra.stack import FUNCTIONS, MACHINES, each_stage, only, resources
 
 LEVELS = {
-    *(
-        "OldestInFlightSeconds",
-        "RecoveryBehindSeconds",
-        "OldestLimboSeconds",
-        "LimboOpen",
-        "ReviewsEnding",
-        "KycCircuit",
-    ),
+    *("OldestInFlightSeconds", "RecoveryBehindSeconds", "OldestLimboSeconds"),
+    *("LimboOpen", "ReviewsEnding", "KycCircuit"),
     *("ReconcileFaults", "ReconcileUnproven", "ReconciledRows", "ListedAhead"),
 }
 """The functions' own metrics that are not counts."""

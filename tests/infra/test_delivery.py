@@ -12,22 +12,21 @@ from cdk_nag import AwsSolutionsChecks
 
 from infra.config import CONTEXT
 from infra.delivery import Delivery
+from tests.infra.evaluator import listed
 from tests.infra.stack import ON_AWS, readable
 from tests.world.templates import PROJECT
 
 WORKFLOWS = sorted((PROJECT / ".github/workflows").glob("*.yml"))
+REPOSITORY = "octo-org/payments"
 PINNED = re.compile(r"[\w-]+/[\w-]+@[0-9a-f]{40}")
 POLICIES = [
     f"arn:aws:iam::123456789012:policy/settlement-dev-{one}" for one in ("PeopleViewer1", "Acceptance1")
 ]
-WILDCARDS = {
-    "lambda:GetAccountSettings",
-    "logs:DescribeLogGroups",
-}
+WILDCARDS = {"lambda:GetAccountSettings", "logs:DescribeLogGroups"}
 """Reads that AWS binds to no resource."""
 
 
-def template(stage: str = "prod", repository: str = "octo-org/payments", **more: Any) -> dict[str, Any]:
+def template(stage: str = "prod", repository: str = REPOSITORY, **more: Any) -> dict[str, Any]:
     found = Template.from_stack(Delivery(cdk.App(), stage, repository, **more)).to_json()["Resources"]
     return {one["Type"]: one["Properties"] for one in found.values()}
 
@@ -35,10 +34,6 @@ def template(stage: str = "prod", repository: str = "octo-org/payments", **more:
 def statements(stage: str = "prod") -> list[Any]:
     found: list[Any] = readable(template(stage)["AWS::IAM::Policy"]["PolicyDocument"]["Statement"])
     return found
-
-
-def listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def steps(path: Path) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
@@ -96,24 +91,40 @@ def test_an_account_with_a_provider_gets_no_second_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stage", "repository", "told"),
+    ("stage", "repository", "acceptance", "told"),
     [
-        ("local", "octo-org/payments", "stage: local is none that is deployed to AWS"),
-        ("prd", "octo-org/payments", "stage: prd is none"),
-        ("prod", "payments", "repository: must be OWNER/NAME"),
-        ("prod", "octo-org/payments:*", "repository: must be OWNER/NAME"),
-        ("prod", "octo-org/*", "repository: must be OWNER/NAME"),
-        ("prod", "octo-org@123456/payments", "repository: must be OWNER/NAME"),
-        ("prod", "octo-org@123456/payments@*", "repository: must be OWNER/NAME"),
+        ("local", REPOSITORY, (), "stage: local is none that is deployed to AWS"),
+        ("prd", REPOSITORY, (), "stage: prd is none"),
+        *(
+            ("prod", repository, (), "repository: must be OWNER/NAME")
+            for repository in (
+                *("payments", "octo-org/payments:*", "octo-org/*"),
+                *("octo-org@123456/payments", "octo-org@123456/payments@*"),
+            )
+        ),
+        (
+            *("prod", REPOSITORY, (POLICIES[0],)),
+            "acceptance: pays, pages and decides alone, so that prod has no role for it",
+        ),
+        *(
+            ("dev", REPOSITORY, (policy,), "acceptance: must be ARNs of policies of settlement-dev")
+            for policy in (
+                "arn:aws:iam::aws:policy/AdministratorAccess",
+                POLICIES[0].replace("-dev-", "-prod-"),
+                "settlement-dev-PeopleViewer",
+            )
+        ),
     ],
 )
-def test_what_would_let_others_in_is_refused(stage: str, repository: str, told: str) -> None:
+def test_what_would_let_others_in_is_refused(
+    stage: str, repository: str, acceptance: tuple[str, ...], told: str
+) -> None:
     with pytest.raises(ValueError, match=told):
-        Delivery(cdk.App(), stage, repository)
+        Delivery(cdk.App(), stage, repository, acceptance=acceptance)
 
 
 def test_the_same_jobs_take_the_role_of_the_acceptance() -> None:
-    stack = Delivery(cdk.App(), "dev", "octo-org/payments", acceptance=POLICIES)
+    stack = Delivery(cdk.App(), "dev", REPOSITORY, acceptance=POLICIES)
     deployer, tries = (
         one["Properties"]
         for one in Template.from_stack(stack).to_json()["Resources"].values()
@@ -124,27 +135,9 @@ def test_the_same_jobs_take_the_role_of_the_acceptance() -> None:
     assert (tries["ManagedPolicyArns"], "ManagedPolicyArns" in deployer) == (POLICIES, False)
 
 
-@pytest.mark.parametrize(
-    ("stage", "policy", "told"),
-    [
-        ("prod", POLICIES[0], "acceptance: pays, pages and decides alone, so that prod has no role for it"),
-        ("dev", "arn:aws:iam::aws:policy/AdministratorAccess", "acceptance: must be ARNs of policies of"),
-        (
-            "dev",
-            POLICIES[0].replace("-dev-", "-prod-"),
-            "acceptance: must be ARNs of policies of settlement-dev",
-        ),
-        ("dev", "settlement-dev-PeopleViewer", "acceptance: must be ARNs"),
-    ],
-)
-def test_the_acceptance_role_has_its_stages_policies_alone(stage: str, policy: str, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
-        Delivery(cdk.App(), stage, "octo-org/payments", acceptance=[policy])
-
-
 def test_nag_finds_what_is_bound_by_a_prefix_alone(tmp_path: Path) -> None:
     app = cdk.App(outdir=str(tmp_path))
-    Delivery(app, "prod", "octo-org/payments")
+    Delivery(app, "prod", REPOSITORY)
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     with pytest.raises(RuntimeError, match=r"^ValidationFailed: "):
         app.synth()

@@ -82,14 +82,8 @@ def allowed(action: str, *kinds: str) -> set[str]:
 def test_every_function_has_its_grants_and_its_writes_here() -> None:
     assert WRITES.keys() == FUNCTIONS.keys()
     assert {name for name, writes in WRITES.items() if not writes} == {
-        "ReportOutcome",
-        "PrepareAlert",
-        "ResolveLimbo",
-        "ReadSettlements",
-        "SealJournal",
-        "SendPage",
-        "PublishEvents",
-        "ReconcileBooks",
+        *("ReportOutcome", "PrepareAlert", "ResolveLimbo", "ReadSettlements"),
+        *("SealJournal", "SendPage", "PublishEvents", "ReconcileBooks"),
     }
 
 
@@ -160,13 +154,8 @@ def test_no_role_puts_balances_or_updates_rows_put_once() -> None:
 
 def test_money_is_moved_by_the_steps_that_move_it() -> None:
     moving = {
-        "HoldFunds",
-        "ReleaseFunds",
-        "CollectFee",
-        "RefundFee",
-        "ReclaimFunds",
-        "VoidHold",
-        "TakeOrder",
+        *("HoldFunds", "ReleaseFunds", "CollectFee"),
+        *("RefundFee", "ReclaimFunds", "VoidHold", "TakeOrder"),
     }
 
     assert allowed("PutItem", "entry") == allowed("PutItem", "entry of fees") == moving

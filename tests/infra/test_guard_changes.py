@@ -12,8 +12,8 @@ from tools.guard_changes import IN_PLACE, faults, main
 DEPLOYED: Any = templates.template("prod").to_json()
 GUARDED = {name: one["Type"] for name, one in DEPLOYED["Resources"].items() if one["Type"] in IN_PLACE}
 (TABLE,) = (name for name, kind in GUARDED.items() if kind == "AWS::DynamoDB::Table")
-KEYS = [name for name, kind in GUARDED.items() if kind == "AWS::KMS::Key"]
-(KEY,) = (name for name in KEYS if name.startswith("Ledger"))
+(KEY,) = (name for name, kind in GUARDED.items() if kind == "AWS::KMS::Key" and name.startswith("Ledger"))
+POINT_IN_TIME = "PointInTimeRecoverySpecification"
 
 
 def changed(change: Callable[[Any], Any], name: str = TABLE) -> list[str]:
@@ -69,22 +69,13 @@ def test_what_keeps_the_data_stays(name: str) -> None:
         (TABLE, put(SSESpecification={"SSEEnabled": False}), "SSESpecification: changes"),
         (TABLE, put(DeletionProtectionEnabled=False), "DeletionProtectionEnabled: is switched off"),
         *(
-            (
-                TABLE,
-                put(PointInTimeRecoverySpecification=one),
-                "PointInTimeRecoverySpecification: is switched off",
-            )
+            (TABLE, put(**{POINT_IN_TIME: one}), f"{POINT_IN_TIME}: is switched off")
             for one in ({}, {"PointInTimeRecoveryEnabled": False, "RecoveryPeriodInDays": 35})
         ),
         (
             TABLE,
-            put(
-                PointInTimeRecoverySpecification={
-                    "PointInTimeRecoveryEnabled": True,
-                    "RecoveryPeriodInDays": 1,
-                }
-            ),
-            "PointInTimeRecoverySpecification: reaches back 1 days, and not 35",
+            put(**{POINT_IN_TIME: {"PointInTimeRecoveryEnabled": True, "RecoveryPeriodInDays": 1}}),
+            f"{POINT_IN_TIME}: reaches back 1 days, and not 35",
         ),
         (TABLE, lambda one: one.update(Condition="Never"), "Condition: changes"),
         (TABLE, put(GlobalSecondaryIndexes=[]), "GlobalSecondaryIndexes: gsi1 is removed"),

@@ -5,9 +5,9 @@ Functions: test_least_privilege.py.
 
 import pytest
 
-from tests.infra.evaluator import Request, allows, listed, of_role
+from tests.infra.evaluator import Request, allows, listed
 from tests.infra.integrations import ANY_VERSION, BY_CDK, of_target, roles
-from tests.infra.stack import EMBEDDED, MACHINES, ON_AWS, each_stage, properties, template
+from tests.infra.stack import EMBEDDED, MACHINES, ON_AWS, each_stage, of_role, properties, template
 
 EACH = [(stage, role) for stage in (*ON_AWS, *EMBEDDED) for role in roles(stage)]
 

@@ -120,6 +120,12 @@ BOOKS: dict[str, Answer] = DEPLOYED | {
 """A deployed stack with books in Aurora, paging no person."""
 
 
+def described(status: str = "UPDATE_COMPLETE", **config: Any) -> dict[str, Answer]:
+    """Return the answers of a deployed stack in a state, or with another configuration."""
+    told = json.dumps(json.loads(PROD.stage_config) | config)
+    return DEPLOYED | {"DescribeStacks": stack(status, StageConfig=told)}
+
+
 def found(**answers: Answer) -> dict[str, Finding]:
     return {one.check: one for one in checks.findings(Account(Aws(**answers), PROD))}
 
@@ -171,16 +177,8 @@ LACKING: dict[str, tuple[str, dict[str, Answer], str]] = {
         f"other functions leave {WANTED.reserved + UNRESERVED_MIN - 1}",
     ),
     "a failed creation": ("stack", {"DescribeStacks": stack("ROLLBACK_COMPLETE")}, "its creation has failed"),
-    "a change under way": (
-        "stack",
-        DEPLOYED | {"DescribeStacks": stack("UPDATE_IN_PROGRESS", StageConfig=PROD.stage_config)},
-        "is UPDATE_IN_PROGRESS",
-    ),
-    "a change that is stuck": (
-        "stack",
-        DEPLOYED | {"DescribeStacks": stack("UPDATE_ROLLBACK_FAILED", StageConfig=PROD.stage_config)},
-        "is UPDATE_ROLLBACK_FAILED",
-    ),
+    "a change under way": ("stack", described("UPDATE_IN_PROGRESS"), "is UPDATE_IN_PROGRESS"),
+    "a change that is stuck": ("stack", described("UPDATE_ROLLBACK_FAILED"), "is UPDATE_ROLLBACK_FAILED"),
     "a bus of the name": (
         "names",
         {f"DescribeEventBus:{STACK}": {"Name": STACK}},
@@ -193,12 +191,7 @@ LACKING: dict[str, tuple[str, dict[str, Answer], str]] = {
     ),
     "a currency that goes": (
         "currencies",
-        DEPLOYED
-        | {
-            "DescribeStacks": stack(
-                StageConfig=json.dumps(json.loads(PROD.stage_config) | {"currencies": {"GBP": 2}})
-            )
-        },
+        described(currencies={"GBP": 2}),
         "GBP is deployed with the exponent 2, and must stay",
     ),
     "a random API key": ("secrets", DEPLOYED | {"DescribeSecret": secret(stored=False)}, "the random one"),
@@ -273,25 +266,16 @@ def test_an_unreadable_stack_is_not_taken_for_none() -> None:
 
 
 def test_without_an_identity_nothing_else_is_asked() -> None:
-    aws = Aws(GetCallerIdentity="ExpiredToken")
-
-    assert [one.check for one in checks.findings(Account(aws, PROD))] == ["identity"]
-    assert aws.called == []
-
-
-def test_no_answer_leaves_a_check_unknown() -> None:
-    class Silent:
-        region_name = "eu-west-1"
-
+    class Silent(Aws):
         def client(self, service: str) -> Any:
             raise EndpointConnectionError(endpoint_url=f"https://{service}")
 
-    (one,) = checks.findings(Account(Silent(), PROD))
-    assert (one.check, one.verdict, one.found) == (
-        "identity",
-        Verdict.UNKNOWN,
-        "no answer: EndpointConnectionError",
-    )
+    aws = Aws(GetCallerIdentity="ExpiredToken")
+    (refused,), (unanswered,) = (list(checks.findings(Account(one, PROD))) for one in (aws, Silent()))
+
+    assert (refused.check, refused.verdict, aws.called) == ("identity", Verdict.UNKNOWN, [])
+    assert (unanswered.check, unanswered.verdict) == ("identity", Verdict.UNKNOWN)
+    assert unanswered.found == "no answer: EndpointConnectionError"
 
 
 def test_a_stack_without_its_configuration_leaves_the_currencies_unknown() -> None:

@@ -40,14 +40,6 @@ def test_lambda_repeats_no_run_either_and_begins_none_late(stage: str) -> None:
 
 
 @each_stage
-def test_only_the_schedules_invoke_recovery(stage: str) -> None:
-    """A person's permission is in their own role; the function's policy admits no principal."""
-    for kind in ("Permission", "Url", "EventSourceMapping"):
-        for found in properties(stage, f"Lambda::{kind}").values():
-            assert "RecoverStalled" not in str(found)
-
-
-@each_stage
 def test_the_runs_share_the_stages_pace(stage: str) -> None:
     pace = float(variables(stage, "RecoverStalled")["STARTS_PER_SECOND"])
 

@@ -1,15 +1,7 @@
 import json
-from dataclasses import replace
-from functools import cache
 from typing import Any
 
-from aws_cdk import App
-from aws_cdk.assertions import Template
-
-from infra.config import settings_of
-from infra.settlement_stack import SettlementStack
-from tests.infra.stack import FUNCTIONS, context, readable, template
-from tests.infra.stack import name as name_of
+from tests.infra.stack import FUNCTIONS, changed, changed_template, readable, template
 from tests.world import templates
 from tools.guard_changes import faults
 
@@ -18,21 +10,11 @@ ARN = f"arn:${{AWS::Partition}}:dynamodb:${{AWS::Region}}:${{AWS::AccountId}}:ta
 OWN = "LedgerTable"
 
 
-@cache
-def synthesised() -> Any:
-    settings = replace(settings_of(context("prod")), restored_table=NAME, restored_stream=LABEL)
-    flags = json.loads((templates.PROJECT / "cdk.json").read_text())["context"]
-    stack = SettlementStack(App(context=flags | {"stage": "prod"}), settings=settings)
-    return Template.from_stack(stack).to_json()
+RESTORED = {"restored_table": NAME, "restored_stream": LABEL}
 
 
-@cache
 def restored() -> dict[str, Any]:
-    return {name_of(one): readable(found) for one, found in synthesised()["Resources"].items()}
-
-
-def of_kind(kind: str) -> dict[str, Any]:
-    return {one: found for one, found in restored().items() if found["Type"] == f"AWS::{kind}"}
+    return changed(**RESTORED)
 
 
 def test_nothing_points_to_the_stacks_own_table() -> None:
@@ -40,24 +22,22 @@ def test_nothing_points_to_the_stacks_own_table() -> None:
 
     assert pointing == []
     assert f"${{{OWN}" in json.dumps(template("prod"))
-    assert readable(synthesised()["Outputs"]["TableName"]["Value"]) == NAME
+    assert readable(changed_template(**RESTORED)["Outputs"]["TableName"]["Value"]) == NAME
 
 
 def test_the_stacks_own_table_and_key_stay_unchanged() -> None:
     """So neither the restore nor its end deletes or makes a table, and the guard accepts both."""
-    deployed = templates.template("prod").to_json()
+    deployed, after = templates.template("prod").to_json(), changed_template(**RESTORED)
 
     for one in (OWN, "LedgerKey"):
         assert restored()[one] == template("prod")[one]
-    assert list(faults(deployed, synthesised())) == []
-    assert list(faults(synthesised(), deployed)) == []
+    assert list(faults(deployed, after)) == []
+    assert list(faults(after, deployed)) == []
 
 
 def test_each_function_settles_on_the_restored_table() -> None:
-    functions = of_kind("Lambda::Function")
-
     for one in FUNCTIONS:
-        assert functions[one]["Properties"]["Environment"]["Variables"]["TABLE_NAME"] == NAME
+        assert restored()[one]["Properties"]["Environment"]["Variables"]["TABLE_NAME"] == NAME
 
 
 def test_the_readers_of_the_stream_read_the_restored_ones() -> None:

@@ -88,6 +88,11 @@ def test_no_resource_admits_a_caller_past_its_role(stage: str) -> None:
         "${SendPage.Arn}",
         *there("doors", "${AcceptSettlements.Arn}", "${CancelSettlement.Arn}"),
     }
+    assert {one["FunctionName"] for one in properties(stage, "Lambda::EventSourceMapping").values()} == {
+        *("${PublishEvents}", "${SealJournal}"),
+        *there("doors", "${StartSettlements}"),
+        *there("merchants", "${SweepMerchants}"),
+    }
 
 
 @each_stage

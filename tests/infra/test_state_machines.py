@@ -10,14 +10,12 @@ from infra.state_machines import STATE_MACHINES, render_definition
 from tests.infra.stack import (
     EMBEDDED,
     FUNCTIONS,
-    KEPT,
     MACHINES,
     SETTLEMENTS,
     definition,
     each_stage,
     each_stage_on_aws,
     properties,
-    resources,
 )
 from tests.infra.test_functions import RETENTION_DAYS
 
@@ -83,13 +81,6 @@ def test_an_execution_is_logged_and_traced_but_no_payload_is(stage: str, machine
     }
     assert group["LogGroupName"] == f"/aws/vendedlogs/states/settlement-{stage}-{machine}"
     assert group["RetentionInDays"] == RETENTION_DAYS[stage]
-
-
-@each_stage
-@each_machine
-def test_a_machines_log_outlives_the_stack_where_money_is_real(stage: str, machine: str) -> None:
-    """The log is all that is left of an Express execution."""
-    assert KEPT[stage].items() <= resources(stage, "Logs::LogGroup")[f"{machine}Logs"].items()
 
 
 @each_stage_on_aws

@@ -1,39 +1,25 @@
 """An execution in flight keeps its function code across a deployment."""
 
-from dataclasses import replace
-from functools import cache
 from typing import Any
 
-import aws_cdk as cdk
 import pytest
-from aws_cdk.assertions import Template
 
-from infra.config import STAGES
 from infra.functions import WAITED_FOR
-from infra.settlement_stack import SettlementStack
 from tests.infra.stack import (
     EMBEDDED,
-    KYC_URL,
+    FUNCTIONS,
     SETTLEMENTS,
+    changed,
+    changed_template,
     definition,
     each_stage,
     each_stage_on_aws,
     granted,
     properties,
     resources,
+    template,
 )
-
-
-@cache
-def functions(*, snap_start: bool) -> dict[str, Any]:
-    settings = STAGES["prod"]
-    settings = replace(settings, snap_start=snap_start, kyc=replace(settings.kyc, url=KYC_URL))
-    found = Template.from_stack(SettlementStack(cdk.App(), settings=settings)).to_json()["Resources"]
-    return {
-        one["Properties"]["Handler"]: one["Properties"]
-        for one in found.values()
-        if one["Type"] == "AWS::Lambda::Function"
-    }
+from tests.world import templates
 
 
 @each_stage_on_aws
@@ -84,20 +70,21 @@ def test_a_caller_waits_for_the_functions_of_the_settlement_machine(stage: str) 
 def test_another_setting_of_a_function_is_another_version() -> None:
     """CloudFormation publishes nothing for a version with an unchanged name."""
 
-    def names(memory_mb: int) -> set[str]:
-        settings = replace(STAGES["prod"], function_memory_mb=memory_mb)
-        settings = replace(settings, kyc=replace(settings.kyc, url=KYC_URL))
-        found = Template.from_stack(SettlementStack(cdk.App(), settings=settings))
-        return set(found.find_resources("AWS::Lambda::Version"))
+    def versions(found: Any) -> set[str]:
+        return {name for name, one in found["Resources"].items() if one["Type"] == "AWS::Lambda::Version"}
 
-    assert names(512) == names(512)
-    assert not names(512) & names(1024)
+    before = versions(templates.template("prod").to_json())
+
+    assert versions(changed_template("prod")) == before != set()
+    assert not versions(changed_template("prod", function_memory_mb=1_024)) & before
 
 
 def test_with_snap_start_these_functions_start_from_a_snapshot() -> None:
-    def snapped(*, snap_start: bool) -> list[Any]:
-        found = functions(snap_start=snap_start)
-        return [one["SnapStart"] for one in found.values() if "SnapStart" in one]
+    def snapped(found: dict[str, Any]) -> dict[str, Any]:
+        own = {name: found[name]["Properties"] for name in FUNCTIONS}
+        return {name: one["SnapStart"] for name, one in own.items() if "SnapStart" in one}
 
-    assert snapped(snap_start=True) == [{"ApplyOn": "PublishedVersions"}] * len(WAITED_FOR)
-    assert snapped(snap_start=False) == []
+    assert snapped(template("prod")) == {}
+    assert snapped(changed("prod", snap_start=True)) == {
+        name: {"ApplyOn": "PublishedVersions"} for name in WAITED_FOR
+    }

@@ -16,6 +16,7 @@ from settlement.core.policy.pager import PagerConfig
 from settlement.core.store.dynamodb import CLIENT_CONFIG
 from settlement.kyc import circuit_events
 from settlement.kyc import shared_secrets as _secrets
+from tests.infra.stack import each_stage, each_stage_on_aws
 from tests.statemachines.definitions import DEFINITIONS, INVOCATIONS, START, WAITS, paths, states, task
 
 EXPRESS_SECONDS_MAX = 300
@@ -49,7 +50,6 @@ REST_SECONDS of them are for the hold, the reversal and the functions' own work.
 
 YEAR_SECONDS = 365 * 86_400
 THROTTLED = "Lambda.TooManyRequestsException"
-ON_AWS = [stage for stage, settings in STAGES.items() if not settings.is_embedded]
 
 
 def waits(retry: Any) -> list[float]:
@@ -79,7 +79,7 @@ def client_seconds(config: Any) -> float:
     return float(attempts * attempt_seconds + (attempts - 1) * BACKOFF_SECONDS_MAX)
 
 
-@pytest.mark.parametrize("stage", ON_AWS)
+@each_stage_on_aws
 def test_all_attempts_of_any_path_fit_an_express_execution(stage: str) -> None:
     definition = json.loads(render_definition("settlement", STAGES[stage]))
     longest = max(
@@ -101,7 +101,7 @@ def test_a_reversal_and_an_alert_outlast_an_outage_of_minutes(name: str) -> None
         assert retry["MaxAttempts"] == 0 or sum(waits(retry)) >= OUTAGE_SECONDS_MIN
 
 
-@pytest.mark.parametrize("stage", ON_AWS)
+@each_stage_on_aws
 def test_an_unanswered_payment_is_given_back_in_time(stage: str) -> None:
     """Each try has a whole exchange, and each pause is the longest."""
     verify = task("settlement", "VerifyKyc")["Retry"][-1]
@@ -117,7 +117,7 @@ def test_an_unavailable_bus_does_not_delay_a_decision_for_long() -> None:
     assert seconds_max(task("compensation", "AnnounceResolution")) <= NOTICE_SECONDS_MAX
 
 
-@pytest.mark.parametrize("stage", ON_AWS)
+@each_stage_on_aws
 def test_a_year_of_alerts_fits_the_history_of_one_execution(stage: str) -> None:
     """A full history ends the execution and its alerts."""
     pager = PagerConfig.from_json(STAGES[stage].pager)
@@ -132,7 +132,7 @@ def test_a_year_of_alerts_fits_the_history_of_one_execution(stage: str) -> None:
     assert alerts * ALERT_EVENTS_MAX <= HISTORY_EVENTS_MAX
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@each_stage
 def test_no_function_outlives_its_task(stage: str) -> None:
     """Lambda outlives the task's timeout, and would commit with no task waiting.
 

@@ -188,12 +188,11 @@ def finals(machine: str, name: str) -> set[str]:
     return set(expected(machine, name))
 
 
-def test_an_unapproved_payment_is_reversed_for_one_of_four_reasons() -> None:
+def test_the_provider_and_the_claim_add_these_refusals() -> None:
+    """A payment that is not approved is reversed for one of four reasons."""
     reasons = {"KycRejected", "KycRequestRefused", "KycUnavailable", "KycCircuitOpen"}
+
     assert reasons | {"InReview"} == OF_PROVIDER
-
-
-def test_a_claimed_key_adds_one_refusal_to_the_requests_refusals() -> None:
     assert {"AlreadyClaimed", "InvalidRequest"} == OF_CLAIM
 
 

@@ -4,9 +4,10 @@ from typing import Any
 import pytest
 from moto.events.models import EventPattern
 
+from infra.config import STAGES
 from infra.events import CHANGES
 from settlement.core.ledger import keys
-from tests.infra.stack import FUNCTIONS, each_stage, each_stage_on_aws, properties, variables
+from tests.infra.stack import FUNCTIONS, each_stage, properties, variables
 from tests.unit import states
 from tests.world.constants import KEY
 from tests.world.expressions import Item
@@ -73,14 +74,15 @@ def test_one_function_puts_events_on_a_bus_apart_from_pages(stage: str) -> None:
     assert {name for name in FUNCTIONS if "OUTCOME_BUS" in variables(stage, name)} == {"PublishEvents"}
 
 
-def test_a_stage_may_have_a_topic_with_ordered_events() -> None:
-    topic = properties("local", "SNS::Topic")["OutcomesOrdered"]
+@each_stage
+def test_only_a_stage_that_wants_ordered_events_has_their_topic(stage: str) -> None:
+    topics = properties(stage, "SNS::Topic")
+    ordered = {name: topic for name, topic in topics.items() if topic.get("FifoTopic")}
+    publishing = {name for name in FUNCTIONS if "ORDERED_TOPIC" in variables(stage, name)}
 
-    assert (topic["FifoTopic"], topic["FifoThroughputScope"]) == (True, "MessageGroup")
-    assert topic["KmsMasterKeyId"] == "${PagerKey.Arn}"
-    assert {name for name in FUNCTIONS if "ORDERED_TOPIC" in variables("local", name)} == {"PublishEvents"}
-
-
-@each_stage_on_aws
-def test_a_stage_has_no_such_topic_by_itself(stage: str) -> None:
-    assert not any(one.get("FifoTopic") for one in properties(stage, "SNS::Topic").values())
+    assert STAGES[stage].ordered_events is (stage == "local")
+    assert ordered.keys() == ({"OutcomesOrdered"} if stage == "local" else set())
+    assert publishing == ({"PublishEvents"} if stage == "local" else set())
+    for topic in ordered.values():
+        assert topic["FifoThroughputScope"] == "MessageGroup"
+        assert topic["KmsMasterKeyId"] == "${PagerKey.Arn}"

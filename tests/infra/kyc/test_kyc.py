@@ -12,12 +12,10 @@ from settlement.kyc import client as kyc_client
 from settlement.kyc.circuit import Thresholds
 from tests.infra.stack import (
     FUNCTIONS,
-    KEPT,
     KYC_URL,
     each_stage,
     only,
     properties,
-    resources,
     runbooks,
     variables,
 )
@@ -66,14 +64,6 @@ def test_a_function_knows_its_own_secret_only(stage: str) -> None:
     assert variables(stage, "KycDecided")["KYC_SIGNING_SECRET"] == "${KycSigning.Id}"
     assert description(stage)["secret_id"] == "${KycCredentials.Id}"
     assert variables(stage, "VerifyKyc")["EVENT_BUS"] == "${PagerBus}"
-
-
-@each_stage
-def test_where_money_is_real_a_secret_outlives_the_stack(stage: str) -> None:
-    secrets = resources(stage, "SecretsManager::Secret").values()
-    assert secrets
-    for found in secrets:
-        assert KEPT[stage].items() <= found.items()
 
 
 @each_stage

@@ -1,29 +1,11 @@
 import re
-from dataclasses import replace
-from functools import cache
 from typing import Any
 
-import aws_cdk as cdk
-import pytest
-from aws_cdk.assertions import Template
-
-from infra.config import STAGES
-from infra.settlement_stack import SettlementStack
-from tests.infra.stack import KYC_URL, name, readable
-
-SETTINGS = replace(
-    STAGES["prod"],
-    kyc=replace(STAGES["prod"].kyc, url=KYC_URL),
-    webhook="http-api",
-    webhook_calls_per_second=7,
-    webhook_burst=9,
-)
+from tests.infra.stack import changed
 
 
-@cache
 def template() -> dict[str, Any]:
-    found = Template.from_stack(SettlementStack(cdk.App(), settings=SETTINGS)).to_json()
-    return {name(one): readable(resource) for one, resource in found["Resources"].items()}
+    return changed(webhook="http-api", webhook_calls_per_second=7, webhook_burst=9)
 
 
 _OTHER_DOORS = re.compile(r"Orders|Settlements(Api|Stage|.*Integration|.*Route)|.*By(Orders|Settlements)Api")
@@ -47,10 +29,8 @@ def test_with_an_http_api_there_is_no_public_function_url() -> None:
 def test_the_api_has_one_webhook_route_with_payload_format_2() -> None:
     (route,), (integration,) = of("ApiGatewayV2::Route"), of("ApiGatewayV2::Integration")
 
-    assert (route["RouteKey"], route["AuthorizationType"]) == (
-        "POST /",
-        "NONE",
-    )  # its calls carry a signature
+    # Its calls carry a signature.
+    assert (route["RouteKey"], route["AuthorizationType"]) == ("POST /", "NONE")
     assert integration["PayloadFormatVersion"] == "2.0"
     assert integration["IntegrationUri"] == "${KycDecided.Arn}"
     (permission,) = (one for one in of("Lambda::Permission") if "apigateway" in one["Principal"])
@@ -58,16 +38,11 @@ def test_the_api_has_one_webhook_route_with_payload_format_2() -> None:
     assert permission["SourceArn"].endswith("/*/*/")
 
 
-def test_calls_beyond_the_throttle_never_reach_the_function() -> None:
+def test_the_api_throttles_its_calls_and_logs_no_content_or_caller() -> None:
     (stage,) = of("ApiGatewayV2::Stage")
 
     assert stage["StageName"] == "$default"
     assert stage["DefaultRouteSettings"] == {"ThrottlingRateLimit": 7, "ThrottlingBurstLimit": 9}
-
-
-def test_the_apis_log_has_neither_content_nor_caller() -> None:
-    (stage,) = of("ApiGatewayV2::Stage")
-
     logged = stage["AccessLogSettings"]["Format"]
     assert "$context.status" in logged
     for personal in ("identity", "authorizer", "header", "path", "error"):
@@ -83,8 +58,3 @@ def test_the_alarm_on_refused_calls_watches_the_api() -> None:
     )
 
     assert (alarm["Namespace"], alarm["MetricName"], alarm["Threshold"]) == ("AWS/ApiGateway", "4xx", 100)
-
-
-@pytest.mark.parametrize("stage", STAGES)
-def test_no_stage_has_both_addresses(stage: str) -> None:
-    assert STAGES[stage].webhook in ("function-url", "http-api")

@@ -51,17 +51,12 @@ def test_all_routes_call_one_function_and_only_this_api_may(stage: str) -> None:
 
 
 @each_stage
-def test_each_call_is_logged_with_its_caller_without_its_order(stage: str) -> None:
-    (found,) = of_orders(stage, "Stage")
-    logged = json.loads(found["AccessLogSettings"]["Format"])
-
-    assert logged.keys() == {"requestId", "routeKey", "status", "userArn", "sourceIp", "error"}
-
-
-@each_stage
-def test_the_api_answers_to_no_browser_and_bounds_its_calls(stage: str) -> None:
+def test_calls_are_logged_and_bounded_and_no_browser_is_answered(stage: str) -> None:
+    """The log has each call's caller, and not its order."""
     (api,), (settings,) = of_orders(stage, "Api"), of_orders(stage, "Stage")
 
+    logged = json.loads(settings["AccessLogSettings"]["Format"])
+    assert logged.keys() == {"requestId", "routeKey", "status", "userArn", "sourceIp", "error"}
+    assert settings["DefaultRouteSettings"] == {"ThrottlingBurstLimit": 20, "ThrottlingRateLimit": 10}
     assert api["ProtocolType"] == "HTTP"
     assert "CorsConfiguration" not in api
-    assert settings["DefaultRouteSettings"] == {"ThrottlingBurstLimit": 20, "ThrottlingRateLimit": 10}

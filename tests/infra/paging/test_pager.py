@@ -1,7 +1,6 @@
 import pytest
 
 from tests.infra.stack import (
-    KEPT,
     ON_AWS,
     allow,
     attached,
@@ -151,13 +150,3 @@ def test_the_topics_share_their_own_key_which_alarms_may_use(stage: str) -> None
     ] * 3
     assert key["EnableKeyRotation"] is True
     assert set(permissions(key["KeyPolicy"])) == allow("kms:*", on=["*"], by=ROOT) | use
-
-
-@each_stage
-def test_where_money_is_real_an_alerts_path_outlives_the_stack(stage: str) -> None:
-    """An alert in the queue has reached no person yet, and would be lost with the queue."""
-    for found in (
-        resources(stage, "KMS::Key")["PagerKey"],
-        resources(stage, "SQS::Queue")["PagerUndelivered"],
-    ):
-        assert KEPT[stage].items() <= found.items()
