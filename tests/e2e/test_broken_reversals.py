@@ -1,6 +1,8 @@
 import io
 import json
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
@@ -10,12 +12,12 @@ import pytest
 from infra.functions import LAMBDAS
 from settle.local.demo.stuck_reversal import messages
 from settle.settlements.settlement import state_of
-from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, at_once, embedded_aws, new_account
+from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, at_once, new_account
 from tests.e2e.stuck import REASON, pay
 
 pytestmark = pytest.mark.long
 
-REVERSALS = 24
+REVERSALS = 8
 CANNOT_START = "Runtime.Unknown"
 """The embedded AWS's error for an unstartable function; on AWS `Runtime.ImportModuleError`."""
 
@@ -39,6 +41,23 @@ def deploy(embedded: Embedded, *, broken: bool) -> None:
     )
 
 
+@contextmanager
+def broken(embedded: Embedded) -> Iterator[None]:
+    """Break ReclaimFunds; meanwhile the machine repeats its calls as often, but sooner."""
+    machine, client = embedded.stack.outputs["CompensationArn"], embedded.step_functions
+    definition = client.describe_state_machine(stateMachineArn=machine)["definition"]
+    hasty = json.loads(definition)
+    for retry in hasty["States"]["ReclaimFunds"]["Retry"][1:]:  # the first one names refusals, never repeated
+        retry.update(IntervalSeconds=1, MaxDelaySeconds=2)  # the embedded AWS heeds the first alone
+    client.update_state_machine(stateMachineArn=machine, definition=json.dumps(hasty))
+    try:
+        deploy(embedded, broken=True)
+        yield
+    finally:
+        deploy(embedded, broken=False)
+        client.update_state_machine(stateMachineArn=machine, definition=definition)
+
+
 def reversed_by_order(embedded: Embedded, key: str) -> str:
     """Order a settled payment's reversal without waiting."""
     order = {"key": key, "reason": REASON, "expected_status": state_of(embedded.stack, key).status}
@@ -46,11 +65,12 @@ def reversed_by_order(embedded: Embedded, key: str) -> str:
     return key
 
 
-def executions(embedded: Embedded, status: str) -> list[dict[str, Any]]:
+def failures(embedded: Embedded, keys: list[str]) -> list[dict[str, Any]]:
+    """Return the failed executions that reversed these payments."""
     pages = embedded.step_functions.get_paginator("list_executions").paginate(
-        stateMachineArn=embedded.stack.outputs["CompensationArn"], statusFilter=status
+        stateMachineArn=embedded.stack.outputs["CompensationArn"], statusFilter="FAILED"
     )
-    return [one for page in pages for one in page["executions"]]
+    return [one for page in pages for one in page["executions"] if one["name"].startswith(tuple(keys))]
 
 
 def alarms_of(embedded: Embedded, ended: list[datetime]) -> int:
@@ -70,45 +90,36 @@ def alarms_of(embedded: Embedded, ended: list[datetime]) -> int:
     return sum(now and not before for before, now in pairwise(states))
 
 
-def test_a_broken_reversal_recovers_without_a_decision_and_pages_once() -> None:
+def test_a_broken_reversal_recovers_without_a_decision_and_pages_once(embedded: Embedded) -> None:
     """The machine lists no import error: it is neither a refusal nor the payee's fault."""
-    with embedded_aws() as embedded:
-        embedded.up()
-        embedded.schedule(enabled=False)
-        payee = new_account(embedded, "hugo")
-        payers = [new_account(embedded, "gina", "100.00") for _ in range(REVERSALS)]
-        keys = [str(pay(embedded, payer, payee, "48.20")["key"]) for payer in payers]
+    payee = new_account(embedded, "hugo")
+    payers = [new_account(embedded, "gina", "100.00") for _ in range(REVERSALS)]
+    keys = [str(pay(embedded, payer, payee, "48.20")["key"]) for payer in payers]
 
-        def status() -> set[str]:
-            return {str(embedded.settlement(key)["status"]) for key in keys}
+    def status() -> set[str]:
+        return {str(embedded.settlement(key)["status"]) for key in keys}
 
-        with messages(embedded.stack) as received:
-            deploy(embedded, broken=True)
+    with messages(embedded.stack) as received:
+        with broken(embedded):
             for key in keys:
                 reversed_by_order(embedded, key)
-            embedded.wait_for(lambda: len(executions(embedded, "FAILED")) == REVERSALS)
-            failed = executions(embedded, "FAILED")
-            causes = [
-                embedded.step_functions.describe_execution(executionArn=one["executionArn"]) for one in failed
-            ]
+            embedded.wait_for(lambda: len(failures(embedded, keys)) == REVERSALS)
+            failed = failures(embedded, keys)
             in_between = status()
-            assert {one["error"] for one in causes} == {"CompensationStalled"}
-            assert {json.loads(one["cause"])["Error"] for one in causes} == {CANNOT_START}
-            assert in_between == {"COMPENSATING"}
+        taken = [one["action"] for one in at_once([lambda k=key: embedded.recover(k) for key in keys], 4)]
+        embedded.wait_for(lambda: status() == {"COMPENSATED"})
+        pages: list[str] = []
+        while batch := list(received()):
+            pages += [one["Message"] for one in batch]
 
-            deploy(embedded, broken=False)
-            taken = [one["action"] for one in at_once([lambda k=key: embedded.recover(k) for key in keys], 4)]
-            assert set(taken) == {"compensate"}
-            embedded.wait_for(lambda: status() == {"COMPENSATED"})
-            pages: list[str] = []
-            while batch := list(received()):
-                pages += [one["Message"] for one in batch]
-
-        rows = embedded.rows()
-        people = [row for row in rows if any(word in row["sk"] for word in ("resolve:", "limbo:"))]
-        assert people == [], "no case of LIMBO, and no decision"
-        assert {embedded.available(payer) for payer in payers} == {"100.00"}
-        assert embedded.available(payee) == "0.00"
-        assert [page for page in pages if any(key in page for key in keys)] == []
-        assert alarms_of(embedded, [one["stopDate"] for one in executions(embedded, "FAILED")]) == 1
-        assert embedded.conserved()
+    ends = [embedded.ended(one["executionArn"]) for one in failed]
+    assert {one["error"] for one in ends} == {"CompensationStalled"}
+    assert {json.loads(one["cause"])["Error"] for one in ends} == {CANNOT_START}
+    assert (in_between, set(taken)) == ({"COMPENSATING"}, {"compensate"})
+    steps = [step for key in keys for step in embedded.entries(key)]
+    assert [step for step in steps if step.startswith(("resolve:", "limbo:"))] == []
+    assert {embedded.available(payer) for payer in payers} == {"100.00"}
+    assert embedded.available(payee) == "0.00"
+    assert [page for page in pages if any(key in page for key in keys)] == []
+    assert alarms_of(embedded, [one["stopDate"] for one in failures(embedded, keys)]) == 1
+    assert embedded.conserved()

@@ -61,24 +61,6 @@ def test_a_statement_ends_at_the_balance_and_reopening_changes_nothing(
     assert fees["available"] == fees["entries"][-1]["sum"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("account", "show", "no-such-account"), "there is no no-such-account"),
-        (
-            ("status", "never-claimed-000001"),
-            "key: no request has claimed never-claimed-000001 in ",
-        ),
-    ],
-)
-def test_an_unknown_account_or_key_is_not_found(
-    embedded: Embedded, arguments: tuple[str, ...], message: str
-) -> None:
-    code, line = embedded.refused(*arguments)
-
-    assert (code, message in line) == (3, True), line
-
-
 @pytest.mark.parametrize("machine", ["express", "standard"])
 def test_a_request_may_come_from_standard_input(embedded: Embedded, machine: str) -> None:
     request = new_request(embedded)
