@@ -7,6 +7,7 @@ import sys
 import tomllib
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -113,11 +114,10 @@ def ask(
         "SettlementStandardArn": "arn:aws:states:eu-west-1:123456789012:stateMachine:Standard",
         "StageConfig": os.environ["STAGE_CONFIG"],
     }
-    keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
     with fake_aws(outputs, row) as endpoint_url:
-        return run(
-            *(*arguments, "--stack", "settlement-prod"), AWS_ENDPOINT_URL=endpoint_url, **keys, **environment
-        )
+        settings: dict[str, Any] = {"AWS_ENDPOINT_URL": endpoint_url, **environment}
+        settings |= {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+        return run(*arguments, "--stack", "settlement-prod", **settings)
 
 
 def test_a_deployed_stack_is_asked_without_the_extra(config: StageConfig, settlement: Settlement) -> None:
