@@ -16,8 +16,8 @@ PICTURES = os.environ.get("SCREENSHOTS")
 """Folder for page pictures, set by `make screenshots`."""
 
 AXE = PROJECT / "node_modules" / "axe-core" / "axe.min.js"
-WIDE, NARROW = 1280, 390
-"""Widths of a window: a desk's, and a telephone's."""
+WIDE, NARROW, PAPER = 1280, 390, 718
+"""Widths of a window: a desk's, a telephone's, and a sheet's of A4 within margins of 10 mm."""
 
 TABS_MAX = 200
 """Bounds a hang: no page here has that many Tab stops."""
@@ -83,9 +83,13 @@ class Looking:
         return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found["violations"]]
 
     def cut(self) -> list[str]:
-        """Return what a narrow window cuts off."""
+        """Return what a narrow window or a sheet of paper cuts off."""
         self.resize(NARROW)
         found: list[str] = self.page.evaluate(_CUT)
+        self.resize(PAPER)
+        self.page.emulate_media(media="print")
+        found += [f"printed: {one}" for one in self.page.evaluate(_CUT)]
+        self.page.emulate_media(media="screen")
         self.resize(WIDE)
         return found
 

@@ -197,7 +197,7 @@ def test_a_decision_by_keyboard_alone_and_its_confirmation(desk: Desk, served: S
     window.tab_to("Reason")
     window.page.keyboard.type("agreed with finance")
     window.choose("Decide: write-off")
-    assert window.faults() == []
+    assert window.faults() + window.cut() == []
     shown = window.page.inner_text("main")
     before = desk.row()["status"]
     window.choose("Yes: write-off case 1")
@@ -221,6 +221,7 @@ def test_a_page_of_another_origin_reaches_nothing(desk: Desk, served: Served, lo
         window.page.evaluate("() => document.forms[0].submit()")
 
     assert window.heading() == "The request comes from another page"
+    assert window.cut() == []
     assert desk.row()["status"] == "LIMBO"
     window.said.clear()  # the browser tells the refusal, too
 
@@ -232,4 +233,5 @@ def test_the_session_is_ended_by_its_button(served: Served, look: Looks) -> None
     served.thread.join(60)
 
     assert window.heading() == "The session is over"
+    assert window.cut() == []
     assert not served.thread.is_alive()
