@@ -213,7 +213,9 @@ def test_a_proposal_that_only_its_row_tells_done_decides_nothing(proposed: Desk)
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"persons": {"zed"}}, {"persons": {"ada", "zed"}}, {"approvals": 5}, {"needed": 1}], ids=str
+    "wrong",
+    [{"persons": {"zed"}}, {"persons": {"ada", "zed"}}, {"approvals": 5}, {"needed": 1}],
+    ids=["another person", "one person more", "approvals", "needed"],
 )
 def test_a_row_with_other_persons_than_its_moves_is_damaged(proposed: Desk, wrong: dict[str, Any]) -> None:
     proposed.change(**wrong)
