@@ -34,12 +34,10 @@ def call_by_stream(
     sequence numbers go to the queue, for a person.
     """
     given_up = new_queue(scope, "GivenUp", settings)
-    reads = ["DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"]
-    function.add_to_role_policy(
-        iam.PolicyStatement(
-            actions=[f"dynamodb:{read}" for read in reads], resources=[core.ledger.stream_arn]
-        )
-    )
+    reads = [f"dynamodb:{read}" for read in ("DescribeStream", "GetRecords", "GetShardIterator")]
+    function.add_to_role_policy(iam.PolicyStatement(actions=reads, resources=[core.ledger.stream_arn]))
+    # IAM scopes this one to no stream.
+    function.add_to_role_policy(iam.PolicyStatement(actions=["dynamodb:ListStreams"], resources=["*"]))
     let(function, ["SendMessage"], given_up)
     mapping = lambda_.EventSourceMapping(
         scope,

@@ -1,7 +1,8 @@
-"""Hold the synthesised templates against cfn-lint and checkov.
+"""Hold the synthesised templates against cfn-lint, checkov and AWS's service authorization reference.
 
-`python tools/check_templates.py BIN TEMPLATE...`, where BIN has the two commands. What they find is explained
-in `infra/template_findings.toml`, or it fails the check; so does an explanation that no finding needs.
+`python tools/check_templates.py BIN TEMPLATE...`, where BIN has the commands and their Python. What they find
+is explained in `infra/template_findings.toml`, or it fails the check; so does an explanation that no finding
+needs.
 """
 
 import json
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 EXPLAINED = Path(__file__).parent.parent / "infra" / "template_findings.toml"
+INERT_GRANTS = Path(__file__).parent / "inert_grants.py"
 
 
 class Finding(NamedTuple):
@@ -40,6 +42,12 @@ def of_checkov(folder: Path, template: Path) -> Iterator[Finding]:
         yield Finding(found["check_id"], _name(resource), found["check_name"])
 
 
+def of_the_reference(folder: Path, template: Path) -> Iterator[Finding]:
+    """Yield the grants of unknown actions, and those on an ARN of actions that AWS scopes to none."""
+    for resource, action in _json(folder / "python", str(INERT_GRANTS), str(template)):
+        yield Finding("InertGrant", _name(resource), f"{action} is unknown, or is allowed on * alone")
+
+
 def unexplained(found: set[Finding], explained: dict[str, Any]) -> Iterator[str]:
     """Yield what is found and not explained, and what is explained and not found."""
     for rule, resource, meaning in sorted(found):
@@ -54,9 +62,8 @@ def unexplained(found: set[Finding], explained: dict[str, Any]) -> Iterator[str]
 
 def main(folder: Path, templates: list[Path]) -> int:
     """Exit with 0 if each finding in the templates is explained, and each explanation needed."""
-    found = {
-        one for template in templates for of in (of_cfn_lint, of_checkov) for one in of(folder, template)
-    }
+    checks = (of_cfn_lint, of_checkov, of_the_reference)
+    found = {one for template in templates for of in checks for one in of(folder, template)}
     wrong = list(unexplained(found, tomllib.loads(EXPLAINED.read_text())))
     print("\n".join(wrong) or f"{len(found)} findings in {len(templates)} templates, each explained")
     return 1 if wrong else 0

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import Any
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from settle import instants
 from settle.stack import Stack
@@ -97,7 +97,7 @@ def _events(stack: Stack, url: str) -> Iterator[dict[str, Any] | None]:
 def _left_behind(stack: Stack) -> Iterator[str]:
     """Yield the rules that killed commands left at least a day ago."""
     prefix, bus = _prefix(stack), stack.outputs["OutcomeBusName"]
-    with suppress(ClientError):  # a failed clean-up must not fail the command
+    with suppress(BotoCoreError, ClientError):  # a failed clean-up must not fail the command
         for rule in stack.client("events").list_rules(EventBusName=bus, NamePrefix=prefix)["Rules"]:
             began = rule["Name"].removeprefix(prefix).partition("-")[0]
             if began.isdecimal() and int(began) < time.time() - LEFT_BEHIND_SECONDS:
@@ -106,9 +106,9 @@ def _left_behind(stack: Stack) -> Iterator[str]:
 
 def _remove(stack: Stack, name: str) -> None:
     sqs, events, bus = stack.client("sqs"), stack.client("events"), stack.outputs["OutcomeBusName"]
-    with suppress(ClientError):
+    with suppress(BotoCoreError, ClientError):
         events.remove_targets(Rule=name, EventBusName=bus, Ids=["tail"])
-    with suppress(ClientError):
+    with suppress(BotoCoreError, ClientError):
         events.delete_rule(Name=name, EventBusName=bus)
-    with suppress(ClientError):
+    with suppress(BotoCoreError, ClientError):
         sqs.delete_queue(QueueUrl=sqs.get_queue_url(QueueName=name)["QueueUrl"])

@@ -48,9 +48,7 @@ THROUGH_SNS = {"kms:ViaService": ("sns.${AWS::Region}.amazonaws.com",)}
 
 SOURCES = {
     "sqs": ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"),
-    "dynamodb": tuple(
-        f"dynamodb:{name}" for name in ("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams")
-    ),
+    "dynamodb": tuple(f"dynamodb:{name}" for name in ("DescribeStream", "GetRecords", "GetShardIterator")),
 }
 """Lambda's use of event sources for a function:
 
@@ -119,6 +117,7 @@ def of_constructs(stage: str, function: str) -> set[tuple[str, str]]:
             arn = source["EventSourceArn"]
             service = "dynamodb" if arn.endswith("StreamArn}") else "sqs"
             needed |= {(action, arn) for action in SOURCES[service]}
+            needed |= {("dynamodb:ListStreams", "*")} if service == "dynamodb" else set()
             if to := source.get("DestinationConfig"):
                 needed.add(("sqs:SendMessage", to["OnFailure"]["Destination"]))
     for config in properties(stage, "Lambda::EventInvokeConfig").values():

@@ -1,18 +1,20 @@
 """The demo's pager: a queue subscribed only while needed."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, cast
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from settle.exit_codes import CommandFailed, Exit
 from settle.local.demo import stuck_reversal
 from settle.stack import Stack
+from tests.world.step_functions import client_error
 
 ALERT = {"summary": "order-1 is in LIMBO since noon", "key": "order-1"}
 NOTICE = {"summary": "order-1 is out of LIMBO", "key": "order-1"}
@@ -53,6 +55,49 @@ def test_no_queue_stays_subscribed(stack: Stack, fails: bool) -> None:
         assert [len(there) for there in left(stack)] == [2, 1]
         if fails:
             raise ConnectionError("cut off")
+
+    assert left(stack) == ([], [])
+
+
+class Denying:
+    """A client to which IAM denies some operations."""
+
+    def __init__(self, service: str, denied: Collection[str]) -> None:
+        self._client, self._denied = boto3.client(service), denied
+
+    def __getattr__(self, operation: str) -> Any:
+        if operation in self._denied:
+            return lambda **_: self._deny(operation)
+        return getattr(self._client, operation)
+
+    def _deny(self, operation: str) -> None:
+        raise client_error(operation, "AccessDenied")
+
+
+@pytest.mark.parametrize("denied", [{"unsubscribe"}, {"delete_queue"}, {"unsubscribe", "delete_queue"}])
+def test_a_denied_clean_up_is_told_and_changes_nothing(
+    stack: Stack, denied: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stack.client = lambda service: Denying(service, denied)  # type: ignore[method-assign,misc,assignment]
+
+    with stuck_reversal.pager(stack) as receive:
+        publish(stack, ALERT)
+        assert receive("LIMBO since") == ALERT
+
+    told = capsys.readouterr().err
+    assert told.count("left behind: arn:aws:sns:") == 2 * ("unsubscribe" in denied)
+    assert told.count("left behind: https:") == ("delete_queue" in denied)
+    assert [len(each) for each in left(stack)] == [
+        2 * ("unsubscribe" in denied),
+        int("delete_queue" in denied),
+    ]
+
+
+def test_a_denied_subscription_leaves_no_queue(stack: Stack) -> None:
+    stack.client = lambda service: Denying(service, {"subscribe"})  # type: ignore[method-assign,misc,assignment]
+
+    with pytest.raises(ClientError), stuck_reversal.pager(stack):
+        pass
 
     assert left(stack) == ([], [])
 

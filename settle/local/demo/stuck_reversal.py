@@ -5,11 +5,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from settle.accounts.accounts import open_account
 from settle.exit_codes import CommandFailed, Exit
 from settle.orders import limbo
 from settle.orders.resolution import resolve
 from settle.orders.reversal import reverse
+from settle.output.console import note
 from settle.settlements import settlement
 from settle.settlements.machines import Machine
 from settle.settlements.start import start
@@ -78,7 +81,8 @@ def messages(
 ) -> Iterator[Callable[[], Iterator[dict[str, str]]]]:
     """Subscribe a queue to topics, by default TOPICS; yield a function that takes messages.
 
-    Each has a `Subject` and a `Message`, whose last line is JSON.
+    Each has a `Subject` and a `Message`, whose last line is JSON. The queue and its subscriptions are removed
+    at the end; what cannot be removed is named on standard error.
     """
     sqs, sns = stack.client("sqs"), stack.client("sns")
     topics = topics or [stack.outputs[output] for output in TOPICS]
@@ -94,13 +98,7 @@ def messages(
             "Condition": {"ArnEquals": {"aws:SourceArn": topics}},
         },
     }
-    sqs.set_queue_attributes(QueueUrl=queue, Attributes={"Policy": json.dumps(policy)})
-    subscriptions = [
-        sns.subscribe(
-            TopicArn=topic, Protocol="sqs", Endpoint=attributes["QueueArn"], ReturnSubscriptionArn=True
-        )["SubscriptionArn"]
-        for topic in topics
-    ]
+    subscriptions: list[str] = []
 
     def received() -> Iterator[dict[str, str]]:
         for message in sqs.receive_message(QueueUrl=queue, WaitTimeSeconds=5).get("Messages", []):
@@ -108,11 +106,23 @@ def messages(
             yield json.loads(message["Body"])
 
     try:
+        sqs.set_queue_attributes(QueueUrl=queue, Attributes={"Policy": json.dumps(policy)})
+        for topic in topics:
+            asked = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": attributes["QueueArn"]}
+            subscriptions.append(sns.subscribe(**asked, ReturnSubscriptionArn=True)["SubscriptionArn"])
         yield received
     finally:
         for subscription in subscriptions:
-            sns.unsubscribe(SubscriptionArn=subscription)
-        sqs.delete_queue(QueueUrl=queue)
+            _clean_up(subscription, lambda arn: sns.unsubscribe(SubscriptionArn=arn))
+        _clean_up(queue, lambda url: sqs.delete_queue(QueueUrl=url))
+
+
+def _clean_up(name: str, remove: Callable[[str], Any]) -> None:
+    """Remove what only this command has used. A failure is told, and changes no answer."""
+    try:
+        remove(name)
+    except (BotoCoreError, ClientError) as failure:
+        note(f"left behind: {name}: {failure}")
 
 
 def _settle(stack: Stack, key: str, payer: str, payee: str, amount: str) -> None:
