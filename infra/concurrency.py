@@ -72,5 +72,8 @@ class Concurrency:
 
     @property
     def account_min(self) -> int:
-        """The smallest quota that bears the reservations."""
+        """The smallest quota that bears the reservations, or without any, payments beside recovery.
+
+        A new account may have 10, of which recovery takes nine each minute.
+        """
         return self.reserved + UNRESERVED_MIN

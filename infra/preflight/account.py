@@ -50,16 +50,16 @@ def concurrency(account: Account) -> Iterator[Finding]:
     limit = functions.get_account_settings()["AccountLimit"]
     quota, free = limit["ConcurrentExecutions"], limit["UnreservedConcurrentExecutions"]
     free += sum(_reserved(account, functions))
-    if not wanted.reserved:
-        yield Finding("concurrency", Verdict.FINE, f"the stage reserves none of the quota of {quota}")
-    elif quota < wanted.account_min:
+    if quota < wanted.account_min:
         yield Finding(
             "concurrency",
             Verdict.LACKING,
-            f"the stage reserves {wanted.reserved}, which needs a quota of {wanted.account_min}"
+            f"the stage, with {wanted.reserved} reserved, needs a quota of {wanted.account_min}"
             f" concurrent executions, and the account has {quota}",
             "ask AWS for the quota (Lambda, Concurrent executions), or reserve less by `concurrency`",
         )
+    elif not wanted.reserved:
+        yield Finding("concurrency", Verdict.FINE, f"the stage reserves none of the quota of {quota}")
     elif free - wanted.reserved < UNRESERVED_MIN:
         yield Finding(
             "concurrency",

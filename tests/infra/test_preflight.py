@@ -282,14 +282,17 @@ def test_a_stack_without_its_configuration_leaves_the_currencies_unknown() -> No
     assert verdicts(**DEPLOYED | {"DescribeStacks": stack()}) == {"currencies": "unknown"}
 
 
-def test_a_stage_that_reserves_nothing_needs_no_quota() -> None:
+@pytest.mark.parametrize(
+    ("executions", "lacking"), [(10, {"concurrency"}), (99, {"concurrency"}), (100, set())]
+)
+def test_a_stage_that_reserves_nothing_needs_a_quota_too(executions: int, lacking: set[str]) -> None:
     dev = STAGES["dev"]
     answers = {
         f"DescribeEventBus:{dev.stack_name}{end}": "ResourceNotFoundException" for end in ("", "-outcomes")
     }
-    told = checks.findings(Account(Aws(**answers, GetAccountSettings=quota(10)), dev))
+    told = checks.findings(Account(Aws(**answers, GetAccountSettings=quota(executions)), dev))
 
-    assert {one.verdict for one in told} == {Verdict.FINE}
+    assert {one.check for one in told if one.verdict is not Verdict.FINE} == lacking
 
 
 @pytest.mark.parametrize(
