@@ -111,5 +111,5 @@ def test_rows_are_encrypted_with_our_own_rotating_key(stage: str) -> None:
 
 
 @each_stage
-def test_where_money_is_real_no_one_deletes_the_table_by_mistake(stage: str) -> None:
+def test_where_money_is_real_the_table_resists_a_mistaken_deletion(stage: str) -> None:
     assert only(stage, "DynamoDB::Table")["DeletionProtectionEnabled"] is STAGES[stage].keeps_data

@@ -38,7 +38,7 @@ def own() -> Iterator[Embedded]:
         yield own
 
 
-def test_it_is_green_measures_a_load_and_says_what_it_cannot_prove(own: Embedded, tmp_path: Path) -> None:
+def test_a_sound_stage_is_green_and_names_the_unproven(own: Embedded, tmp_path: Path) -> None:
     page = tmp_path / "acceptance.md"
     report = own.told("acceptance", "--load", "2", "-o", str(page))
 

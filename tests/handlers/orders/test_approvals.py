@@ -240,7 +240,7 @@ def test_a_move_that_names_another_proposal_is_refused(
 
 
 @pytest.mark.parametrize("field", ["by", "approvers", "person"])
-def test_by_in_the_body_of_a_proposal_is_an_unknown_field(desk: Desk, field: str) -> None:
+def test_a_proposals_body_names_no_person(desk: Desk, field: str) -> None:
     for move in (desk.propose, desk.break_glass):
         with desk.refuses(f"^{field}: unknown field", InvalidRequest):
             move(**{field: "bea"})

@@ -161,7 +161,7 @@ def test_a_proposal_of_before_a_restore_is_replaced(proposed: Desk) -> None:
     assert (proposed.faults(), proposed.is_decided) == ([], True)
 
 
-def test_a_withdrawn_proposal_that_is_open_again_is_found_and_replaced(proposed: Desk) -> None:
+def test_a_withdrawn_proposal_open_again_is_found_and_replaced(proposed: Desk) -> None:
     proposed.withdraw()
     proposed.change(status="OPEN")
 
@@ -173,7 +173,7 @@ def test_a_withdrawn_proposal_that_is_open_again_is_found_and_replaced(proposed:
     assert proposed.faults() == []
 
 
-def test_an_approval_that_its_row_lacks_is_found_and_not_added_to(desk: Desk) -> None:
+def test_an_approval_missing_in_its_row_stops_the_next(desk: Desk) -> None:
     """A row from before a restore lacks an approval that is on record."""
     desk.needs(4)
     desk.propose()

@@ -38,7 +38,7 @@ def test_the_api_has_one_webhook_route_with_payload_format_2() -> None:
     assert permission["SourceArn"].endswith("/*/*/")
 
 
-def test_the_api_throttles_its_calls_and_logs_no_content_or_caller() -> None:
+def test_the_api_throttles_calls_and_logs_no_content_or_caller() -> None:
     (stage,) = of("ApiGatewayV2::Stage")
 
     assert stage["StageName"] == "$default"
