@@ -35,7 +35,7 @@ SWEPT_AGAIN = "sweep.fold.again[0]"
 """Replaces its row on a version condition: test_sweeps.py."""
 
 PROPOSED_AGAIN = "proposals.propose.again"
-"""Replaces a void or closed proposal: tests/handlers/orders/test_approvals.py."""
+"""Replaces a void or closed proposal: tests/handlers/orders/test_void_proposals.py."""
 
 OTHERS = (*TRANSFERS, *MOVES, WAITING, SWEPT_AGAIN, PROPOSED_AGAIN)
 RECORDS = [name for name in PUTS if name not in OTHERS]

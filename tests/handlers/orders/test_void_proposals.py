@@ -103,8 +103,9 @@ def test_a_withdrawn_proposal_is_not_carried_out(proposed: Desk, who: str) -> No
 
     assert answer["proposal"]["status"] == "WITHDRAWN"
     assert proposed.evidence("withdraw:1")["by"] == PERSONS[who][0]
-    with proposed.refuses(r"^proposal: it is WITHDRAWN$"):
+    with proposed.calls.writes_nothing():
         assert proposed.withdraw(who) == answer
+    with proposed.refuses(r"^proposal: it is WITHDRAWN$"):
         proposed.approve("bea")
     proposed.propose()
     assert proposed.digest != withdrawn
