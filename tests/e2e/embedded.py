@@ -51,6 +51,10 @@ SHOWING = frozenset({"start", "status", "wait", "reverse", "resolve"})
 """Commands whose JSON is an outcome with extra fields, or an error."""
 
 
+class RecoveryFailed(Exception):
+    """RecoverStalled ended with an error, as it does while its table is away."""
+
+
 @dataclass(frozen=True)
 class Embedded:
     """An embedded AWS, with its record and files in `home`."""
@@ -273,11 +277,12 @@ class Embedded:
             assert "FunctionError" not in answer, answer["Payload"].read()
 
     def recover(self, key: str) -> dict[str, Any]:
-        """Run RecoverStalled on one settlement now, due or not."""
+        """Run RecoverStalled on one settlement now, due or not. Raises RecoveryFailed."""
         answer = self._lambda.invoke(
             FunctionName=self.functions["RecoverStalled"], Payload=json.dumps({"key": key})
         )
-        assert "FunctionError" not in answer, answer["Payload"].read()
+        if "FunctionError" in answer:
+            raise RecoveryFailed(answer["Payload"].read())
         taken: dict[str, Any] = json.loads(answer["Payload"].read())
         return taken
 

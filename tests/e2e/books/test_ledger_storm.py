@@ -19,7 +19,15 @@ from settlement.core.ledger import keys
 from settlement.core.model.status import Status
 from settlement.journal import lines
 from settlement.journal.sealed_journal import SealedJournal
-from tests.e2e.embedded import COMMAND_SECONDS_MAX, SETTLE, Embedded, embedded_aws, new_account, new_key
+from tests.e2e.embedded import (
+    COMMAND_SECONDS_MAX,
+    SETTLE,
+    Embedded,
+    RecoveryFailed,
+    embedded_aws,
+    new_account,
+    new_key,
+)
 from tests.e2e.test_storm import stopped_and_started
 from tests.world import postgresql
 
@@ -63,26 +71,34 @@ class Payments:
     def more(self) -> None:
         """Wait until more than those in flight have settled."""
         wanted = self.settled + IN_FLIGHT_MAX + 1
-        self._embedded.wait_for(lambda: self.settled >= wanted)
+        self._embedded.wait_for(lambda: self.settled >= wanted or not self._thread.is_alive())
+        assert self._thread.is_alive(), "payments have ended with the error of their thread"
 
     def end(self) -> int:
         self._over.set()
         self._thread.join()
-        self._embedded.wait_for(self._look)
+        self._embedded.wait_for(self._all_settled)
         return self.settled
 
     def _run(self) -> None:
         while not self._over.wait(PAUSE_SECONDS):
-            with suppress(ClientError, BotoCoreError):  # it is away
-                if self._look() or len(self._in_flight) < IN_FLIGHT_MAX:
+            if self._all_settled() or len(self._in_flight) < IN_FLIGHT_MAX:
+                with suppress(ClientError, BotoCoreError):  # it is away
                     self._send(new_key("pay"))
 
     def _send(self, key: str) -> None:
         self._in_flight[key] = ""  # if its answer is lost, it may have begun
         self._in_flight[key] = self._embedded.run("SettlementStandardArn", {**self._request, "key": key})
 
-    def _look(self) -> bool:
-        """Count settled payments; recover or resend stopped ones."""
+    def _all_settled(self) -> bool:
+        """Count settled payments; recover or resend stopped ones. False while something is away."""
+        try:
+            self._look()
+        except (ClientError, BotoCoreError, RecoveryFailed):
+            return False
+        return not self._in_flight
+
+    def _look(self) -> None:
         for key, execution in list(self._in_flight.items()):
             row = self._embedded.stack.store.read(keys.settlement(key))
             if row and row["status"] == Status.SETTLED:
@@ -90,7 +106,6 @@ class Payments:
                 self.settled += 1
             elif not self._is_running(execution):
                 self._embedded.recover(key) if row else self._send(key)
-        return not self._in_flight
 
     def _is_running(self, execution: str) -> bool:
         if not execution:
