@@ -102,7 +102,8 @@ class Core:
         self.let_call(caller, "RECOVER_STALLED", "RecoverStalled")
 
     def let_start(self, name: str) -> HandlerFunction:
-        self.standard.startable_by(self.functions[name], "SETTLEMENT_MACHINE")
+        """Let a function start claimed settlements on Express. Recovery resumes those that do not end."""
+        self.express.startable_by(self.functions[name], "EXPRESS_MACHINE")
         return self.functions[name]
 
 
@@ -170,7 +171,7 @@ def build_core(
     # Recovery overflows to Express: after an outage, settlements exceed the account's quota of Standard
     # starts. See docs/decisions/2026-11-22-recovery-at-scale.md.
     recovery = core.let_start("RecoverStalled")
-    express.startable_by(recovery, "EXPRESS_MACHINE")
+    standard.startable_by(recovery, "SETTLEMENT_MACHINE")
     compensation.startable_by(recovery, "COMPENSATION_MACHINE")
     compensation.describable_by(recovery)
     Recovery(stack, "Recovery", function=recovery, pager=pager, settings=settings)

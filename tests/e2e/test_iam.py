@@ -152,8 +152,8 @@ def test_functions_start_only_their_machines_and_only_two_describe_reversals(
     own = {
         "KycDecided": set(),
         "RecoverStalled": {"SettlementStandardArn", "SettlementExpressArn", "CompensationArn"},
-        "StartSettlements": {"SettlementStandardArn"},
-        "AcceptSettlements": {"SettlementStandardArn"},
+        "StartSettlements": {"SettlementExpressArn"},
+        "AcceptSettlements": {"SettlementExpressArn"},
         "CancelSettlement": set(),
         "TakeOrder": {"CompensationArn"},
         "VerifyKyc": set(),

@@ -31,14 +31,12 @@ def test_it_adds_an_alias_and_version_and_changes_starters_only() -> None:
 
 
 def test_starters_use_the_alias_and_are_updated_after_the_shift() -> None:
-    standard = "${SettlementStandardLiveAlias.Arn}"
-
     for function in STARTING:
         known = resources()[function]["Properties"]["Environment"]["Variables"]
-        assert known["SETTLEMENT_MACHINE"] == standard
+        assert known["EXPRESS_MACHINE"] == "${SettlementExpressLiveAlias.Arn}"
 
     recovery = resources()["RecoverStalled"]["Properties"]["Environment"]["Variables"]
-    assert recovery["EXPRESS_MACHINE"] == "${SettlementExpressLiveAlias.Arn}"
+    assert recovery["SETTLEMENT_MACHINE"] == "${SettlementStandardLiveAlias.Arn}"
     assert recovery["COMPENSATION_MACHINE"] == "${Compensation}"
 
 

@@ -102,9 +102,9 @@ def test_only_the_starting_functions_know_machines_by_their_names(stage: str) ->
         known = {
             name: value for name, value in variables(stage, function).items() if name.endswith("_MACHINE")
         }
-        expected: dict[str, Any] = {"SETTLEMENT_MACHINE": STANDARD} if function in STARTING else {}
+        expected: dict[str, Any] = {"EXPRESS_MACHINE": EXPRESS} if function in STARTING else {}
         if function == "RecoverStalled":
-            expected |= {"EXPRESS_MACHINE": EXPRESS}
+            expected |= {"SETTLEMENT_MACHINE": STANDARD}
         if function in ("RecoverStalled", "TakeOrder"):
             expected |= {"COMPENSATION_MACHINE": "${Compensation}"}
         assert known == expected, function

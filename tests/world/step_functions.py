@@ -75,7 +75,7 @@ class StepFunctions:
     )
 
     def start_execution(self, *, stateMachineArn: str, name: str, input: str) -> dict[str, Any]:  # noqa: A002, N803
-        """Start an execution. An identical start returns the running one, as on AWS."""
+        """Start an execution. On Standard, an identical start returns the running one, as on AWS."""
         prefix, _, machine = stateMachineArn.rpartition(":")
         assert prefix == f"{ARN}:stateMachine", stateMachineArn
         assert 0 < len(name) <= NAME_CHARACTERS_MAX
@@ -132,7 +132,7 @@ class StepFunctions:
         if machine in self.refusing:
             raise self.refusing[machine]
         data = json.loads(text)
-        for one in self.machines.executions:
+        for one in self.machines.executions if machine not in self.machines.express else ():
             if (one.machine, one.name, one.begun_with, one.status) == (machine, name, data, "RUNNING"):
                 return one.arn
         try:

@@ -24,10 +24,10 @@ def handler(event: dict[str, Any], context: Any) -> Response:
 
 @observed("accept")
 def _accept(event: dict[str, Any], context: Any) -> Response:
-    """Claim, then start: a claimed payment is accepted, because recovery covers a lost start.
+    """Claim, then start on Express: a claimed payment is accepted, because recovery covers a lost start.
 
-    A repeat with the same content has the same owner, and resumes the first call's work. Another owner's
-    call, or one after the finish, gets the current outcome.
+    A repeat with the same content has the same owner, and starts what has no step yet. Another owner's call,
+    or one after the finish, gets the current outcome.
     """
     headers = event.get("headers") or {}
     asked = parse_start(headers, _http.body(event), _dependencies.config)
@@ -35,7 +35,7 @@ def _accept(event: dict[str, Any], context: Any) -> Response:
     about(key)
     settlement, state = _claim.claim(asked.request, asked.execution)
     is_replay = steps.is_replay(state, asked.execution)
-    if not is_replay:
+    if not (is_replay or state.steps):
         _start(settlement, asked.execution)
     if asked.wait and state.status not in FINISHED:
         with suppress(StoreUnavailable):  # the claim is enough for an answer
@@ -44,13 +44,12 @@ def _accept(event: dict[str, Any], context: Any) -> Response:
 
 
 def _start(settlement: Settlement, execution: str) -> None:
-    machine = step_functions.arn("SETTLEMENT_MACHINE")
+    machine = step_functions.arn("EXPRESS_MACHINE")
     try:
         step_functions.start(machine, execution, settlement.to_wire(_dependencies.config))
     except StartUnavailable as error:
-        if not error.is_taken:
-            count(type(error).__name__)
-            logger.warning("not started", error=type(error).__name__)
+        count(type(error).__name__)
+        logger.warning("not started", error=type(error).__name__)
 
 
 def _answer(state: SettlementState, *, is_replay: bool) -> Response:

@@ -50,10 +50,10 @@ def handler(event: dict[str, Any], context: Any) -> PartialItemFailureResponse:
 
 
 def _start(record: SQSRecord) -> None:
-    """Claim, then start: recovery covers an execution that never starts or dies at once.
+    """Claim, then start on Express: recovery covers an execution that never starts or dies at once.
 
-    A second delivery has the same owner, and resumes the first one's work. If the execution's name is taken,
-    the message is done: recovery looks at the row.
+    A second delivery has the same owner, and starts what has no step yet. If both start, each step of the
+    second is a replay.
     """
     try:
         request = parse_request(_content(record.body), _dependencies.config)
@@ -66,13 +66,9 @@ def _start(record: SQSRecord) -> None:
         reason = f"{type(refusal).__name__}: {refusal}"
         queues.send("START_DEAD_LETTERS", record.body, reason=reason, message_id=record.message_id)
         return
-    if not steps.is_replay(claimed, execution):
-        machine = step_functions.arn("SETTLEMENT_MACHINE")
-        try:
-            step_functions.start(machine, execution, settlement.to_wire(_dependencies.config))
-        except StartUnavailable as error:
-            if not error.is_taken:
-                raise
+    if not (steps.is_replay(claimed, execution) or claimed.steps):
+        machine = step_functions.arn("EXPRESS_MACHINE")
+        step_functions.start(machine, execution, settlement.to_wire(_dependencies.config))
 
 
 def _content(body: str) -> Any:

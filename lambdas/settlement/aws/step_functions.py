@@ -58,14 +58,15 @@ def wake(waiting: Row | None, output: dict[str, Any]) -> bool:
 
 
 def start(machine_arn: str, name: str, data: dict[str, Any]) -> None:
-    """Start an execution. Raises StartUnavailable, with `is_taken` if its name is taken.
+    """Start an execution. Raises StartUnavailable.
 
-    The same name and input is accepted again while that execution runs.
+    Express starts again under the same name. Standard accepts the same name and input again while that
+    execution runs; another execution's name is taken.
     """
     try:
         _client.start_execution(stateMachineArn=machine_arn, name=name, input=json.dumps(data))
     except _client.exceptions.ExecutionAlreadyExists:
-        raise StartUnavailable(f"{name}: not started: its name is taken", is_taken=True) from None
+        raise StartUnavailable(f"{name}: not started: its name is taken") from None
     except (ClientError, BotoCoreError) as error:
         raise _unavailable(f"{name}: not started", error) from None
 

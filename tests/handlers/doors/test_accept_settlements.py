@@ -18,11 +18,11 @@ from tests.world.functions import Calls, Context
 from tests.world.posting import NAMELESS
 from tests.world.reading import Answer, answer
 from tests.world.services import Died, throttled, unanswered
-from tests.world.step_functions import ExecutionAlreadyExists, StepFunctions, client_error
+from tests.world.step_functions import StepFunctions
 
 __all__ = ["clock"]
 
-MACHINE = "SettlementStandard"
+MACHINE, STANDARD = "SettlementExpress", "SettlementStandard"
 LOCATION = f"/settlements/{KEY}"
 ACCEPTED = Answer(
     202,
@@ -123,15 +123,19 @@ def test_other_content_with_the_same_key_is_a_conflict(
 
 
 @pytest.mark.parametrize("body", [NAMELESS, WIRE, json.dumps(WIRE, indent=2)])
-def test_a_retry_gets_the_same_answer_and_starts_nothing_twice(
-    calls: Calls, step_functions: StepFunctions, post: Post, body: Any
+@pytest.mark.parametrize("is_held", [False, True])
+def test_a_retry_is_answered_and_starts_only_before_the_hold(
+    calls: Calls, step_functions: StepFunctions, post: Post, body: Any, *, is_held: bool
 ) -> None:
     post()
+    name = step_functions.names[0]
+    if is_held:
+        calls("HoldFunds", execution=name)
 
     with calls.writes_nothing():
         assert post(body) == ACCEPTED
 
-    assert len(step_functions.started) == 1
+    assert step_functions.names == ([name] if is_held else [name, name])
 
 
 def test_two_calls_at_once_pay_once(
@@ -143,7 +147,8 @@ def test_two_calls_at_once_pay_once(
     found.append(post())
 
     assert found == [ACCEPTED, ACCEPTED]
-    assert len(step_functions.started) == 1
+    first, second = step_functions.names  # each step of the second is a replay
+    assert first == second == calls.row()["owner"]
 
 
 def test_a_key_claimed_another_way_gets_its_current_outcome(
@@ -202,20 +207,6 @@ def test_a_claimed_payment_whose_start_fails_is_accepted_and_recovered(
     assert step_functions.names[-1] == f"{KEY}-r1-{NONCE}"
 
 
-def test_a_name_that_is_taken_is_left_to_recovery(
-    calls: Calls, step_functions: StepFunctions, post: Post, later: Later
-) -> None:
-    taken = client_error("StartExecution", "ExecutionAlreadyExists", ExecutionAlreadyExists)
-    step_functions.failing["start_execution"] = taken
-
-    assert post() == ACCEPTED
-
-    step_functions.failing.clear()
-    later(seconds=30)
-    calls.recover()
-    assert step_functions.names == [f"{KEY}-r1-{NONCE}"]
-
-
 @pytest.mark.parametrize("retried", [False, True])
 def test_a_retry_or_recovery_starts_a_claim_whose_call_died(
     calls: Calls, step_functions: StepFunctions, post: Post, later: Later, *, retried: bool
@@ -232,7 +223,8 @@ def test_a_retry_or_recovery_starts_a_claim_whose_call_died(
         later(seconds=30)
         calls.recover()
 
-    assert step_functions.started == [(MACHINE, owner if retried else f"{KEY}-r1-{NONCE}", WIRE)]
+    resumed = (MACHINE, owner) if retried else (STANDARD, f"{KEY}-r1-{NONCE}")
+    assert step_functions.started == [(*resumed, WIRE)]
 
 
 @pytest.mark.parametrize("after", [False, True])

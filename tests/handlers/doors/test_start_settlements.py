@@ -13,13 +13,13 @@ from settlement.core.model.errors import StoreUnavailable
 from tests.handlers.conftest import Counted, Later
 from tests.world.constants import CLAIMED_AT, KEY, NONCE, OTHER_CONTENT, WIRE, WITHOUT_FEE
 from tests.world.functions import Calls
-from tests.world.services import Died, Queues, execution, text, throttled, unanswered
+from tests.world.services import Died, Queues, text, throttled, unanswered
 from tests.world.step_functions import StepFunctions
 
 NAMELESS = {name: value for name, value in WIRE.items() if name != "key"}
 OTHER = WIRE | {"key": "order-2026-000102"}
 LAST = WIRE | {"key": "order-2026-000103"}
-MACHINE = "SettlementStandard"
+MACHINE, STANDARD = "SettlementExpress", "SettlementStandard"
 
 
 def owner(body: str, key: str = KEY) -> str:
@@ -111,18 +111,19 @@ def test_an_invalid_message_becomes_a_dead_letter_with_the_reason(
     assert (step_functions.called, counted()) == ([], {"StepCalled": 1, "StartRefused": 1})
 
 
-@pytest.mark.parametrize("ended", [False, True])
-def test_a_message_that_comes_again_starts_nothing_twice(
-    calls: Calls, step_functions: StepFunctions, queues: Queues, ended: bool
+@pytest.mark.parametrize("is_held", [False, True])
+def test_a_message_that_comes_again_starts_only_before_its_hold(
+    calls: Calls, step_functions: StepFunctions, queues: Queues, is_held: bool
 ) -> None:
+    calls.before("HoldFunds")
     calls.receive(text(WIRE))
-    if ended:
-        step_functions.end(execution(FIRST, MACHINE))
+    if is_held:
+        calls("HoldFunds", execution=FIRST)
 
     with calls.writes_nothing():
-        assert calls.receive(text(WIRE), text(WIRE)) == []
+        assert calls.receive(text(WIRE)) == []
 
-    assert (step_functions.names, queues.sent) == ([FIRST], [])
+    assert (step_functions.names, queues.sent) == ([FIRST] if is_held else [FIRST, FIRST], [])
 
 
 def test_the_same_request_by_another_text_or_execution_is_replayed(
@@ -186,7 +187,7 @@ def test_a_started_execution_has_its_messages_names_and_deadline(
 
 @pytest.mark.parametrize("failure", [throttled("StartExecution"), unanswered()])
 @pytest.mark.parametrize("loses_answers", [False, True])
-def test_a_message_whose_start_fails_is_redelivered_and_started_once(
+def test_a_message_whose_start_fails_is_redelivered_and_started_again(
     calls: Calls,
     *,
     step_functions: StepFunctions,
@@ -204,7 +205,8 @@ def test_a_message_whose_start_fails_is_redelivered_and_started_once(
     with calls.writes_nothing():
         assert calls.receive(text(WIRE), text(OTHER)) == []
 
-    assert (step_functions.names, queues.sent) == ([FIRST, SECOND], [])
+    lost = [FIRST, SECOND] if loses_answers else []
+    assert (step_functions.names, queues.sent) == ([*lost, FIRST, SECOND], [])
 
 
 def test_a_claimed_settlement_never_started_is_recovered_without_redelivery(
@@ -218,7 +220,7 @@ def test_a_claimed_settlement_never_started_is_recovered_without_redelivery(
 
     calls.recover()
 
-    assert step_functions.started == [(MACHINE, f"{KEY}-r1-{NONCE}", WIRE)]
+    assert step_functions.started == [(STANDARD, f"{KEY}-r1-{NONCE}", WIRE)]
 
 
 @pytest.mark.parametrize("failure", [throttled("SendMessage"), unanswered()])
@@ -299,7 +301,7 @@ def test_a_message_without_time_left_is_redelivered_and_not_begun(
     begun = [FIRST, SECOND][: 2 - len(failed)]
     assert (step_functions.names, len(calls.ledger.rows())) == (begun, len(begun))
     assert calls.receive(text(WIRE), text(OTHER)) == []
-    assert step_functions.names == [FIRST, SECOND]
+    assert step_functions.names == [*begun, FIRST, SECOND]
 
 
 def test_each_log_line_has_the_key_of_its_own_message(

@@ -248,13 +248,12 @@ class QueueUnavailable(SettlementError):
 class StartUnavailable(SettlementError):
     """Starting or resuming an execution got no answer or was refused. The settlement is unchanged.
 
-    `is_throttled`: an account quota refused it, so it had no effect and a later try may succeed. `is_taken`:
-    an execution has this name, but not necessarily this one.
+    `is_throttled`: an account quota refused it, so it had no effect and a later try may succeed.
     """
 
-    def __init__(self, message: str, *, is_throttled: bool = False, is_taken: bool = False) -> None:
+    def __init__(self, message: str, *, is_throttled: bool = False) -> None:
         super().__init__(message)
-        self.is_throttled, self.is_taken = is_throttled, is_taken
+        self.is_throttled = is_throttled
 
 
 class PageUnavailable(SettlementError):
