@@ -10,6 +10,7 @@ from aws_cdk.aws_logs import RetentionDays
 from infra.backup import BackupSettings
 from infra.books import BooksSettings
 from infra.concurrency import Concurrency
+from infra.doors import DoorsSettings
 from infra.events import EventsSettings
 from infra.journal import JournalSettings
 from infra.kyc import KycRoomSettings
@@ -25,6 +26,7 @@ from infra.signing import SigningSettings
 @dataclass(frozen=True, kw_only=True)
 class Settings(
     KycRoomSettings,
+    DoorsSettings,
     OrdersSettings,
     EventsSettings,
     PagingSettings,

@@ -1,5 +1,7 @@
 """Starts of settlements by a queue and HTTP, and cancels by HTTP."""
 
+from dataclasses import dataclass
+
 from aws_cdk import Duration
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
@@ -12,6 +14,21 @@ from infra.http_api import api_of
 from infra.queues import RECEIVES, depth, let, let_send, new_queue, waiting
 from infra.settings import CoreSettings
 from infra.urgency import Urgency
+
+_CONCURRENCY_MIN, _CONCURRENCY_MAX = 2, 1_000
+"""Lambda's limits for the calls that take messages of a queue."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoorsSettings(CoreSettings):
+    """`start_queue_calls` is the number of calls that take messages of the start queue at once."""
+
+    start_queue_calls: int = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_whole("start_queue_calls", _CONCURRENCY_MIN, _CONCURRENCY_MAX)
+
 
 START = Handler(
     rows={"GetItem": (SETTLEMENT,), "PutItem": (SETTLEMENT,)},
@@ -51,7 +68,7 @@ def visibility_seconds(settings: CoreSettings) -> int:
 
 
 class StartQueue(Construct):
-    def __init__(self, core: Core, settings: CoreSettings) -> None:
+    def __init__(self, core: Core, settings: DoorsSettings) -> None:
         super().__init__(core.stack, "Start")
         function = core.let_start("StartSettlements")
         self.dead_letters = new_queue(self, "DeadLetters", settings)
@@ -72,11 +89,11 @@ class StartQueue(Construct):
             event_source_arn=self.queue.queue_arn,
             batch_size=BATCH_MAX,
             report_batch_item_failures=True,
-            max_concurrency=10,
+            max_concurrency=settings.start_queue_calls,
         )
 
 
-def build(core: Core, settings: CoreSettings) -> Added:
+def build(core: Core, settings: DoorsSettings) -> Added:
     part = StartQueue(core, settings)
     core.pager.alarm(
         "StartDeadLetters",

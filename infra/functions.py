@@ -11,7 +11,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
-from infra.grants import Handler
+from infra.grants import STATES, Handler
 from infra.settings import CoreSettings
 
 LAMBDAS = Path(__file__).parent.parent / "lambdas"
@@ -69,7 +69,8 @@ class HandlerFunction(lambda_.Function):
             # Metrics are lines without a level, which count as INFO: a higher level would drop them.
             application_log_level_v2=lambda_.ApplicationLogLevel.INFO,
             reserved_concurrent_executions=settings.concurrency.of(name),
-            tracing=lambda_.Tracing.ACTIVE,
+            # Only machines decide what is traced: AWS samples functions at a rate that nobody can set.
+            tracing=lambda_.Tracing.ACTIVE if name in STATES else None,
             snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if snaps else None,
             current_version_options=lambda_.VersionOptions(
                 removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE

@@ -96,4 +96,5 @@ class SettlementsApi(HttpApi):
 
 def api_of(core: Core, settings: CoreSettings) -> SettlementsApi:
     """Return the shared API. The first room that needs it creates it."""
-    return core.part(SettlementsApi) or SettlementsApi(core, "Settlements", rate=50, settings=settings)
+    rate = settings.api_calls_per_second
+    return core.part(SettlementsApi) or SettlementsApi(core, "Settlements", rate=rate, settings=settings)

@@ -19,7 +19,7 @@ from infra.core import IN_LIMBO, Added, Core, Room
 from infra.grants import EVIDENCE, SETTLEMENT, Handler, allow
 from infra.kyc_config import SCREENS_BY_NAME, KycSettings
 from infra.pager import Pager
-from infra.settings import CoreSettings
+from infra.settings import API_CALLS_MAX, CoreSettings
 from infra.urgency import Urgency
 
 HEALTH = {"check": "health"}
@@ -39,9 +39,6 @@ _SHOWN = (
     *("KycUnavailable", "KycCircuitOpen", "KycRequestRefused", "KycRejected", "KycReview"),
     *("KycVerdictConflict", "KycSecretUnreadable", "SignatureRefused", "KycCircuitClockAhead"),
 )
-
-_CALLS_MAX = 10_000
-"""API Gateway's limit for an account."""
 
 _REST_SECONDS = 3
 """Time that VerifyKyc needs for its secret and DynamoDB, besides the exchange.
@@ -72,9 +69,8 @@ class KycRoomSettings(CoreSettings):
             raise ValueError("party_names: must be required or optional")
         if self.webhook not in ("function-url", "http-api"):
             raise ValueError("webhook: must be function-url or http-api")
-        for name in ("webhook_calls_per_second", "webhook_burst"):
-            if type(getattr(self, name)) is not int or not 1 <= getattr(self, name) <= _CALLS_MAX:
-                raise ValueError(f"{name}: must be from 1 to {_CALLS_MAX}")
+        self._check_whole("webhook_calls_per_second", 1, API_CALLS_MAX)
+        self._check_whole("webhook_burst", 1, API_CALLS_MAX)
         if self.kyc.exchange_seconds + _REST_SECONDS > self.function_timeout_seconds:
             raise ValueError(
                 f"kyc: both timeouts must leave {_REST_SECONDS} s of function_timeout_seconds for the rest"

@@ -17,6 +17,9 @@ from infra.layouts import LAYOUTS
 LOCK_DAYS_MAX = 36_500
 """The maximum of S3 and AWS Backup."""
 
+API_CALLS_MAX = 10_000
+"""API Gateway's quota of calls a second, for all APIs of an account."""
+
 _NEW_TABLE_UNITS = 4_000
 """Write units a second of a new table. A configured number cannot be lowered."""
 
@@ -42,7 +45,9 @@ class StageSettings:
     `concurrency` reserves shares for functions that end payments, and limits others: see
     docs/decisions/2026-11-22-many-callers-few-slots.md.
     `log_detail` is "lean" (one line a call, and only failures in the services' own lines) or "full". A lean
-    stage logs settlements in `log_full_keys` in full: see docs/decisions/2026-11-22-logs.md.
+    stage logs and traces settlements in `log_full_keys` in full: see docs/decisions/2026-11-22-logs.md.
+    `traced_percent` is the share of executions with a trace, from 0 to 100.
+    `api_calls_per_second` is the throttle of the HTTP API of services; twice as many may come at once.
     `powertools_layer` is the layer's ARN; None takes AWS's public parameter, which a new region may lack.
     `qualified_functions` lets an execution in flight keep its functions' versions over a deployment: see
     docs/decisions/2026-11-23-versions.md.
@@ -63,6 +68,8 @@ class StageSettings:
     log_retention: RetentionDays = RetentionDays.ONE_MONTH
     log_detail: str = "lean"
     log_full_keys: tuple[str, ...] = ()
+    traced_percent: float = 1
+    api_calls_per_second: int = 50
     powertools_layer: str | None = None
     snap_start: bool = False
     qualified_functions: bool = True
@@ -77,6 +84,9 @@ class StageSettings:
             raise ValueError("log_detail: must be lean or full")
         if not (isinstance(self.log_full_keys, tuple) and len(self.log_full_keys) <= _FULL_KEYS_MAX):
             raise ValueError(f"log_full_keys: must be at most {_FULL_KEYS_MAX} keys")
+        if type(self.traced_percent) not in (int, float) or not 0 <= self.traced_percent <= 100:
+            raise ValueError("traced_percent: must be from 0 to 100")
+        self._check_whole("api_calls_per_second", 1, API_CALLS_MAX)
         if self.snap_start and self.is_embedded:
             raise ValueError("snap_start: must be False on the embedded AWS, which has none")
         if self.snap_start and not self.qualified_functions:
@@ -100,6 +110,11 @@ class StageSettings:
             raise ValueError(
                 "canary_percent: needs qualified_functions, or both versions would run the newest code"
             )
+
+    def _check_whole(self, name: str, least: int, most: int) -> None:
+        value = getattr(self, name)
+        if type(value) is not int or not least <= value <= most:
+            raise ValueError(f"{name}: must be from {least} to {most}")
 
     def _check_address(self, *names: str) -> None:
         """Check addresses. Settings are in the repository: no place for a password."""
@@ -192,10 +207,8 @@ class CoreSettings(StageSettings):
             raise ValueError(
                 "alert_again_after_seconds: must exceed function_timeout_seconds, and be at most 86400"
             )
-        if not 1 <= self.recovery_starts_per_second <= 1_000:
-            raise ValueError("recovery_starts_per_second: must be from 1 to 1000")
-        if type(self.row_layout) is not int or not 1 <= self.row_layout <= LAYOUTS:
-            raise ValueError(f"row_layout: must be from 1 to {LAYOUTS}")
+        self._check_whole("recovery_starts_per_second", 1, 1_000)
+        self._check_whole("row_layout", 1, LAYOUTS)
         self._check_warm()
         self._check_restored()
 

@@ -8,6 +8,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as sfn
+from aws_cdk import aws_xray as xray
 from constructs import Construct
 
 from infra.canary import Live
@@ -15,6 +16,9 @@ from infra.functions import HandlerFunction
 from infra.settings import CoreSettings
 
 STATE_MACHINES = Path(__file__).parent.parent / "statemachines"
+
+_RULE_PRIORITY = 1_000
+"""Before X-Ray's default rule, and after rules that an operator adds for a while."""
 
 _START = "arn:aws:states:::states:startExecution"
 _START_AND_WAIT = "arn:aws:states:::states:startExecution.sync:2"
@@ -92,9 +96,31 @@ class Machine(sfn.StateMachine):
             ),
             tracing_enabled=True,
         )
+        if not settings.is_embedded:
+            self._sample("reversal" if definition == "compensation" else machine_type.value.lower(), settings)
         # Any version: after a deployment, an execution in flight still calls its definition's version.
         versions = ":*" if qualified else ""
         self.allow(["lambda:InvokeFunction"], [f"{one.function_arn}{versions}" for one in called.values()])
+
+    def _sample(self, name: str, settings: CoreSettings) -> None:
+        """Trace the stage's share of executions. A start whose own trace is sampled is always traced."""
+        xray.CfnSamplingRule(
+            self,
+            "Traces",
+            sampling_rule=xray.CfnSamplingRule.SamplingRuleProperty(
+                rule_name=f"settle-{settings.stage}-{name}",  # X-Ray's maximum is 32 characters
+                service_name=self.state_machine_name,
+                service_type="AWS::StepFunctions::StateMachine",
+                resource_arn="*",
+                host="*",
+                http_method="*",
+                url_path="*",
+                priority=_RULE_PRIORITY,
+                reservoir_size=0,
+                fixed_rate=settings.traced_percent / 100,
+                version=1,
+            ),
+        )
 
     def allow(self, actions: list[str], resources: list[str]) -> None:
         """Add a permission. CDK derives none from a definition given as text."""

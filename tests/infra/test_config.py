@@ -116,6 +116,12 @@ REFUSED: list[tuple[Changes, str]] = [
     # The function could never run.
     *each("webhook_calls_per_second", "must be from 1 to 10000$", -1, 0, 10_001, 1.5, True, None, "9"),
     *each("webhook_burst", "must be from 1 to 10000$", -1, 0, 10_001, 1.5, True, None, "9"),
+    *each("api_calls_per_second", "must be from 1 to 10000$", -1, 0, 10_001, 1.5, True, None, "9"),
+    # Lambda refuses less than 2.
+    *each(
+        "start_queue_calls", "must be from 2 to 1000$", *there("doors", -1, 0, 1, 1_001, 1.5, True, None, "9")
+    ),
+    *each("traced_percent", "must be from 0 to 100$", -1, 100.5, True, None, "9"),
     # Misspelt, it must not open a public function URL.
     *each("webhook", "must be function-url or http-api$", "", "http", "url", None),
     # Nothing would be resumed, or more at once than the storm of stalls has tried.
@@ -246,6 +252,8 @@ ACCEPTED: list[Changes] = [
         for address in ("oncall@pages.example", "https://pages.example/v1/settlement", None)
     ),
     *({"recovery_starts_per_second": pace} for pace in (1, 1_000)),
+    *({"traced_percent": share, "api_calls_per_second": rate} for share, rate in ((0, 1), (100, 10_000))),
+    *({"start_queue_calls": calls} for calls in there("doors", 2, 1_000)),
     {"warm_write_units": 4_001},
     *({"books_every_minutes": minutes} for minutes in there("books", 1, 60)),
     *there("books", {"books_every_minutes": 1, "finance_address": "finance@pages.example"}),

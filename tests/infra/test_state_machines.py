@@ -12,6 +12,7 @@ from tests.infra.stack import (
     FUNCTIONS,
     MACHINES,
     SETTLEMENTS,
+    changed,
     definition,
     each_stage,
     each_stage_on_aws,
@@ -81,6 +82,34 @@ def test_an_execution_is_logged_and_traced_but_no_payload_is(stage: str, machine
     }
     assert group["LogGroupName"] == f"/aws/vendedlogs/states/settlement-{stage}-{machine}"
     assert group["RetentionInDays"] == RETENTION_DAYS[stage]
+
+
+@each_stage_on_aws
+@each_machine
+def test_a_rule_samples_traces_of_a_machine_alone(stage: str, machine: str) -> None:
+    found = properties(stage, "XRay::SamplingRule")[f"{machine}Traces"]["SamplingRule"]
+
+    matched = {name: found.pop(name) for name in ("ServiceName", "ServiceType")}
+    assert matched == {
+        "ServiceName": f"${{{machine}.Name}}",
+        "ServiceType": "AWS::StepFunctions::StateMachine",
+    }
+    assert {found.pop(name) for name in ("Host", "HTTPMethod", "URLPath", "ResourceARN")} == {"*"}
+    assert found.pop("RuleName").startswith(f"settle-{stage}-")
+    assert found == {"FixedRate": 0.01, "ReservoirSize": 0, "Priority": 1_000, "Version": 1}
+
+
+@each_machine
+def test_the_longest_stages_rules_have_valid_names(machine: str) -> None:
+    rules = changed("dev", stage="my-abcdefghijkl", keeps_data=False, traced_percent=12.5)
+    rule = rules[f"{machine}Traces"]["Properties"]["SamplingRule"]
+
+    assert len(rule["RuleName"]) <= 32
+    assert rule["FixedRate"] == 0.125
+
+
+def test_the_embedded_stage_has_no_sampling_rule() -> None:
+    assert properties("local", "XRay::SamplingRule") == {}
 
 
 @each_stage_on_aws

@@ -64,6 +64,9 @@ class StepFunctions:
     started: list[tuple[str, str, Any]] = field(default_factory=list)
     """Machine, name and input of this client's starts."""
 
+    traced: dict[str, str] = field(default_factory=dict)
+    """The trace header of each name that was started with one."""
+
     described: list[str] = field(default_factory=list)
     sent: list[Any] = field(default_factory=list)
     """The outputs sent with a task token."""
@@ -74,7 +77,14 @@ class StepFunctions:
         InvalidToken=InvalidToken,
     )
 
-    def start_execution(self, *, stateMachineArn: str, name: str, input: str) -> dict[str, Any]:  # noqa: A002, N803
+    def start_execution(
+        self,
+        *,
+        stateMachineArn: str,  # noqa: N803
+        name: str,
+        input: str,  # noqa: A002
+        traceHeader: str | None = None,  # noqa: N803
+    ) -> dict[str, Any]:
         """Start an execution. On Standard, an identical start returns the running one, as on AWS."""
         prefix, _, machine = stateMachineArn.rpartition(":")
         assert prefix == f"{ARN}:stateMachine", stateMachineArn
@@ -82,6 +92,8 @@ class StepFunctions:
         assert name.isascii()
         assert len(input.encode()) <= INPUT_BYTES_MAX
         self.asked.append(machine)
+        if traceHeader is not None:
+            self.traced[name] = traceHeader
         return {"executionArn": self._call("start_execution", lambda: self._start(machine, name, input))}
 
     def describe_execution(self, *, executionArn: str) -> dict[str, str]:  # noqa: N803

@@ -115,10 +115,13 @@ def _note_context() -> None:
         note("dynamodb", dict(_used))
 
 
+def is_named(key: object) -> bool:
+    """Return whether the stage's `log_full_keys` name a settlement."""
+    return key in _detail.get("keys", ())
+
+
 def _is_detailed() -> bool:
-    if _detail.get("full"):
-        return True
-    return bool(_detail.get("keys")) and logger.get_current_keys().get("key") in _detail["keys"]
+    return bool(_detail.get("full")) or is_named(logger.get_current_keys().get("key"))
 
 
 def _identity(event: Any) -> dict[str, str | None]:

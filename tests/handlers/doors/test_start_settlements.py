@@ -1,6 +1,7 @@
 import hashlib
 import io
 import json
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -43,6 +44,17 @@ def test_a_message_is_claimed_and_started_under_its_owners_name(
     calls.ledger.open("alice", 10_000)
     calls.ledger.open("bob", 500)
     assert calls("HoldFunds", execution=owner(body))["settlement"] == WIRE
+
+
+def test_a_named_settlement_is_traced_and_no_other(
+    calls: Calls, step_functions: StepFunctions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telemetry, "_detail", {"full": False, "keys": [OTHER["key"]]})
+
+    assert calls.receive(text(WIRE), text(OTHER)) == []
+
+    assert step_functions.traced.keys() == {SECOND}
+    assert re.fullmatch(r"Root=1-[0-9a-f]{8}-[0-9a-f]{24};Sampled=1", step_functions.traced[SECOND])
 
 
 def test_each_message_of_a_mixed_batch_has_its_own_outcome(

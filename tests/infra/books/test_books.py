@@ -137,7 +137,6 @@ def needed(stage: str) -> set[Permission]:
         *allow("s3:GetObjectVersion", on=["${JournalBucket.Arn}/journal/*"]),
         *allow("kms:Decrypt", on=["${JournalKey.Arn}"], only_if=via_s3),
         *allow("logs:CreateLogStream", "logs:PutLogEvents", on=["${ProjectEntriesLogs.Arn}"]),
-        *allow("xray:PutTelemetryRecords", "xray:PutTraceSegments", on=["*"]),
     }
 
 

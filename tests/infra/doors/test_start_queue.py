@@ -117,7 +117,7 @@ def test_one_function_reads_the_queue_and_messages_fail_alone(stage: str) -> Non
         "EventSourceArn": "${StartQueue.Arn}",
         "FunctionName": "${StartSettlements}",
         "FunctionResponseTypes": ["ReportBatchItemFailures"],
-        "ScalingConfig": {"MaximumConcurrency": 10},
+        "ScalingConfig": {"MaximumConcurrency": STAGES[stage].start_queue_calls},
     }
     assert variables(stage, "StartSettlements")["START_DEAD_LETTERS"] == "${StartDeadLetters}"
 

@@ -67,7 +67,11 @@ def test_calls_are_logged_and_bounded_and_no_browser_is_answered(stage: str) -> 
 
     logged = json.loads(settings["AccessLogSettings"]["Format"])
     assert logged.keys() == {"requestId", "routeKey", "status", "userArn", "sourceIp", "error"}
-    assert settings["DefaultRouteSettings"] == {"ThrottlingBurstLimit": 100, "ThrottlingRateLimit": 50}
+    rate = STAGES[stage].api_calls_per_second
+    assert settings["DefaultRouteSettings"] == {
+        "ThrottlingBurstLimit": 2 * rate,
+        "ThrottlingRateLimit": rate,
+    }
     assert (api["ProtocolType"], api["Name"]) == ("HTTP", f"{STAGES[stage].stack_name}-settlements")
     assert "CorsConfiguration" not in api
 
