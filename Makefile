@@ -25,7 +25,7 @@ RUNS ?= 100000
 SEED_SECONDS ?= 60
 
 .PHONY: setup demo test test-all test-end-to-end test-exhaustive test-deployed-python check lint format synth lock clean
-.PHONY: deliver teardown templates docs docs-serve reference screenshots simulate exhaust planted needed fuzz mutants bench
+.PHONY: deliver teardown templates docs docs-serve reference screenshots simulate exhaust planted needed fuzz mutants bench price
 .PHONY: worst-day
 .PHONY: deployed-python help
 .DEFAULT_GOAL := help
@@ -134,6 +134,9 @@ mutants: .venv/.long  ## mutants of lambdas/, and the tests that kill them
 
 bench: .venv/.bench  ## what a settlement costs, beside other ways; BENCH="--largest 100000"
 	.venv/bin/python -m benchmarks $(BENCH)
+
+price: .venv/.ready  ## what a million payments cost by each way, and the limits: from prices, template and the last bench
+	.venv/bin/python -m benchmarks.million
 
 worst-day: .venv/.bench  ## a day of the worst KYC provider, in ten minutes; DAY="--rate 20"
 	.venv/bin/python -m benchmarks.worst_day $(DAY)

@@ -3,7 +3,7 @@
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 MILLION = 1_000_000
@@ -33,7 +33,7 @@ class Usage:
 
     write_units: float = 0
     read_units: float = 0
-    invocations: int = 0
+    invocations: float = 0
     cpu_ms: float = 0
     waiting_ms: float = 0
     memory_mb: float = 0
@@ -41,6 +41,14 @@ class Usage:
     transitions: int = 0
     durable_operations: int = 0
     durable_bytes: float = 0
+
+    def plus(self, more: "Usage") -> "Usage":
+        """Return both together, in functions with this one's memory."""
+        sums = {one.name: getattr(self, one.name) + getattr(more, one.name) for one in fields(self)}
+        return Usage(**sums | {"memory_mb": self.memory_mb})
+
+    def times(self, count: float) -> "Usage":
+        return Usage(**{one.name: getattr(self, one.name) * count for one in fields(self)})
 
 
 @dataclass(frozen=True)
@@ -123,16 +131,58 @@ def _bill(usage: Usage, tariff: Tariff, *, orchestration: float) -> Bill:
     return Bill(*(MILLION * dollars for dollars in (database, functions, orchestration, logs)))
 
 
-def sealed_journal(per_second: float, tariff: Tariff) -> float:
-    """Return what the copies of a million settlements in the sealed journal cost, at that many a second.
+def sealed_journal(per_second: float, shards: int, tariff: Tariff) -> float:
+    """Return what the copies of a million settlements in the sealed journal cost, at that many a second."""
+    reader = Reader(
+        rows=tariff.model["journal_rows"],
+        calls_alone=tariff.model["journal_rows"],
+        window_seconds=tariff.model["journal_window_seconds"],
+        batch_rows=_BATCH_BYTES_MAX / tariff.model["journal_row_bytes"],
+        call_ms=tariff.model["journal_call_ms"],
+        row_ms=tariff.model["journal_row_ms"],
+        memory_mb=tariff.model["journal_memory_mb"],
+    )
+    return reader.dollars(per_second, shards, tariff, a_call=tariff.prices["s3_put"])
 
-    A quiet stage pays more for each: a batch waits for its window, and is a put however small it is.
+
+def outcome_events(per_second: float, shards: int, tariff: Tariff) -> float:
+    """Return what the outcome events of a million settlements cost, at that many a second."""
+    reader = Reader(
+        rows=tariff.model["event_rows"],
+        calls_alone=tariff.model["event_calls_alone"],
+        window_seconds=tariff.model["events_window_seconds"],
+        batch_rows=tariff.model["events_batch_rows"],
+        call_ms=tariff.model["events_call_ms"],
+        row_ms=tariff.model["events_row_ms"],
+        memory_mb=tariff.model["events_memory_mb"],
+    )
+    return MILLION * tariff.model["events"] * tariff.prices["event"] + reader.dollars(
+        per_second, shards, tariff
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reader:
+    """A function that reads the table's stream: `rows` of a settlement, in batches of up to `batch_rows`.
+
+    A quiet stage pays more for each: a batch waits for its window, and is a call however small it is.
+    `calls_alone` are of a settlement that shares no batch.
     """
-    prices, model = tariff.prices, tariff.model
-    rows = model["journal_rows"] * MILLION
-    by_time = MILLION / per_second / model["journal_window_seconds"] * model["journal_shards"]
-    batches = max(min(by_time, rows), rows * model["journal_row_bytes"] / _BATCH_BYTES_MAX)
-    seconds = (batches * model["journal_call_ms"] + rows * model["journal_row_ms"]) / 1_000
-    gb_seconds = seconds * model["journal_memory_mb"] / 1_024
-    calls = batches * (prices["s3_put"] + prices["lambda_request"])
-    return calls + gb_seconds * prices["lambda_gb_second"]
+
+    rows: float
+    calls_alone: float
+    window_seconds: float
+    batch_rows: float
+    call_ms: float
+    row_ms: float
+    memory_mb: float
+
+    def dollars(self, per_second: float, shards: int, tariff: Tariff, a_call: float = 0) -> float:
+        """Return the dollars per million settlements, at that many a second; `a_call` is paid for each."""
+        rows = self.rows * MILLION
+        by_time = MILLION / per_second / self.window_seconds * shards
+        calls = max(min(by_time, self.calls_alone * MILLION), rows / self.batch_rows)
+        seconds = (calls * self.call_ms + rows * self.row_ms) / 1_000
+        gb_seconds = seconds * self.memory_mb / 1_024
+        prices = tariff.prices
+        return calls * (a_call + prices["lambda_request"]) + gb_seconds * prices["lambda_gb_second"]

@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
@@ -34,7 +34,7 @@ class Measured:
     counted: Mapping[str, Any]
     wall_ratio: float
     cpu_ratio: float
-    lost: Mapping[str, int]
+    lost: Mapping[str, int] = field(default_factory=dict)
 
 
 class Process:

@@ -1,9 +1,10 @@
 """The generated part of the costs page."""
 
+import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from benchmarks import bills, hot_account
@@ -17,6 +18,9 @@ from benchmarks.rivals import ENTRANTS
 
 PROJECT = Path(__file__).parents[1]
 PAGE = PROJECT / "docs/reference/costs.md"
+MEASURED = PROJECT / "benchmarks/measured.json"
+"""What `make price` takes from the last run."""
+
 PLOTS = PROJECT / "docs/reference/costs"
 _SMALLER_MB = 512
 _PLACE = re.compile(r"(<!-- bench -->\n).*?(<!-- end of bench -->)", re.DOTALL)
@@ -66,6 +70,8 @@ def write(results: Results, prices: Path) -> None:
     page, found = _PLACE.subn(lambda place: f"{place[1]}\n{text}\n\n{place[2]}", PAGE.read_text())
     assert found == 1, f"{PAGE} must have one place for the benchmarks"
     PAGE.write_text(page)
+    kept = {name: asdict(results.measured[name]) for name in ("ours", "bare")}
+    MEASURED.write_text(json.dumps(kept, indent=2) + "\n")
 
 
 def _sections(results: Results, prices: Path) -> Iterator[str]:
@@ -89,7 +95,7 @@ def _sections(results: Results, prices: Path) -> Iterator[str]:
     yield from _times(results)
     yield "\n### Cold imports\n"
     yield "CPU time in fresh processes, by that of boto3 with a DynamoDB client; median of paired rounds.\n"
-    yield from _table(
+    yield from table(
         ("import", "ratio"), ((title, f"{ratio:.2f}") for title, ratio in results.imports.items())
     )
     yield "\n### Growth\n"
@@ -123,7 +129,7 @@ def _counted(results: Results) -> Iterator[str]:
         )
 
     titles = ("", "calls", "write units: engine / rule", "read units", "functions", "bytes logged, in lines")
-    yield from _table(titles, (row(*one) for one in results.measured.items()))
+    yield from table(titles, (row(*one) for one in results.measured.items()))
 
 
 def _lost(results: Results) -> Iterator[str]:
@@ -132,7 +138,7 @@ def _lost(results: Results) -> Iterator[str]:
         return (ENTRANTS[name].title, *counts, "yes" if conserves(results.measured[name]) else "**no**")
 
     titles = ("", "money right", "stuck", "money wrong", "conserves money under retries")
-    yield from _table(titles, (row(name, own.lost) for name, own in results.measured.items() if own.lost))
+    yield from table(titles, (row(name, own.lost) for name, own in results.measured.items() if own.lost))
 
 
 def _dollars(results: Results) -> Iterator[str]:
@@ -141,7 +147,7 @@ def _dollars(results: Results) -> Iterator[str]:
         return (title, *(f"{part:.1f}" for part in parts))
 
     titles = ("", "database", "functions or containers", "orchestration", "logs", "sum")
-    yield from _table(titles, (row(*one) for one in results.all_bills.items()))
+    yield from table(titles, (row(*one) for one in results.all_bills.items()))
     ours, known = results.bills("ours"), results.bills("ours-known")
     yield ""
     memory_mb = results.deployed.memory_mb
@@ -162,7 +168,7 @@ def _times(results: Results) -> Iterator[str]:
         (ENTRANTS[name].title, f"{own.wall_ratio:.2f}", f"{own.cpu_ratio:.2f}")
         for name, own in results.measured.items()
     )
-    yield from _table(("", "wall ÷ bare", "CPU ÷ bare"), rows)
+    yield from table(("", "wall ÷ bare", "CPU ÷ bare"), rows)
 
 
 def _growth(results: Results) -> Iterator[str]:
@@ -185,7 +191,7 @@ def _growth(results: Results) -> Iterator[str]:
         "reconcile: CPU of each ÷ smallest",
         "reconcile: memory",
     )
-    yield from _table(titles, map(row, results.grown))
+    yield from table(titles, map(row, results.grown))
 
 
 def _prices(path: Path) -> Iterator[str]:
@@ -196,17 +202,18 @@ def _prices(path: Path) -> Iterator[str]:
         (name.replace("_", " "), f"{price['usd']:g}", f"{price['per']:,.0f}", _seen(price))
         for name, price in content["price"].items()
     )
-    yield from _table(("price", "dollars", "for", "seen"), rows)
+    yield from table(("price", "dollars", "for", "seen"), rows)
     yield "\nNo local run can measure these:\n"
     model = ((name.replace("_", " "), f"{value:g}") for name, value in content["model"].items())
-    yield from _table(("assumption", "value"), model)
+    yield from table(("assumption", "value"), model)
 
 
 def _seen(price: Mapping[str, object]) -> str:
     return f"[{price['date']}]({price['seen']})" if "seen" in price else ""
 
 
-def _table(titles: Sequence[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+def table(titles: Sequence[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    """Yield the lines of a table whose columns but the first have numbers."""
     yield f"| {' | '.join(titles)} |"
     yield f"|---|{'--:|' * (len(titles) - 1)}"
     for row in rows:

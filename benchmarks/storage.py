@@ -5,7 +5,11 @@ from dataclasses import dataclass
 
 from benchmarks.cost import GB_BYTES
 from settlement.core.ledger.keys import Row
+from settlement.core.store.wire import from_wire
 from settlement.retention import expiry
+from tests.proof import aged
+
+_READ_UNIT_BYTES = 4_096
 
 ROW_OVERHEAD_BYTES = 100
 """DynamoDB bills so many bytes of each row for its index, besides the row."""
@@ -20,9 +24,25 @@ class Kept:
 
     def usd_per_million_month(self, prices: Mapping[str, float], *, is_expired: bool) -> float:
         """Return the dollars a month for a million settlements, with their continuous backup."""
-        size = self.stays if is_expired else self.stays + self.expires
         rates = prices["storage_gb_month"] + prices["backup_gb_month"]
-        return size * 1e6 / GB_BYTES * rates
+        return self._bytes(is_expired=is_expired) * 1e6 / GB_BYTES * rates
+
+    def proof_usd_per_million_month(
+        self, prices: Mapping[str, float], runs: float, *, is_expired: bool = False
+    ) -> float:
+        """Return the dollars of proofs that read a million settlements' rows, so many times a month."""
+        units = self._bytes(is_expired=is_expired) * 1e6 / _READ_UNIT_BYTES
+        return units * runs * prices["read_unit"]
+
+    def _bytes(self, *, is_expired: bool) -> int:
+        return self.stays if is_expired else self.stays + self.expires
+
+
+def payment() -> list[Row]:
+    """Return the rows of a settled payment with names and the caller's words, from the example ledger."""
+    rows = [from_wire(item) for item in aged.rows_of("settled").values()]
+    key = next(row["pk"].partition("#")[2] for row in rows if row["sk"] == "SETTLEMENT")
+    return [row for row in rows if key in f"{row['pk']} {row['sk']}"]
 
 
 def kept(rows: Iterable[Row]) -> Kept:

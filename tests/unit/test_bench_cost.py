@@ -28,6 +28,15 @@ TARIFF = Tariff(
         "alarm_metric_month": 0.1,
         "dashboard_month": 3.0,
         "custom_metric_month": 0.3,
+        "api_call": 1e-6,
+        "queue_request": 4e-7,
+        "event": 1e-6,
+        "schedule_call": 1e-6,
+        "trace": 5e-6,
+        "gb_out": 0.09,
+        "s3_gb_month": 0.023,
+        "vault_gb_month": 0.1,
+        "fifo_message": 3e-7,
         "database_hour": 0.36,
         "aurora_unit_hour": 0.12,
         "aurora_gb_month": 0.1,
@@ -115,17 +124,28 @@ def test_the_arithmetic_needs_no_assumption_that_the_file_lacks() -> None:
     )
 
 
-@pytest.mark.parametrize(("per_second", "dollars"), [(50, 0.01), (10, 0.03), (1, 0.25)])
-def test_sealed_copies_cost_at_most_a_fiftieth_of_a_settlement(per_second: float, dollars: float) -> None:
-    """The figures of docs/reference/costs.md follow from the prices and model on file."""
-    found = cost.sealed_journal(per_second, cost.load(PRICES))
+@pytest.mark.parametrize(
+    ("per_second", "shards", "dollars"), [(50, 4, 0.01), (10, 4, 0.03), (1, 4, 0.25), (1, 12, 0.73)]
+)
+def test_sealed_copies_cost_at_most_a_twentieth_of_a_settlement(
+    per_second: float, shards: int, dollars: float
+) -> None:
+    found = cost.sealed_journal(per_second, shards, cost.load(PRICES))
 
     assert round(found, 2) == dollars
-    assert found < 0.02 * 17.7
+    assert found < 0.05 * 17.7
 
 
 def test_busy_stages_pay_for_full_batches_quiet_ones_for_windows() -> None:
     tariff = cost.load(PRICES)
 
-    assert cost.sealed_journal(10_000, tariff) == cost.sealed_journal(1_000, tariff)
-    assert cost.sealed_journal(0.1, tariff) > 5 * cost.sealed_journal(1, tariff)
+    assert cost.sealed_journal(10_000, 4, tariff) == cost.sealed_journal(1_000, 4, tariff)
+    assert cost.sealed_journal(0.1, 4, tariff) > 5 * cost.sealed_journal(1, 4, tariff)
+
+
+def test_a_payment_alone_pays_for_its_own_publisher_calls() -> None:
+    tariff = cost.load(PRICES)
+
+    lonely, busy = (cost.outcome_events(rate, 12, tariff) for rate in (0.001, 10_000))
+    assert lonely == pytest.approx(4 + 2 * 0.2 + (2 * 0.06 + 5 * 0.0001) * 13.3334)
+    assert busy == pytest.approx(4 + 0.05 * 0.2 + (0.05 * 0.06 + 5 * 0.0001) * 13.3334)

@@ -1,39 +1,27 @@
-from functools import cache
-
 import pytest
 
 from benchmarks import cost, storage
 from benchmarks.storage import Kept
-from settlement.core.ledger.keys import Row
-from settlement.core.store.wire import from_wire
-from tests.proof import aged
 from tests.world.templates import PROJECT
 
 PRICES = cost.load(PROJECT / "benchmarks/prices.toml").prices
 PAGE = PROJECT / "docs/reference/costs.md"
 
 
-@cache
-def payment() -> list[Row]:
-    rows = [from_wire(item) for item in aged.rows_of("settled").values()]
-    key = next(row["pk"].partition("#")[2] for row in rows if row["sk"] == "SETTLEMENT")
-    return [row for row in rows if key in f"{row['pk']} {row['sk']}"]
-
-
 def test_the_page_has_what_a_payment_keeps() -> None:
-    found = storage.kept(payment())
+    found = storage.kept(storage.payment())
     always, later = (found.usd_per_million_month(PRICES, is_expired=gone) for gone in (False, True))
 
-    assert len(payment()) == 5
+    assert len(storage.payment()) == 5
     told = ((found.stays + found.expires, always), (found.stays, later))
     line = " | ".join(f"{size:,} bytes, {dollars:.2f} dollars" for size, dollars in told)
     assert line in PAGE.read_text(), line
 
 
 def test_what_may_expire_is_the_entries_alone() -> None:
-    stays = [row for row in payment() if not row["pk"].startswith("ENTRIES#")]
+    stays = [row for row in storage.payment() if not row["pk"].startswith("ENTRIES#")]
 
-    assert storage.kept(stays) == Kept(storage.kept(payment()).stays, 0)
+    assert storage.kept(stays) == Kept(storage.kept(storage.payment()).stays, 0)
 
 
 @pytest.mark.parametrize(

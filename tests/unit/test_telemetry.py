@@ -26,8 +26,8 @@ EVENT = {
     "token": "canary-token",
 }
 TELLTALES = ("canary", "918273")
-CONTEXT = ("key", "step", "execution", "function_request_id")
-"""Fields by which one filter finds all lines of a settlement, an execution or a call."""
+CONTEXT = ("key", "step", "execution")
+"""Fields by which one filter finds all lines of a settlement or an execution."""
 
 
 Said = tuple[dict[str, Any], list[dict[str, Any]], str]
@@ -139,7 +139,7 @@ def test_nothing_of_one_invocation_is_seen_in_the_next(output: Output) -> None:
     line, _, text = output()
     assert (line["key"], line["step"], line["execution"]) == ("order-2026-000102", "release", "execution-2")
     assert counted(line) == ["StepCalled"]
-    assert not line.keys() & {"error", "dynamodb"}
+    assert not line.keys() & {"error", "dynamodb", "function_request_id"}
     assert KEY not in text
 
     call({})
@@ -148,7 +148,16 @@ def test_nothing_of_one_invocation_is_seen_in_the_next(output: Output) -> None:
     assert not [word for word in ("order-2026", "execution-2") if word in text]
 
 
-def test_the_line_has_its_calls_id_and_the_functions_key(output: Output) -> None:
+@pytest.mark.parametrize("error", [InsufficientFunds("payer"), KeyError("x")])
+def test_only_a_failed_calls_line_has_its_id(error: Exception, output: Output) -> None:
+    """A call's own lines have it, too; on a line of success, it would cost more than it tells."""
+    with pytest.raises(type(error)):
+        call(error=error)
+
+    assert output()[0]["function_request_id"] == Context.aws_request_id
+
+
+def test_the_line_has_the_key_that_the_function_finds(output: Output) -> None:
     """Not every event has the settlement's key where `observed` looks for it."""
 
     @telemetry.observed("decide")
@@ -160,7 +169,6 @@ def test_the_line_has_its_calls_id_and_the_functions_key(output: Output) -> None
 
     line, _, _ = output()
     assert (line["key"], line["kyc"]) == ("order-2026-000103", {"http_status": 200})
-    assert line["function_request_id"] == Context.aws_request_id
 
 
 def test_the_line_says_whether_the_environment_is_new(

@@ -22,8 +22,8 @@ metrics = Metrics(namespace="Settlement")
 
 Handler = Callable[[Any, Any], Any]
 
-_CONTEXT = ("key", "step", "execution", "function_request_id")
-"""Repeated on the call's line: one filter finds all lines of a settlement or a call."""
+_CONTEXT = ("key", "step", "execution")
+"""Repeated on the call's line: one filter finds all lines of a settlement."""
 
 _lock = Lock()
 """Powertools shares metrics among threads, and its methods are not atomic."""
@@ -88,12 +88,12 @@ def observed(step: str) -> Callable[[Handler], Handler]:
                 return handle(event, context)
             except SettlementError as refusal:
                 count(type(refusal).__name__)
-                note("error", type(refusal).__name__)
+                _note_error(refusal)
                 # The traceback would end in the execution's cause, where the message says it all.
                 raise refusal.with_traceback(None) from None
             except Exception as failure:
                 count("FunctionFailed")
-                note("error", type(failure).__name__)
+                _note_error(failure)
                 raise
             finally:
                 _note_context()
@@ -101,6 +101,12 @@ def observed(step: str) -> Callable[[Handler], Handler]:
         return observe
 
     return decorate
+
+
+def _note_error(error: Exception) -> None:
+    """Also note the call's id, which Lambda's own lines have."""
+    note("error", type(error).__name__)
+    note("function_request_id", logger.get_current_keys()["function_request_id"])
 
 
 def _note_context() -> None:
