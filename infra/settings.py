@@ -39,25 +39,7 @@ _FULL_KEYS_MAX = 20
 
 @dataclass(frozen=True, kw_only=True)
 class StageSettings:
-    """How a stage runs.
-
-    `runbooks` is the address of `docs/runbooks/` in an alert.
-    `concurrency` reserves shares for functions that end payments, and limits others: see
-    docs/decisions/2026-11-22-many-callers-few-slots.md.
-    `log_detail` is "lean" (one line a call, and only failures in the services' own lines) or "full". A lean
-    stage logs and traces settlements in `log_full_keys` in full: see docs/decisions/2026-11-22-logs.md.
-    `traced_percent` is the share of executions with a trace, from 0 to 100.
-    `api_calls_per_second` is the throttle of the HTTP API of services; twice as many may come at once.
-    `powertools_layer` is the layer's ARN; None takes AWS's public parameter, which a new region may lack.
-    `qualified_functions` lets an execution in flight keep its functions' versions over a deployment: see
-    docs/decisions/2026-11-23-versions.md.
-    `canary_percent` is the share of starts for a machine's new version during `canary_minutes`, before the
-    rest if no alarm goes off; None shifts all at once: see docs/decisions/2026-11-23-canary.md.
-    `snap_start` lets functions for which a caller waits start from a snapshot: see
-    docs/decisions/2026-11-22-start-up.md.
-    `timeout_factor` multiplies timeouts, where functions start slowly.
-    `embedded_python` is the Python of the embedded AWS; None on AWS.
-    """
+    """How a stage runs. docs/reference/settings.md has the meaning of each setting."""
 
     stage: str
     keeps_data: bool = True
@@ -156,26 +138,9 @@ class StageSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class CoreSettings(StageSettings):
-    """How the core settles.
+    """How the core settles. docs/reference/settings.md has the meaning of each setting.
 
     `currencies` and `assets` only grow, and exponents never change: rows stay, in minor units.
-    `currencies.toml` pins the exponents of currencies; `assets` maps codes outside ISO 4217 to theirs: see
-    docs/decisions/2026-11-22-exponents-and-assets.md.
-    `highest_balances` maps a currency to the most that an account may hold, as on the wire.
-    `fee` is "schedule" (`fee_basis_points` of the amount) or "client" (a request may name one from
-    `fee_floor_basis_points` to `fee_ceiling_basis_points`): see
-    docs/decisions/2026-11-22-who-sets-the-fee.md.
-    `deadline_seconds` is the default time to settle.
-    `recover_after_seconds` is the time until recovery takes over, `recovery_starts_per_second` its pace: see
-    docs/decisions/2026-11-22-recovery-at-scale.md.
-    `idempotency_key` is "required", or "optional" until every client mints keys: see
-    docs/calling/starting.md.
-    `alert_again_after_seconds` is the delay of the second alert of a case of LIMBO.
-    `row_layout` is the newest layout of a settlement's row that functions write.
-    `warm_write_units` is the write capacity per second of the table and its index, above a new table's; None
-    keeps that: see docs/operating/quotas.md.
-    `restored_table` replaces the stack's own after a restore, and `restored_stream` is its stream's label:
-    see docs/operating/restore.md.
     """
 
     currencies: tuple[str, ...]
