@@ -1,0 +1,6 @@
+"""Settlements without lost or doubled money, as a construct for an app of one's own."""
+
+from .config import dev, prod
+from .saga import SettlementSaga
+
+__all__ = ["SettlementSaga", "dev", "prod"]

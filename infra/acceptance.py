@@ -5,11 +5,11 @@ from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.core import Added, Core, Room
-from infra.grants import allow
-from infra.paging import PagingSettings
-from infra.people import by_sid
-from infra.state_machines import Machine
+from .core import Added, Core, Room
+from .grants import allow
+from .paging import PagingSettings
+from .people import by_sid
+from .state_machines import Machine
 
 _OF_NO_RESOURCE = (
     *("cloudwatch:DescribeAlarms", "cloudwatch:GetMetricStatistics", "events:ListRules"),
@@ -45,7 +45,7 @@ class Acceptance(Construct):
             ),
             *_looks((*settling, core.compensation)),
             *(one for added in core.added for one in added.tries),
-            *self._of_the_stack(),
+            *self._of_the_stack(core.name),
             allow("Everywhere", _OF_NO_RESOURCE, ["*"]),
         ]
         self.policy = iam.CfnManagedPolicy(
@@ -55,7 +55,7 @@ class Acceptance(Construct):
             policy_document={"Version": "2012-10-17", "Statement": by_sid(statements)},
         )
 
-    def _of_the_stack(self) -> list[dict[str, Any]]:
+    def _of_the_stack(self, saga: str) -> list[dict[str, Any]]:
         stack = Stack.of(self)
 
         def arn(service: str, resource: str, region: str = stack.region) -> str:
@@ -63,7 +63,7 @@ class Acceptance(Construct):
 
         name = stack.stack_name
         logs = (f"{name}-*", f"/aws/cloudformation/{name}/*")  # names on AWS, and on the embedded AWS
-        own = [f"{name}-{use}-*" for use in ("tail", "pager")]  # the names that settle uses
+        own = [f"{saga}-{use}-*" for use in ("tail", "pager")]  # the names that settle uses
         return [
             allow("Parts", ["cloudformation:ListStackResources"], [arn("cloudformation", f"stack/{name}/*")]),
             allow("Queues", [f"sqs:{one}" for one in _QUEUES], [arn("sqs", one) for one in own]),
@@ -97,7 +97,7 @@ def _looks(machines: Sequence[Machine]) -> list[dict[str, Any]]:
 def build(core: Core, settings: PagingSettings) -> Added:
     if settings.must_reach_people:
         return Added()
-    return Added(outputs={"AcceptancePolicyArn": Acceptance(core.stack, "Acceptance", core=core).policy.ref})
+    return Added(outputs={"AcceptancePolicyArn": Acceptance(core.scope, "Acceptance", core=core).policy.ref})
 
 
 ROOM = Room(build=build)

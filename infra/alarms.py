@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from infra.core import Core
-from infra.grants import Handler
-from infra.pager import Pager
-from infra.settings import CoreSettings
-from infra.state_machines import STATE_MACHINES
-from infra.table import INDEX, SettlementTable
-from infra.urgency import Urgency
+from .assets import STATE_MACHINES
+from .core import Core
+from .grants import Handler
+from .pager import Pager
+from .settings import CoreSettings
+from .table import INDEX, SettlementTable
+from .urgency import Urgency
 
 _MINUTE = Duration.minutes(1)
 _FIVE_MINUTES = Duration.minutes(5)

@@ -9,10 +9,10 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from infra.core import Added, Core, Room
-from infra.pager import Pager
-from infra.settings import LOCK_DAYS_MAX, CoreSettings
-from infra.urgency import Urgency
+from .core import Added, Core, Room
+from .pager import Pager
+from .settings import LOCK_DAYS_MAX, CoreSettings
+from .urgency import Urgency
 
 _COMPLIANCE_AFTER = Duration.days(3)
 """Time to remove a compliance lock: AWS's minimum."""
@@ -60,7 +60,7 @@ class Backup(Construct):
     """
 
     def __init__(self, core: Core, days: int, settings: BackupSettings) -> None:
-        super().__init__(core.stack, "Backup")
+        super().__init__(core.scope, "Backup")
         ledger, pager = core.ledger, core.pager
         kept = Duration.days(days)
         removal_policy = settings.removal_policy

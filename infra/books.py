@@ -13,13 +13,13 @@ from aws_cdk import aws_scheduler_targets as targets
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from infra.core import Added, Core, Room
-from infra.functions import HandlerFunction
-from infra.grants import LONG_MEMORY_MB, Handler
-from infra.journal import Journal
-from infra.pager import Pager
-from infra.settings import CoreSettings
-from infra.urgency import Urgency
+from .core import Added, Core, Room
+from .functions import HandlerFunction
+from .grants import LONG_MEMORY_MB, Handler
+from .journal import Journal
+from .pager import Pager
+from .settings import CoreSettings
+from .urgency import Urgency
 
 OPTIONAL = {"ProjectEntries": Handler(seconds=180, memory_mb=LONG_MEMORY_MB, reaches_table=False)}
 """A round may wait for Aurora, and begins no object in its last minute."""
@@ -79,7 +79,7 @@ class Books(Construct):
     """
 
     def __init__(self, core: Core, function: lambda_.Function, every: int, settings: BooksSettings) -> None:
-        super().__init__(core.stack, "Books")
+        super().__init__(core.scope, "Books")
         journal, pager = core.needed(Journal), core.pager
         self._every = every
         self.key = kms.Key(self, "Key", enable_key_rotation=True)
@@ -242,7 +242,7 @@ def build(core: Core, settings: BooksSettings) -> Added:
     if settings.books_every_minutes is None:
         return Added()
     ((name, handler),) = OPTIONAL.items()
-    function = HandlerFunction(core.stack, name, handler, settings=settings, environment=core.environment)
+    function = HandlerFunction(core.scope, name, handler, settings=settings, environment=core.environment)
     part = Books(core, function, settings.books_every_minutes, settings)
     return Added(outputs=part.outputs)
 

@@ -5,7 +5,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from infra.settings import CoreSettings
+from .settings import CoreSettings
 
 ALIAS = "live"
 

@@ -2,25 +2,26 @@
 
 import re
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from aws_cdk.aws_logs import RetentionDays
 
-from infra.backup import BackupSettings
-from infra.books import BooksSettings
-from infra.concurrency import Concurrency
-from infra.doors import DoorsSettings
-from infra.events import EventsSettings
-from infra.journal import JournalSettings
-from infra.kyc import KycRoomSettings
-from infra.kyc_config import NOT_NAMED, KycSettings
-from infra.migration import MigrationSettings
-from infra.orders import OrdersSettings
-from infra.paging import PagingSettings
-from infra.proof import ProofSettings
-from infra.retention import RetentionSettings
-from infra.signing import SigningSettings
+from .backup import BackupSettings
+from .books import BooksSettings
+from .concurrency import Concurrency
+from .doors import DoorsSettings
+from .events import EventsSettings
+from .journal import JournalSettings
+from .kyc import KycRoomSettings
+from .kyc_config import NOT_NAMED, KycSettings
+from .migration import MigrationSettings
+from .orders import OrdersSettings
+from .paging import PagingSettings
+from .proof import ProofSettings
+from .retention import RetentionSettings
+from .signing import SigningSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +43,61 @@ class Settings(
 
     Each class checks its own settings, the core's first, and adds its business rules.
     """
+
+
+_DEV: Mapping[str, Any] = {
+    "idempotency_key": "optional",
+    "log_retention": RetentionDays.ONE_WEEK,
+    "log_detail": "full",
+}
+_PROD: Mapping[str, Any] = {
+    "concurrency": Concurrency(reversals=50, recovery=20, kyc=200, webhook=20, waiting=50),
+    "must_reach_people": True,
+    "approvals": {"write-off": 2, "complete": 2, "retry": 1},
+    # Recovery starts 500 a second, each with 20 write units for its steps and 3 for the takeover.
+    "warm_write_units": 12_000,
+    # As many as that table bears: see docs/operating/quotas.md.
+    "api_calls_per_second": 500,
+    "start_queue_calls": 25,
+    "log_retention": RetentionDays.ONE_YEAR,
+    "journal_lock_days": 3_653,
+}
+
+
+def dev(*, stage: str, currencies: Sequence[str], kyc_url: str, **more: Any) -> Settings:
+    """Return the settings of a saga to try things: it logs in full, and needs no address to page.
+
+    `more` are settings of docs/reference/settings.md. Raises ValueError that names a wrong one.
+    """
+    return _profile(_DEV, stage, currencies, kyc_url, more)
+
+
+def prod(
+    *, stage: str, currencies: Sequence[str], kyc_url: str, page_address: str, runbooks: str, **more: Any
+) -> Settings:
+    """Return the settings of a saga with real money: two persons decide, and the journal is locked.
+
+    `page_address` is paged, by mail or HTTPS. `runbooks` is the HTTPS address of `docs/runbooks/`.
+    `more` are settings of docs/reference/settings.md. Raises ValueError that names a wrong one.
+    """
+    return _profile(
+        _PROD, stage, currencies, kyc_url, {"page_address": page_address, "runbooks": runbooks, **more}
+    )
+
+
+def _profile(
+    profile: Mapping[str, Any], stage: str, currencies: Sequence[str], kyc_url: str, more: Mapping[str, Any]
+) -> Settings:
+    if not _NAME.fullmatch(stage):
+        raise ValueError(
+            "stage: must be up to 16 lowercase letters, digits and hyphens, and begin with a letter"
+        )
+    if unknown := sorted(more.keys() - {one.name for one in fields(Settings)}):
+        raise ValueError(f"{unknown[0]}: is no setting; docs/reference/settings.md has all")
+    kyc = replace(more.get("kyc", KycSettings()), url=kyc_url)
+    settings = Settings(**{**profile, **more, "stage": stage, "currencies": tuple(currencies), "kyc": kyc})
+    settings.ensure_reaches_people()
+    return settings
 
 
 STAGES = {
@@ -67,30 +123,18 @@ STAGES = {
             qualified_functions=False,
             embedded_python=sys.executable,
         ),
-        Settings(
-            stage="dev",
-            currencies=("EUR", "JPY", "KWD", "USD"),
-            idempotency_key="optional",
-            log_retention=RetentionDays.ONE_WEEK,
-            log_detail="full",
-        ),
+        Settings(stage="dev", currencies=("EUR", "JPY", "KWD", "USD"), **_DEV),
         Settings(
             stage="prod",
             currencies=("EUR", "USD"),
             highest_balances={"EUR": "1000000.00", "USD": "1000000.00"},  # for each operator to review
-            concurrency=Concurrency(reversals=50, recovery=20, kyc=200, webhook=20, waiting=50),
-            must_reach_people=True,
-            approvals={"write-off": 2, "complete": 2, "retry": 1},
-            # Recovery starts 500 a second, each with 20 write units for its steps and 3 for the takeover.
-            warm_write_units=12_000,
-            # As many as that table bears: see docs/operating/quotas.md.
-            api_calls_per_second=500,
-            start_queue_calls=25,
-            log_retention=RetentionDays.ONE_YEAR,
-            journal_lock_days=3_653,
+            **_PROD,
         ),
     )
 }
+
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,15}")
+"""It is part of physical names, the shortest of which is a sampling rule's."""
 
 _PERSONAL = re.compile(r"my-[a-z0-9]{1,12}")
 """The prefix keeps a misspelt `prod` from becoming a stage."""

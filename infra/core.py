@@ -4,20 +4,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from aws_cdk import Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
 
-from infra.functions import HandlerFunction
-from infra.grants import LONG_MEMORY_MB, SETTLEMENT, STATES, WAITING, Handler, Rows, grant_rows
-from infra.pager import Pager
-from infra.recovery import Recovery
-from infra.settings import CoreSettings
-from infra.state_machines import CompensationMachine, Machine, SettlementMachine
-from infra.table import SettlementTable
+from .functions import HandlerFunction
+from .grants import LONG_MEMORY_MB, SETTLEMENT, STATES, WAITING, Handler, Rows, grant_rows
+from .pager import Pager
+from .recovery import Recovery
+from .settings import CoreSettings
+from .state_machines import CompensationMachine, Machine, SettlementMachine
+from .table import SettlementTable
 
 HANDLERS: Mapping[str, Handler] = {
     **STATES,
@@ -67,9 +67,13 @@ class Added:
 
 @dataclass(frozen=True, kw_only=True)
 class Core:
-    """The core of a stage, and the additions of the rooms built so far."""
+    """The core of a stage, and the additions of the rooms built so far.
 
-    stack: Stack
+    `name` begins its physical names.
+    """
+
+    name: str
+    scope: Construct
     ledger: SettlementTable
     pager: Pager
     environment: Mapping[str, str]
@@ -122,10 +126,10 @@ class Room:
 
 
 def build_core(
-    stack: Stack, settings: CoreSettings, handlers: Mapping[str, Handler], orders: Mapping[str, str]
+    scope: Construct, settings: CoreSettings, handlers: Mapping[str, Handler], orders: Mapping[str, str]
 ) -> Core:
-    ledger = SettlementTable(stack, "Ledger", settings=settings)
-    pager = Pager(stack, "Pager", settings=settings)
+    ledger = SettlementTable(scope, "Ledger", settings=settings)
+    pager = Pager(scope, "Pager", settings=settings)
     environment = {
         "TABLE_NAME": ledger.table.table_name,
         "STAGE_CONFIG": settings.stage_config,
@@ -134,17 +138,17 @@ def build_core(
         "POWERTOOLS_SERVICE_NAME": settings.stack_name,
     }
     functions = {
-        name: HandlerFunction(stack, name, handler, settings=settings, environment=environment)
+        name: HandlerFunction(scope, name, handler, settings=settings, environment=environment)
         for name, handler in handlers.items()
     }
     grant_rows(ledger, functions, handlers)
     compensation = CompensationMachine(
-        stack, "Compensation", bus=pager.bus, functions=functions, settings=settings
+        scope, "Compensation", bus=pager.bus, functions=functions, settings=settings
     )
     pager.watch(compensation)
     express, standard = (
         SettlementMachine(
-            stack,
+            scope,
             construct_id,
             machine_type=machine_type,
             compensation=compensation,
@@ -157,7 +161,8 @@ def build_core(
         )
     )
     core = Core(
-        stack=stack,
+        name=settings.stack_name,
+        scope=scope,
         ledger=ledger,
         pager=pager,
         environment=environment,
@@ -174,7 +179,7 @@ def build_core(
     standard.startable_by(recovery, "SETTLEMENT_MACHINE")
     compensation.startable_by(recovery, "COMPENSATION_MACHINE")
     compensation.describable_by(recovery)
-    Recovery(stack, "Recovery", function=recovery, pager=pager, settings=settings)
+    Recovery(scope, "Recovery", function=recovery, pager=pager, settings=settings)
     return core
 
 

@@ -1,12 +1,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 
-from aws_cdk import Duration, Stack
+from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from infra.alarms import quota_metrics, table_metrics
-from infra.core import FAILED, IN_LIMBO, QUEUES, REQUESTS, SETTLEMENTS, Core, Graphs
+from .alarms import quota_metrics, table_metrics
+from .core import FAILED, IN_LIMBO, QUEUES, REQUESTS, SETTLEMENTS, Core, Graphs
 
 _WIDTH = 24
 """In columns."""
@@ -38,7 +38,7 @@ class Dashboard(Construct):
         board = cloudwatch.Dashboard(
             self,
             "Board",
-            dashboard_name=Stack.of(self).stack_name,
+            dashboard_name=core.name,
             default_interval=Duration.hours(6),
         )
         alarms = sorted(core.pager.alarms, key=lambda alarm: alarm.node.id)

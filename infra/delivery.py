@@ -14,7 +14,7 @@ from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.config import STAGES
+from .config import STAGES
 
 GITHUB = "token.actions.githubusercontent.com"
 _AUDIENCE = "sts.amazonaws.com"

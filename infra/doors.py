@@ -7,13 +7,13 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.core import DEAD_LETTERS, QUEUES, REQUESTS, SETTLEMENTS, Added, Core, Room
-from infra.functions import function_seconds
-from infra.grants import LONG_MEMORY_MB, SETTLEMENT, WAITING_SECONDS, Handler, allow
-from infra.http_api import api_of
-from infra.queues import RECEIVES, depth, let, let_send, new_queue, waiting
-from infra.settings import CoreSettings
-from infra.urgency import Urgency
+from .core import DEAD_LETTERS, QUEUES, REQUESTS, SETTLEMENTS, Added, Core, Room
+from .functions import function_seconds
+from .grants import LONG_MEMORY_MB, SETTLEMENT, WAITING_SECONDS, Handler, allow
+from .http_api import api_of
+from .queues import RECEIVES, depth, let, let_send, new_queue, waiting
+from .settings import CoreSettings
+from .urgency import Urgency
 
 _CONCURRENCY_MIN, _CONCURRENCY_MAX = 2, 1_000
 """Lambda's limits for the calls that take messages of a queue."""
@@ -39,6 +39,9 @@ START = Handler(
 )
 
 START_ROUTE, CANCEL_ROUTE = "POST /settlements", "POST /settlements/{key}/cancel"
+
+START_CALLS = ("POST/settlements", "POST/settlements/*/cancel")
+"""As IAM sees them."""
 
 RECEIVES_MAX = 30
 """About 2.5 hours of an outage, at one attempt per visibility timeout."""
@@ -69,7 +72,7 @@ def visibility_seconds(settings: CoreSettings) -> int:
 
 class StartQueue(Construct):
     def __init__(self, core: Core, settings: DoorsSettings) -> None:
-        super().__init__(core.stack, "Start")
+        super().__init__(core.scope, "Start")
         function = core.let_start("StartSettlements")
         self.dead_letters = new_queue(self, "DeadLetters", settings)
         self.queue = new_queue(
@@ -110,9 +113,9 @@ def build(core: Core, settings: DoorsSettings) -> Added:
     accepting, cancelling = core.let_start("AcceptSettlements"), core.functions["CancelSettlement"]
     core.let_ask_recovery(cancelling)
     api = api_of(core, settings)
-    api.open("Start", accepting, {"Start": START_ROUTE}, "POST/settlements")
-    api.open("Cancel", cancelling, {"Cancel": CANCEL_ROUTE}, "POST/settlements/*/cancel")
-    starts = [api.arn(f"POST/{path}") for path in ("settlements", "settlements/*/cancel")]
+    api.open("Start", accepting, {"Start": START_ROUTE}, START_CALLS[0])
+    api.open("Cancel", cancelling, {"Cancel": CANCEL_ROUTE}, START_CALLS[1])
+    starts = [api.arn(call) for call in START_CALLS]
     starter = api.policy("Starter", "What a service may do that starts settlements by HTTP: it pays", starts)
     return Added(
         part=api,

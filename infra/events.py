@@ -7,13 +7,13 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from infra.core import DEAD_LETTERS, QUEUES, Added, Core, Room
-from infra.grants import LONG_MEMORY_MB, SETTLEMENT, Handler, allow
-from infra.pager import Pager
-from infra.queues import depth, let_send, new_queue, waiting
-from infra.settings import CoreSettings
-from infra.stream_trigger import Batches, call_by_stream
-from infra.urgency import Urgency
+from .core import DEAD_LETTERS, QUEUES, Added, Core, Room
+from .grants import LONG_MEMORY_MB, SETTLEMENT, Handler, allow
+from .pager import Pager
+from .queues import depth, let_send, new_queue, waiting
+from .settings import CoreSettings
+from .stream_trigger import Batches, call_by_stream
+from .urgency import Urgency
 
 CHANGES = {"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "SETTLEMENT#"}]}}}}
 """Records that `events/changes.py` turns into events."""
@@ -48,7 +48,7 @@ class Outcomes(Construct):
     """
 
     def __init__(self, core: Core, settings: EventsSettings) -> None:
-        super().__init__(core.stack, "Outcomes")
+        super().__init__(core.scope, "Outcomes")
         function, pager = core.functions["PublishEvents"], core.pager
         passed_on = [one for added in core.added for one in added.passed_on]
         self.bus = events.EventBus(self, "Bus", event_bus_name=f"{settings.stack_name}-outcomes")
@@ -117,7 +117,7 @@ def build(core: Core, settings: EventsSettings) -> Added:
     rules = Stack.of(part).format_arn(
         service="events",
         resource="rule",
-        resource_name=f"{part.bus.event_bus_name}/{core.stack.stack_name}-tail-*",
+        resource_name=f"{part.bus.event_bus_name}/{core.name}-tail-*",
     )
     dead_letters = [
         *waiting(part.put_aside, "events that cannot be told"),

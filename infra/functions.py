@@ -1,7 +1,6 @@
 import re
 from collections.abc import Mapping
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from aws_cdk import Duration, RemovalPolicy, Size
@@ -11,10 +10,9 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
-from infra.grants import STATES, Handler
-from infra.settings import CoreSettings
-
-LAMBDAS = Path(__file__).parent.parent / "lambdas"
+from .assets import LAMBDAS
+from .grants import STATES, Handler
+from .settings import CoreSettings
 
 WAITED_FOR = ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee", "RejectSettlement", "ReportOutcome")
 """A caller waits for these functions, so they get SnapStart, and versions."""

@@ -4,8 +4,8 @@ from typing import Any
 
 from aws_cdk import aws_lambda as lambda_
 
-from infra.table import EXPIRES, SettlementTable
-from infra.urgency import Urgency
+from .table import EXPIRES, SettlementTable
+from .urgency import Urgency
 
 Rows = tuple[str, ...]
 """Patterns of partition keys, by which IAM distinguishes kinds of rows."""

@@ -7,9 +7,9 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.core import Core
-from infra.grants import allow
-from infra.settings import CoreSettings
+from .core import Core
+from .grants import allow
+from .settings import CoreSettings
 
 LOGGED = {
     "requestId": "$context.requestId",
@@ -26,7 +26,7 @@ class HttpApi(Construct):
     """An API with IAM authorisation: `rate` calls a second, and bursts of twice that."""
 
     def __init__(self, core: Core, construct_id: str, *, rate: int, settings: CoreSettings) -> None:
-        super().__init__(core.stack, construct_id)
+        super().__init__(core.scope, construct_id)
         name = f"{settings.stack_name}-{construct_id.lower()}"
         self.api = apigateway.CfnApi(self, "Api", name=name, protocol_type="HTTP")
         log = logs.LogGroup(

@@ -12,13 +12,13 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
-from infra.core import DEAD_LETTERS, QUEUES, Added, Core, Room
-from infra.grants import LONG_MEMORY_MB, Handler, allow, decrypt
-from infra.pager import Pager
-from infra.queues import depth, waiting
-from infra.settings import LOCK_DAYS_MAX, CoreSettings
-from infra.stream_trigger import Batches, call_by_stream
-from infra.urgency import Urgency
+from .core import DEAD_LETTERS, QUEUES, Added, Core, Room
+from .grants import LONG_MEMORY_MB, Handler, allow, decrypt
+from .pager import Pager
+from .queues import depth, waiting
+from .settings import LOCK_DAYS_MAX, CoreSettings
+from .stream_trigger import Batches, call_by_stream
+from .urgency import Urgency
 
 _IMMUTABLE = ("ENTRIES#", "EVIDENCE#", "ORDER#")
 _CREATED = ("SETTLEMENT#", "ACCOUNT#")
@@ -83,7 +83,7 @@ class JournalSettings(CoreSettings):
 
 class Journal(Construct):
     def __init__(self, core: Core, settings: JournalSettings) -> None:
-        super().__init__(core.stack, "Journal")
+        super().__init__(core.scope, "Journal")
         function, pager = core.functions["SealJournal"], core.pager
         removal_policy = settings.removal_policy
         self.key = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal_policy)
@@ -244,7 +244,7 @@ def build(core: Core, settings: JournalSettings) -> Added:
         reads=[
             allow("Journal", ["s3:ListBucket", "s3:ListBucketVersions"], [bucket]),
             allow("JournalObjects", ["s3:GetObject", "s3:GetObjectVersion"], [objects]),
-            decrypt("JournalKey", part.key.key_arn, "s3", core.stack.region),
+            decrypt("JournalKey", part.key.key_arn, "s3", Stack.of(core.scope).region),
         ],
         tries=[allow("Locks", ["s3:GetObjectRetention"], [objects])],
     )

@@ -15,12 +15,12 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk.aws_apigatewayv2_integrations import HttpLambdaIntegration
 from constructs import Construct
 
-from infra.core import IN_LIMBO, Added, Core, Room
-from infra.grants import EVIDENCE, SETTLEMENT, Handler, allow
-from infra.kyc_config import SCREENS_BY_NAME, KycSettings
-from infra.pager import Pager
-from infra.settings import API_CALLS_MAX, CoreSettings
-from infra.urgency import Urgency
+from .core import IN_LIMBO, Added, Core, Room
+from .grants import EVIDENCE, SETTLEMENT, Handler, allow
+from .kyc_config import SCREENS_BY_NAME, KycSettings
+from .pager import Pager
+from .settings import API_CALLS_MAX, CoreSettings
+from .urgency import Urgency
 
 HEALTH = {"check": "health"}
 """As `handlers/kyc/verify_kyc.py` expects it."""
@@ -94,7 +94,7 @@ class Kyc(Construct):
     """
 
     def __init__(self, core: Core, settings: KycRoomSettings) -> None:
-        super().__init__(core.stack, "Kyc")
+        super().__init__(core.scope, "Kyc")
         functions, pager = core.functions, core.pager
         verify, webhook = functions["VerifyKyc"], functions["KycDecided"]
         self.credentials = self._secret("Credentials", {}, "api_key", settings)
@@ -225,9 +225,7 @@ class Webhook(Construct):
 
     def _http_api(self, function: lambda_.Function, settings: KycRoomSettings) -> http.HttpApi:
         """Return an API whose throttled calls never reach the function."""
-        api = http.HttpApi(
-            self, "Api", api_name=f"{Stack.of(self).stack_name}-webhook", create_default_stage=False
-        )
+        api = http.HttpApi(self, "Api", api_name=f"{settings.stack_name}-webhook", create_default_stage=False)
         api.add_routes(
             path="/",
             methods=[http.HttpMethod.POST],

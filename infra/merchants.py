@@ -3,12 +3,12 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.core import DEAD_LETTERS, QUEUES, Added, Core, PassedOn, Room
-from infra.functions import function_seconds
-from infra.grants import LONG_MEMORY_MB, Handler
-from infra.queues import RECEIVES, depth, let, let_send, new_queue, waiting
-from infra.settings import CoreSettings
-from infra.urgency import Urgency
+from .core import DEAD_LETTERS, QUEUES, Added, Core, PassedOn, Room
+from .functions import function_seconds
+from .grants import LONG_MEMORY_MB, Handler
+from .queues import RECEIVES, depth, let, let_send, new_queue, waiting
+from .settings import CoreSettings
+from .urgency import Urgency
 
 SWEPT, MERCHANT_ENTRIES, MERCHANT = "SWEPT#*", "ENTRIES#merchant.*", "ACCOUNT#merchant.*"
 RELEASES = {
@@ -50,7 +50,7 @@ class Merchants(Construct):
     """
 
     def __init__(self, core: Core, settings: CoreSettings) -> None:
-        super().__init__(core.stack, "Merchants")
+        super().__init__(core.scope, "Merchants")
         function, pager = core.functions["SweepMerchants"], core.pager
         self.given_up = new_queue(self, "GivenUp", settings)
         seconds = function_seconds(SWEEP, settings) + VISIBILITY_MARGIN_SECONDS

@@ -4,10 +4,10 @@ from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.core import Added, Core, Room
-from infra.layouts import MIGRATIONS
-from infra.settings import CoreSettings
-from infra.table import SettlementTable
+from .core import Added, Core, Room
+from .layouts import MIGRATIONS
+from .settings import CoreSettings
+from .table import SettlementTable
 
 _KEY = ("pk", "sk")
 
@@ -70,7 +70,7 @@ class MigrationRole(Construct):
 def build(core: Core, settings: MigrationSettings) -> Added:
     if settings.migration is None:
         return Added()
-    part = MigrationRole(core.stack, "Migration", ledger=core.ledger, migration=settings.migration)
+    part = MigrationRole(core.scope, "Migration", ledger=core.ledger, migration=settings.migration)
     return Added(outputs={"MigrationRoleArn": part.role.role_arn})
 
 

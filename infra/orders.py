@@ -3,8 +3,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from infra.core import Added, Core, Room
-from infra.grants import (
+from .core import Added, Core, Room
+from .grants import (
     ACCOUNT,
     ENTRIES,
     EVIDENCE,
@@ -15,8 +15,8 @@ from infra.grants import (
     Handler,
     allow,
 )
-from infra.http_api import HttpApi
-from infra.settings import CoreSettings
+from .http_api import HttpApi
+from .settings import CoreSettings
 
 DECISIONS = (
     *("retry", "write-off", "complete"),

@@ -1,7 +1,6 @@
 import re
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 
 from aws_cdk import Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -15,10 +14,9 @@ from aws_cdk import aws_sns_subscriptions as subscriptions
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from infra.settings import CoreSettings
-from infra.urgency import Urgency
-
-ALARMS_RUNBOOK = Path(__file__).parent.parent / "docs" / "runbooks" / "alarms.md"
+from .assets import ALARMS_RUNBOOK
+from .settings import CoreSettings
+from .urgency import Urgency
 
 _ONE_FAULT_MINUTES = 30
 """A fault is over after this time without a failed execution. Recovery's longest pause, its next run and a
@@ -199,6 +197,6 @@ def first_command(alarm: str, settings: CoreSettings) -> str:
     """Return the first command under "Look" in the alarm's runbook section."""
     look = _sections()[alarm].partition("**Look.**")[2]
     command = re.findall(r"`((?:settle|aws) [^`]+)`", look)[0]
-    stack = "" if settings.is_embedded else f"--stack {settings.stack_name}"
+    stack = "" if settings.is_embedded else f"--stack {settings.told or settings.stack_name}"
     told = command.replace("$STACK", stack).replace("settlement-prod", settings.stack_name)
     return " ".join(told.split())

@@ -7,12 +7,12 @@ from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 
-from infra.core import DEAD_LETTERS, QUEUES, Added, Core, Room
-from infra.grants import Handler
-from infra.pager import subscribe
-from infra.queues import depth, let, waiting
-from infra.settings import CoreSettings
-from infra.urgency import Urgency
+from .core import DEAD_LETTERS, QUEUES, Added, Core, Room
+from .grants import Handler
+from .pager import subscribe
+from .queues import depth, let, waiting
+from .settings import CoreSettings
+from .urgency import Urgency
 
 _EVENTS = ("LimboEntered", "LimboResolved", "GlassBroken")
 """Events that people are notified of. `paging/page.py` decides which of them page."""

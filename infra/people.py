@@ -5,11 +5,11 @@ from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.core import Added, Core, Room
-from infra.grants import allow, decrypt
-from infra.orders import APPROVED, OrdersApi
-from infra.settings import CoreSettings
-from infra.table import INDEX, SettlementTable
+from .core import Added, Core, Room
+from .grants import allow, decrypt
+from .orders import APPROVED, OrdersApi
+from .settings import CoreSettings
+from .table import INDEX, SettlementTable
 
 
 def _moves(move: str) -> tuple[str, ...]:
@@ -60,7 +60,7 @@ class People(Construct):
     """
 
     def __init__(self, core: Core, *, orders: OrdersApi, reads: Sequence[dict[str, Any]]) -> None:
-        super().__init__(core.stack, "People")
+        super().__init__(core.scope, "People")
         reads = [*reads, *self._of_the_stack()]
         self.policies = {
             kind: iam.CfnManagedPolicy(

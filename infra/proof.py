@@ -6,10 +6,10 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
-from infra.core import FAILED, Added, Core, Room
-from infra.grants import Handler, allow
-from infra.settings import CoreSettings
-from infra.urgency import Urgency
+from .core import FAILED, Added, Core, Room
+from .grants import Handler, allow
+from .settings import CoreSettings
+from .urgency import Urgency
 
 MEMORY_MB = 1_769
 """Memory for a whole CPU: a proof needs at most 100 MB."""
@@ -43,7 +43,7 @@ class Reconciliation(Construct):
     """
 
     def __init__(self, core: Core, settings: ProofSettings) -> None:
-        super().__init__(core.stack, "Reconciliation")
+        super().__init__(core.scope, "Reconciliation")
         function, pager = core.functions["ReconcileBooks"], core.pager
         function.add_environment("TMPDIR", "/tmp")  # noqa: S108 (the one place where Lambda lets it write)
         function.configure_async_invoke(retry_attempts=0, max_event_age=Duration.minutes(15))

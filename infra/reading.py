@@ -1,10 +1,10 @@
 """HTTP reads of settlements, for callers who may not pay."""
 
-from infra.core import Added, Core, Room
-from infra.grants import ACCOUNT, ENTRIES, SETTLEMENT, WAITING_SECONDS, Handler, allow
-from infra.http_api import api_of
-from infra.settings import CoreSettings
-from infra.urgency import Urgency
+from .core import Added, Core, Room
+from .grants import ACCOUNT, ENTRIES, SETTLEMENT, WAITING_SECONDS, Handler, allow
+from .http_api import api_of
+from .settings import CoreSettings
+from .urgency import Urgency
 
 READS = {
     "Outcome": "/settlements/{key}",
@@ -14,7 +14,7 @@ READS = {
 }
 """By construct name."""
 
-_GRANTED = ("settlements", "settlements/*", "accounts/*/entries", "journal")
+READ_CALLS = ("GET/settlements", "GET/settlements/*", "GET/accounts/*/entries", "GET/journal")
 """As IAM sees them: the path of a call, with the key or the account's id."""
 
 
@@ -23,7 +23,7 @@ def build(core: Core, settings: CoreSettings) -> Added:
     api = api_of(core, settings)
     routes = {name: f"GET {path}" for name, path in READS.items()}
     api.open("", core.functions["ReadSettlements"], routes, "GET/*")
-    reads = [api.arn(f"GET/{path}") for path in _GRANTED]
+    reads = [api.arn(call) for call in READ_CALLS]
     reader = api.policy("Reader", "What a service may do that reads settlements, and does not pay", reads)
     return Added(
         part=api,

@@ -4,9 +4,9 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
-from infra.concurrency import IN_FLIGHT_SHARDS
-from infra.pager import Pager
-from infra.settings import CoreSettings
+from .concurrency import IN_FLIGHT_SHARDS
+from .pager import Pager
+from .settings import CoreSettings
 
 PARTITIONS = ("LIMBO", *(f"IN_FLIGHT#{shard}" for shard in range(IN_FLIGHT_SHARDS)))
 """Each has a schedule, so a run neither waits for nor fails with another."""

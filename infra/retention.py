@@ -3,9 +3,9 @@ from typing import Any, cast
 
 from aws_cdk import aws_dynamodb as dynamodb
 
-from infra.core import Added, Core, Room
-from infra.settings import LOCK_DAYS_MAX, CoreSettings
-from infra.table import EXPIRES
+from .core import Added, Core, Room
+from .settings import LOCK_DAYS_MAX, CoreSettings
+from .table import EXPIRES
 
 _DAYS_MIN = 400
 """Longer than a Standard execution (a year), a redrive, or the time to dispute a card payment: no function,

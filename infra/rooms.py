@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from infra import (
+from . import (
     acceptance,
     backup,
     books,
@@ -21,8 +21,8 @@ from infra import (
     retention,
     signing,
 )
-from infra.core import Room
-from infra.grants import Handler
+from .core import Room
+from .grants import Handler
 
 ROOMS: Sequence[Room] = tuple(
     room.ROOM

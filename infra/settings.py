@@ -10,9 +10,9 @@ from typing import Any
 from aws_cdk import RemovalPolicy
 from aws_cdk.aws_logs import RetentionDays
 
-from infra.concurrency import Concurrency
-from infra.currencies import exponents_of
-from infra.layouts import LAYOUTS
+from .concurrency import Concurrency
+from .currencies import exponents_of
+from .layouts import LAYOUTS
 
 LOCK_DAYS_MAX = 36_500
 """The maximum of S3 and AWS Backup."""
@@ -42,6 +42,7 @@ class StageSettings:
     """How a stage runs. docs/reference/settings.md has the meaning of each setting."""
 
     stage: str
+    told: str | None = None
     keeps_data: bool = True
     runbooks: str = "docs/runbooks"
     function_timeout_seconds: int = 8
@@ -232,7 +233,7 @@ class CoreSettings(StageSettings):
         return json.dumps(
             {
                 "runbook": f"{self.runbooks}/limbo.md",
-                "stack": None if self.is_embedded else self.stack_name,
+                "stack": None if self.is_embedded else self.told or self.stack_name,
                 "again_after_seconds": self.alert_again_after_seconds,
             }
         )

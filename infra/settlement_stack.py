@@ -1,16 +1,17 @@
 from collections.abc import Sequence
 
-from aws_cdk import CfnOutput, IStackSynthesizer, Stack, Tags
+from aws_cdk import IStackSynthesizer, Stack
 from constructs import Construct
 
-from infra.alarms import watch
-from infra.config import Settings
-from infra.core import Room, build_core, outputs_of
-from infra.dashboard import Dashboard
-from infra.rooms import ROOMS, handlers_of, orders_of
+from .config import Settings
+from .core import Room
+from .rooms import ROOMS
+from .saga import SettlementSaga
 
 
 class SettlementStack(Stack):
+    """A saga alone in its stack."""
+
     def __init__(
         self,
         scope: Construct,
@@ -25,13 +26,4 @@ class SettlementStack(Stack):
             synthesizer=synthesizer,
             termination_protection=settings.keeps_data,
         )
-        if not settings.is_embedded:  # the embedded AWS has no bill
-            for name, value in settings.tags.items():
-                Tags.of(self).add(name, value)
-        core = build_core(self, settings, handlers_of(rooms), orders_of(rooms))
-        for room in rooms:
-            core.added.append(room.build(core, settings))
-        watch(core, settings=settings)
-        Dashboard(self, "Dashboard", core)
-        for name, value in outputs_of(core, settings).items():
-            CfnOutput(self, name, value=value)
+        SettlementSaga(self, "Default", settings=settings, rooms=rooms)

@@ -9,9 +9,9 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from infra.core import Added, Core, Room
-from infra.grants import ENTRIES, EVIDENCE, ORDER, SETTLEMENT, Handler
-from infra.settings import CoreSettings
+from .core import Added, Core, Room
+from .grants import ENTRIES, EVIDENCE, ORDER, SETTLEMENT, Handler
+from .settings import CoreSettings
 
 SIGNED = frozenset({SETTLEMENT, ENTRIES, EVIDENCE, ORDER})
 """As in `signing/signature.py`."""
@@ -49,7 +49,7 @@ class RowKeys(Construct):
     """
 
     def __init__(self, core: Core, settings: SigningSettings) -> None:
-        super().__init__(core.stack, "RowKeys")
+        super().__init__(core.scope, "RowKeys")
         removal_policy = settings.removal_policy
         self.encryption = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal_policy)
         secrets = [self._secret(number, removal_policy) for number in range(1, settings.row_keys + 1)]

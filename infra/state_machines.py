@@ -1,6 +1,5 @@
 import json
 from collections.abc import Mapping
-from pathlib import Path
 
 from aws_cdk import ArnFormat, Stack
 from aws_cdk import aws_events as events
@@ -11,11 +10,10 @@ from aws_cdk import aws_stepfunctions as sfn
 from aws_cdk import aws_xray as xray
 from constructs import Construct
 
-from infra.canary import Live
-from infra.functions import HandlerFunction
-from infra.settings import CoreSettings
-
-STATE_MACHINES = Path(__file__).parent.parent / "statemachines"
+from .assets import STATE_MACHINES
+from .canary import Live
+from .functions import HandlerFunction
+from .settings import CoreSettings
 
 _RULE_PRIORITY = 1_000
 """Before X-Ray's default rule, and after rules that an operator adds for a while."""

@@ -8,9 +8,9 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.core import Core
-from infra.queues import let, new_queue
-from infra.settings import CoreSettings
+from .core import Core
+from .queues import let, new_queue
+from .settings import CoreSettings
 
 
 @dataclass(frozen=True, kw_only=True)

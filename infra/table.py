@@ -7,7 +7,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from infra.settings import CoreSettings
+from .settings import CoreSettings
 
 INDEX = "gsi1"
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError, WaiterError
 
-from infra.account import session
-from infra.config import is_personal
+from .account import session
+from .config import is_personal
 
 _TRIES = 3
 """The journal may get an object after it is emptied. The first try deletes its function."""

@@ -9,8 +9,8 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from itertools import chain, cycle
 
-from infra.rooms import HANDLERS
-from infra.table import IMMUTABLE_ATTRIBUTES, IN_A_TRANSACTION, READS
+from .rooms import HANDLERS
+from .table import IMMUTABLE_ATTRIBUTES, IN_A_TRANSACTION, READS
 
 FUNCTIONS = {name: handler.rows for name, handler in HANDLERS.items() if handler.reaches_table}
 

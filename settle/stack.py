@@ -38,6 +38,8 @@ class Place:
 
 @dataclass(frozen=True)
 class Stack:
+    """A saga, by the name of its stack, or `STACK/SAGA` in a stack of one's own."""
+
     name: str
     outputs: dict[str, str]
     session: boto3.Session
@@ -46,6 +48,21 @@ class Stack:
     def command(self, verb: str, *words: str, **options: object) -> str:
         """Return a command to paste into a shell. The embedded stack needs no name."""
         return command(verb, *words, **options, stack=None if self.endpoint_url else self.name)
+
+    @property
+    def cloudformation(self) -> str:
+        """The name of the stack itself."""
+        return self.name.partition("/")[0]
+
+    @property
+    def saga(self) -> str:
+        """The saga's construct in the stack; empty if the stack is the saga."""
+        return self.name.partition("/")[2]
+
+    @property
+    def service(self) -> str:
+        """The beginning of the saga's physical names, and the dimension of its metrics."""
+        return self.outputs["EventBusName"]
 
     @cached_property
     def config(self) -> StageConfig:
@@ -153,17 +170,28 @@ def _embedded() -> Stack:
 def _deployed(name: str) -> Stack:
     # The CDK reads AWS_REGION first, and boto3 does not read it.
     session = boto3.Session(region_name=os.environ.get("AWS_REGION") or None)
+    stack, _, saga = name.partition("/")
     try:
-        answer = session.client("cloudformation").describe_stacks(StackName=name)
+        answer = session.client("cloudformation").describe_stacks(StackName=stack)
     except ClientError as error:
         if error.response["Error"]["Code"] != "ValidationError":
             raise
         raise CommandFailed(
-            Exit.NOT_FOUND, f"stack {name}: there is none in this account and region"
+            Exit.NOT_FOUND, f"stack {stack}: there is none in this account and region"
         ) from error
     outputs = {
         output["OutputKey"]: output["OutputValue"] for output in answer["Stacks"][0].get("Outputs", [])
     }
-    if "StageConfig" not in outputs:
-        raise CommandFailed(Exit.NOT_FOUND, f"stack {name}: is no settlement stack, or not deployed yet")
-    return Stack(name, outputs, session)
+    return Stack(name, _of_saga(outputs, stack, saga), session)
+
+
+def _of_saga(outputs: dict[str, str], stack: str, saga: str) -> dict[str, str]:
+    """Return a saga's outputs by their own names. Raises CommandFailed if the stack has no such saga."""
+    mark = "StageConfig"
+    sagas = sorted(name.removesuffix(mark) for name in outputs if name.endswith(mark))
+    if saga not in sagas:
+        if not sagas:
+            raise CommandFailed(Exit.NOT_FOUND, f"stack {stack}: is no settlement stack, or not deployed yet")
+        told = " or ".join(f"{stack}/{one}" if one else stack for one in sagas)
+        raise CommandFailed(Exit.NOT_FOUND, f"stack {stack}: has other sagas; pass --stack {told}")
+    return {name.removeprefix(saga): value for name, value in outputs.items() if name.startswith(saga)}

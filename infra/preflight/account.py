@@ -3,9 +3,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from infra.concurrency import UNRESERVED_MIN
-from infra.functions import layer_parameter
-from infra.preflight.finding import Account, Finding, Verdict, absent
+from ..concurrency import UNRESERVED_MIN
+from ..functions import layer_parameter
+from .finding import Account, Finding, Verdict, absent
 
 BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"
 BOOTSTRAP_MIN = 6

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
-from infra.preflight import account, stack
-from infra.preflight.finding import Account, Check, Finding, Verdict, look
+from . import account, stack
+from .finding import Account, Check, Finding, Verdict, look
 
 CHECKS: Mapping[str, Check] = {
     "bootstrap": account.bootstrap,

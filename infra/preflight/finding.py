@@ -5,7 +5,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from infra.config import Settings
+from ..config import Settings
 
 
 class Verdict(StrEnum):

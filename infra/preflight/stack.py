@@ -4,7 +4,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from infra.preflight.finding import Account, Finding, Verdict, absent
+from .finding import Account, Finding, Verdict, absent
 
 _GONE = "DELETE_COMPLETE"
 _NEVER_CREATED = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED", "REVIEW_IN_PROGRESS")

@@ -109,7 +109,8 @@ def canary(run: Run) -> str:
     aliases = physical(run.stack, "AWS::StepFunctions::StateMachineAlias")
     if not aliases:
         raise NotApplicable("no machine has an alias: the setting canary_percent is 0")
-    (stack,) = run.stack.client("cloudformation").describe_stacks(StackName=run.stack.name)["Stacks"]
+    client = run.stack.client("cloudformation")
+    (stack,) = client.describe_stacks(StackName=run.stack.cloudformation)["Stacks"]
     if "ROLLBACK" in stack["StackStatus"]:
         raise Refuted(f"the last deployment was rolled back: {stack['StackStatus']}")
     client = run.stack.client("stepfunctions")

@@ -5,8 +5,8 @@ def physical(stack: Stack, kind: str) -> dict[str, str]:
     """Map constructs to physical names. A logical id is the construct and eight characters."""
     pages = stack.client("cloudformation").get_paginator("list_stack_resources")
     return {
-        resource["LogicalResourceId"][:-8]: resource["PhysicalResourceId"]
-        for page in pages.paginate(StackName=stack.name)
+        resource["LogicalResourceId"][:-8].removeprefix(stack.saga): resource["PhysicalResourceId"]
+        for page in pages.paginate(StackName=stack.cloudformation)
         for resource in page["StackResourceSummaries"]
-        if resource["ResourceType"] == kind
+        if resource["ResourceType"] == kind and resource["LogicalResourceId"].startswith(stack.saga)
     }

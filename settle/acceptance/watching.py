@@ -144,7 +144,7 @@ def metrics(run: Run) -> str:
         answer = client.get_metric_statistics(
             Namespace="Settlement",
             MetricName="Settled",
-            Dimensions=[{"Name": "service", "Value": run.stack.name}],
+            Dimensions=[{"Name": "service", "Value": run.stack.service}],
             StartTime=began,
             EndTime=datetime.now(UTC) + timedelta(minutes=1),
             Period=60,

@@ -42,7 +42,7 @@ def hearing(stack: Stack, key: str | None) -> Iterator[Iterator[dict[str, Any] |
 
 
 def _prefix(stack: Stack) -> str:
-    return f"{stack.name}-tail-"
+    return f"{stack.service}-tail-"
 
 
 def _listen(stack: Stack, name: str, key: str | None) -> str:

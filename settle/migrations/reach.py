@@ -61,7 +61,7 @@ def means(
         now=instants.now,
         deployment=lambda: deployment(stack),
         sleep=time.sleep,
-        alarm=lambda: _alarm(cloudwatch, stack.name),
+        alarm=lambda: _alarm(cloudwatch, f"{stack.cloudformation}-{stack.saga}"),
         units_per_second=units_per_second,
         told=told,
     )
@@ -69,7 +69,7 @@ def means(
 
 def deployment(stack: Stack) -> str:
     """Return the newest deployment's time. Raises CommandFailed while one is under way."""
-    (found,) = stack.client("cloudformation").describe_stacks(StackName=stack.name)["Stacks"]
+    (found,) = stack.client("cloudformation").describe_stacks(StackName=stack.cloudformation)["Stacks"]
     if found["StackStatus"].endswith("IN_PROGRESS"):
         raise CommandFailed(
             Exit.FAILED, f"stack {stack.name}: is {found['StackStatus']}: run it again after it"
@@ -98,7 +98,7 @@ def _session(stack: Stack, migration: Migration) -> boto3.Session:
     )
 
 
-def _alarm(cloudwatch: Any, stack: str) -> str | None:
-    on = cloudwatch.describe_alarms(StateValue="ALARM", AlarmNamePrefix=f"{stack}-", MaxRecords=1)
+def _alarm(cloudwatch: Any, prefix: str) -> str | None:
+    on = cloudwatch.describe_alarms(StateValue="ALARM", AlarmNamePrefix=prefix, MaxRecords=1)
     found: list[str] = [one["AlarmName"] for one in on["MetricAlarms"]]
     return found[0] if found else None

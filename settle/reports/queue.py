@@ -144,7 +144,7 @@ def _latest(client: Any, stack: Stack, name: str, at: datetime) -> dict[str, Any
     answer = client.get_metric_statistics(
         Namespace="Settlement",
         MetricName=name,
-        Dimensions=[{"Name": "service", "Value": stack.name}],
+        Dimensions=[{"Name": "service", "Value": stack.service}],
         StartTime=at - PROOF_SINCE,
         EndTime=at,
         Period=_PROOF_PERIOD_SECONDS,

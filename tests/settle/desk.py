@@ -115,6 +115,7 @@ class Desk:
         self.ledger, self.provider, self.broken = ledger, Provider(), dict[str, SettlementError]()
         self.machines = StepFunctions(Machines(definitions(), frozenset({EXPRESS}), self._invoke), runs=True)
         outputs = {
+            "EventBusName": "under-test",
             "TableName": ledger.table_name,
             "CompensationArn": COMPENSATION,
             "SettlementStandardArn": STANDARD,

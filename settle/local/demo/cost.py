@@ -72,7 +72,8 @@ def _look(stack: Stack, log_groups: list[str], instant: float) -> Iterator[dict[
 
 def _function_logs(stack: Stack) -> list[str]:
     pages = stack.client("cloudformation").get_paginator("list_stack_resources")
-    resources = [r for page in pages.paginate(StackName=stack.name) for r in page["StackResourceSummaries"]]
+    listed = pages.paginate(StackName=stack.cloudformation)
+    resources = [resource for page in listed for resource in page["StackResourceSummaries"]]
     functions = [r for r in resources if r["ResourceType"] == "AWS::Lambda::Function"]
     lambda_ = stack.client("lambda")
     return [

@@ -86,7 +86,7 @@ def messages(
     """
     sqs, sns = stack.client("sqs"), stack.client("sns")
     topics = topics or [stack.outputs[output] for output in TOPICS]
-    queue = sqs.create_queue(QueueName=f"{stack.name}-pager-{secrets.token_hex(4)}")["QueueUrl"]
+    queue = sqs.create_queue(QueueName=f"{stack.service}-pager-{secrets.token_hex(4)}")["QueueUrl"]
     attributes = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]
     policy = {
         "Version": "2012-10-17",

@@ -27,7 +27,13 @@ def run_on(client: Any, **outputs: str) -> Run:
     def of(service: str, attempts: int = 5) -> Any:
         return client
 
-    stack = SimpleNamespace(name="settlement-test", endpoint_url=None, client=of, outputs=outputs)
+    stack = SimpleNamespace(
+        name="settlement-test",
+        cloudformation="settlement-test",
+        endpoint_url=None,
+        client=of,
+        outputs=outputs,
+    )
     return Run(cast(Stack, stack))
 
 

@@ -35,7 +35,11 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[stack.Stack]:
     with mock_aws():
         session = boto3.Session(region_name="eu-west-1")
         session.client("events").create_event_bus(Name=BUS)
-        outputs = {"OutcomeBusName": BUS, "StageConfig": os.environ["STAGE_CONFIG"]}
+        outputs = {
+            "EventBusName": "under-test",
+            "OutcomeBusName": BUS,
+            "StageConfig": os.environ["STAGE_CONFIG"],
+        }
         found = stack.Stack("under-test", outputs, session)
         monkeypatch.setattr(stack.Stack, "store", Ledger())
         monkeypatch.setattr(stack, "find", lambda name: found)

@@ -161,7 +161,12 @@ def test_a_run_that_was_deployed_under_is_not_done(town: Town) -> None:
 def test_a_stage_that_is_being_deployed_is_not_migrated() -> None:
     found = {"StackStatus": "UPDATE_IN_PROGRESS", "LastUpdatedTime": NOW, "CreationTime": NOW}
     client = SimpleNamespace(describe_stacks=lambda **asked: {"Stacks": [found]})
-    stack = cast(Stack, SimpleNamespace(name="settlement-test", client=lambda service: client))
+    stack = cast(
+        Stack,
+        SimpleNamespace(
+            name="settlement-test", cloudformation="settlement-test", client=lambda service: client
+        ),
+    )
 
     with pytest.raises(CommandFailed, match="settlement-test: is UPDATE_IN_PROGRESS"):
         reach.deployment(stack)

@@ -1,0 +1,9 @@
+"""What the constructs read at synthesis: beside this package in a checkout, and inside of it in a wheel."""
+
+from pathlib import Path
+
+_WHEEL = Path(__file__).parent / "assets"
+ROOT = _WHEEL if _WHEEL.is_dir() else Path(__file__).parent.parent
+
+LAMBDAS, STATE_MACHINES = ROOT / "lambdas", ROOT / "statemachines"
+ALARMS_RUNBOOK = ROOT / "docs" / "runbooks" / "alarms.md"

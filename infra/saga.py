@@ -1,0 +1,128 @@
+"""A saga as a construct, for an app of one's own: SettlementSaga."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from aws_cdk import CfnOutput, Stack, Tags
+from aws_cdk import aws_events as events
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from .alarms import watch
+from .config import Settings
+from .core import Room, build_core, outputs_of
+from .dashboard import Dashboard
+from .doors import START_CALLS, StartQueue
+from .events import Outcomes
+from .http_api import SettlementsApi
+from .people import POLICIES, People
+from .reading import READ_CALLS
+from .rooms import ROOMS, handlers_of, orders_of
+
+_ALONE = "Default"
+"""The id of a saga whose resources have the logical ids of the stack's own."""
+
+
+Part = TypeVar("Part", bound=Construct)
+
+
+class SettlementSaga(Construct):
+    """Settles payments in the stack in which it is put, with its own table, machines, alarms and APIs.
+
+    `settings` come from `dev(...)` or `prod(...)`. Their `stage` is in all physical names: no other saga of
+    the account and region may have it. `settle --stack STACK/ID` finds it; with the id `Default`, `--stack
+    STACK` does.
+    """
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, settings: Settings, rooms: Sequence[Room] = ROOMS
+    ) -> None:
+        """Raise ValueError if another saga of the app has the same `stage`."""
+        super().__init__(scope, construct_id)
+        stack = Stack.of(self)
+        self.name = settings.stage
+        self._check_name(settings.stage)
+        is_alone = construct_id == _ALONE
+        if not settings.is_embedded:  # the embedded AWS has no bill
+            for name, value in settings.tags.items():
+                Tags.of(stack if is_alone else self).add(name, value)
+        prefix = "" if is_alone else construct_id
+        settings = replace(settings, told="/".join(filter(None, (stack.stack_name, prefix))))
+        self._core = build_core(self, settings, handlers_of(rooms), orders_of(rooms))
+        for room in rooms:
+            self._core.added.append(room.build(self._core, settings))
+        watch(self._core, settings=settings)
+        Dashboard(self, "Dashboard", self._core)
+        for name, value in outputs_of(self._core, settings).items():
+            CfnOutput(self, name, value=value).override_logical_id(f"{prefix}{name}")
+
+    @property
+    def outcome_bus(self) -> events.IEventBus:
+        """The bus of outcome events, for rules of one's own."""
+        return self._child(Outcomes).bus
+
+    @property
+    def topics(self) -> dict[str, sns.ITopic]:
+        """The topics of pages and notices, by urgency: "now", "morning", "information"."""
+        return {urgency.name.lower(): topic for urgency, topic in self._core.pager.topics.items()}
+
+    @property
+    def start_queue(self) -> sqs.IQueue:
+        """The queue whose messages start settlements."""
+        return self._child(StartQueue).queue
+
+    @property
+    def settlements_api_url(self) -> str:
+        """The address of the HTTP API for services."""
+        return self._api.url
+
+    def grant_start(self, grantee: iam.IGrantable) -> None:
+        """Let a service start settlements in every way, and cancel them by HTTP."""
+        for machine in (self._core.express, self._core.standard):
+            machine.grant_start_execution(grantee)
+        self.start_queue.grant_send_messages(grantee)
+        self._grant_calls(grantee, START_CALLS)
+
+    def grant_read(self, grantee: iam.IGrantable) -> None:
+        """Let a service read settlements and accounts by HTTP."""
+        self._grant_calls(grantee, READ_CALLS)
+
+    def grant_order(self, role: iam.IRole, kind: str) -> None:
+        """Let people of a role read, and give the orders of their kind.
+
+        `kind`: viewer, operator, approver or break-glass. Raises ValueError for another.
+        """
+        if kind not in POLICIES:
+            raise ValueError(f"kind: must be one of {', '.join(POLICIES)}")
+        policy = self._child(People).policies[kind]
+        role.add_managed_policy(
+            iam.ManagedPolicy.from_managed_policy_arn(self, f"{role.node.addr}{POLICIES[kind]}", policy.ref)
+        )
+
+    @property
+    def _api(self) -> SettlementsApi:
+        return self._child(SettlementsApi)
+
+    def _grant_calls(self, grantee: iam.IGrantable, calls: Sequence[str]) -> None:
+        iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=["execute-api:Invoke"],
+            resource_arns=[self._api.arn(call) for call in calls],
+        )
+
+    def _child(self, kind: type[Part]) -> Part:
+        for one in self.node.children:
+            if isinstance(one, kind):
+                return one
+        raise ValueError(f"rooms: {kind.__name__} is left out of this saga")
+
+    def _check_name(self, name: str) -> None:
+        """Two sagas of an account and region with one name would be refused half way through a deployment."""
+        others = (one for one in self.node.root.node.find_all() if isinstance(one, SettlementSaga))
+        place = Stack.of(self).environment
+        for other in others:
+            if other is not self and other.name == name and Stack.of(other).environment == place:
+                raise ValueError(f"stage: {other.node.path} has the name {name}, too")

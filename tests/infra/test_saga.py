@@ -1,0 +1,174 @@
+"""A saga in an app of one's own: `infra/saga.py`, with the profiles of `infra/config.py`."""
+
+from typing import Any
+
+import pytest
+from aws_cdk import App, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk.assertions import Template
+
+from infra import SettlementSaga, dev, doors, events, kyc, orders, paging, people, prod, reading
+from infra.config import Settings
+from infra.core import Room
+from infra.people import POLICIES
+from infra.settlement_stack import SettlementStack
+from infra.urgency import Urgency
+from tests.infra.stack import template
+
+KYC = "https://kyc.example.com"
+FEW: tuple[Room, ...] = (kyc.ROOM, doors.ROOM, events.ROOM)
+"""A stack has at most 500 resources: two sagas with all rooms do not fit."""
+
+
+def settings(stage: str = "eu", **more: Any) -> Settings:
+    return dev(stage=stage, currencies=("EUR",), kyc_url=KYC, **more)
+
+
+def resources(stack: Stack) -> dict[str, Any]:
+    found: dict[str, Any] = Template.from_stack(stack).to_json()["Resources"]
+    return found
+
+
+def names(found: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Return the physical names that the template gives."""
+    return [
+        (one["Type"], key, value)
+        for one in found.values()
+        for key, value in one.get("Properties", {}).items()
+        if key.endswith("Name") and isinstance(value, str)
+    ]
+
+
+def test_two_sagas_of_one_stack_share_no_name_and_no_output() -> None:
+    stack = Stack(App(), "Payments")
+    for stage in ("eu", "us"):
+        SettlementSaga(stack, stage.title(), settings=settings(stage), rooms=FEW)
+
+    found = Template.from_stack(stack).to_json()
+    given = [one for one in names(found["Resources"]) if one[1] not in ("MetricName", "StageName")]
+    assert sorted(given) == sorted(set(given))
+    assert ("AWS::Events::EventBus", "Name", "settlement-us") in given
+    assert {"EuTableName", "UsTableName", "EuStageConfig", "UsStageConfig"} <= found["Outputs"].keys()
+    assert "TableName" not in found["Outputs"]
+
+
+def test_an_alert_names_the_saga_as_a_command_finds_it() -> None:
+    stack = Stack(App(), "Payments")
+    SettlementSaga(stack, "Eu", settings=settings(), rooms=FEW)
+
+    found = resources(stack).values()
+    (config,) = {
+        one["Properties"]["Environment"]["Variables"]["PAGER"]
+        for one in found
+        if one["Type"] == "AWS::Lambda::Function" and "PAGER" in one["Properties"]["Environment"]["Variables"]
+    }
+    assert '"stack": "Payments/Eu"' in config
+    told = [one["Properties"]["AlarmDescription"] for one in found if one["Type"] == "AWS::CloudWatch::Alarm"]
+    assert any("--stack Payments/Eu" in one for one in told)
+    assert not any("settlement-prod" in one for one in told)
+
+
+def test_two_sagas_of_one_name_are_refused_in_one_place_alone() -> None:
+    app = App()
+    SettlementSaga(Stack(app, "One", env={"region": "eu-west-1"}), "Saga", settings=settings(), rooms=FEW)
+    SettlementSaga(Stack(app, "Far", env={"region": "eu-west-2"}), "Saga", settings=settings(), rooms=FEW)
+
+    again = Stack(app, "Two", env={"region": "eu-west-1"})
+    with pytest.raises(ValueError, match=r"^stage: One/Saga has the name eu, too$"):
+        SettlementSaga(again, "Saga", settings=settings(), rooms=FEW)
+
+
+def test_a_saga_alone_is_the_projects_own_stack() -> None:
+    stack = SettlementStack(App(), settings=settings("other"), rooms=FEW)
+
+    assert {"Ledger", "Pager"} <= {one.node.id for one in stack.node.find_child("Default").node.children}
+    own = {kind["Type"] for kind in template("dev").values()}
+    assert {one["Type"] for one in resources(stack).values()} <= own
+
+
+def granted(role: str, found: dict[str, Any]) -> set[str]:
+    """Return the actions that the policies of a role allow."""
+    (logical,) = (name for name in found if name.startswith(role) and found[name]["Type"] == "AWS::IAM::Role")
+    statements = [
+        statement
+        for one in found.values()
+        if one["Type"] == "AWS::IAM::Policy" and {"Ref": logical} in one["Properties"]["Roles"]
+        for statement in one["Properties"]["PolicyDocument"]["Statement"]
+    ]
+    return {
+        action
+        for one in statements
+        for action in ([one["Action"]] if isinstance(one["Action"], str) else one["Action"])
+    }
+
+
+def test_a_service_is_granted_what_it_needs_and_no_table() -> None:
+    stack = Stack(App(), "Payments")
+    saga = SettlementSaga(
+        stack, "Eu", settings=settings(), rooms=(*FEW, orders.ROOM, reading.ROOM, people.ROOM)
+    )
+    service = iam.ServicePrincipal("lambda.amazonaws.com")
+    starter, reader = (iam.Role(stack, name, assumed_by=service) for name in ("Starter", "Reader"))
+    person = iam.Role(stack, "Person", assumed_by=iam.AccountRootPrincipal())
+
+    saga.grant_start(starter)
+    saga.grant_read(reader)
+    saga.grant_order(person, "operator")
+
+    found = resources(stack)
+    started = granted("Starter", found)
+    assert {"states:StartExecution", "sqs:SendMessage", "execute-api:Invoke"} <= started
+    assert not [action for action in started if action.startswith("dynamodb:")]
+    assert granted("Reader", found) == {"execute-api:Invoke"}
+    (policies,) = (
+        one["Properties"]["ManagedPolicyArns"] for name, one in found.items() if name.startswith("Person")
+    )
+    assert len(policies) == 1
+    assert POLICIES["operator"] in policies[0]["Ref"]
+    with pytest.raises(ValueError, match=r"^kind: must be one of viewer, operator, approver, break-glass$"):
+        saga.grant_order(person, "boss")
+
+
+def test_what_to_build_on_is_reachable() -> None:
+    stack = Stack(App(), "Payments")
+    saga = SettlementSaga(stack, "Eu", settings=settings(), rooms=(*FEW, paging.ROOM))
+
+    assert saga.topics.keys() == {urgency.name.lower() for urgency in Urgency}
+    for arn in (saga.outcome_bus.event_bus_arn, saga.start_queue.queue_arn, saga.settlements_api_url):
+        assert stack.resolve(arn)
+
+
+def test_a_room_that_is_left_out_is_named() -> None:
+    saga = SettlementSaga(Stack(App(), "Payments"), "Eu", settings=settings(), rooms=(kyc.ROOM,))
+
+    with pytest.raises(ValueError, match=r"^rooms: StartQueue is left out of this saga$"):
+        saga.start_queue  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"stage": "Eu"}, "stage: must be"),
+        ({"stage": "a" * 17}, "stage: must be"),
+        ({"currencies": ("EURO",)}, "EURO"),
+        ({"kyc_url": "ftp://kyc"}, "url: must be"),
+        ({"colour": "red"}, "colour: is no setting"),
+        ({"page_address": "oncall"}, "page_address: must be"),
+    ],
+)
+def test_a_wrong_prop_is_named_in_one_line(wrong: dict[str, Any], told: str) -> None:
+    given = {"stage": "eu", "currencies": ("EUR",), "kyc_url": KYC} | wrong
+
+    with pytest.raises(ValueError, match=told) as refused:
+        dev(**given)
+    assert "\n" not in str(refused.value)
+
+
+def test_the_profiles_differ_as_the_projects_own_stages() -> None:
+    reached = {"page_address": "oncall@example.com", "runbooks": "https://runbooks.example.com"}
+    ours = prod(stage="eu", currencies=("EUR",), kyc_url=KYC, **reached)
+
+    assert (ours.approvals["write-off"], ours.must_reach_people, ours.log_detail) == (2, True, "lean")
+    assert (settings().log_detail, settings().warm_write_units) == ("full", None)
+    with pytest.raises(ValueError, match=r"^runbooks: name the HTTPS address"):
+        prod(stage="eu", currencies=("EUR",), kyc_url=KYC, page_address="a@b.example", runbooks="http://x")
