@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-_WHEEL = Path(__file__).parent / "assets"
+_WHEEL = Path(__file__).parent / "data"
 ROOT = _WHEEL if _WHEEL.is_dir() else Path(__file__).parent.parent
 
 LAMBDAS, STATE_MACHINES = ROOT / "lambdas", ROOT / "statemachines"

@@ -1,6 +1,5 @@
 import re
 from collections.abc import Mapping
-from importlib.metadata import version
 from typing import Any
 
 from aws_cdk import Duration, RemovalPolicy, Size
@@ -19,6 +18,9 @@ WAITED_FOR = ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee", "RejectSet
 
 SECONDS_MAX = 900
 """Lambda's maximum."""
+
+POWERTOOLS = "3.37.0"
+"""The version of AWS's layer, which the functions are tested with."""
 
 _RUNTIME = lambda_.Runtime.PYTHON_3_13
 _ARCHITECTURE = lambda_.Architecture.ARM_64
@@ -118,6 +120,4 @@ def _powertools(scope: Construct, settings: CoreSettings) -> lambda_.ILayerVersi
 
 def layer_parameter() -> str:
     """Return the parameter with the ARN of AWS's layer, which some regions lack."""
-    return "/aws/service/powertools/python/{}/{}/{}".format(
-        _ARCHITECTURE.name, _RUNTIME.name, version("aws-lambda-powertools")
-    )
+    return f"/aws/service/powertools/python/{_ARCHITECTURE.name}/{_RUNTIME.name}/{POWERTOOLS}"

@@ -12,7 +12,7 @@ def needs_extra(purpose: str, extra: str = "local") -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as missing:
-        install = f"pip install '.[{extra}]'"  # a folder: no registry has the package
+        install = f"pip install 'settlement-saga[{extra}]'"
         raise CommandFailed(
-            Exit.FAILED, f"{purpose}: {missing.name} is not installed; run in a checkout: {install}"
+            Exit.FAILED, f"{purpose}: {missing.name} is not installed; run: {install}"
         ) from missing

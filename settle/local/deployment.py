@@ -1,10 +1,14 @@
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
+import sys
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 from settle.exit_codes import CommandFailed, Exit
@@ -12,6 +16,8 @@ from settle.local import processes, record
 from settle.local.record import Running
 
 DEPLOY_SECONDS_MAX = 600
+
+Report = Callable[[str], None]
 _SOURCES = ("app.py", "cdk.json", "infra", "lambdas", "statemachines")
 
 
@@ -24,66 +30,77 @@ def deploy(running: Running, sources: str) -> Running:
     """Deploy the app; return the record with outputs. `sources` is the app's digest."""
     outputs_file = record.SCRATCH / "outputs.json"
     context = ("-c", "stage=local", "-c", f"kyc_url={running.kyc_url}")
+    app = () if record.IN_CHECKOUT else ("--app", f"{sys.executable} -m {record.CONSTRUCTS}.own")
     output = ("-o", str(record.SCRATCH / "cdk.out"), "--outputs-file", str(outputs_file))
-    _cdk(running, record.PROJECT, "deploy", "--require-approval", "never", *context, *output)
+    _cdk(running, record.PROJECT, "deploy", "--require-approval", "never", *app, *context, *output)
     outputs = json.loads(outputs_file.read_text("utf-8"))[record.STACK_NAME]
     return replace(running, sources=sources, outputs=outputs)
 
 
 def digest() -> str:
     """Return a hash of the sources that a deployment depends on."""
-    hashed = hashlib.sha256()
+    hashed = hashlib.sha256(version("settlement-saga").encode())
     for source in _SOURCES:
         path = record.PROJECT / source
-        files = sorted(path.rglob("*")) if path.is_dir() else [path]
+        files = sorted(path.rglob("*")) if path.is_dir() else [path]  # a wheel lacks some of them
         for file in files:
             if file.is_file() and "__pycache__" not in file.parts:
                 hashed.update(str(file.relative_to(record.PROJECT)).encode() + b"\0" + file.read_bytes())
     return hashed.hexdigest()
 
 
-def ensure_checkout() -> None:
-    """Raise CommandFailed outside a checkout: only a checkout has the app."""
-    if not record.in_checkout():
-        raise CommandFailed(
-            Exit.FAILED,
-            f"the app to deploy is in a checkout alone, and {record.PROJECT} is none:"
-            " run `make setup` in a clone, then its `.venv/bin/settle`",
-        )
+def ensure_cdk(report: Report) -> Path:
+    """Return the CDK CLI. An installed `settle` installs it once, in the versions that the wheel pins.
 
-
-def ensure_cdk() -> Path:
-    cdk = record.PROJECT / "node_modules" / ".bin" / "cdk"
-    if not cdk.exists():
-        raise CommandFailed(
-            Exit.FAILED, f"the CDK CLI is not installed in {record.PROJECT}: run `make setup` there"
-        )
+    Raises CommandFailed.
+    """
+    folder = record.PROJECT if record.IN_CHECKOUT else record.HOME / "node"
+    cdk, pinned = folder / "node_modules" / ".bin" / "cdk", record.PROJECT / "package-lock.json"
+    if record.IN_CHECKOUT:
+        if not cdk.exists():
+            raise CommandFailed(
+                Exit.FAILED, f"the CDK CLI is not installed in {record.PROJECT}: run `make setup` there"
+            )
+        return cdk
+    ready, wanted = folder / "ready", hashlib.sha256(pinned.read_bytes()).hexdigest()
+    if not (ready.is_file() and ready.read_text() == wanted):
+        report("installing the CDK CLI from npm, once")
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in (pinned, record.PROJECT / "package.json"):
+            shutil.copy(file, folder)
+        _run(["npm", "ci", "--omit=dev", "--omit=optional", "--no-audit", "--no-fund"], folder, {})
+        ready.write_text(wanted)
     return cdk
 
 
 def _cdk(running: Running, folder: Path, command: str, *options: str) -> None:
+    cdk = ensure_cdk(lambda told: None)
+    variables = {"AWS_ENDPOINT_URL": running.endpoint_url}
+    _run([str(cdk), command, "--no-notices", *options], folder, variables)
+
+
+def _run(words: list[str], folder: Path, variables: Mapping[str, str]) -> None:
+    command = " ".join((Path(words[0]).name, *words[1:2]))
     with subprocess.Popen(
-        [ensure_cdk(), command, "--no-notices", *options],
+        words,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env=processes.environment() | {"AWS_ENDPOINT_URL": running.endpoint_url},
+        env=processes.environment() | dict(variables),
         cwd=folder,
         start_new_session=True,
-    ) as cdk:
+    ) as process:
         try:
-            told, _ = cdk.communicate(timeout=DEPLOY_SECONDS_MAX)
+            told, _ = process.communicate(timeout=DEPLOY_SECONDS_MAX)
         except subprocess.TimeoutExpired as error:
-            _kill_group(cdk.pid)
-            raise CommandFailed(
-                Exit.FAILED, f"cdk {command} took longer than {error.timeout:.0f} s"
-            ) from error
+            _kill_group(process.pid)
+            raise CommandFailed(Exit.FAILED, f"{command} took longer than {error.timeout:.0f} s") from error
         except BaseException:  # Ctrl-C too
-            _kill_group(cdk.pid)
+            _kill_group(process.pid)
             raise
-    if cdk.returncode != 0:
-        raise CommandFailed(Exit.FAILED, f"cdk {command} failed:", details=told[-2000:])
+    if process.returncode != 0:
+        raise CommandFailed(Exit.FAILED, f"{command} failed:", details=told[-2000:])
 
 
 def _kill_group(leader: int) -> None:

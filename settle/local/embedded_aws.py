@@ -21,7 +21,6 @@ def up(report: Report, port: int | None = None, *, ledger: bool = False) -> Runn
     `ledger` adds a PostgreSQL with finance's books. A failure, Ctrl-C or SIGTERM stops all that this call has
     started. Raises CommandFailed.
     """
-    deployment.ensure_checkout()
     with locked(), undoable(), ExitStack() as unless_done:
         started = presence.started()
         if started and not (started.outputs and presence.answers_in_time(started, START_SECONDS_MAX)):
@@ -64,7 +63,7 @@ def down() -> bool:
 
 def _start(report: Report, port: int) -> Running:
     _ensure_free(port)
-    deployment.ensure_cdk()
+    deployment.ensure_cdk(report)
     report(f"starting the embedded AWS on 127.0.0.1:{port}")
     record.SCRATCH.mkdir(parents=True, exist_ok=True)
     variables = {

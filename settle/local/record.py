@@ -4,19 +4,19 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-PROJECT = Path(__file__).parent.parent.parent
-"""The checkout; for an installed wheel, the folder of all packages."""
+_AROUND = Path(__file__).parent.parent.parent
+IN_CHECKOUT = (_AROUND / "app.py").is_file()
+PROJECT = _AROUND if IN_CHECKOUT else _AROUND / "settlement_saga" / "data"
+"""The checkout; for an installed wheel, what it brings of one."""
 
-
-def in_checkout() -> bool:
-    """Return whether this code runs in a checkout: a wheel has no app to deploy."""
-    return (PROJECT / "cdk.json").is_file()
+CONSTRUCTS = "infra" if IN_CHECKOUT else "settlement_saga"
+"""The package of the constructs."""
 
 
 def _home() -> Path:
     if named := os.environ.get("SETTLE_HOME"):
         return Path(named)
-    if in_checkout():
+    if IN_CHECKOUT:
         return PROJECT / ".settle"
     state = os.environ.get("XDG_STATE_HOME", "")
     return Path(state if os.path.isabs(state) else os.path.expanduser("~/.local/state")) / "settle"

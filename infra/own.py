@@ -1,0 +1,27 @@
+"""The project's own app: a stack for each stage, by CDK's context. An app of one's own needs none of it."""
+
+import aws_cdk as cdk
+
+from .config import CONTEXT, settings_of
+from .settlement_stack import SettlementStack
+
+
+def build(app: cdk.App) -> SettlementStack:
+    """Add the stack of the context's `stage` to the app. Offline: no lookups, credentials, Docker or git."""
+    try:
+        settings = settings_of({name: app.node.try_get_context(name) for name in CONTEXT})
+    except ValueError as wrong:
+        raise SystemExit(str(wrong)) from None
+    # The embedded AWS enforces IAM, and there the default synthesizer's roles may not use the staging bucket.
+    synthesizer = cdk.CliCredentialsStackSynthesizer() if settings.is_embedded else None
+    return SettlementStack(app, settings=settings, synthesizer=synthesizer)
+
+
+def main() -> None:
+    app = cdk.App()
+    build(app)
+    app.synth()
+
+
+if __name__ == "__main__":
+    main()
