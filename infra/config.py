@@ -64,6 +64,35 @@ _PROD: Mapping[str, Any] = {
 }
 
 
+_EMBEDDED: Mapping[str, Any] = {
+    "recover_after_seconds": 10,
+    "log_retention": RetentionDays.ONE_DAY,
+    "log_detail": "full",
+    "alert_again_after_seconds": 20,
+    "keeps_data": False,
+    "timeout_factor": 5,
+    "concurrency": Concurrency(),
+    "qualified_functions": False,
+    "snap_start": False,
+    "canary_percent": None,
+    "warm_write_units": None,
+    "backup_days": None,
+    "backup_copy_to": None,
+    "books_every_minutes": None,
+    "finance_address": None,
+}
+"""What the embedded AWS lacks is off, and what takes long is short."""
+
+
+def embedded(settings: Settings, *, python: str, kyc_url: str) -> Settings:
+    """Return the settings of the same saga on the embedded AWS, with the simulated KYC provider.
+
+    `python` runs its functions.
+    """
+    kyc = KycSettings(url=kyc_url, health_path="/health", failures=3, recovery_seconds=5)
+    return replace(settings, kyc=kyc, embedded_python=python, **_EMBEDDED)
+
+
 def dev(*, stage: str, currencies: Sequence[str], kyc_url: str, **more: Any) -> Settings:
     """Return the settings of a saga to try things: it logs in full, and needs no address to page.
 
@@ -103,25 +132,18 @@ def _profile(
 STAGES = {
     settings.stage: settings
     for settings in (
-        Settings(
-            stage="local",
-            currencies=("EUR", "JPY", "KWD", "USD"),
-            assets={"POINTS": 0},
-            fee="client",  # the examples pay with and without their own fee
-            fee_ceiling_basis_points=500,
-            highest_balances={"EUR": "1000000.00"},
-            recover_after_seconds=10,
-            log_retention=RetentionDays.ONE_DAY,
-            log_detail="full",
-            alert_again_after_seconds=20,
-            ordered_events=True,
-            kyc=KycSettings(
-                url="http://127.0.0.1:8081", health_path="/health", failures=3, recovery_seconds=5
+        embedded(
+            Settings(
+                stage="local",
+                currencies=("EUR", "JPY", "KWD", "USD"),
+                assets={"POINTS": 0},
+                fee="client",  # the examples pay with and without their own fee
+                fee_ceiling_basis_points=500,
+                highest_balances={"EUR": "1000000.00"},
+                ordered_events=True,
             ),
-            keeps_data=False,
-            timeout_factor=5,
-            qualified_functions=False,
-            embedded_python=sys.executable,
+            python=sys.executable,
+            kyc_url="http://127.0.0.1:8081",
         ),
         Settings(stage="dev", currencies=("EUR", "JPY", "KWD", "USD"), **_DEV),
         Settings(

@@ -1,5 +1,6 @@
 """A saga as a construct, for an app of one's own: SettlementSaga."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -12,7 +13,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from .alarms import watch
-from .config import Settings
+from .config import Settings, embedded
 from .core import Room, build_core, outputs_of
 from .dashboard import Dashboard
 from .doors import START_CALLS, StartQueue
@@ -21,6 +22,9 @@ from .http_api import SettlementsApi
 from .people import POLICIES, People
 from .reading import READ_CALLS
 from .rooms import ROOMS, handlers_of, orders_of
+
+EMBEDDED = "settlement-saga:embedded"
+"""The context by which `settle local deploy` puts any app on the embedded AWS."""
 
 _ALONE = "Default"
 """The id of a saga whose resources have the logical ids of the stack's own."""
@@ -42,6 +46,8 @@ class SettlementSaga(Construct):
     ) -> None:
         """Raise ValueError if another saga of the app has the same `stage`."""
         super().__init__(scope, construct_id)
+        if given := self.node.try_get_context(EMBEDDED):
+            settings = embedded(settings, **json.loads(given))
         stack = Stack.of(self)
         self.name = settings.stage
         self._check_name(settings.stage)

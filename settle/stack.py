@@ -1,4 +1,5 @@
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,6 +19,9 @@ from settlement.signing.signature import RowKeys
 
 EXPRESS_SECONDS_MAX = 300
 """AWS's limit on an Express execution, and so on a synchronous call."""
+
+_MARK = "StageConfig"
+"""An output that each saga has."""
 
 CONNECTIONS = 10
 """botocore's default."""
@@ -46,8 +50,9 @@ class Stack:
     endpoint_url: str | None = None
 
     def command(self, verb: str, *words: str, **options: object) -> str:
-        """Return a command to paste into a shell. The embedded stack needs no name."""
-        return command(verb, *words, **options, stack=None if self.endpoint_url else self.name)
+        """Return a command to paste into a shell. The project's own stack on the embedded AWS needs no name."""
+        is_found = self.endpoint_url is not None and self.name == STACK_NAME
+        return command(verb, *words, **options, stack=None if is_found else self.name)
 
     @property
     def cloudformation(self) -> str:
@@ -182,13 +187,18 @@ def _deployed(name: str) -> Stack:
     outputs = {
         output["OutputKey"]: output["OutputValue"] for output in answer["Stacks"][0].get("Outputs", [])
     }
-    return Stack(name, _of_saga(outputs, stack, saga), session)
+    # As `settle local env` sets it: the address of an API there is another.
+    return Stack(name, of_saga(outputs, stack, saga), session, os.environ.get("AWS_ENDPOINT_URL") or None)
 
 
-def _of_saga(outputs: dict[str, str], stack: str, saga: str) -> dict[str, str]:
+def sagas_of(outputs: Iterable[str]) -> list[str]:
+    """Return the ids of a stack's sagas, by the names of its outputs; a saga alone has none."""
+    return sorted(name.removesuffix(_MARK) for name in outputs if name.endswith(_MARK))
+
+
+def of_saga(outputs: dict[str, str], stack: str, saga: str) -> dict[str, str]:
     """Return a saga's outputs by their own names. Raises CommandFailed if the stack has no such saga."""
-    mark = "StageConfig"
-    sagas = sorted(name.removesuffix(mark) for name in outputs if name.endswith(mark))
+    sagas = sagas_of(outputs)
     if saga not in sagas:
         if not sagas:
             raise CommandFailed(Exit.NOT_FOUND, f"stack {stack}: is no settlement stack, or not deployed yet")

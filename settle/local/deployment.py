@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
 from settle.local import processes, record
@@ -18,6 +19,10 @@ from settle.local.record import Running
 DEPLOY_SECONDS_MAX = 600
 
 Report = Callable[[str], None]
+EMBEDDED = "settlement-saga:embedded"
+"""As in `infra/saga.py`."""
+
+_ROLES = ("assumeRoleArn", "assumeRoleExternalId", "cloudFormationExecutionRoleArn", "lookupRole")
 _SOURCES = ("app.py", "cdk.json", "infra", "lambdas", "statemachines")
 
 
@@ -35,6 +40,31 @@ def deploy(running: Running, sources: str) -> Running:
     _cdk(running, record.PROJECT, "deploy", "--require-approval", "never", *app, *context, *output)
     outputs = json.loads(outputs_file.read_text("utf-8"))[record.STACK_NAME]
     return replace(running, sources=sources, outputs=outputs)
+
+
+def deploy_app(running: Running, app: str, folder: Path) -> dict[str, dict[str, str]]:
+    """Deploy an app of the user's own from `folder`; return the outputs of each of its stacks.
+
+    Its sagas take the settings of the embedded AWS. The roles of CDK's bootstrap are left out, as there they
+    may not use the staging bucket. Raises CommandFailed.
+    """
+    out, outputs_file = record.SCRATCH / "app.out", record.SCRATCH / "app.json"
+    place = json.dumps({"python": sys.executable, "kyc_url": running.kyc_url})
+    outputs_file.unlink(missing_ok=True)
+    shutil.rmtree(out, ignore_errors=True)
+    _cdk(running, folder, "synth", "--quiet", "--app", app, "-o", str(out), "-c", f"{EMBEDDED}={place}")
+    for file in out.glob("*.json"):
+        file.write_text(json.dumps(_without_roles(json.loads(file.read_text("utf-8")))))
+    options = ("--all", "--require-approval", "never", "--app", str(out), "--outputs-file", str(outputs_file))
+    _cdk(running, folder, "deploy", *options)
+    found: dict[str, dict[str, str]] = json.loads(outputs_file.read_text("utf-8"))
+    return found
+
+
+def _without_roles(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_roles(each) for name, each in value.items() if name not in _ROLES}
+    return [_without_roles(each) for each in value] if isinstance(value, list) else value
 
 
 def digest() -> str:

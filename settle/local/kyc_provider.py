@@ -1,5 +1,6 @@
 import json
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import boto3
@@ -26,8 +27,11 @@ def start(running: Running) -> None:
         time.sleep(0.1)
 
 
-def share_secrets(running: Running) -> None:
-    """Give the provider the stage's secrets and the webhook's address, in place of earlier ones."""
+def share_secrets(running: Running, *others: Mapping[str, str]) -> None:
+    """Give the provider the stage's secrets and the webhook's address, in place of earlier ones.
+
+    `others` are the outputs of further sagas, whose questions it answers, too.
+    """
     secrets = boto3.client(
         "secretsmanager",
         endpoint_url=running.endpoint_url,
@@ -36,12 +40,12 @@ def share_secrets(running: Running) -> None:
         aws_secret_access_key=record.CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
     )
 
-    def read(output: str) -> Any:
-        return json.loads(secrets.get_secret_value(SecretId=running.outputs[output])["SecretString"])
+    def read(arn: str) -> Any:
+        return json.loads(secrets.get_secret_value(SecretId=arn)["SecretString"])
 
     given = {
-        "api_keys": [read("KycCredentialsArn")["api_key"]],
-        "signing_secret": read("KycSigningArn")["current"],
+        "api_keys": [read(one["KycCredentialsArn"])["api_key"] for one in (running.outputs, *others)],
+        "signing_secret": read(running.outputs["KycSigningArn"])["current"],
         "webhook_url": running.webhook_url,
     }
     answer = urllib3.request("PUT", f"{running.kyc_url}/control", json=given)

@@ -35,6 +35,32 @@ def up(
     console.print_record(running.describe(), as_json)
 
 
+@app.command("deploy")
+def deploy(
+    app: Annotated[str, typer.Argument(help="The command that runs your CDK app, as for cdk deploy --app.")],
+    as_json: AsJson = False,
+) -> None:
+    """Deploy your own CDK app to the embedded AWS, from this folder; its sagas run there as they are.
+
+    Example: settle local deploy 'python3 app.py'
+    """
+    with needs_extra("settle local deploy"):
+        from settle.local import deployment, kyc_provider
+    from pathlib import Path
+
+    from settle.stack import of_saga, sagas_of
+
+    running = _running("settle local deploy")
+    stacks = deployment.deploy_app(running, app, Path.cwd())
+    found = {
+        f"{stack}/{saga}" if saga else stack: of_saga(outputs, stack, saga)
+        for stack, outputs in stacks.items()
+        for saga in sagas_of(outputs)
+    }
+    kyc_provider.share_secrets(running, *found.values())
+    console.print_record({"stacks": sorted(stacks), "sagas": sorted(found)}, as_json)
+
+
 @app.command("down")
 def down(as_json: AsJson = False) -> None:
     """Stop the embedded AWS and remove everything on it."""

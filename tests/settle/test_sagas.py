@@ -3,7 +3,7 @@
 import pytest
 
 from settle.exit_codes import CommandFailed
-from settle.stack import Stack, _of_saga
+from settle.stack import Stack, of_saga
 
 EU = {"EuStageConfig": "{}", "EuTableName": "eu", "EuEventBusName": "settlement-eu"}
 US = {"UsStageConfig": "{}", "UsTableName": "us"}
@@ -15,22 +15,22 @@ ALONE = {"StageConfig": "{}", "TableName": "own"}
     [(ALONE, "", "own"), (EU | US, "Eu", "eu"), (EU | US, "Us", "us"), (ALONE | EU, "", "own")],
 )
 def test_a_sagas_outputs_have_their_own_names(outputs: dict[str, str], saga: str, table: str) -> None:
-    assert _of_saga(outputs, "payments", saga)["TableName"] == table
+    assert of_saga(outputs, "payments", saga)["TableName"] == table
 
 
 @pytest.mark.parametrize("saga", ["", "Europe", "eu"])
 def test_an_unknown_saga_is_answered_with_the_known_ones(saga: str) -> None:
     with pytest.raises(CommandFailed, match=r"pass --stack payments/Eu or payments/Us$"):
-        _of_saga(EU | US, "payments", saga)
+        of_saga(EU | US, "payments", saga)
 
 
 def test_a_stack_without_a_saga_is_named() -> None:
     with pytest.raises(CommandFailed, match=r"stack other: is no settlement stack"):
-        _of_saga({"Else": "x"}, "other", "")
+        of_saga({"Else": "x"}, "other", "")
 
 
 def test_commands_name_the_saga_and_metrics_its_service() -> None:
-    stack = Stack("payments/Eu", _of_saga(EU, "payments", "Eu"), None)  # type: ignore[arg-type]
+    stack = Stack("payments/Eu", of_saga(EU, "payments", "Eu"), None)  # type: ignore[arg-type]
 
     assert stack.command("status", "order-1") == "settle status order-1 --stack payments/Eu"
     assert (stack.cloudformation, stack.saga, stack.service) == ("payments", "Eu", "settlement-eu")
