@@ -26,7 +26,7 @@ SEED_SECONDS ?= 60
 
 .PHONY: setup demo test test-all test-end-to-end test-exhaustive test-deployed-python check lint format synth lock clean
 .PHONY: deliver teardown templates docs docs-serve reference screenshots simulate exhaust planted needed fuzz mutants bench price
-.PHONY: worst-day
+.PHONY: worst-day consume
 .PHONY: deployed-python help
 .DEFAULT_GOAL := help
 
@@ -137,6 +137,9 @@ bench: .venv/.bench  ## what a settlement costs, beside other ways; BENCH="--lar
 
 price: .venv/.ready  ## what a million payments cost by each way, and the limits: from prices, template and the last bench
 	.venv/bin/python -m benchmarks.million
+
+consume: .venv/.ready  ## install the package elsewhere, at both ends of its ranges, and settle in apps of its own
+	.venv/bin/python -m tools.consume
 
 worst-day: .venv/.bench  ## a day of the worst KYC provider, in ten minutes; DAY="--rate 20"
 	.venv/bin/python -m benchmarks.worst_day $(DAY)

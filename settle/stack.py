@@ -50,7 +50,7 @@ class Stack:
     endpoint_url: str | None = None
 
     def command(self, verb: str, *words: str, **options: object) -> str:
-        """Return a command to paste into a shell. The project's own stack on the embedded AWS needs no name."""
+        """Return a command to paste into a shell. The embedded AWS's own stack needs no name."""
         is_found = self.endpoint_url is not None and self.name == STACK_NAME
         return command(verb, *words, **options, stack=None if is_found else self.name)
 

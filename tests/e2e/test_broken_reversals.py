@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from infra.functions import LAMBDAS
+from infra.assets import LAMBDAS
 from settle.local.demo.stuck_reversal import messages
 from settle.settlements.settlement import state_of
 from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, at_once, new_account

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from infra.functions import LAMBDAS
-from infra.state_machines import STATE_MACHINES
+from infra.assets import LAMBDAS, STATE_MACHINES
 from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, embedded_aws, new_account, new_key
 from tests.e2e.provider import control
 from tests.world.templates import PROJECT

@@ -14,8 +14,8 @@ SOURCES = Path(os.environ["SOURCES"])
 
 
 def main() -> None:
-    functions.LAMBDAS = SOURCES / "lambdas"
-    state_machines.STATE_MACHINES = SOURCES / "statemachines"
+    functions.LAMBDAS = SOURCES / "lambdas"  # type: ignore[attr-defined]
+    state_machines.STATE_MACHINES = SOURCES / "statemachines"  # type: ignore[attr-defined]
     config.STAGES["local"] = replace(
         config.STAGES["local"], qualified_functions=True, **json.loads(os.environ["SETTINGS"])
     )

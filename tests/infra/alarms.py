@@ -4,8 +4,8 @@ import ast
 import re
 from typing import Any, NamedTuple
 
+from infra.assets import LAMBDAS
 from infra.config import STAGES
-from infra.functions import LAMBDAS
 from infra.recovery import PARTITIONS
 from settlement.core import telemetry
 from settlement.core.model import errors

@@ -6,8 +6,9 @@ import pytest
 
 from handlers.core.recover_stalled import RESERVED_MS
 from handlers.proof import reconcile_books
+from infra.assets import LAMBDAS
 from infra.config import STAGES
-from infra.functions import LAMBDAS, handler_of
+from infra.functions import handler_of
 from infra.grants import STATES
 from settlement.core.store.dynamodb import CLIENT_CONFIG
 from tests.infra.stack import (

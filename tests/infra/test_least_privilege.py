@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from infra.functions import LAMBDAS, handler_of
+from infra.assets import LAMBDAS
+from infra.functions import handler_of
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from tests.infra.evaluator import ENCLOSING, LEADING, Request, allows, applies, listed, policy, requests

@@ -11,8 +11,8 @@ import aws_cdk as cdk
 import pytest
 
 from app import build
+from infra.assets import LAMBDAS
 from infra.config import STAGES
-from infra.functions import LAMBDAS
 from tests.infra.stack import KYC_URL, context, name, readable
 from tests.infra.test_outputs import contract
 from tests.world.templates import PROJECT

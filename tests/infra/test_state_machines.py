@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from infra.assets import STATE_MACHINES
 from infra.config import STAGES
-from infra.state_machines import STATE_MACHINES, render_definition
+from infra.state_machines import render_definition
 from tests.infra.stack import (
     EMBEDDED,
     FUNCTIONS,

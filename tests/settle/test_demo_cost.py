@@ -50,7 +50,7 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def costs(logs: dict[str, list[str]]) -> dict[str, Cost]:
     aws = Aws(logs)
-    found = cost.since(cast(Stack, SimpleNamespace(name="s", client=lambda service: aws)), 12.5)
+    found = cost.since(cast(Stack, SimpleNamespace(cloudformation="s", client=lambda service: aws)), 12.5)
     assert {asked["startTime"] for asked in aws.asked} == {12_500}
     return found
 

@@ -28,7 +28,7 @@ def stack() -> Iterator[Stack]:
             output: boto3.client("sns").create_topic(Name=output)["TopicArn"]
             for output in stuck_reversal.TOPICS
         }
-        yield cast(Stack, SimpleNamespace(name="settlement-test", outputs=topics, client=boto3.client))
+        yield cast(Stack, SimpleNamespace(service="settlement-test", outputs=topics, client=boto3.client))
 
 
 def publish(stack: Stack, alert: dict[str, str], topic: str = "PagerTopicArn") -> None:

@@ -1,3 +1,4 @@
+import json
 import os
 import signal
 import subprocess
@@ -181,15 +182,71 @@ def test_without_the_cdk_up_is_refused_before_it_starts_anything(
     assert server == []
 
 
-def test_outside_a_checkout_up_is_refused_and_writes_nothing(
-    home: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def installed(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """An installed wheel with its lock, and a list of the commands that it runs."""
+    data, ran = tmp_path / "data", list[list[str]]()
+    data.mkdir()
+    for file in ("package.json", "package-lock.json"):
+        (data / file).write_text("{}")
+    monkeypatch.setattr(record, "IN_CHECKOUT", False)
+    monkeypatch.setattr(record, "PROJECT", data)
+    monkeypatch.setattr(deployment, "_run", lambda words, folder, variables: ran.append(words))
+    return ran
+
+
+def test_outside_a_checkout_the_cdk_is_installed_once_for_each_lock(
+    installed: list[list[str]], home: Path
 ) -> None:
-    monkeypatch.setattr(record, "PROJECT", home / "site-packages")
+    told = list[str]()
 
-    with pytest.raises(CommandFailed, match="the app to deploy is in a checkout alone"):
-        embedded_aws.up(silent)
+    for _ in range(2):
+        assert deployment.ensure_cdk(told.append) == home / "node/node_modules/.bin/cdk"
+    (record.PROJECT / "package-lock.json").write_text("[]")
+    deployment.ensure_cdk(told.append)
 
-    assert list(home.iterdir()) == []
+    assert [words[:2] for words in installed] == [["npm", "ci"]] * 2
+    assert told == ["installing the CDK CLI from npm, once"] * 2
+    assert (home / "node/package-lock.json").read_text() == "[]"
+
+
+def test_an_installation_that_fails_is_tried_again(
+    installed: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as offline:
+        offline.setattr(deployment, "_run", fails(CommandFailed(Exit.FAILED, "npm ci failed:")))
+        with pytest.raises(CommandFailed, match=r"^npm ci failed"):
+            deployment.ensure_cdk(silent)
+
+    deployment.ensure_cdk(silent)
+    assert len(installed) == 1
+
+
+def test_an_app_of_ones_own_is_deployed_without_the_bootstraps_roles(
+    installed: list[list[str]], home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assembly = {"artifacts": {"s": {"properties": {"assumeRoleArn": "arn", "templateFile": "t"}}}}
+    written = list[dict[str, Any]]()
+
+    def run(words: list[str], folder: Path, variables: dict[str, str]) -> None:
+        installed.append(words)
+        out = record.SCRATCH / "app.out"
+        if words[1] == "synth":
+            out.mkdir(parents=True)
+            (out / "manifest.json").write_text(json.dumps(assembly))
+        if words[1] == "deploy":
+            written.append(json.loads((out / "manifest.json").read_text()))
+            (record.SCRATCH / "app.json").write_text('{"Payments": {"SagaStageConfig": "{}"}}')
+
+    monkeypatch.setattr(deployment, "_run", run)
+    found = deployment.deploy_app(Running(1, 4566, 8081), "python3 app.py", tmp_path)
+
+    assert found == {"Payments": {"SagaStageConfig": "{}"}}
+    assert written == [{"artifacts": {"s": {"properties": {"templateFile": "t"}}}}]
+    (synth,) = (words for words in installed if words[1] == "synth")
+    (context,) = (word for word in synth if word.startswith("settlement-saga:embedded="))
+    place = json.loads(context.partition("=")[2])
+    assert place == {"python": sys.executable, "kyc_url": Running(1, 4566, 8081).kyc_url}
 
 
 def state_folder(code: Path, **environment: str) -> str:
@@ -226,6 +283,6 @@ def test_outside_a_checkout_the_state_is_the_user_s(
 
 def test_in_a_checkout_the_state_stays_in_it(tmp_path: Path) -> None:
     (tmp_path / "clone").mkdir()
-    (tmp_path / "clone/cdk.json").touch()
+    (tmp_path / "clone/app.py").touch()
 
     assert state_folder(tmp_path / "clone") == str(tmp_path / "clone/.settle")

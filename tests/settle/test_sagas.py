@@ -30,7 +30,7 @@ def test_a_stack_without_a_saga_is_named() -> None:
 
 
 def test_commands_name_the_saga_and_metrics_its_service() -> None:
-    stack = Stack("payments/Eu", of_saga(EU, "payments", "Eu"), None)  # type: ignore[arg-type]
+    stack = Stack("payments/Eu", of_saga(EU, "payments", "Eu"), None)
 
     assert stack.command("status", "order-1") == "settle status order-1 --stack payments/Eu"
     assert (stack.cloudformation, stack.saga, stack.service) == ("payments", "Eu", "settlement-eu")

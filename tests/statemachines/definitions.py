@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infra.state_machines import STATE_MACHINES
+from infra.assets import STATE_MACHINES
 
 FILES: list[Path] = sorted(STATE_MACHINES.glob("*.asl.json"))
 DEFINITIONS: dict[str, Any] = {

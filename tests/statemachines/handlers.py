@@ -1,7 +1,7 @@
 import ast
 from collections.abc import Iterator
 
-from infra.functions import LAMBDAS
+from infra.assets import LAMBDAS
 
 ANSWERS = {
     "HoldFunds": {"settlement", "claimed_at", "owner_epoch", "nonce"},

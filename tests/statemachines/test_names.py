@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from infra import grants, rooms
-from infra.functions import LAMBDAS
+from infra.assets import LAMBDAS
 from tests.statemachines.definitions import (
     CALLED,
     DEFINITIONS,
