@@ -16,7 +16,9 @@ class Verdict(StrEnum):
     """The stack cannot show it, such as the embedded AWS."""
 
     NOT_PERMITTED = "not permitted"
-    """The caller may not make a call that the check needs."""
+    """AWS denied a call of the check."""
+
+    THROTTLED = "not proven: throttled"
 
 
 class Refuted(Exception):
@@ -25,6 +27,14 @@ class Refuted(Exception):
 
 class NotApplicable(Exception):
     """The message has the reason."""
+
+
+class Throttled(Exception):
+    """The message has the figures, `quotas` the ones to raise."""
+
+    def __init__(self, message: str, *quotas: str) -> None:
+        super().__init__(message)
+        self.quotas = quotas
 
 
 @dataclass(frozen=True)
