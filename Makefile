@@ -159,8 +159,9 @@ deliver: setup  ## preflight, synthesis, guard and deployment of a stage; STAGE=
 teardown: setup  ## delete a personal stage and its data; STAGE=my-olga
 	.venv/bin/python -m infra.teardown --stage "$(STAGE)"
 
-templates: synth .venv-templates/.ready  ## cfn-lint and checkov on the templates of the stages on AWS
-	.venv/bin/python tools/check_templates.py .venv-templates/bin cdk.out/settlement-dev.template.json cdk.out/settlement-prod.template.json
+templates: synth .venv-templates/.ready  ## checks of the templates: dev, prod, and one with all options on
+	PYTHONPATH=. .venv/bin/python tools/everything_on.py cdk.out/everything
+	.venv/bin/python tools/check_templates.py .venv-templates/bin cdk.out/settlement-dev.template.json cdk.out/settlement-prod.template.json cdk.out/everything/*/*.template.json
 
 docs: setup .venv-docs/.ready  ## the documentation site, into site/; strict, and without the network
 	$(MKDOCS) build --strict --config-file docs/site/mkdocs.yml
