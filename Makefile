@@ -161,6 +161,7 @@ teardown: setup  ## delete a personal stage and its data; STAGE=my-olga
 
 templates: synth .venv-templates/.ready  ## checks of the templates: dev, prod, and one with all options on
 	PYTHONPATH=. .venv/bin/python tools/everything_on.py cdk.out/everything
+	for assembly in cdk.out cdk.out/everything/*/; do node_modules/.bin/cdk validate --unstable=validate --no-online --no-notices --app $$assembly || exit 1; done
 	.venv/bin/python tools/check_templates.py .venv-templates/bin cdk.out/settlement-dev.template.json cdk.out/settlement-prod.template.json cdk.out/everything/*/*.template.json
 
 docs: setup .venv-docs/.ready  ## the documentation site, into site/; strict, and without the network

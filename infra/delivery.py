@@ -27,7 +27,10 @@ match.
 _POLICY = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:policy/([\w+=,.@-]{1,128})")
 _BOOTSTRAP = ("deploy", "file-publishing", "lookup")
 
-_OF_NO_RESOURCE = ("lambda:GetAccountSettings", "logs:DescribeLogGroups")
+_OF_NO_RESOURCE = (
+    *("lambda:GetAccountSettings", "logs:DescribeLogGroups"),
+    "states:ValidateStateMachineDefinition",
+)
 """Actions of `settle preflight` that IAM cannot scope to a resource."""
 
 

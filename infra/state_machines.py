@@ -16,8 +16,8 @@ from infra.settings import CoreSettings
 
 STATE_MACHINES = Path(__file__).parent.parent / "statemachines"
 
-_START = "arn:aws:states:::states:startExecution"
-_START_AND_WAIT = "arn:aws:states:::states:startExecution.sync:2"
+START = "arn:aws:states:::states:startExecution"
+START_AND_WAIT = "arn:aws:states:::states:startExecution.sync:2"
 """Integration that waits for the started execution. Express machines do not support it."""
 
 _SYNC_RULE = "StepFunctionsGetEventsForStepFunctionsExecutionRule"
@@ -181,7 +181,7 @@ class SettlementMachine(Machine):
             names={
                 **functions,
                 "Compensation": compensation.state_machine_arn,
-                "StartCompensation": _START_AND_WAIT if waits else _START,
+                "StartCompensation": START_AND_WAIT if waits else START,
             },
             settings=settings,
         )

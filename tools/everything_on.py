@@ -82,9 +82,14 @@ def settings(stage: str) -> Settings:
     return replace(dev, stage=stage, **STAGES[stage])
 
 
-def stack(stage: str, directory: Path | None = None) -> tuple[cdk.App, SettlementStack]:
+def _app(directory: Path | None, stage: str) -> cdk.App:
+    """Return an app with the flags of `cdk.json`: CDK's own findings fail the synthesis."""
     flags = json.loads((PROJECT / "cdk.json").read_text())["context"]
-    app = cdk.App(context=flags | {"stage": stage}, outdir=str(directory) if directory else None)
+    return cdk.App(context=flags | {"stage": stage}, outdir=str(directory) if directory else None)
+
+
+def stack(stage: str, directory: Path | None = None) -> tuple[cdk.App, SettlementStack]:
+    app = _app(directory, stage)
     made = SettlementStack(app, settings=settings(stage))
     snapshots = "@aws-cdk/aws-lambda:snapStartRequirePublish"
     cdk.Annotations.of(made).acknowledge_warning(snapshots, "each function publishes its versions")
@@ -95,7 +100,7 @@ def main(directory: Path) -> None:
     for stage in STAGES:
         app, _ = stack(stage, directory / stage)
         app.synth()
-    app = cdk.App(outdir=str(directory / "delivery"))
+    app = _app(directory / "delivery", "dev")
     policies = [
         f"arn:aws:iam::{_ACCOUNT}:policy/settlement-dev-{one}-AbCdEf012345"
         for one in ("Viewer", "Acceptance")

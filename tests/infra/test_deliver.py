@@ -1,15 +1,18 @@
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import aws_cdk as cdk
 import pytest
 
 from tests.world.step_functions import client_error
 from tools import deliver
 
+NODE = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
 ABSENT = client_error("GetTemplate", "ValidationError")
 ABSENT.response["Error"]["Message"] = "Stack with id settlement-dev does not exist"
 
@@ -39,7 +42,7 @@ class Ran:
 
     @property
     def names(self) -> list[str]:
-        words = ("preflight", "synth", "guard_changes", "deploy")
+        words = ("preflight", "synth", "guard_changes", "validate", "deploy")
         return [next(word for word in words if word in " ".join(command[:4])) for command in self.commands]
 
 
@@ -62,10 +65,13 @@ def test_a_stage_is_looked_at_made_judged_and_deployed(ran: Ran, monkeypatch: py
 
     assert deliver.main(["dev"]) == 0
 
-    preflight, synth, guard, deploy = ran.commands
-    assert ran.names == ["preflight", "synth", "guard_changes", "deploy"]
+    preflight, synth, guard, validate, deploy = ran.commands
+    assert ran.names == ["preflight", "synth", "guard_changes", "validate", "deploy"]
     assert preflight[-4:] == synth[-4:] == ["-c", "stage=dev", "-c", "kyc_url=https://kyc.example.com"]
     assert synth[synth.index("-o") + 1] == deploy[deploy.index("--app") + 1], "what was judged is deployed"
+    assert validate[validate.index("--app") + 1] == deploy[deploy.index("--app") + 1]
+    assert validate[-1] == deploy[-1] == "settlement-dev"
+    assert "--no-online" not in validate, "CloudFormation looks at it, too"
     assert guard[3] == f"{deploy[deploy.index('--app') + 1]}/settlement-dev.template.json"
     assert ran.before == {"Resources": {"Table": {"Type": "AWS::DynamoDB::Table"}}}
 
@@ -76,7 +82,8 @@ def test_a_stage_is_looked_at_made_judged_and_deployed(ran: Ran, monkeypatch: py
         ("preflight", ["preflight"]),
         ("synth", ["preflight", "synth"]),
         ("guard_changes", ["preflight", "synth", "guard_changes"]),
-        ("--require-approval", ["preflight", "synth", "guard_changes", "deploy"]),
+        ("validate", ["preflight", "synth", "guard_changes", "validate"]),
+        ("--require-approval", ["preflight", "synth", "guard_changes", "validate", "deploy"]),
     ],
 )
 def test_a_step_that_fails_ends_it_with_its_code(
@@ -115,6 +122,21 @@ def test_the_guard_refuses_what_loses_the_table(tmp_path: Path) -> None:
     before, after = tmp_path / "before.json", tmp_path / "after.json"
     before.write_text(json.dumps({"Resources": {"Table": {"Type": "AWS::DynamoDB::Table"}}}))
     after.write_text(json.dumps({"Resources": {"Other": {"Type": "AWS::SQS::Queue"}}}))
-    (*_, guard, _) = deliver.steps("dev", str(before), [])
+    (*_, guard, _, _) = deliver.steps("dev", str(before), [])
 
     assert subprocess.run([sys.executable, guard[1], before, after], check=False).returncode == 1
+
+
+def test_the_pinned_cdk_takes_the_options_of_the_validation(tmp_path: Path) -> None:
+    """The command is unstable. Offline, it reads the report of a synthesis."""
+    assembly = tmp_path / "cdk.out"
+    app = cdk.App(outdir=str(assembly))
+    cdk.CfnResource(cdk.Stack(app, "settlement-dev"), "Queue", type="AWS::SQS::Queue")
+    app.synth()
+    (*_, validate, _) = deliver.steps("dev", "before.json", [])
+    offline = [str(assembly) if one == str(deliver.OUT) else one for one in validate]
+    found = subprocess.run(
+        [*offline, "--no-online"], check=False, capture_output=True, text=True, env=os.environ | NODE
+    )
+
+    assert (found.returncode, "did not find any problems" in found.stderr + found.stdout) == (0, True), found

@@ -20,10 +20,7 @@ OFF = {
 
 
 def left_off(settings: Any) -> Iterator[str]:
-    """Yield each option that is as off as its default.
-
-    A flag has to be True, an empty default filled, a text another than the default. A number is no option.
-    """
+    """A flag has to be True, and any other default replaced. A number is no option."""
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
         default = (

@@ -23,10 +23,10 @@ NARROW: Mapping[str, float] = {"managed policy": 0.9}
 
 PSEUDO = {"AWS::Partition": "aws", "AWS::Region": "ap-southeast-1", "AWS::AccountId": "1" * 12}
 HASH, API_ID, ARN, URL = 14, 10, 52, 57
-"""Characters of a name's random end, of an API's id, and before the name in an ARN or in a queue's URL."""
+# A name's random end, an API's id, and the part before the name in an ARN and in a queue's URL.
 
 NAME_MAX = 80
-"""Longest name that CloudFormation makes up here: of a machine or a queue."""
+"""As of a machine or a queue."""
 
 REFERRED_BY_ARN = {
     *("SNS::Topic", "SecretsManager::Secret", "IAM::ManagedPolicy", "Lambda::Version"),
@@ -38,7 +38,6 @@ Measured = Iterator[tuple[str, int]]
 
 @cache
 def template(stage: str) -> str:
-    """Return a stage's template as the CDK uploads it."""
     if stage in everything_on.STAGES:
         _, stack = everything_on.stack(stage)
         return json.dumps(Template.from_stack(stack).to_json(), indent=1)
@@ -85,11 +84,10 @@ class Deployed:
         return "x" * before + self._name(name)
 
     def _name(self, name: str) -> str:
-        """Return a made-up name, which also stands for a parameter's value or a key's id."""
         return f"{self.stack}-{name}{'x' * HASH}"[:NAME_MAX]
 
     def size(self, document: Any) -> int:
-        """Return a document's characters. AWS counts no blanks."""
+        # AWS counts no blanks.
         return len(json.dumps(self.value(document), separators=(",", ":")).replace(" ", ""))
 
     def documents(self, kind: str, field: str) -> Measured:
@@ -98,7 +96,6 @@ class Deployed:
 
 
 def inline(of: Deployed) -> Measured:
-    """Yield the size of all of a role's inline policies, which share the limit."""
     sizes: dict[str, int] = defaultdict(int)
     for _, policy in of.of("IAM::Policy"):
         for role in policy["Roles"]:

@@ -12,8 +12,11 @@ from infra.config import STAGES, settings_of
 from infra.functions import layer_parameter
 from infra.preflight import checks
 from infra.preflight.account import BOOTSTRAP_MIN, BOOTSTRAP_PARAMETER
+from infra.preflight.definitions import MACHINES, filled
 from infra.preflight.finding import Account, Finding, Verdict
 from infra.preflight.stack import changed
+from infra.state_machines import render_definition
+from tests.infra.stack import context, definition, each_stage_on_aws, properties
 
 PROD = settings_of(
     {
@@ -97,9 +100,10 @@ NO_STACK = f"ValidationError:Stack with id {STACK} does not exist"
 LAYER = layer_parameter()
 NOTHING_YET: dict[str, Answer] = {
     "GetCallerIdentity": {"Account": "123456789012", "Arn": "arn:aws:iam::123456789012:user/ada"},
-    f"GetParameter:{BOOTSTRAP_PARAMETER}": parameter("21"),
+    f"GetParameter:{BOOTSTRAP_PARAMETER}": parameter(str(BOOTSTRAP_MIN + 3)),
     f"GetParameter:{LAYER}": parameter("arn:aws:lambda:eu-west-1:017000801446:layer:Powertools:18"),
     "GetAccountSettings": quota(1_000),
+    "ValidateStateMachineDefinition": {"result": "OK", "diagnostics": []},
     "DescribeStacks": NO_STACK,
     "ListStackResources": NO_STACK,
     f"DescribeEventBus:{STACK}": "ResourceNotFoundException",
@@ -137,9 +141,12 @@ def verdicts(**answers: Answer) -> dict[str, str]:
 
 
 def test_a_ready_account_is_fine_before_and_after_first_deployment() -> None:
-    assert list(found()) == ["identity", "bootstrap", "layer", "concurrency", "stack", "names"]
+    assert list(found()) == [
+        *("identity", "bootstrap", "layer", "concurrency", "definitions"),
+        *("stack", "names"),
+    ]
     assert list(found(**DEPLOYED)) == [
-        *("identity", "bootstrap", "layer", "concurrency"),
+        *("identity", "bootstrap", "layer", "concurrency", "definitions"),
         *("stack", "currencies", "secrets", "pages"),
     ]
     assert verdicts() == verdicts(**DEPLOYED) == verdicts(**BOOKS) == {}
@@ -150,7 +157,9 @@ def test_no_check_makes_a_call_that_writes() -> None:
     for answers in ({}, DEPLOYED):
         aws = Aws(**answers)
         list(checks.findings(Account(aws, PROD)))
-        assert {name for name in aws.called if not name.startswith(("Get", "Describe", "List"))} == set()
+        assert {
+            name for name in aws.called if not name.startswith(("Get", "Describe", "List", "Validate"))
+        } == set()
 
 
 LACKING: dict[str, tuple[str, dict[str, Answer], str]] = {
@@ -175,6 +184,16 @@ LACKING: dict[str, tuple[str, dict[str, Answer], str]] = {
         "concurrency",
         {"GetAccountSettings": quota(1_000, WANTED.reserved + UNRESERVED_MIN - 1)},
         f"other functions leave {WANTED.reserved + UNRESERVED_MIN - 1}",
+    ),
+    "a definition that is refused": (
+        "definitions",
+        {
+            "ValidateStateMachineDefinition": {
+                "result": "FAIL",
+                "diagnostics": [{"severity": "ERROR", "code": "MISSING_END_STATE", "message": "no end"}],
+            }
+        },
+        "refuses the definition of Compensation: MISSING_END_STATE: no end",
     ),
     "a failed creation": ("stack", {"DescribeStacks": stack("ROLLBACK_COMPLETE")}, "its creation has failed"),
     "a change under way": ("stack", described("UPDATE_IN_PROGRESS"), "is UPDATE_IN_PROGRESS"),
@@ -219,6 +238,26 @@ def test_what_is_lacking_is_told_with_what_to_do(case: str) -> None:
     assert one.do
 
 
+@each_stage_on_aws
+def test_the_judged_definitions_are_those_of_the_template(stage: str) -> None:
+    machines = properties(stage, "StepFunctions::StateMachine")
+    settings = settings_of(context(stage))
+
+    assert {name for name, *_ in MACHINES} == machines.keys()
+    for machine, name, kind, start in MACHINES:
+        judged = json.loads(filled(render_definition(name, settings), start))
+        deployed = definition(stage, machine)
+        starts = {
+            "${StartCompensation}": machines[machine]["DefinitionSubstitutions"].get("StartCompensation")
+        }
+        resources = {key: state.get("Resource") for key, state in deployed["States"].items()}
+        assert {key: state.get("Resource") for key, state in judged["States"].items()} == {
+            key: starts.get(one, one) for key, one in resources.items()
+        }
+        assert machines[machine].get("StateMachineType", "STANDARD") == kind
+        assert "${" not in json.dumps(judged)
+
+
 def test_what_the_stack_itself_has_reserved_is_not_other_functions() -> None:
     free = UNRESERVED_MIN + WANTED.reserved - 60
     own: dict[str, Any] = {
@@ -247,6 +286,7 @@ def test_what_the_stack_itself_has_reserved_is_not_other_functions() -> None:
         ("GetAccountSettings", "concurrency"),
         ("DescribeLogGroups", "names"),
         (f"GetParameter:{LAYER}", "layer"),
+        ("ValidateStateMachineDefinition", "definitions"),
     ],
 )
 @pytest.mark.parametrize("code", ["AccessDeniedException", "ThrottlingException"])

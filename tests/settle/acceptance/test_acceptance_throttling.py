@@ -27,7 +27,6 @@ CONCURRENCY = "Concurrent executions (L-B99A9384)"
 
 
 def stalled(error: str, cause: str = "Rate Exceeded.") -> dict[str, str]:
-    """Return an execution that stalled in SettlementStalled."""
     told = json.dumps({"Error": error, "Cause": cause})
     return {"status": "FAILED", "error": "SettlementStalled", "cause": told}
 
@@ -65,7 +64,6 @@ class StepFunctions:
 
 @pytest.fixture
 def twins(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Judge twins that end so, with the payment's status, its failure and the payee's balance."""
 
     def judged(
         *ends: Any, status: str | None = "SETTLED", failure: Any = None, has_got: int | None = None
