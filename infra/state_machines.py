@@ -16,6 +16,8 @@ from infra.settings import CoreSettings
 
 STATE_MACHINES = Path(__file__).parent.parent / "statemachines"
 
+MACHINE_LOGS = "/aws/vendedlogs/states/"
+
 START = "arn:aws:states:::states:startExecution"
 START_AND_WAIT = "arn:aws:states:::states:startExecution.sync:2"
 """Integration that waits for the started execution. Express machines do not support it."""
@@ -67,7 +69,7 @@ class Machine(sfn.StateMachine):
         log_group = logs.LogGroup(
             scope,
             f"{construct_id}Logs",
-            log_group_name=f"/aws/vendedlogs/states/{settings.stack_name}-{construct_id}",
+            log_group_name=f"{MACHINE_LOGS}{settings.stack_name}-{construct_id}",
             retention=settings.log_retention,
             # The name is fixed, so `settle preflight` finds the log group of a deleted stack.
             removal_policy=settings.removal_policy,

@@ -170,3 +170,15 @@ def test_each_limit_measures_something_and_tells_the_figure(limit: str) -> None:
 
     assert told
     assert all(f" of {LIMITS[limit][0]} (" in one for one in told)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_logs_that_services_deliver_share_no_resource_policy(stage: str) -> None:
+    """Other names would fill the log service's resource policy, of 5,120 characters."""
+    of = Deployed(stage)
+    places = [one["LoggingConfiguration"]["Destinations"] for _, one in of.of("StepFunctions::StateMachine")]
+    places += [one["AccessLogSettings"] for _, one in of.of("ApiGatewayV2::Stage")]
+    groups = {name: found for name, found in of.of("Logs::LogGroup") if f'"{name}"' in json.dumps(places)}
+
+    assert len(groups) == len(places) >= 5
+    assert all(found["LogGroupName"].startswith("/aws/vendedlogs/") for found in groups.values())
