@@ -83,6 +83,8 @@ class Delivery(Stack):
         self._allow(
             ["lambda:GetFunctionConcurrency"], self._arn("lambda", "function", f"{self._stack}-*", ":")
         )
+        layers = f"arn:{self.partition}:lambda:{self.region}:*:layer:*"  # Powertools', in AWS's account
+        self._allow(["lambda:GetLayerVersion"], layers)
         self._allow(
             [f"cloudformation:{one}" for one in ("DescribeStacks", "GetTemplate", "ListStackResources")],
             self._arn("cloudformation", "stack", f"{self._stack}/*"),

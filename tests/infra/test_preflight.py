@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -208,6 +209,15 @@ LACKING: dict[str, tuple[str, dict[str, Answer], str]] = {
         {"DescribeLogGroups": {"logGroups": [{"logGroupName": f"/aws/vendedlogs/states/{STACK}-Express"}]}},
         f"a log group /aws/vendedlogs/states/{STACK}-Express",
     ),
+    "a log group of an API's name": (
+        "names",
+        {
+            "DescribeLogGroups": {
+                "logGroups": [{"logGroupName": f"/aws/vendedlogs/apigateway/{STACK}-orders"}]
+            }
+        },
+        f"a log group /aws/vendedlogs/apigateway/{STACK}-orders",
+    ),
     "a currency that goes": (
         "currencies",
         described(currencies={"GBP": 2}),
@@ -256,6 +266,40 @@ def test_the_judged_definitions_are_those_of_the_template(stage: str) -> None:
         }
         assert machines[machine].get("StateMachineType", "STANDARD") == kind
         assert "${" not in json.dumps(judged)
+
+
+GIVEN = "arn:aws:lambda:eu-west-1:123456789012:layer:Powertools:9"
+NO_PARAMETER: dict[str, Answer] = {f"GetParameter:{LAYER}": "ParameterNotFound"}
+FITS: dict[str, Answer] = {
+    "GetLayerVersionByArn": {"CompatibleRuntimes": ["python3.13"], "CompatibleArchitectures": ["arm64"]}
+}
+
+
+@pytest.mark.parametrize(
+    ("answers", "verdict", "told"),
+    [
+        (NO_PARAMETER | FITS, "fine", "as configured"),
+        (FITS | {f"GetParameter:{LAYER}": parameter(GIVEN)}, "fine", "as configured"),
+        (FITS | {f"GetParameter:{LAYER}": parameter(f"{GIVEN}0")}, "lacking", f"is not {GIVEN}0, the tests'"),
+        (
+            NO_PARAMETER | {"GetLayerVersionByArn": {"CompatibleRuntimes": ["python3.12"]}},
+            *("lacking", "is not for python3.13 on arm64"),
+        ),
+        (
+            NO_PARAMETER | {"GetLayerVersionByArn": "ResourceNotFoundException"},
+            "lacking",
+            "there is no layer",
+        ),
+        (NO_PARAMETER | {"GetLayerVersionByArn": "AccessDeniedException"}, "unknown", "AccessDenied"),
+    ],
+)
+def test_a_configured_layer_has_the_version_and_the_runtime(
+    answers: dict[str, Answer], verdict: str, told: str
+) -> None:
+    account = Account(Aws(**answers), replace(PROD, powertools_layer=GIVEN))
+    (one,) = (each for each in checks.findings(account) if each.check == "layer")
+
+    assert (one.verdict, told in one.found) == (verdict, True), one
 
 
 def test_what_the_stack_itself_has_reserved_is_not_other_functions() -> None:
