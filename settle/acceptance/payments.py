@@ -218,7 +218,6 @@ def conflict(run: Run) -> str:
 
 
 def refusals(run: Run) -> str:
-    """Send requests that cannot settle; no balance moves."""
     payer, payee = run.parties("refusals")
     too_much = run.request("refusals", payer, payee, DEPOSIT + 1)
     nowhere = run.request("refusals", payer, f"{payee}-not-open")
@@ -269,7 +268,6 @@ def reason_of(ended: Ended) -> str:
 
 
 def moved_once(run: Run, payer: str, payee: str) -> str:
-    """Raise Refuted unless exactly one payment has moved."""
     expect("what the payer has left", run.balance(payer), DEPOSIT - AMOUNT)
     expect("what the payee has got", run.balance(payee), run.net)
     return f"payer less {run.text(AMOUNT)}, payee plus {run.text(run.net)} {run.currency}"

@@ -160,7 +160,6 @@ class Run:
 
 
 def wait_for(holds: Callable[[], Any], seconds: float = REST_SECONDS_MAX) -> bool:
-    """Wait until a condition holds; return whether it holds."""
     give_up_at = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > give_up_at:

@@ -33,7 +33,6 @@ _OF_CALLS = {
 
 
 def quota_of_error(error: BaseException | None) -> str | None:
-    """Return the quota behind a throttled call."""
     if not isinstance(error, ClientError) or error.response["Error"].get("Code") not in CODES:
         return None
     return _OF_CALLS.get(error.operation_name, f"the quota of {error.operation_name}")
