@@ -1,18 +1,15 @@
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import aws_cdk as cdk
 import pytest
 
 from tests.world.step_functions import client_error
 from tools import deliver
 
-NODE = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
 ABSENT = client_error("GetTemplate", "ValidationError")
 ABSENT.response["Error"]["Message"] = "Stack with id settlement-dev does not exist"
 
@@ -125,18 +122,3 @@ def test_the_guard_refuses_what_loses_the_table(tmp_path: Path) -> None:
     (*_, guard, _, _) = deliver.steps("dev", str(before), [])
 
     assert subprocess.run([sys.executable, guard[1], before, after], check=False).returncode == 1
-
-
-def test_the_pinned_cdk_takes_the_options_of_the_validation(tmp_path: Path) -> None:
-    """The command is unstable. Offline, it reads the report of a synthesis."""
-    assembly = tmp_path / "cdk.out"
-    app = cdk.App(outdir=str(assembly))
-    cdk.CfnResource(cdk.Stack(app, "settlement-dev"), "Queue", type="AWS::SQS::Queue")
-    app.synth()
-    (*_, validate, _) = deliver.steps("dev", "before.json", [])
-    offline = [str(assembly) if one == str(deliver.OUT) else one for one in validate]
-    found = subprocess.run(
-        [*offline, "--no-online"], check=False, capture_output=True, text=True, env=os.environ | NODE
-    )
-
-    assert (found.returncode, "did not find any problems" in found.stderr + found.stdout) == (0, True), found
