@@ -9,8 +9,8 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from settle.acceptance.run import AMOUNT, DEPOSIT, REST_SECONDS_MAX, Run
-from settle.acceptance.throttling import quota_of_error, quota_of_text
-from settle.acceptance.verdict import NotApplicable, Refuted, Throttled, expect
+from settle.acceptance.throttling import API, Throttled, quota_of_error, quota_of_text
+from settle.acceptance.verdict import NotApplicable, Refuted, expect
 from settle.door import Answer
 from settle.exit_codes import Exit
 from settle.order import DoorForbidden, give
@@ -87,6 +87,8 @@ def expect_status(what: str, answer: Answer, *wanted: int) -> None:
     """Raise Refuted for an unwanted HTTP status, DoorForbidden if AWS denies the call."""
     if answer.status == HTTPStatus.FORBIDDEN:
         raise DoorForbidden(Exit.FAILED, f"{what}: AWS does not let you call the services' API")
+    if answer.status == HTTPStatus.TOO_MANY_REQUESTS:
+        raise Throttled(f"{what}: HTTP 429", API)
     if answer.status not in wanted:
         raise Refuted(f"{what}: HTTP {answer.status}, {answer.content.get('message', 'without a message')}")
 
@@ -154,7 +156,7 @@ def twins(run: Run) -> str:
 
 def _judged(run: Run, request: dict[str, str], answers: Counter[tuple[str, str | None]]) -> str:
     """Refute money that moved twice even if AWS throttled some twins."""
-    state = run.at_rest(request["key"])
+    state = run.rested(request["key"])
     status = str(state and state.status)
     ends = Counter[str]()
     for (answer, quota), count in answers.items():
@@ -252,13 +254,8 @@ def _settles(run: Run, machine: Machine) -> str:
 
 
 def _settled(ended: Ended) -> None:
-    if ended.outcome is not None and ended.outcome["status"] == "SETTLED":
-        return
-    evidence = f"{ended.key}: is not SETTLED: {reason_of(ended)}"
-    cause = ended.message if ended.outcome is None else (ended.outcome["failure"] or {}).get("cause")
-    if quota := quota_of_text(cause or ""):
-        raise Throttled(f"{evidence}: {cause}", quota)
-    raise Refuted(evidence)
+    if ended.outcome is None or ended.outcome["status"] != "SETTLED":
+        raise Refuted(f"{ended.key}: is not SETTLED: {reason_of(ended)}")
 
 
 def reason_of(ended: Ended) -> str:

@@ -7,8 +7,8 @@ from botocore.exceptions import ClientError
 from settle.acceptance.checks import BOOKS, BOOKS_ROWS, CHECKS
 from settle.acceptance.limit import Overdue, at_most
 from settle.acceptance.run import Run
-from settle.acceptance.throttling import quota_of_error, remedy
-from settle.acceptance.verdict import Check, NotApplicable, Refuted, Result, Throttled, Verdict
+from settle.acceptance.throttling import Throttled, quota_of_error, remedy
+from settle.acceptance.verdict import Check, NotApplicable, Refuted, Result, Verdict
 from settle.exit_codes import CommandFailed, message_of
 from settle.order import ApprovalRequired, DoorForbidden
 from settle.output.progress import counting

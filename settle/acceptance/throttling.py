@@ -5,6 +5,17 @@ from collections.abc import Iterable
 
 from botocore.exceptions import ClientError
 
+from settle.order import DoorThrottled
+
+
+class Throttled(Exception):
+    """The message has the figures, `quotas` the ones to raise."""
+
+    def __init__(self, message: str, *quotas: str) -> None:
+        super().__init__(message)
+        self.quotas = quotas
+
+
 CODES = frozenset(
     (
         *("ThrottlingException", "Throttling", "ThrottledException", "TooManyRequestsException"),
@@ -15,6 +26,8 @@ CODES = frozenset(
 _LAMBDA = "Lambda: Concurrent executions (L-B99A9384)"
 _STEP_FUNCTIONS = "Step Functions: the bucket and the refill rate of the throttled call"
 _DYNAMODB = "DynamoDB: the write units of the table (`warm_write_units`)"
+
+API = "API Gateway: the API's own rate, and that of all HTTP APIs"
 
 _SIGNS = (
     (re.compile(r"Lambda\.TooManyRequests"), _LAMBDA),
@@ -33,6 +46,8 @@ _OF_CALLS = {
 
 
 def quota_of_error(error: BaseException | None) -> str | None:
+    if isinstance(error, DoorThrottled):
+        return API
     if not isinstance(error, ClientError) or error.response["Error"].get("Code") not in CODES:
         return None
     return _OF_CALLS.get(error.operation_name, f"the quota of {error.operation_name}")

@@ -29,14 +29,6 @@ class NotApplicable(Exception):
     """The message has the reason."""
 
 
-class Throttled(Exception):
-    """The message has the figures, `quotas` the ones to raise."""
-
-    def __init__(self, message: str, *quotas: str) -> None:
-        super().__init__(message)
-        self.quotas = quotas
-
-
 @dataclass(frozen=True)
 class Check:
     """A check. `prove` returns the evidence, or raises Refuted or NotApplicable.

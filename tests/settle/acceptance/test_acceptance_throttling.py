@@ -11,9 +11,11 @@ from botocore.exceptions import ClientError
 from settle.acceptance import payments, runner
 from settle.acceptance.checks import CHECKS
 from settle.acceptance.run import AMOUNT, DEPOSIT, Run
-from settle.acceptance.throttling import quota_of_error, quota_of_text
-from settle.acceptance.verdict import Check, Result, Throttled, Verdict
+from settle.acceptance.throttling import Throttled, quota_of_error, quota_of_text
+from settle.acceptance.verdict import Check, Result, Verdict
+from settle.door import Answer
 from settle.exit_codes import CommandFailed, Exit
+from settle.order import DoorThrottled
 from settle.settlements.start import Ended
 from settle.stack import Stack
 from settlement.core.model.command import command
@@ -88,7 +90,7 @@ def twins(monkeypatch: pytest.MonkeyPatch) -> Any:
             command=lambda verb, *words, **options: command(verb, *words, **options, stack="settlement-test"),
         )
         monkeypatch.setattr(Run, "parties", lambda run, name: ("payer", "payee"))
-        monkeypatch.setattr(Run, "at_rest", lambda run, key: state)
+        monkeypatch.setattr(Run, "rested", lambda run, key: state)
         monkeypatch.setattr(Run, "balance", lambda run, account: balances[account])
         (check,) = (one for one in CHECKS if one.name == "twins")
         return runner.judge(check, Run(cast(Stack, stack)))
@@ -173,6 +175,7 @@ def wrapped() -> CommandFailed:
         (throttled_call(), "the quota of GetExecutionHistory"),
         (wrapped(), "Step Functions: "),
         (Throttled("10 of 64", "a quota"), "a quota"),
+        (DoorThrottled(Exit.FAILED, "deposit: HTTP 429"), "API Gateway: "),
     ],
 )
 def test_a_throttled_check_names_the_quota_and_its_command(failure: Exception, quota: str) -> None:
@@ -190,13 +193,33 @@ def test_a_throttled_check_names_the_quota_and_its_command(failure: Exception, q
     assert runner.Report("1", "s", [result]).refuted == []
 
 
-def test_a_payment_that_lambda_throttles_is_not_refuted() -> None:
-    for ended in (
+@pytest.mark.parametrize(
+    "ended",
+    [
         Ended("k", "e", None, "SettlementStalled", f"{LAMBDA}: Rate Exceeded."),
         Ended("k", "e", json.loads(reversed_for(f"kyc ({LAMBDA})")["output"])),
-    ):
-        with pytest.raises(Throttled, match=r"k: is not SETTLED: .*TooManyRequests"):
-            payments._settled(ended)
+    ],
+)
+def test_a_payment_that_lambda_throttles_is_not_refuted(
+    monkeypatch: pytest.MonkeyPatch, ended: Ended
+) -> None:
+    monkeypatch.setattr("settle.acceptance.run.start", lambda *_: ended)
+
+    with pytest.raises(Throttled, match=r"k: (SettlementStalled|KycUnavailable): .*TooManyRequests"):
+        Run(cast(Stack, None)).send({"key": "k"})
+
+
+def test_a_payment_that_is_reversed_for_throttling_is_not_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    failure = {"step": "verify", "error": "KycUnavailable", "cause": f"kyc ({LAMBDA})"}
+    monkeypatch.setattr(Run, "rested", lambda run, key: states.state(status="COMPENSATED", failure=failure))
+
+    with pytest.raises(Throttled, match=r"k: KycUnavailable: kyc \(Lambda"):
+        Run(cast(Stack, None)).at_rest("k")
+
+
+def test_an_api_that_throttles_is_not_refuted() -> None:
+    with pytest.raises(Throttled, match="the start: HTTP 429"):
+        payments.expect_status("the start", Answer(429, {}), 200)
 
 
 def test_a_conflict_on_one_item_is_no_throttling() -> None:
