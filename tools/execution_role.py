@@ -16,8 +16,14 @@ POLICIES = Path(__file__).parents[1] / "infra" / "execution_policies.json"
 DOCUMENT_MAX = 5_800
 """Characters, some below IAM's limit of 6,144."""
 
-BESIDE = ("ssm:GetParameters", "kms:Decrypt", "s3:GetObject")
-"""For parameters of a template, and for the functions' code in CDK's bucket."""
+BESIDE = (
+    *("ssm:GetParameters", "kms:Decrypt", "s3:GetObject"),
+    *(f"logs:{one}LogDelivery" for one in ("Create", "Delete", "Get", "Update")),
+    *("logs:ListLogDeliveries", "logs:DescribeResourcePolicies", "logs:PutResourcePolicy"),
+)
+"""For parameters of a template, for the functions' code in CDK's bucket, and for the access logs of HTTP
+APIs: their page names these, and their schema does not.
+"""
 
 _ACTION = re.compile(r"[a-z0-9-]+:[A-Z][A-Za-z]+")
 """A schema also has `s3:REST.PUT.OBJECT`, and `s3:getObject` beside `s3:GetObject`."""

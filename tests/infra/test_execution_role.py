@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.infra.test_limits import STAGES, Deployed
+from tests.world.templates import PROJECT
 from tools.execution_role import POLICIES, documents
 
 DOCUMENTS = json.loads(POLICIES.read_text())
@@ -21,6 +22,13 @@ def test_each_service_of_a_template_is_allowed(stage: str) -> None:
 
     assert {NAMED_OTHERWISE.get(one, one) for one in services} <= {one.partition(":")[0] for one in ACTIONS}
     assert {"iam:PassRole", "iam:CreateServiceLinkedRole", "secretsmanager:GetSecretValue"} <= {*ACTIONS}
+
+
+def test_the_page_names_each_service_of_a_template() -> None:
+    services = {one["Type"].split("::")[1].lower() for one in Deployed("everything").resources.values()}
+    page = (PROJECT / "docs/operating/delivery.md").read_text()
+
+    assert [one for one in services if f"`{NAMED_OTHERWISE.get(one, one)}`" not in page] == []
 
 
 def test_the_policies_fit_iam_and_overlap_nowhere() -> None:
