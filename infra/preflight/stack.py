@@ -9,7 +9,8 @@ from infra.preflight.finding import Account, Finding, Verdict, absent
 from infra.state_machines import MACHINE_LOGS
 
 _GONE = "DELETE_COMPLETE"
-_NEVER_CREATED = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED", "REVIEW_IN_PROGRESS")
+_REVIEWED = "REVIEW_IN_PROGRESS"
+_NEVER_CREATED = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED", _REVIEWED)
 
 
 def state(account: Account) -> Iterator[Finding]:
@@ -19,7 +20,14 @@ def state(account: Account) -> Iterator[Finding]:
         yield Finding("stack", Verdict.FINE, f"{name} is not deployed yet")
         return
     status = found["StackStatus"]
-    if status in _NEVER_CREATED:
+    if status == _REVIEWED:
+        yield Finding(
+            "stack",
+            Verdict.LACKING,
+            f"{name} is {status}: a change set, such as that of an interrupted validation, and no resource",
+            f"if no person reviews it, run `aws cloudformation delete-stack --stack-name {name}`",
+        )
+    elif status in _NEVER_CREATED:
         yield Finding(
             "stack",
             Verdict.LACKING,

@@ -197,6 +197,11 @@ LACKING: dict[str, tuple[str, dict[str, Answer], str]] = {
         "refuses the definition of Compensation: MISSING_END_STATE: no end",
     ),
     "a failed creation": ("stack", {"DescribeStacks": stack("ROLLBACK_COMPLETE")}, "its creation has failed"),
+    "a change set alone": (
+        "stack",
+        {"DescribeStacks": stack("REVIEW_IN_PROGRESS")},
+        "a change set, such as that of an interrupted validation, and no resource",
+    ),
     "a change under way": ("stack", described("UPDATE_IN_PROGRESS"), "is UPDATE_IN_PROGRESS"),
     "a change that is stuck": ("stack", described("UPDATE_ROLLBACK_FAILED"), "is UPDATE_ROLLBACK_FAILED"),
     "a bus of the name": (
