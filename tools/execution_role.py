@@ -80,7 +80,9 @@ def main(arguments: list[str]) -> int:
             print(f"{POLICIES.name} {told} {', '.join(sorted(actions))}")
     if there == wanted:
         print(f"{len(now)} actions of an execution role in {len(there)} policies")
-    return 0 if there == wanted else 1
+        return 0
+    print(f"renew {POLICIES.name} by --write before the templates")
+    return 1
 
 
 def _allowed(document: Any) -> list[str]:
