@@ -17,6 +17,7 @@ from constructs import Construct
 
 from infra.core import IN_LIMBO, Added, Core, Room
 from infra.grants import EVIDENCE, SETTLEMENT, Handler, allow
+from infra.http_api import access_log
 from infra.kyc_config import SCREENS_BY_NAME, KycSettings
 from infra.pager import Pager
 from infra.settings import API_CALLS_MAX, CoreSettings
@@ -236,6 +237,7 @@ class Webhook(Construct):
         log_group = logs.LogGroup(
             self,
             "Calls",
+            log_group_name=access_log(f"{settings.stack_name}-webhook"),
             retention=settings.log_retention,
             removal_policy=settings.removal_policy,
         )
