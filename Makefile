@@ -17,6 +17,8 @@ PYTEST := .venv/bin/pytest -p tests.world.progress -n $(JOBS) --dist loadfile
 # Without the theme's advertisement of its successor: docs/decisions/2026-11-26-documentation-site.md.
 MKDOCS := NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs
 
+TEMPLATES = cdk.out/settlement-dev.template.json cdk.out/settlement-prod.template.json cdk.out/everything/*/*.template.json
+
 MACHINES := $(wildcard statemachines/*.asl.json examples/consumers/*.asl.json)
 
 FROM ?= 0
@@ -165,8 +167,11 @@ deliver: setup  ## preflight, synthesis, guard and deployment of a stage; STAGE=
 teardown: setup  ## delete a personal stage and its data; STAGE=my-olga
 	.venv/bin/python -m infra.teardown --stage "$(STAGE)"
 
-templates: synth .venv-templates/.ready  ## cfn-lint and checkov on the templates of the stages on AWS
-	.venv/bin/python tools/check_templates.py .venv-templates/bin cdk.out/settlement-dev.template.json cdk.out/settlement-prod.template.json
+templates: synth .venv-templates/.ready  ## checks of the templates: dev, prod, and one with all options on
+	PYTHONPATH=. .venv/bin/python tools/everything_on.py cdk.out/everything
+	for assembly in cdk.out cdk.out/everything/*/; do node_modules/.bin/cdk validate --unstable=validate --no-online --no-notices --app $$assembly || exit 1; done
+	.venv-templates/bin/python tools/execution_role.py $(TEMPLATES)
+	.venv/bin/python tools/check_templates.py .venv-templates/bin $(TEMPLATES)
 
 docs: setup .venv-docs/.ready  ## the documentation site, into site/; strict, and without the network
 	$(MKDOCS) build --strict --config-file docs/site/mkdocs.yml

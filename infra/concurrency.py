@@ -40,7 +40,6 @@ class Concurrency:
     waiting: int | None = None
 
     def __post_init__(self) -> None:
-        """Raise ValueError that names an invalid field."""
         for name in (one.name for one in fields(self)):
             value = getattr(self, name)
             if (name == "account" or value is not None) and (type(value) is not int or value < 1):
@@ -54,7 +53,6 @@ class Concurrency:
             )
 
     def of(self, function: str) -> int | None:
-        """Return a function's reservation, if any."""
         return self.by_function.get(function)
 
     @property

@@ -27,7 +27,10 @@ match.
 _POLICY = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:policy/([\w+=,.@-]{1,128})")
 _BOOTSTRAP = ("deploy", "file-publishing", "lookup")
 
-_OF_NO_RESOURCE = ("lambda:GetAccountSettings", "logs:DescribeLogGroups")
+_OF_NO_RESOURCE = (
+    *("lambda:GetAccountSettings", "logs:DescribeLogGroups"),
+    "states:ValidateStateMachineDefinition",
+)
 """Actions of `settle preflight` that IAM cannot scope to a resource."""
 
 
@@ -80,6 +83,8 @@ class Delivery(Stack):
         self._allow(
             ["lambda:GetFunctionConcurrency"], self._arn("lambda", "function", f"{self._stack}-*", ":")
         )
+        layers = f"arn:{self.partition}:lambda:{self.region}:*:layer:*"  # Powertools', in AWS's account
+        self._allow(["lambda:GetLayerVersion"], layers)
         self._allow(
             [f"cloudformation:{one}" for one in ("DescribeStacks", "GetTemplate", "ListStackResources")],
             self._arn("cloudformation", "stack", f"{self._stack}/*"),

@@ -22,8 +22,8 @@ SECONDS_MAX = 900
 POWERTOOLS = "3.37.0"
 """The version of AWS's layer, which the functions are tested with."""
 
-_RUNTIME = lambda_.Runtime.PYTHON_3_13
-_ARCHITECTURE = lambda_.Architecture.ARM_64
+RUNTIME = lambda_.Runtime.PYTHON_3_13
+ARCHITECTURE = lambda_.Architecture.ARM_64
 
 
 class HandlerFunction(lambda_.Function):
@@ -102,8 +102,8 @@ def _platform(scope: Construct, settings: CoreSettings) -> dict[str, Any]:
     code = lambda_.Code.from_asset(str(LAMBDAS), exclude=["**/__pycache__", "bootstrap"])
     return {
         "code": code,
-        "runtime": _RUNTIME,
-        "architecture": _ARCHITECTURE,
+        "runtime": RUNTIME,
+        "architecture": ARCHITECTURE,
         "layers": [_powertools(scope, settings)],
     }
 
@@ -120,4 +120,4 @@ def _powertools(scope: Construct, settings: CoreSettings) -> lambda_.ILayerVersi
 
 def layer_parameter() -> str:
     """Return the parameter with the ARN of AWS's layer, which some regions lack."""
-    return f"/aws/service/powertools/python/{_ARCHITECTURE.name}/{_RUNTIME.name}/{POWERTOOLS}"
+    return f"/aws/service/powertools/python/{ARCHITECTURE.name}/{RUNTIME.name}/{POWERTOOLS}"

@@ -59,7 +59,6 @@ class Handler:
     by_http: bool = False
 
     def widened(self, rows: Mapping[str, Rows]) -> "Handler":
-        """Return the handler with more rows of each action."""
         more = {action: (*self.rows.get(action, ()), *found) for action, found in rows.items()}
         return replace(self, rows={**self.rows, **more})
 

@@ -22,6 +22,14 @@ LOGGED = {
 """The only trace of a request that IAM refuses, without its content."""
 
 
+ACCESS_LOGS = "/aws/vendedlogs/apigateway/"
+"""A name elsewhere would take a part of the 5,120 characters of the log service's resource policy."""
+
+
+def access_log(api: str) -> str:
+    return f"{ACCESS_LOGS}{api}"
+
+
 class HttpApi(Construct):
     """An API with IAM authorisation: `rate` calls a second, and bursts of twice that."""
 
@@ -30,7 +38,11 @@ class HttpApi(Construct):
         name = f"{settings.stack_name}-{construct_id.lower()}"
         self.api = apigateway.CfnApi(self, "Api", name=name, protocol_type="HTTP")
         log = logs.LogGroup(
-            self, "Log", retention=settings.log_retention, removal_policy=settings.removal_policy
+            self,
+            "Log",
+            log_group_name=access_log(name),
+            retention=settings.log_retention,
+            removal_policy=settings.removal_policy,
         )
         apigateway.CfnStage(
             self,

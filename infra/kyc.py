@@ -17,6 +17,7 @@ from constructs import Construct
 
 from .core import IN_LIMBO, Added, Core, Room
 from .grants import EVIDENCE, SETTLEMENT, Handler, allow
+from .http_api import access_log
 from .kyc_config import SCREENS_BY_NAME, KycSettings
 from .pager import Pager
 from .settings import API_CALLS_MAX, CoreSettings
@@ -234,6 +235,7 @@ class Webhook(Construct):
         log_group = logs.LogGroup(
             self,
             "Calls",
+            log_group_name=access_log(f"{settings.stack_name}-webhook"),
             retention=settings.log_retention,
             removal_policy=settings.removal_policy,
         )

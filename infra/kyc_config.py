@@ -46,7 +46,6 @@ class KycSettings:
     review_seconds: int = 86_400
 
     def __post_init__(self) -> None:
-        """Raise ValueError that names an invalid field."""
         if self.provider not in PROVIDERS:
             raise ValueError(f"provider: must be one of {', '.join(PROVIDERS)}")
         if not re.fullmatch(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[^\s?#]*)?", self.url):

@@ -42,12 +42,10 @@ RECEIVES = ("ReceiveMessage", "DeleteMessage", "GetQueueAttributes")
 
 
 def depth(queue: sqs.IQueue) -> cloudwatch.Metric:
-    """Return the waiting messages, for an alarm."""
     return queue.metric_approximate_number_of_messages_visible(
         period=Duration.minutes(1), statistic="Maximum"
     )
 
 
 def waiting(queue: sqs.IQueue, label: str) -> list[cloudwatch.Metric]:
-    """Return the waiting messages, for the dashboard."""
     return [queue.metric_approximate_number_of_messages_visible(label=label, statistic="Maximum")]

@@ -62,7 +62,6 @@ class StageSettings:
     embedded_python: str | None = None
 
     def __post_init__(self) -> None:
-        """Raise ValueError that names an invalid field."""
         if self.log_detail not in ("lean", "full"):
             raise ValueError("log_detail: must be lean or full")
         if not (isinstance(self.log_full_keys, tuple) and len(self.log_full_keys) <= _FULL_KEYS_MAX):
@@ -123,7 +122,6 @@ class StageSettings:
 
     @property
     def tags(self) -> dict[str, str]:
-        """Tags to divide the bill."""
         return {"project": "settlement", "stage": self.stage}
 
     @property

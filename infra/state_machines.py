@@ -18,8 +18,10 @@ from .settings import CoreSettings
 _RULE_PRIORITY = 1_000
 """Before X-Ray's default rule, and after rules that an operator adds for a while."""
 
-_START = "arn:aws:states:::states:startExecution"
-_START_AND_WAIT = "arn:aws:states:::states:startExecution.sync:2"
+MACHINE_LOGS = "/aws/vendedlogs/states/"
+
+START = "arn:aws:states:::states:startExecution"
+START_AND_WAIT = "arn:aws:states:::states:startExecution.sync:2"
 """Integration that waits for the started execution. Express machines do not support it."""
 
 _SYNC_RULE = "StepFunctionsGetEventsForStepFunctionsExecutionRule"
@@ -69,7 +71,7 @@ class Machine(sfn.StateMachine):
         log_group = logs.LogGroup(
             scope,
             f"{construct_id}Logs",
-            log_group_name=f"/aws/vendedlogs/states/{settings.stack_name}-{construct_id}",
+            log_group_name=f"{MACHINE_LOGS}{settings.stack_name}-{construct_id}",
             retention=settings.log_retention,
             # The name is fixed, so `settle preflight` finds the log group of a deleted stack.
             removal_policy=settings.removal_policy,
@@ -205,7 +207,7 @@ class SettlementMachine(Machine):
             names={
                 **functions,
                 "Compensation": compensation.state_machine_arn,
-                "StartCompensation": _START_AND_WAIT if waits else _START,
+                "StartCompensation": START_AND_WAIT if waits else START,
             },
             settings=settings,
         )

@@ -16,7 +16,7 @@ _WHO = {
     "caller": "the caller",
     "operator": "the person who gave the order",
     "on-call": "on call",
-    "system": "no person: the system continues automatically",
+    "system": "no person",
 }
 
 

@@ -43,6 +43,10 @@ class DoorShut(CommandFailed):
     """The door answers no order now: unreachable, throttled, or forbidden."""
 
 
+class DoorThrottled(DoorShut):
+    pass
+
+
 class DoorForbidden(DoorShut):
     """The door answers 403: this person may not give the order."""
 
@@ -81,7 +85,7 @@ def give(
             f"{decision}: {name or 'Forbidden'}: your AWS identity may not give this order"
             f" (execute-api:Invoke on POST /orders/{decision})",
         )
-    failure = DoorShut if answer.status == _THROTTLED else CommandFailed
+    failure = DoorThrottled if answer.status == _THROTTLED else CommandFailed
     told = f"{name}: {message}" if name else f"HTTP {answer.status}"
     raise failure(Exit.FAILED, _unknown(decision, order, told))
 

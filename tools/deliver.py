@@ -1,10 +1,14 @@
 """One stage from the checkout to the account: `python tools/deliver.py dev`, or `make deliver STAGE=dev`.
 
-preflight ──▶ synthesis ──▶ guard ──▶ deployment of what the guard has judged
+preflight ──▶ synthesis ──▶ guard ──▶ validation ──▶ deployment of what the guard has judged
 
 The context of the stage comes from the environment: KYC_URL, PAGE_ADDRESS, and so on. The credentials are
 those of the AWS SDKs, and the region that of the CDK. Each step ends the run if it fails; a run is safe to
 repeat.
+
+For the validation, CDK makes a change set and deletes it, with the stack that it created for it, if any.
+CloudFormation looks at names that are taken, quotas, and properties; CDK prints its findings. A validation
+that AWS refuses ends in a warning, and the deployment's own change set meets the same findings.
 """
 
 import json
@@ -56,6 +60,8 @@ def steps(stage: str, before: str, options: list[str]) -> Iterator[list[str]]:
         before,
         str(OUT / f"{stack}.template.json"),
     ]
+    # It is unstable in this version of the CDK: a later one may name its options differently.
+    yield [*cdk, "validate", "--unstable=validate", "--app", str(OUT), "--no-notices", stack]
     yield [*cdk, "deploy", "--app", str(OUT), "--require-approval", "never", "--no-notices", stack]
 
 

@@ -46,6 +46,9 @@ CATCHES = [
 ]
 _PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _COUNTED = re.compile(r"(?:\bcount\(|\bgauge\(|add_metric\(name=|\bmetric=|\bAction\.\w+: )(.+)")
+_SHARED = {"--csv", "--spreadsheet", "--stack", "--json"}
+"""Options of many commands, with one meaning: the head of the page explains them."""
+
 _ROWS = {
     "SETTLEMENT": "settlement",
     "ACCOUNT": "account",
@@ -140,11 +143,12 @@ def _commands(name: str, command: Any) -> Iterator[str]:
             yield from _commands(f"{name} {part}", each)
     else:
         context = command.context_class(command)
-        rows = [
-            (f"`{given}`", text) for given, text in (one.get_help_record(context) for one in command.params)
-        ]
+        own = [one for one in command.params if one.opts[0] not in _SHARED]
+        shared = ", ".join(f"`{one.opts[0]}`" for one in command.params if one.opts[0] in _SHARED)
+        rows = [(f"`{given}`", text) for given, text in (one.get_help_record(context) for one in own)]
         about = re.sub("Example: (.+)", r"Example: `\1`", command.help)
-        yield "\n\n".join([f"### {name}", about, _table(("argument or option", "meaning"), rows)])
+        options = _table(("argument or option", "meaning"), rows) if rows else ""
+        yield "\n\n".join(filter(None, [f"### {name}", about, options, shared and f"Also: {shared}"]))
 
 
 def _settings(kind: str, settings: type[Any]) -> str:

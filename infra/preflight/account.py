@@ -4,12 +4,12 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from ..concurrency import UNRESERVED_MIN
-from ..functions import layer_parameter
+from ..functions import ARCHITECTURE, RUNTIME, layer_parameter
 from .finding import Account, Finding, Verdict, absent
 
 BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"
-BOOTSTRAP_MIN = 6
-"""CDK refuses to deploy with an older bootstrap stack."""
+BOOTSTRAP_MIN = 30
+"""The first whose deployment role may call DescribeEvents, which has the failures of a validation."""
 
 
 def bootstrap(account: Account) -> Iterator[Finding]:
@@ -31,8 +31,12 @@ def bootstrap(account: Account) -> Iterator[Finding]:
 
 
 def layer(account: Account) -> Iterator[Finding]:
+    """Check Powertools' layer: AWS's of the tests' version, or the configured one."""
     name = layer_parameter()
-    if found := _parameter(account, name):
+    found, given = _parameter(account, name), account.settings.powertools_layer
+    if given is not None:
+        yield _configured_layer(account, given, found)
+    elif found:
         yield Finding("layer", Verdict.FINE, found)
     else:
         yield Finding(
@@ -41,6 +45,25 @@ def layer(account: Account) -> Iterator[Finding]:
             f"{account.session.region_name} has no parameter {name}",
             "name a layer's ARN by `-c powertools_layer=ARN`, in this region, of the same version",
         )
+
+
+def _configured_layer(account: Account, given: str, found: str | None) -> Finding:
+    do = f"name a layer of the version in {layer_parameter()}, or leave out powertools_layer"
+    if found not in (None, given):
+        return Finding("layer", Verdict.LACKING, f"{given} is not {found}, the tests' version", do)
+    try:
+        answer = account.client("lambda").get_layer_version_by_arn(Arn=given)
+    except ClientError as error:
+        if not absent(error, "ResourceNotFoundException"):
+            raise
+        return Finding("layer", Verdict.LACKING, f"there is no layer {given}", do)
+    fits = RUNTIME.name in answer.get("CompatibleRuntimes", ()) and ARCHITECTURE.name in answer.get(
+        "CompatibleArchitectures", ()
+    )
+    if not fits:
+        told = f"{given} is not for {RUNTIME.name} on {ARCHITECTURE.name}"
+        return Finding("layer", Verdict.LACKING, told, do)
+    return Finding("layer", Verdict.FINE, f"{given}, as configured")
 
 
 def concurrency(account: Account) -> Iterator[Finding]:

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 
-from . import account, stack
+from . import account, definitions, stack
 from .finding import Account, Check, Finding, Verdict, look
 
 CHECKS: Mapping[str, Check] = {
     "bootstrap": account.bootstrap,
     "layer": account.layer,
     "concurrency": account.concurrency,
+    "definitions": definitions.definitions,
     "stack": stack.state,
     "names": stack.names,
     "currencies": stack.exponents,

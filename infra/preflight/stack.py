@@ -4,21 +4,30 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from ..http_api import ACCESS_LOGS
+from ..state_machines import MACHINE_LOGS
 from .finding import Account, Finding, Verdict, absent
 
 _GONE = "DELETE_COMPLETE"
-_NEVER_CREATED = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED", "REVIEW_IN_PROGRESS")
+_REVIEWED = "REVIEW_IN_PROGRESS"
+_NEVER_CREATED = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED", _REVIEWED)
 
 
 def state(account: Account) -> Iterator[Finding]:
-    """Report whether the stack is missing, ready, failed at creation, or changing."""
     name = account.settings.stack_name
     found = _described(account)
     if found is None:
         yield Finding("stack", Verdict.FINE, f"{name} is not deployed yet")
         return
     status = found["StackStatus"]
-    if status in _NEVER_CREATED:
+    if status == _REVIEWED:
+        yield Finding(
+            "stack",
+            Verdict.LACKING,
+            f"{name} is {status}: a change set, such as that of an interrupted validation, and no resource",
+            f"if no person reviews it, run `aws cloudformation delete-stack --stack-name {name}`",
+        )
+    elif status in _NEVER_CREATED:
         yield Finding(
             "stack",
             Verdict.LACKING,
@@ -40,7 +49,6 @@ def state(account: Account) -> Iterator[Finding]:
 
 
 def names(account: Account) -> Iterator[Finding]:
-    """Look for resources that hold names of a new stack."""
     if _described(account) is not None:
         return
     stack = account.settings.stack_name
@@ -82,7 +90,6 @@ def exponents(account: Account) -> Iterator[Finding]:
 
 
 def changed(deployed: Mapping[str, int], planned: Mapping[str, int]) -> Iterator[str]:
-    """Yield each change that a table with rows forbids."""
     for code, exponent in sorted(deployed.items()):
         if code not in planned:
             yield f"{code} is deployed with the exponent {exponent}, and must stay"
@@ -113,12 +120,10 @@ def pages(account: Account) -> Iterator[Finding]:
 
 
 def finance(account: Account) -> Iterator[Finding]:
-    """Check that entries after a month's close reach finance."""
     yield from _reached(account, "finance", "FinanceTopicArn", "finance_address")
 
 
 def _reached(account: Account, check: str, output: str, setting: str) -> Iterator[Finding]:
-    """Check that a topic has a subscription, and none pending."""
     outputs = _outputs(account)
     if outputs is None or output not in outputs:
         return
@@ -173,6 +178,7 @@ def _buses(account: Account, stack: str) -> Iterator[str]:
 
 
 def _log_groups(account: Account, stack: str) -> Iterator[str]:
-    prefix = f"/aws/vendedlogs/states/{stack}-"
-    for group in account.client("logs").describe_log_groups(logGroupNamePrefix=prefix)["logGroups"]:
-        yield f"a log group {group['logGroupName']}"
+    client = account.client("logs")
+    for folder in (MACHINE_LOGS, ACCESS_LOGS):
+        for group in client.describe_log_groups(logGroupNamePrefix=f"{folder}{stack}-")["logGroups"]:
+            yield f"a log group {group['logGroupName']}"

@@ -125,7 +125,6 @@ def canary(run: Run) -> str:
 
 
 def proof(run: Run) -> str:
-    """Prove the table by ReconcileBooks in Lambda."""
     (function,) = (
         name
         for construct, name in physical(run.stack, "AWS::Lambda::Function").items()

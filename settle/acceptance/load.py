@@ -12,8 +12,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from settle.acceptance.payments import THREADS_EMBEDDED, THROTTLED, told
+from settle.acceptance.payments import THREADS_EMBEDDED, told
 from settle.acceptance.run import AMOUNT, Run
+from settle.acceptance.throttling import quota_of_error
 from settle.acceptance.verdict import Refuted, expect
 from settle.acceptance.watching import LOGS_SECONDS_MAX
 from settle.local.demo.cost import READS
@@ -113,7 +114,7 @@ def _one(run: Run, client: Any, request: dict[str, str]) -> Paid:
             input=json.dumps(request),
         )
     except ClientError as refused:
-        if refused.response["Error"]["Code"] in THROTTLED:
+        if quota_of_error(refused):
             return Paid(key, sent_at, "not started", None)
         raise
     seconds = (ended["stopDate"] - ended["startDate"]).total_seconds()

@@ -8,6 +8,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from settle.acceptance.throttling import Throttled, quota_of_text
 from settle.accounts import accounts
 from settle.exit_codes import CommandFailed
 from settle.settlements.follow import is_at_rest
@@ -91,7 +92,11 @@ class Run:
 
     def send(self, request: dict[str, str], machine: Machine = Machine.EXPRESS) -> Ended:
         self.waits_for = f"the end of the {machine} execution of {request['key']}"
-        return start(self.stack, machine, json.dumps(request))
+        ended = start(self.stack, machine, json.dumps(request))
+        failure = (ended.outcome or {}).get("failure") or {"error": ended.error, "cause": ended.message}
+        if quota := quota_of_text(failure["cause"] or ""):
+            raise Throttled(f"{ended.key}: {failure['error']}: {failure['cause']}", quota)
+        return ended
 
     def balance(self, account: str) -> int:
         """Return the available balance in minor units. Raises LookupError."""
@@ -114,7 +119,14 @@ class Run:
         )
 
     def at_rest(self, key: str) -> SettlementState | None:
-        """Wait until no execution works on a settlement; return its state, if any."""
+        """Wait until no execution works on a settlement; return its state, if any. Raises Throttled."""
+        state = self.rested(key)
+        failure = (state and state.failure) or {"cause": ""}
+        if quota := quota_of_text(failure["cause"]):
+            raise Throttled(f"{key}: {failure['error']}: {failure['cause']}", quota)
+        return state
+
+    def rested(self, key: str) -> SettlementState | None:
         store = self.stack.store
 
         def rests() -> bool:
@@ -160,7 +172,6 @@ class Run:
 
 
 def wait_for(holds: Callable[[], Any], seconds: float = REST_SECONDS_MAX) -> bool:
-    """Wait until a condition holds; return whether it holds."""
     give_up_at = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > give_up_at:

@@ -4,11 +4,12 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from settle.acceptance.checks import BOOKS, BOOKS_ROWS
+from settle.acceptance.checks import BOOKS, BOOKS_ROWS, CHECKS
 from settle.acceptance.limit import Overdue, at_most
 from settle.acceptance.run import Run
+from settle.acceptance.throttling import Throttled, quota_of_error, remedy
 from settle.acceptance.verdict import Check, NotApplicable, Refuted, Result, Verdict
-from settle.exit_codes import CommandFailed
+from settle.exit_codes import CommandFailed, message_of
 from settle.order import ApprovalRequired, DoorForbidden
 from settle.output.progress import counting
 from settle.proof import books as proofs
@@ -71,7 +72,10 @@ def prove(stack: Stack, checks: Sequence[Check], tell: Callable[[str], None]) ->
 
 
 def judge(check: Check, run: Run) -> Result:
-    """Return a check's verdict. An exception ends this check only, as refuted unless AWS denied a call."""
+    """Return a check's verdict.
+
+    An exception ends this check only, as refuted unless AWS denied or throttled a call.
+    """
     try:
         with at_most(check.seconds_max):
             verdict, evidence = Verdict.PROVEN, check.prove(run)
@@ -84,13 +88,30 @@ def judge(check: Check, run: Run) -> Result:
         verdict, evidence = Verdict.NOT_APPLICABLE, f"the stage wants more persons: {refused}"
     except DoorForbidden as refused:
         verdict, evidence = Verdict.NOT_PERMITTED, str(refused)
-    except (Refuted, CommandFailed) as found:
+    except Throttled as met:
+        verdict, evidence = Verdict.THROTTLED, _with_remedy(str(met), met.quotas, check, run)
+    except Refuted as found:
         verdict, evidence = Verdict.REFUTED, str(found)
     except Exception as failure:
-        denied = isinstance(failure, ClientError) and failure.response["Error"]["Code"] in _DENIED
-        verdict = Verdict.NOT_PERMITTED if denied else Verdict.REFUTED
-        evidence = f"{type(failure).__name__}: {failure}"
+        verdict, evidence = _of_failure(failure, check, run)
     return Result(check.name, verdict, " ".join(evidence.split()), check.rows)
+
+
+def _of_failure(failure: Exception, check: Check, run: Run) -> tuple[Verdict, str]:
+    # A CommandFailed has AWS's error as its cause.
+    evidence = message_of(failure)
+    quota = quota_of_error(failure) or quota_of_error(failure.__cause__)
+    if quota is not None:
+        return Verdict.THROTTLED, _with_remedy(evidence, [quota], check, run)
+    denied = isinstance(failure, ClientError) and failure.response["Error"]["Code"] in _DENIED
+    return Verdict.NOT_PERMITTED if denied else Verdict.REFUTED, evidence
+
+
+def _with_remedy(evidence: str, quotas: Sequence[str], check: Check, run: Run) -> str:
+    only = check.name if any(check.name == one.name for one in CHECKS) else None
+    books = run.stack.command("reconcile")
+    again = books if check.name == BOOKS else run.stack.command("acceptance", only=only)
+    return f"{evidence}; {remedy(quotas, again)}"
 
 
 def _give_back(run: Run) -> list[str]:

@@ -16,7 +16,9 @@ class Verdict(StrEnum):
     """The stack cannot show it, such as the embedded AWS."""
 
     NOT_PERMITTED = "not permitted"
-    """The caller may not make a call that the check needs."""
+    """AWS denied a call of the check."""
+
+    THROTTLED = "not proven: throttled"
 
 
 class Refuted(Exception):

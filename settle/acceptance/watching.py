@@ -58,7 +58,6 @@ def _delays(heard: Iterator[dict[str, Any] | None], key: str, wanted: list[int])
 
 
 def capacity(run: Run) -> str:
-    """Count a payment's capacity units from the functions' logs."""
     payer, payee = run.parties("capacity")
     began, ended = time.time() - 60, run.send(run.request("capacity", payer, payee))
     expect("status", ended.outcome and ended.outcome["status"], "SETTLED")

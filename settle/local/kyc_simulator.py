@@ -91,7 +91,6 @@ class Provider(BaseHTTPRequestHandler):
         """Log nothing: requests carry personal data."""
 
     def _tell_health(self, behaviour: Behaviour) -> None:
-        """Answer 200, or fail as a verification would."""
         if not self._misbehave(behaviour):
             return
         if behaviour in ERROR_STATUSES:

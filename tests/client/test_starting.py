@@ -134,11 +134,12 @@ def test_standard_returns_the_execution_and_names_each_one_anew(client: Client) 
     assert all(name.removeprefix(f"{KEY}-").isalnum() and len(name) == len(KEY) + 9 for name in started)
 
 
-def test_the_queue_gets_the_request_and_nothing_else(client: Client) -> None:
+def test_the_queue_gets_the_request_in_its_payers_group(client: Client) -> None:
     payment = request()
 
     with Stubber(client._sqs) as stubber:
-        sent = {"QueueUrl": QUEUE, "MessageBody": payment.to_json()}
+        group = {"MessageGroupId": payment.payer}
+        sent = {"QueueUrl": QUEUE, "MessageBody": payment.to_json(), **group}
         stubber.add_response("send_message", {"MessageId": "1", "MD5OfMessageBody": "0"}, sent)
         client.send(payment)
         stubber.assert_no_pending_responses()

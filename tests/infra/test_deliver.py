@@ -39,7 +39,7 @@ class Ran:
 
     @property
     def names(self) -> list[str]:
-        words = ("preflight", "synth", "guard_changes", "deploy")
+        words = ("preflight", "synth", "guard_changes", "validate", "deploy")
         return [next(word for word in words if word in " ".join(command[:4])) for command in self.commands]
 
 
@@ -62,10 +62,13 @@ def test_a_stage_is_looked_at_made_judged_and_deployed(ran: Ran, monkeypatch: py
 
     assert deliver.main(["dev"]) == 0
 
-    preflight, synth, guard, deploy = ran.commands
-    assert ran.names == ["preflight", "synth", "guard_changes", "deploy"]
+    preflight, synth, guard, validate, deploy = ran.commands
+    assert ran.names == ["preflight", "synth", "guard_changes", "validate", "deploy"]
     assert preflight[-4:] == synth[-4:] == ["-c", "stage=dev", "-c", "kyc_url=https://kyc.example.com"]
     assert synth[synth.index("-o") + 1] == deploy[deploy.index("--app") + 1], "what was judged is deployed"
+    assert validate[validate.index("--app") + 1] == deploy[deploy.index("--app") + 1]
+    assert validate[-1] == deploy[-1] == "settlement-dev"
+    assert "--no-online" not in validate, "CloudFormation looks at it, too"
     assert guard[3] == f"{deploy[deploy.index('--app') + 1]}/settlement-dev.template.json"
     assert ran.before == {"Resources": {"Table": {"Type": "AWS::DynamoDB::Table"}}}
 
@@ -76,7 +79,8 @@ def test_a_stage_is_looked_at_made_judged_and_deployed(ran: Ran, monkeypatch: py
         ("preflight", ["preflight"]),
         ("synth", ["preflight", "synth"]),
         ("guard_changes", ["preflight", "synth", "guard_changes"]),
-        ("--require-approval", ["preflight", "synth", "guard_changes", "deploy"]),
+        ("validate", ["preflight", "synth", "guard_changes", "validate"]),
+        ("--require-approval", ["preflight", "synth", "guard_changes", "validate", "deploy"]),
     ],
 )
 def test_a_step_that_fails_ends_it_with_its_code(
@@ -115,6 +119,6 @@ def test_the_guard_refuses_what_loses_the_table(tmp_path: Path) -> None:
     before, after = tmp_path / "before.json", tmp_path / "after.json"
     before.write_text(json.dumps({"Resources": {"Table": {"Type": "AWS::DynamoDB::Table"}}}))
     after.write_text(json.dumps({"Resources": {"Other": {"Type": "AWS::SQS::Queue"}}}))
-    (*_, guard, _) = deliver.steps("dev", str(before), [])
+    (*_, guard, _, _) = deliver.steps("dev", str(before), [])
 
     assert subprocess.run([sys.executable, guard[1], before, after], check=False).returncode == 1

@@ -180,6 +180,11 @@ def test_only_recovery_and_the_door_read_a_waiting_machines_token() -> None:
     assert allowed("PutItem", "waiting") == {"AwaitResolution"}
 
 
+def test_a_token_is_on_rows_that_only_its_holder_writes() -> None:
+    """A refused write returns the row: a right to write is one to read."""
+    assert allowed("PutItem", "waiting") | allowed("UpdateItem", "waiting") == {"AwaitResolution"}
+
+
 PLACE = ("gsi1pk", "gsi1sk")
 """Index attributes changed by settlement updates. Those of orders are checked by the proof."""
 

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,8 +13,11 @@ from infra.config import STAGES, settings_of
 from infra.functions import layer_parameter
 from infra.preflight import checks
 from infra.preflight.account import BOOTSTRAP_MIN, BOOTSTRAP_PARAMETER
+from infra.preflight.definitions import MACHINES, filled
 from infra.preflight.finding import Account, Finding, Verdict
 from infra.preflight.stack import changed
+from infra.state_machines import render_definition
+from tests.infra.stack import context, definition, each_stage_on_aws, properties
 
 PROD = settings_of(
     {
@@ -97,9 +101,10 @@ NO_STACK = f"ValidationError:Stack with id {STACK} does not exist"
 LAYER = layer_parameter()
 NOTHING_YET: dict[str, Answer] = {
     "GetCallerIdentity": {"Account": "123456789012", "Arn": "arn:aws:iam::123456789012:user/ada"},
-    f"GetParameter:{BOOTSTRAP_PARAMETER}": parameter("21"),
+    f"GetParameter:{BOOTSTRAP_PARAMETER}": parameter(str(BOOTSTRAP_MIN + 3)),
     f"GetParameter:{LAYER}": parameter("arn:aws:lambda:eu-west-1:017000801446:layer:Powertools:18"),
     "GetAccountSettings": quota(1_000),
+    "ValidateStateMachineDefinition": {"result": "OK", "diagnostics": []},
     "DescribeStacks": NO_STACK,
     "ListStackResources": NO_STACK,
     f"DescribeEventBus:{STACK}": "ResourceNotFoundException",
@@ -137,9 +142,12 @@ def verdicts(**answers: Answer) -> dict[str, str]:
 
 
 def test_a_ready_account_is_fine_before_and_after_first_deployment() -> None:
-    assert list(found()) == ["identity", "bootstrap", "layer", "concurrency", "stack", "names"]
+    assert list(found()) == [
+        *("identity", "bootstrap", "layer", "concurrency", "definitions"),
+        *("stack", "names"),
+    ]
     assert list(found(**DEPLOYED)) == [
-        *("identity", "bootstrap", "layer", "concurrency"),
+        *("identity", "bootstrap", "layer", "concurrency", "definitions"),
         *("stack", "currencies", "secrets", "pages"),
     ]
     assert verdicts() == verdicts(**DEPLOYED) == verdicts(**BOOKS) == {}
@@ -150,7 +158,9 @@ def test_no_check_makes_a_call_that_writes() -> None:
     for answers in ({}, DEPLOYED):
         aws = Aws(**answers)
         list(checks.findings(Account(aws, PROD)))
-        assert {name for name in aws.called if not name.startswith(("Get", "Describe", "List"))} == set()
+        assert {
+            name for name in aws.called if not name.startswith(("Get", "Describe", "List", "Validate"))
+        } == set()
 
 
 LACKING: dict[str, tuple[str, dict[str, Answer], str]] = {
@@ -176,7 +186,22 @@ LACKING: dict[str, tuple[str, dict[str, Answer], str]] = {
         {"GetAccountSettings": quota(1_000, WANTED.reserved + UNRESERVED_MIN - 1)},
         f"other functions leave {WANTED.reserved + UNRESERVED_MIN - 1}",
     ),
+    "a definition that is refused": (
+        "definitions",
+        {
+            "ValidateStateMachineDefinition": {
+                "result": "FAIL",
+                "diagnostics": [{"severity": "ERROR", "code": "MISSING_END_STATE", "message": "no end"}],
+            }
+        },
+        "refuses the definition of Compensation: MISSING_END_STATE: no end",
+    ),
     "a failed creation": ("stack", {"DescribeStacks": stack("ROLLBACK_COMPLETE")}, "its creation has failed"),
+    "a change set alone": (
+        "stack",
+        {"DescribeStacks": stack("REVIEW_IN_PROGRESS")},
+        "a change set, such as that of an interrupted validation, and no resource",
+    ),
     "a change under way": ("stack", described("UPDATE_IN_PROGRESS"), "is UPDATE_IN_PROGRESS"),
     "a change that is stuck": ("stack", described("UPDATE_ROLLBACK_FAILED"), "is UPDATE_ROLLBACK_FAILED"),
     "a bus of the name": (
@@ -188,6 +213,15 @@ LACKING: dict[str, tuple[str, dict[str, Answer], str]] = {
         "names",
         {"DescribeLogGroups": {"logGroups": [{"logGroupName": f"/aws/vendedlogs/states/{STACK}-Express"}]}},
         f"a log group /aws/vendedlogs/states/{STACK}-Express",
+    ),
+    "a log group of an API's name": (
+        "names",
+        {
+            "DescribeLogGroups": {
+                "logGroups": [{"logGroupName": f"/aws/vendedlogs/apigateway/{STACK}-orders"}]
+            }
+        },
+        f"a log group /aws/vendedlogs/apigateway/{STACK}-orders",
     ),
     "a currency that goes": (
         "currencies",
@@ -219,6 +253,60 @@ def test_what_is_lacking_is_told_with_what_to_do(case: str) -> None:
     assert one.do
 
 
+@each_stage_on_aws
+def test_the_judged_definitions_are_those_of_the_template(stage: str) -> None:
+    machines = properties(stage, "StepFunctions::StateMachine")
+    settings = settings_of(context(stage))
+
+    assert {name for name, *_ in MACHINES} == machines.keys()
+    for machine, name, kind, start in MACHINES:
+        judged = json.loads(filled(render_definition(name, settings), start))
+        deployed = definition(stage, machine)
+        starts = {
+            "${StartCompensation}": machines[machine]["DefinitionSubstitutions"].get("StartCompensation")
+        }
+        resources = {key: state.get("Resource") for key, state in deployed["States"].items()}
+        assert {key: state.get("Resource") for key, state in judged["States"].items()} == {
+            key: starts.get(one, one) for key, one in resources.items()
+        }
+        assert machines[machine].get("StateMachineType", "STANDARD") == kind
+        assert "${" not in json.dumps(judged)
+
+
+GIVEN = "arn:aws:lambda:eu-west-1:123456789012:layer:Powertools:9"
+NO_PARAMETER: dict[str, Answer] = {f"GetParameter:{LAYER}": "ParameterNotFound"}
+FITS: dict[str, Answer] = {
+    "GetLayerVersionByArn": {"CompatibleRuntimes": ["python3.13"], "CompatibleArchitectures": ["arm64"]}
+}
+
+
+@pytest.mark.parametrize(
+    ("answers", "verdict", "told"),
+    [
+        (NO_PARAMETER | FITS, "fine", "as configured"),
+        (FITS | {f"GetParameter:{LAYER}": parameter(GIVEN)}, "fine", "as configured"),
+        (FITS | {f"GetParameter:{LAYER}": parameter(f"{GIVEN}0")}, "lacking", f"is not {GIVEN}0, the tests'"),
+        (
+            NO_PARAMETER | {"GetLayerVersionByArn": {"CompatibleRuntimes": ["python3.12"]}},
+            *("lacking", "is not for python3.13 on arm64"),
+        ),
+        (
+            NO_PARAMETER | {"GetLayerVersionByArn": "ResourceNotFoundException"},
+            "lacking",
+            "there is no layer",
+        ),
+        (NO_PARAMETER | {"GetLayerVersionByArn": "AccessDeniedException"}, "unknown", "AccessDenied"),
+    ],
+)
+def test_a_configured_layer_has_the_version_and_the_runtime(
+    answers: dict[str, Answer], verdict: str, told: str
+) -> None:
+    account = Account(Aws(**answers), replace(PROD, powertools_layer=GIVEN))
+    (one,) = (each for each in checks.findings(account) if each.check == "layer")
+
+    assert (one.verdict, told in one.found) == (verdict, True), one
+
+
 def test_what_the_stack_itself_has_reserved_is_not_other_functions() -> None:
     free = UNRESERVED_MIN + WANTED.reserved - 60
     own: dict[str, Any] = {
@@ -247,6 +335,7 @@ def test_what_the_stack_itself_has_reserved_is_not_other_functions() -> None:
         ("GetAccountSettings", "concurrency"),
         ("DescribeLogGroups", "names"),
         (f"GetParameter:{LAYER}", "layer"),
+        ("ValidateStateMachineDefinition", "definitions"),
     ],
 )
 @pytest.mark.parametrize("code", ["AccessDeniedException", "ThrottlingException"])

@@ -1,9 +1,8 @@
 """In-flight payments of earlier releases, completed by today's code.
 
 Each file has a payment's moments under that release's code, and the end from each, which today's functions
-must reach. As on AWS, a running reversal keeps its release's definition and calls the newest functions; a
-settlement in flight has stalled.
-A release's files change only until it is published. To record them:
+must reach. As on AWS, a running reversal keeps its release's definition, and a settlement in flight has
+stalled. A release's files change only until it is published. To record them:
 
     RECORD_RELEASE=0.1.0 pytest tests/released
 """

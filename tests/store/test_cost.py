@@ -1,8 +1,7 @@
 """Cost of each call and path: writes, units reported by the engine, and a bound.
 
-AWS's rule: up to 1 KB costs one unit, two in a transaction, and one for each index change. Dynoxide follows
-it; DynamoDB Local counts transaction rows that share a partition key as one. Neither reports AWS's charge for
-a refused write: `Sent.at_most` counts it.
+Dynoxide follows AWS's rule; DynamoDB Local counts transaction rows that share a partition key as one. Neither
+reports AWS's charge for a refused write: `Sent.at_most` counts it.
 """
 
 import json

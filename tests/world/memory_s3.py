@@ -23,7 +23,15 @@ class MemoryS3:
 
     # The client's operations.
 
-    def put_object(self, *, Bucket: str, Key: str, Body: bytes, IfNoneMatch: str = "") -> Any:  # noqa: N803
+    def put_object(
+        self,
+        *,
+        Bucket: str,  # noqa: N803
+        Key: str,  # noqa: N803
+        Body: bytes,  # noqa: N803
+        IfNoneMatch: str = "",  # noqa: N803
+        ChecksumAlgorithm: str = "",  # noqa: N803
+    ) -> Any:
         if IfNoneMatch and Key in self.objects:
             raise _error("PutObject", "PreconditionFailed")
         self.versions.setdefault(Key, []).append(Body)

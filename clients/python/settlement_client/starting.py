@@ -63,9 +63,12 @@ def start_standard(step_functions: Any, arn: str, request: Request) -> str:
 
 
 def send(sqs: Any, url: str, request: Request) -> None:
-    """Send a request to the start queue. Raises Unknown: then send it again; two are one settlement."""
+    """Send a request to the start queue. Raises Unknown: then send it again; two are one settlement.
+
+    The group makes a standard queue fair: a payer with a backlog does not delay the others.
+    """
     try:
-        sqs.send_message(QueueUrl=url, MessageBody=request.to_json())
+        sqs.send_message(QueueUrl=url, MessageBody=request.to_json(), MessageGroupId=request.payer)
     except (BotoCoreError, ClientError) as failed:
         raise Unknown.of(request.key, failed) from failed
 

@@ -20,7 +20,6 @@ def demo(shown: Mapping[str, Any]) -> None:
 
 
 def _settlements(lines: list[dict[str, Any]]) -> None:
-    """Print the requests in columns that fit 80 characters."""
     columns = ("key", "amount", "outcome", "calls", "units")
     for machine in Machine:
         sent = [_line(line) for line in lines if line["machine"] == machine]

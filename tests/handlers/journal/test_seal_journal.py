@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
+import boto3
 import pytest
+from botocore.config import Config
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 from handlers.journal import seal_journal
@@ -13,6 +15,7 @@ from settlement.core.model.errors import JournalUnavailable
 from settlement.journal import bucket as _journal
 from settlement.journal import lines, seals
 from settlement.journal.copy import Bucket
+from settlement.journal.sealed_journal import SealedJournal
 from settlement.proof import sealed
 from tests.handlers.conftest import Counted, Later, Meanwhile
 from tests.world.environment import NOW
@@ -327,3 +330,21 @@ def test_a_copy_waits_for_no_seal(s3: MemoryS3, later: Callable[..., None]) -> N
     copy(put())
 
     assert len(list(told(s3))) == 1
+
+
+def test_each_put_names_the_checksum_that_a_lock_demands() -> None:
+    """The SDK's setting `when_required` would leave it out."""
+    config = Config(region_name="eu-west-1", request_checksum_calculation="when_required")
+    client = boto3.client("s3", config=config, aws_access_key_id="a", aws_secret_access_key="b")
+    sent: list[Any] = []
+
+    def refuse(request: Any, **_: Any) -> None:
+        sent.append(request.headers)
+        raise ReadTimeoutError(endpoint_url=request.url)
+
+    client.meta.events.register("before-send.s3.PutObject", refuse)
+    with pytest.raises(JournalUnavailable):
+        SealedJournal(client, "journal").add([{"key": "k"}], NOW)
+
+    assert sent
+    assert {headers["x-amz-sdk-checksum-algorithm"] for headers in sent} == {b"CRC32"}

@@ -1,8 +1,7 @@
 """Each call at each moment of a settlement's life: functions read early and write late.
 
-A moment follows each commit. A late call makes its first DynamoDB calls at one moment and the rest later; or
-all at one, in or out of turn, with other content or a wrong clock. Then other processes are gone, and
-recovery must finish the settlement.
+A moment follows each commit. Some calls come out of turn, with other content or a wrong clock. Then other
+processes are gone, and recovery must finish the settlement.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

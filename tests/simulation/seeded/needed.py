@@ -1,9 +1,8 @@
 """Each condition of each write is needed: without it, a call breaks a rule.
 
-`python -m tests.simulation.seeded.needed` makes every late call in every life of the scenarios, and in lives
-with one call out of turn. It removes a condition that alone refused a write, and repeats the call until a
-rule breaks. A condition that never fails alone is removed with the fewest others. `needed.json` stores the
-calls for tests; `idle.toml` explains conditions that no call can fail.
+`python -m tests.simulation.seeded.needed` makes every late call in every life of the scenarios, removes what
+refused a write, and repeats the call until a rule breaks. `needed.json` stores the calls for tests;
+`idle.toml` explains conditions that no call can fail.
 """
 
 import argparse

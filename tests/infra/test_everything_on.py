@@ -1,0 +1,68 @@
+"""The stage with all options on has each option that a stage may set."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from aws_cdk.assertions import Template
+
+from infra.concurrency import Concurrency
+from infra.config import Settings
+from infra.kyc_config import KycSettings
+from infra.rooms import HANDLERS
+from tools import everything_on
+
+OFF = {
+    "embedded_python": "is for the embedded AWS",
+    "restored_table": "replaces the stack's table; the stage `restored` has it",
+    "restored_stream": "as restored_table",
+}
+
+
+def left_off(settings: Any) -> Iterator[str]:
+    """A flag has to be True, and any other default replaced. A number is no option."""
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        default = (
+            field.default_factory()
+            if field.default_factory is not dataclasses.MISSING
+            else None
+            if field.default is dataclasses.MISSING
+            else field.default
+        )
+        if isinstance(default, bool):
+            is_off = value is not True
+        else:
+            is_off = not isinstance(default, int) and (value == default or not value)
+        if is_off:
+            yield field.name
+
+
+def test_each_option_of_a_stage_is_on() -> None:
+    settings = everything_on.settings("everything")
+
+    assert set(left_off(settings)) == OFF.keys()
+    assert set(left_off(settings.kyc)) == set(left_off(settings.concurrency)) == set()
+    assert set(left_off(everything_on.settings("restored"))) == {"embedded_python"}
+
+
+def test_an_option_that_is_off_is_found() -> None:
+    plain = Settings(stage="dev", currencies=("EUR",))
+
+    assert {"snap_start", "canary_percent", "approvals", "fee", "books_every_minutes"} <= set(left_off(plain))
+    assert "keeps_data" in set(left_off(dataclasses.replace(plain, keeps_data=False)))
+    assert "health_path" in set(left_off(KycSettings()))
+    assert "kyc" in set(left_off(Concurrency()))
+    assert not {"stage", "currencies"} & set(left_off(plain))
+
+
+def test_it_has_every_function_and_the_resources_of_options() -> None:
+    _, stack = everything_on.stack("restored")
+    resources = Template.from_stack(stack).to_json()["Resources"].values()
+
+    assert sum(one["Type"] == "AWS::Lambda::Function" for one in resources) == len(HANDLERS) + 1  # and books
+    assert {
+        *("AWS::RDS::DBCluster", "AWS::Backup::BackupVault", "AWS::StepFunctions::StateMachineAlias"),
+        *("AWS::Lambda::Version", "AWS::SNS::Subscription"),
+    } <= {one["Type"] for one in resources}
+    assert everything_on.RESTORED["restored_table"] in str([*resources])
