@@ -1,8 +1,8 @@
 """A Lambda durable function with plain writes, as its guide's page about sagas has it, in AWS's local runner.
 
 Each step that succeeds registers its reversal; a failure runs them from the last to the first, each in a step
-of its own, and the execution fails. With `at_most_once`, a forward step is never repeated, as the guide asks
-for effects that are not idempotent.
+of its own, and the execution fails. With `at_most_once`, a step that moves money is never repeated, as the
+guide asks for effects that are not idempotent.
 """
 
 import json
@@ -58,14 +58,15 @@ def play(place: Place, life: Life, *, at_most_once: bool) -> tuple[End, list[str
     """Play a life; return its end, and what happened."""
     table = Table(place, life)
     storm = Storm(life, table, plain.lost, plain.refused)
-    steps, forward = Steps(table, storm), _ONCE if at_most_once else _DEFAULT
+    steps, moves = Steps(table, storm), _ONCE if at_most_once else _DEFAULT
 
     @durable_execution
     def settle(event: Any, context: DurableContext) -> Any:
         reversals: list[Step] = []
         try:
             for step in (Step.HOLD, Step.VERIFY, Step.RELEASE, Step.FEE):
-                context.step(lambda _, step=step: steps.take(step), name=step, config=forward)
+                config = moves if step in _REVERSED_BY else _DEFAULT
+                context.step(lambda _, step=step: steps.take(step), name=step, config=config)
                 if step in _REVERSED_BY:
                     reversals.append(_REVERSED_BY[step])
         except Exception:

@@ -43,6 +43,7 @@ class Storm:
     told: list[str] = field(default_factory=list)
     tries: Counter[Step] = field(default_factory=Counter)
     _late: list[tuple[Kind, Step, int, Send]] = field(default_factory=list)
+    _answered: set[tuple[Step, int]] = field(default_factory=set)
     _closed: set[str] = field(default_factory=set)
 
     def tell(self, text: str) -> None:
@@ -90,6 +91,9 @@ class Storm:
 
     def answered(self, step: Step) -> None:
         """Let the late writes arrive for which a try's success is the sign."""
+        if (step, self.tries[step]) in self._answered:
+            return
+        self._answered.add((step, self.tries[step]))
         self.tell(f"{step}, try {self.tries[step]}: succeeds")
         if step in REVERSALS:
             self._reopen_payee()
