@@ -1,4 +1,4 @@
-"""DBOS on PostgreSQL: a workflow of transactions that backs out if a step fails, as its checkout example does.
+"""DBOS on PostgreSQL: a workflow of transactions that backs out if a step fails, as in its checkout example.
 
 DBOS records each transaction's result in the transaction itself. If a process dies, DBOS recovers the
 workflow, as at a restart; a process that only hangs goes on beside the recovered workflow.
@@ -22,7 +22,7 @@ from benchmarks.rivals import AMOUNT, FEE, OPENING, Place
 
 _SCHEMA = (
     "CREATE TABLE account (name text PRIMARY KEY, available bigint NOT NULL CHECK (available >= 0))",
-    "CREATE TABLE payment (key text PRIMARY KEY, status text NOT NULL, escrow bigint NOT NULL CHECK (escrow >= 0))",
+    "CREATE TABLE payment (key text PRIMARY KEY, status text NOT NULL, escrow bigint CHECK (escrow >= 0))",
 )
 _OPENS = "INSERT INTO account VALUES (:name, :available)"
 _RENAMES = "UPDATE account SET name = :to WHERE name = :name"
@@ -51,7 +51,8 @@ def _lost() -> Exception:
 
 
 def _refused() -> Exception:
-    return sa.exc.OperationalError("", {}, psycopg.errors.TooManyConnections("too many clients already"))
+    error: Exception = sa.exc.OperationalError("", {}, psycopg.errors.TooManyConnections("too many clients"))
+    return error
 
 
 @dataclass

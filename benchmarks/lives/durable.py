@@ -23,9 +23,7 @@ from benchmarks.lives.storm import Died, Storm
 from benchmarks.rivals import Place
 
 _REVERSED_BY = {Step.HOLD: Step.VOID, Step.RELEASE: Step.RECLAIM, Step.FEE: Step.REFUND}
-_ONCE = StepConfig(
-    retry_strategy=RetryPresets.none(), step_semantics=StepSemantics.AT_MOST_ONCE_PER_RETRY
-)
+_ONCE = StepConfig(retry_strategy=RetryPresets.none(), step_semantics=StepSemantics.AT_MOST_ONCE_PER_RETRY)
 _DEFAULT = StepConfig()
 """At least once, six tries, which is what the SDK does unless it is told otherwise."""
 

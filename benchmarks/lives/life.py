@@ -75,7 +75,7 @@ class Life:
 
 def draw(seed: int) -> Life:
     """Return the life of a seed."""
-    chance = Random(f"life {seed}")
+    chance = Random(f"life {seed}")  # noqa: S311
     reason = chance.random()
     is_rejected = reason < _REJECTED_SHARE
     is_closed = not is_rejected and reason < _REJECTED_SHARE + _CLOSED_SHARE

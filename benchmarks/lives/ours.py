@@ -1,4 +1,4 @@
-"""This project: its machines, functions, LIMBO and recovery, in the world of the tests, on a real engine."""
+"""Our own way: the machines, functions, LIMBO and recovery, in the world of the tests, on a real engine."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -96,7 +96,9 @@ class _World(World):
             answer = super().invoke(function, payload)
         except Died as died:
             telemetry.count("StepCalled")  # the process is gone, with what it has counted
-            raise TaskFailed("States.Timeout" if isinstance(died, TimedOut) else "Runtime.ExitError") from None
+            raise TaskFailed(
+                "States.Timeout" if isinstance(died, TimedOut) else "Runtime.ExitError"
+            ) from None
         except TaskFailed as failed:
             self.storm.tell(f"{step}: {failed.output['Error']}")
             raise
@@ -171,4 +173,3 @@ def _in_place(world: _World) -> Iterator[None]:
             stack.enter_context(mock.patch.object(owner, name, value))
         telemetry.metrics.clear_metrics()
         yield
-

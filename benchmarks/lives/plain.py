@@ -26,13 +26,15 @@ class Refused(Exception):
 
 def lost() -> Exception:
     """Return the error of a client whose answer got lost."""
-    return ReadTimeoutError(endpoint_url="dynamodb")
+    error: Exception = ReadTimeoutError(endpoint_url="dynamodb")
+    return error
 
 
 def refused() -> Exception:
     """Return the error of a client that DynamoDB refuses for now."""
     answer = {"Error": {"Code": "InternalServerError", "Message": "try again"}}
-    return ClientError(answer, "TransactWriteItems")
+    error: Exception = ClientError(answer, "TransactWriteItems")
+    return error
 
 
 @cache
@@ -145,7 +147,12 @@ class Steps:
         self._reverse(Step.VOID, Step.HOLD, ("alice", AMOUNT), -AMOUNT)
 
     def _move(
-        self, step: Step, changes: list[tuple[str, int]], escrow: int, how: str = "done", of: Step | None = None
+        self,
+        step: Step,
+        changes: list[tuple[str, int]],
+        escrow: int,
+        how: str = "done",
+        of: Step | None = None,
     ) -> None:
         updates = [self._table.change(*change) for change in changes]
         updates.append(self._table.record(of or step, escrow, how))
