@@ -6,9 +6,11 @@ Powertools' decorator is around each function.
 
 import datetime as dt
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 from aws_lambda_powertools.utilities.idempotency import (
     DynamoDBPersistenceLayer,
@@ -40,7 +42,7 @@ _OWN_ERROR = "StepFailed"
 """The error by which a sample's function reports any failure that it sees."""
 
 TIMEOUT_SECONDS = 3
-"""Lambda's default."""
+"""The timeout of a function: Lambda's default."""
 
 _TIMED = ("base", "persistence.base", "persistence.datarecord", "persistence.dynamodb")
 
@@ -90,34 +92,47 @@ class Clock:
         """Let time pass."""
         self.now += dt.timedelta(seconds=seconds)
 
-    def watch(self) -> None:
+    @contextmanager
+    def read_by_powertools(self) -> Iterator[None]:
         """Be the clock of Powertools' idempotency."""
         fake = SimpleNamespace(datetime=SimpleNamespace(now=lambda: self.now), timedelta=dt.timedelta)
-        for name in _TIMED:
-            vars(importlib.import_module(f"aws_lambda_powertools.utilities.idempotency.{name}"))["dt"] = fake
+        with ExitStack() as stack:
+            for name in _TIMED:
+                module = importlib.import_module(f"aws_lambda_powertools.utilities.idempotency.{name}")
+                stack.enter_context(mock.patch.object(module, "dt", fake))
+            yield
 
 
 class _Context(Context):
+    def __init__(self, seconds: int) -> None:
+        self._seconds = seconds
+
     def get_remaining_time_in_millis(self) -> int:
-        return TIMEOUT_SECONDS * 1_000
+        return self._seconds * 1_000
 
 
-def play(place: Place, life: Life, *, retries: bool, is_idempotent: bool = False) -> tuple[End, list[str]]:
+def play(
+    place: Place,
+    life: Life,
+    *,
+    retries: bool,
+    is_idempotent: bool = False,
+    timeout_seconds: int = TIMEOUT_SECONDS,
+) -> tuple[End, list[str]]:
     """Play a life; return its end, and what happened."""
     table, clock = Table(place, life), Clock()
     storm = Storm(life, table, plain.lost, plain.refused)
     steps = Steps(table, storm)
     function: Callable[[Step], None] = steps.take
     if is_idempotent:
-        clock.watch()
-        function = _idempotent(place, life, steps.take)
+        function = _idempotent(place, life, steps.take, timeout_seconds)
 
     def invoke(name: str, payload: Any) -> Any:
         clock.passes(0.1)
         try:
             function(Step(name))
         except TimedOut:
-            clock.passes(TIMEOUT_SECONDS)
+            clock.passes(timeout_seconds)
             raise TaskFailed("States.Timeout") from None
         except Died:
             raise TaskFailed("Runtime.ExitError") from None
@@ -135,14 +150,17 @@ def play(place: Place, life: Life, *, retries: bool, is_idempotent: bool = False
         clock.passes(retrier["IntervalSeconds"] * retrier["BackoffRate"] ** (tried - 1))
 
     machines = Machines({_MACHINE: definition(retries=retries)}, frozenset(), invoke, pause=pause)
-    execution = machines.start(_MACHINE, {"key": f"life-{life.seed}"}, f"life-{life.seed}").run()
+    with clock.read_by_powertools():
+        execution = machines.start(_MACHINE, {"key": f"life-{life.seed}"}, f"life-{life.seed}").run()
     storm.over()
     report = f"execution {execution.status}" + (", with a notification" if machines.events else "")
     is_paged = execution.status == "FAILED" or bool(machines.events)
     return End(table.moved(), report, is_paged), storm.told
 
 
-def _idempotent(place: Place, life: Life, take: Callable[[Step], None]) -> Callable[[Step], None]:
+def _idempotent(
+    place: Place, life: Life, take: Callable[[Step], None], timeout_seconds: int
+) -> Callable[[Step], None]:
     store = DynamoDBPersistenceLayer(
         table_name=place.table,
         key_attr="pk",
@@ -151,7 +169,7 @@ def _idempotent(place: Place, life: Life, take: Callable[[Step], None]) -> Calla
         boto3_client=plain.client(place.url),
     )
     functions = {step: _guarded(store, step, take) for step in Step}
-    return lambda step: functions[step]({"key": f"life-{life.seed}"}, _Context())
+    return lambda step: functions[step]({"key": f"life-{life.seed}"}, _Context(timeout_seconds))
 
 
 def _guarded(store: Any, step: Step, take: Callable[[Step], None]) -> Callable[[Any, Any], Any]:

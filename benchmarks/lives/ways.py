@@ -55,13 +55,19 @@ WAYS = {
         options={"retries": True},
     ),
     "powertools": Way(
-        title="Powertools' idempotency",
+        title="Powertools' idempotency, timeout 3 s",
         told="The machine with retries, and the decorator around each function, with the payment's key. The"
-        " functions have Lambda's default timeout of 3 s, after which the decorator lets a dead one's"
-        " successor pass; the clock passes by the pauses of the machine"
+        " functions have Lambda's default timeout; after that the decorator lets the next try of a dead one"
+        " pass. The clock passes by the machine's pauses of 1, 2 and 4 s"
         " ([guide](https://docs.powertools.aws.dev/lambda/python/latest/utilities/idempotency/)).",
         module="machine",
         options={"retries": True, "is_idempotent": True},
+    ),
+    "powertools-slow": Way(
+        title="Powertools' idempotency, timeout 30 s",
+        told="The same with a timeout beyond the pauses: no further try of a dead function passes.",
+        module="machine",
+        options={"retries": True, "is_idempotent": True, "timeout_seconds": 30},
     ),
     "durable": Way(
         title="a durable function",
