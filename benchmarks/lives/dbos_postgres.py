@@ -187,6 +187,7 @@ class Dbos:
 
         def do_rollback(connection: Any) -> None:
             roll_back(connection)
+            thread.after_commit = None  # nothing has committed
             if thread.hung and thread.hung.may_go.is_set():
                 thread.hung.is_over.set()
 

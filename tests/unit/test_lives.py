@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ def storm(life: Life) -> Storm:
     return Storm(life, Accounts(), lost=Broken, refused=Broken)
 
 
-def life(*faults: tuple[Step, int, Kind], **more: int) -> Life:
+def life(*faults: tuple[Step, int, Kind], **more: Any) -> Life:
     return Life(seed=1, faults={(step, number): kind for step, number, kind in faults}, **more)
 
 
