@@ -2,7 +2,8 @@
 
 Each step that succeeds registers its reversal; a failure runs them from the last to the first, each in a step
 of its own, and the execution fails. With `at_most_once`, a step that moves money is never repeated, as the
-guide asks for effects that are not idempotent.
+guide asks for effects that are not idempotent. With `returns_failure`, the execution succeeds with a failure
+as its result, as in AWS's sample.
 """
 
 import json
@@ -52,7 +53,9 @@ def _no_wait() -> None:
 _no_wait()
 
 
-def play(place: Place, life: Life, *, at_most_once: bool) -> tuple[End, list[str]]:
+def play(
+    place: Place, life: Life, *, at_most_once: bool = False, returns_failure: bool = False
+) -> tuple[End, list[str]]:
     """Play a life; return its end, and what happened."""
     table = Table(place, life)
     storm = Storm(life, table, plain.lost, plain.refused)
@@ -73,11 +76,14 @@ def play(place: Place, life: Life, *, at_most_once: bool) -> tuple[End, list[str
                     context.step(lambda _, step=step: steps.take(step), name=step)
                 except Exception as failed:
                     storm.tell(f"{step}: has failed, and is logged: {failed}")
+            if returns_failure:
+                return "FAILED"
             raise
         return "SETTLED"
 
     with DurableFunctionTestRunner(handler=settle) as runner:
         sent = json.dumps({"key": f"life-{life.seed}"})
-        status = runner.run(input=sent, execution_name=f"life-{life.seed}", timeout=60).status.value
+        ended = runner.run(input=sent, execution_name=f"life-{life.seed}", timeout=60)
     storm.over()
-    return End(table.moved(), f"execution {status}", status != "SUCCEEDED"), storm.told
+    status = ended.status.value
+    return End(table.moved(), f"execution {status}: {ended.result}", status != "SUCCEEDED"), storm.told

@@ -75,12 +75,18 @@ WAYS = {
         " an exception runs them in reverse order, each in a step, logs those that fail, and is raised again"
         " ([guide](https://github.com/aws/aws-durable-execution-docs/blob/main/docs/patterns/best-practices/saga-pattern.md)).",
         module="durable",
-        options={"at_most_once": False},
+    ),
+    "durable-sample": Way(
+        title="a durable function, as in AWS's sample",
+        told="The same, but after the reversals it returns a failure as its result, and the execution"
+        " succeeds ([sample](https://github.com/aws-samples/serverless-patterns/tree/main/lambda-durable-saga-python-sam)).",
+        module="durable",
+        options={"returns_failure": True},
     ),
     "durable-once": Way(
         title="a durable function, at most once",
-        told="The same, but a step that moves money has at-most-once semantics and no retry, as the guide"
-        " advises for effects that are not idempotent"
+        told="The guide's function, but a step that moves money has at-most-once semantics and no retry, as"
+        " the guide advises for effects that are not idempotent"
         " ([guide](https://github.com/aws/aws-durable-execution-docs/blob/main/docs/patterns/best-practices/idempotency.md)).",
         module="durable",
         options={"at_most_once": True},
