@@ -25,10 +25,11 @@ FROM ?= 0
 SEEDS ?= 1000
 RUNS ?= 100000
 SEED_SECONDS ?= 60
+LIVES ?= 500
 
 .PHONY: setup demo test test-all test-end-to-end test-exhaustive test-deployed-python check lint format synth lock clean
 .PHONY: deliver teardown templates docs docs-serve reference screenshots simulate exhaust planted needed fuzz mutants bench price
-.PHONY: worst-day consume
+.PHONY: rivals worst-day consume
 .PHONY: deployed-python help
 .DEFAULT_GOAL := help
 
@@ -136,6 +137,9 @@ mutants: .venv/.long  ## mutants of lambdas/, and the tests that kill them
 
 bench: .venv/.bench  ## what a settlement costs, beside other ways; BENCH="--largest 100000"
 	.venv/bin/python -m benchmarks $(BENCH)
+
+rivals: .venv/.bench  ## other ways through LIVES lives under faults; SEED=17 RIVAL=dbos tells one
+	.venv/bin/python -m benchmarks.lives --lives $(LIVES) $(if $(SEED),--seed $(SEED)) $(if $(RIVAL),--rival $(RIVAL))
 
 price: .venv/.ready  ## what a million payments cost by each way, and the limits: from prices, template and the last bench
 	.venv/bin/python -m benchmarks.million

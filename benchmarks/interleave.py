@@ -4,10 +4,9 @@ import json
 import subprocess
 import sys
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
@@ -18,7 +17,6 @@ WARM_UP = 10
 """Settlements of each rival that no figure counts."""
 
 _ANSWER_SECONDS_MAX = 120
-_LOST_MAX = 40
 _ON_STACK_TABLE = ("ours", "ours-known", "bare", "durable-ours")
 
 Say = Callable[[str], None]
@@ -26,15 +24,11 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Measured:
-    """What a rival's settlement takes. Times are medians of paired rounds, by those of the bare calls.
-
-    `lost` tells how often the money was right, wrong or stuck when the answer to one of its writes got lost.
-    """
+    """What a rival's settlement takes. Times are medians of paired rounds, by those of the bare calls."""
 
     counted: Mapping[str, Any]
     wall_ratio: float
     cpu_ratio: float
-    lost: Mapping[str, int] = field(default_factory=dict)
 
 
 class Process:
@@ -81,17 +75,12 @@ def run(rounds: int, say: Say) -> dict[str, Measured]:
                 process.ask("settle")
         times = _times(processes, rounds, say)
         counted = {name: process.ask("count") for name, process in processes.items()}
-        lost: dict[str, Mapping[str, int]] = {}
-        for name, process in processes.items():
-            lost[name] = {} if name == "bare" else _lost(process)
-            say(f"rivals: {ENTRANTS[name].title}: lost answers {dict(lost[name])}")
     bare = times["bare"]
     return {
         name: Measured(
             counted=counted[name],
             wall_ratio=_ratio(times[name], bare, "wall_ms"),
             cpu_ratio=_ratio(times[name], bare, "cpu_ms"),
-            lost=lost[name],
         )
         for name in processes
     }
@@ -125,13 +114,3 @@ def _times(processes: Mapping[str, Process], rounds: int, say: Say) -> dict[str,
 
 def _ratio(own: list[dict[str, float]], base: list[dict[str, float]], of: str) -> float:
     return median(one[of] / other[of] for one, other in zip(own, base, strict=True))
-
-
-def _lost(process: Process) -> Mapping[str, int]:
-    found: Counter[str] = Counter()
-    for number in range(1, _LOST_MAX + 1):
-        answer = process.ask("lose", number)["found"]
-        if answer == "none":
-            break
-        found[answer] += 1
-    return found

@@ -33,7 +33,7 @@ def dollars(path: Path, bills: Mapping[str, Bill]) -> None:
     for (title, most), style in zip(TARGETS.items(), (":", "--"), strict=True):
         axes.axvline(most, color="grey", linestyle=style, linewidth=1, label=f"target {title}")
     axes.invert_yaxis()
-    axes.set_xlabel("dollars per million settlements (*: money is lost or doubled under retries)")
+    axes.set_xlabel("dollars per million settlements")
     axes.legend(fontsize=7, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.02))
     _save(figure, path)
 

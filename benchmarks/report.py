@@ -47,15 +47,10 @@ class Results:
     def all_bills(self) -> dict[str, Bill]:
         """The bills of all rivals, by title."""
         return {
-            f"{entrant.title}, {way}{'' if conserves(self.measured[name]) else ' *'}": bill
+            f"{entrant.title}, {way}": bill
             for name, entrant in ENTRANTS.items()
             for way, bill in self.bills(name).items()
         }
-
-
-def conserves(own: Measured) -> bool:
-    """Return whether no lost answer has lost or doubled money."""
-    return not own.lost.get("wrong")
 
 
 def write(results: Results, prices: Path) -> None:
@@ -78,14 +73,10 @@ def _sections(results: Results, prices: Path) -> Iterator[str]:
     yield results.about
     yield "\n### Counted: the same on every machine\n"
     yield from _counted(results)
-    yield "\n### An answer gets lost\n"
-    yield "Each write of a settlement commits once without its answer reaching the function, and the platform"
-    yield "calls the function again, three times in all. Then the balances are compared. Stuck: its"
-    yield "execution has failed half-way, and nothing reverses it.\n"
-    yield from _lost(results)
     yield "\n### Dollars per million settlements\n"
-    yield "Modelled from what was counted and measured, with the assumptions below. *: money is lost or"
-    yield "doubled under retries. DBOS has no functions; its database and containers are paid by the hour.\n"
+    yield "Modelled from what was counted and measured, with the assumptions below. Some of these ways double"
+    yield "money [under faults](rivals.md). DBOS has no functions; its database and containers are paid by"
+    yield "the hour.\n"
     yield from _dollars(results)
     yield "\n![dollars per million settlements](costs/dollars.svg)"
     yield "\n### Times: ratios of one run\n"
@@ -130,15 +121,6 @@ def _counted(results: Results) -> Iterator[str]:
 
     titles = ("", "calls", "write units: engine / rule", "read units", "functions", "bytes logged, in lines")
     yield from table(titles, (row(*one) for one in results.measured.items()))
-
-
-def _lost(results: Results) -> Iterator[str]:
-    def row(name: str, lost: Mapping[str, int]) -> Iterable[str]:
-        counts = (str(lost.get(found, 0)) for found in ("right", "unfinished", "wrong"))
-        return (ENTRANTS[name].title, *counts, "yes" if conserves(results.measured[name]) else "**no**")
-
-    titles = ("", "money right", "stuck", "money wrong", "conserves money under retries")
-    yield from table(titles, (row(name, own.lost) for name, own in results.measured.items() if own.lost))
 
 
 def _dollars(results: Results) -> Iterator[str]:

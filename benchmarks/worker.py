@@ -6,17 +6,10 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
-from benchmarks.rivals import AMOUNT, ENTRANTS, FEE, Attempt, Place
+from benchmarks.rivals import ENTRANTS, Attempt, Place
 from benchmarks.wire import Wire
-
-TRIES_MAX = 3
-"""Calls of one function, the first included: what the machines' retries allow."""
-
-_RIGHT = {"alice": -AMOUNT, "bob": AMOUNT - FEE, "fees": FEE, "escrow": 0}
-"""The changes that a settlement makes."""
 
 
 class Worker:
@@ -63,22 +56,6 @@ class Worker:
         extra: dict[str, int] = getattr(self._rival, "extra", dict)()
         return counted | extra
 
-    def lose(self, at: int) -> dict[str, str]:
-        """Settle once while the answer to one write gets lost; tell what becomes of the money."""
-        attempts, before = self._next(), self._rival.books()
-        losing = getattr(self._rival, "losing", self._wire)
-        losing.lose_at = at
-        finished = all(_repeated(attempt) for attempt in attempts)
-        was_lost, losing.lose_at = losing.lose_at <= 0, None
-        if not was_lost:
-            return {"found": "none"}
-        if not finished:
-            return {"found": "unfinished"}
-        after = self._rival.books()
-        moved = {name: after[name] - before[name] for name in after}
-        right = {name: _RIGHT[name] for name in after}
-        return {"found": "right" if moved == right else "wrong"}
-
     def _next(self) -> Sequence[Attempt]:
         self._settled += 1
         self._key = f"order-bench-{self._settled:09}"
@@ -88,14 +65,6 @@ class Worker:
         self._log.seek(0)
         self._log.truncate()
         return attempts
-
-
-def _repeated(attempt: Attempt) -> bool:
-    for _ in range(TRIES_MAX):
-        with suppress(Exception):
-            attempt()
-            return True
-    return False
 
 
 def main() -> None:

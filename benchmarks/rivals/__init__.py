@@ -9,8 +9,6 @@ OPENING = 1_000_000_000
 """Minor units of EUR: Alice pays Bob 48.20, of which 0.48 are the fee."""
 
 Attempt = Callable[[], Any]
-Books = Mapping[str, int]
-"""What Alice, Bob, the fees and the escrow have, in minor units."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +24,6 @@ class Rival(Protocol):
 
     def attempts(self, key: str) -> Sequence[Attempt]:
         """Return the calls that settle a payment, in order; the platform repeats one that fails."""
-
-    def books(self) -> Books:
-        """Return what each party has now."""
 
 
 @dataclass(frozen=True, kw_only=True)

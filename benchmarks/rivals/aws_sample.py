@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from benchmarks.rivals import Attempt, Books, Place
+from benchmarks.rivals import Attempt, Place
 from benchmarks.rivals.plain import Event, PlainWrites, payment
 
 
@@ -13,17 +13,13 @@ class Sample:
     """Four functions of plain writes."""
 
     def __init__(self, place: Place) -> None:
-        self._writes = writes = PlainWrites(place)
+        writes = PlainWrites(place)
         steps = (writes.hold, writes.verify, writes.release, writes.collect)
         self.functions: Sequence[Callable[[str, Any], Any]] = [partial(_function, step) for step in steps]
 
     def attempts(self, key: str) -> Sequence[Attempt]:
         """Return a call of each function."""
         return [partial(function, key, None) for function in self.functions]
-
-    def books(self) -> Books:
-        """Return the balances."""
-        return self._writes.books()
 
 
 def _function(step: Callable[[Event], None], key: str, state: object) -> Event:

@@ -26,7 +26,6 @@ class Bare:
             params.pop("ClientRequestToken", None)  # boto3 makes one for each call
         self._recorded = [(xform_name(name), json.dumps(params)) for name, params in wire.sent]
         self._client = boto3.client("dynamodb", endpoint_url=place.url)
-        self.books = ours.books
 
     def attempts(self, key: str) -> Sequence[Attempt]:
         """Return the calls, made for a key."""

@@ -28,7 +28,6 @@ class Durable:
     def __init__(self, place: Place, *, ours: bool = False) -> None:
         self._operations = self._bytes = 0
         world: Ours | Sample = Ours(place) if ours else Sample(place)
-        self.books = world.books
         functions = world.functions
 
         @durable_execution

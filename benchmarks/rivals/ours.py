@@ -6,7 +6,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from benchmarks.rivals import OPENING, Attempt, Books, Place
+from benchmarks.rivals import OPENING, Attempt, Place
 from benchmarks.rivals.context import Context
 from benchmarks.rivals.plain import payment
 
@@ -57,18 +57,6 @@ class Ours:
         if self._forgets:
             self._remembered.clear()
         return self._handlers[0](event, Context())
-
-    def books(self) -> Books:
-        """Return the balances, the escrow of all settlements, and the sum of all fees."""
-        found = {"alice": 0, "bob": 0, "escrow": 0, "fees": 0}
-        for row in self._ledger.rows():
-            kind, _, name = row["pk"].partition("#")
-            if kind == "ACCOUNT":
-                found[name] += row["available"]
-            found["escrow"] += row.get("escrow", 0)
-            if row.get("credit") == "fees:EUR":
-                found["fees"] += row["amount"]
-        return found
 
 
 def _step(handler: Any, key: str, state: Any) -> None:

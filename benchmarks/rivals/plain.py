@@ -5,7 +5,7 @@ from typing import Any
 
 import boto3
 
-from benchmarks.rivals import OPENING, Books, Place
+from benchmarks.rivals import OPENING, Place
 
 Event = Mapping[str, Any]
 
@@ -56,16 +56,6 @@ class PlainWrites:
             ExpressionAttributeNames={"#status": "status"},
             ExpressionAttributeValues={":settled": {"S": "SETTLED"}},
         )
-
-    def books(self) -> Books:
-        """Return the balances."""
-        found = {}
-        for account in ("alice", "bob", "fees"):
-            answer = self._client.get_item(
-                TableName=self._table, Key=self._key(f"ACCOUNT#{account}"), ConsistentRead=True
-            )
-            found[account] = int(answer["Item"]["available"]["N"])
-        return found
 
     def _add(self, account: str, amount: int) -> None:
         self._client.update_item(

@@ -13,7 +13,7 @@ from aws_lambda_powertools.utilities.idempotency import (
     idempotent,
 )
 
-from benchmarks.rivals import Attempt, Books, Place
+from benchmarks.rivals import Attempt, Place
 from benchmarks.rivals.context import Context
 from benchmarks.rivals.plain import Event, PlainWrites, payment
 
@@ -25,7 +25,7 @@ class Powertools:
     """Four idempotent functions of plain writes."""
 
     def __init__(self, place: Place) -> None:
-        self._writes = writes = PlainWrites(place)
+        writes = PlainWrites(place)
         self._store = DynamoDBPersistenceLayer(
             table_name=place.table,
             key_attr="pk",
@@ -41,10 +41,6 @@ class Powertools:
         """Return a call of each function."""
         event = payment(key)
         return [partial(function, event, Context()) for function in self._functions]
-
-    def books(self) -> Books:
-        """Return the balances."""
-        return self._writes.books()
 
     def _function(self, step: Callable[[Event], None]) -> Callable[[Any, Any], Any]:
         def handler(event: Any, context: Any) -> Any:

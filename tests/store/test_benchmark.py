@@ -21,9 +21,3 @@ def test_the_writes_of_a_settlement_are_counted(process: Process) -> None:
 
     assert counted["calls"].count("TransactWriteItems") == 3
     assert counted["write_units"] == counted["by_rule"] > 0
-
-
-def test_a_lost_answer_to_a_write_leaves_the_money_right(process: Process) -> None:
-    found = [process.ask("lose", at)["found"] for at in (1, 2)]
-
-    assert found == ["right", "right"]

@@ -1,0 +1,126 @@
+"""The ways that go through the lives, and what each was told to do."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks import engine
+from benchmarks.lives.judge import End, Outcome, judge
+from benchmarks.lives.life import Life, draw
+from benchmarks.rivals import Place
+
+Play = Callable[[Life], tuple[End, list[str]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """A way in the table: its title, its guide's advice as it was followed, and its module."""
+
+    title: str
+    told: str
+    module: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_on_postgresql(self) -> bool:
+        """Whether it needs the PostgreSQL server, and not the DynamoDB server."""
+        return self.module == "dbos_postgres"
+
+
+_SAMPLE = (
+    "A function a step, in a Step Functions machine. A failed state leads to the reversals of its own step"
+    " and of the earlier ones; a reversal that fails notifies a topic; after either the execution fails."
+)
+
+WAYS = {
+    "ours": Way(
+        title="this project",
+        told="Its machines, functions, LIMBO and recovery as they are deployed, with recovery each minute.",
+        module="ours",
+    ),
+    "sample": Way(
+        title="AWS's samples, as published",
+        told=f"{_SAMPLE} States repeat a function only for errors of the Lambda service, six times; an error"
+        " that the function itself reports leads to the reversals, a dead function fails the execution"
+        " ([sample](https://github.com/aws-samples/aws-step-functions-long-lived-transactions)).",
+        module="machine",
+        options={"retries": False},
+    ),
+    "sample-retries": Way(
+        title="AWS's samples, with retries",
+        told="The same machine, whose states repeat a function three times after any error but a refusal,"
+        " which is the default of a `Retry`. Any error that is left leads to the reversals.",
+        module="machine",
+        options={"retries": True},
+    ),
+    "powertools": Way(
+        title="Powertools' idempotency, timeout 3 s",
+        told="The machine with retries, and the decorator around each function, with the payment's key. The"
+        " functions have Lambda's default timeout; after that the decorator lets the next try of a dead one"
+        " pass. The clock passes by the machine's pauses of 1, 2 and 4 s"
+        " ([guide](https://docs.powertools.aws.dev/lambda/python/latest/utilities/idempotency/)).",
+        module="machine",
+        options={"retries": True, "is_idempotent": True},
+    ),
+    "powertools-slow": Way(
+        title="Powertools' idempotency, timeout 30 s",
+        told="The same with a timeout beyond the pauses: no further try of a dead function passes.",
+        module="machine",
+        options={"retries": True, "is_idempotent": True, "timeout_seconds": 30},
+    ),
+    "durable": Way(
+        title="a durable function",
+        told="Steps with the default retries, six tries. Each step that has succeeded registers its reversal;"
+        " an exception runs them in reverse order, each in a step, logs those that fail, and is raised again"
+        " ([guide](https://github.com/aws/aws-durable-execution-docs/blob/main/docs/patterns/best-practices/saga-pattern.md)).",
+        module="durable",
+    ),
+    "durable-sample": Way(
+        title="a durable function, as in AWS's sample",
+        told="The same, but after the reversals it returns a failure as its result, and the execution"
+        " succeeds ([sample](https://github.com/aws-samples/serverless-patterns/tree/main/lambda-durable-saga-python-sam)).",
+        module="durable",
+        options={"returns_failure": True},
+    ),
+    "durable-once": Way(
+        title="a durable function, at most once",
+        told="The guide's function, but a step that moves money has at-most-once semantics and no retry, as"
+        " the guide advises for effects that are not idempotent"
+        " ([guide](https://github.com/aws/aws-durable-execution-docs/blob/main/docs/patterns/best-practices/idempotency.md)).",
+        module="durable",
+        options={"at_most_once": True},
+    ),
+    "dbos": Way(
+        title="DBOS on PostgreSQL",
+        told="A workflow of datasource transactions. An exception runs the reversals of the completed steps,"
+        " each a transaction; one that fails ends the workflow with an error. DBOS recovers the workflow of a"
+        " dead or hanging process ([example](https://docs.dbos.dev/python/examples/widget-store)).",
+        module="dbos_postgres",
+    ),
+}
+"""Everything that goes through the lives, by its short name."""
+
+
+def play(name: str, url: str, seeds: range) -> list[Outcome]:
+    """Let a way go through the lives of the seeds, on a server."""
+    one = player(WAYS[name], url, name)
+    return [_outcome(life, one) for life in map(draw, seeds)]
+
+
+def player(way: Way, url: str, table: str) -> Play:
+    """Return what plays a life of a way. All lives share a table, except for those of this project."""
+    module = importlib.import_module(f"benchmarks.lives.{way.module}")
+    if way.module == "ours":
+        return lambda life: module.play(engine.table(url, f"{table}-{life.seed}", is_ours=True), life)
+    if way.is_on_postgresql:
+        return module.Dbos(Place(url, "postgres")).play  # type: ignore[no-any-return]
+    place = engine.table(url, table, is_ours=False)
+    return lambda life: module.play(place, life, **way.options)
+
+
+def _outcome(life: Life, one: Play) -> Outcome:
+    end, told = one(life)
+    verdict = judge(end)
+    assert not (life.is_rejected and end.moved["bob"] > 0 and verdict == "right"), life
+    return Outcome(life.seed, verdict, end, told)

@@ -1,0 +1,72 @@
+"""Ways to settle that need only DynamoDB end each life as the page about the rivals says."""
+
+import re
+import uuid
+
+import pytest
+
+from benchmarks.lives import page, ways
+from benchmarks.lives.judge import Verdict, judge
+from benchmarks.lives.life import FOR_EVER, Kind, Life, Step, draw
+from benchmarks.lives.ways import WAYS
+
+NAMES = ("ours", "sample", "sample-retries", "powertools", "powertools-slow")
+LOST_HOLD = {(Step.HOLD, 1): Kind.LOST}
+
+
+def shown() -> list[tuple[str, Verdict, int]]:
+    """Return each figure of a fault in the page's table: its way, its verdict, and its seed."""
+    found = re.findall(r"^\| (.+?) \|" + r" (\d+.*?) \|" * len(Verdict), page.PAGE.read_text(), re.MULTILINE)
+    rows = {title: cells for title, *cells in found}
+    return [
+        (name, verdict, int(seed))
+        for name in NAMES
+        for verdict, cell in zip(Verdict, rows[WAYS[name].title], strict=True)
+        for seed in re.findall(r"\((\d+)\)", cell)
+    ]
+
+
+def verdict(name: str, life: Life, server_url: str) -> Verdict:
+    """Play one life of a way in a table of its own."""
+    end, _ = ways.player(WAYS[name], server_url, f"{name}-{uuid.uuid4().hex}")(life)
+    return judge(end)
+
+
+@pytest.mark.parametrize(("name", "expected", "seed"), shown())
+def test_each_seed_of_the_page_shows_its_fault(
+    name: str, expected: Verdict, seed: int, server_url: str
+) -> None:
+    assert verdict(name, draw(seed), server_url) is expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("ours", Verdict.RIGHT),
+        ("sample", Verdict.RIGHT),
+        ("sample-retries", Verdict.DOUBLED),
+        ("powertools", Verdict.DOUBLED),
+        ("powertools-slow", Verdict.DOUBLED),
+    ],
+)
+def test_a_lost_answer_to_a_hold_doubles_unconditional_writes(
+    name: str, expected: Verdict, server_url: str
+) -> None:
+    assert verdict(name, Life(1, faults=LOST_HOLD), server_url) is expected
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_life_without_faults_settles(name: str, server_url: str) -> None:
+    assert verdict(name, Life(1), server_url) is Verdict.RIGHT
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_rejected_payment_is_reversed(name: str, server_url: str) -> None:
+    assert verdict(name, Life(1, is_rejected=True), server_url) is Verdict.RIGHT
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_reversal_refused_for_ever_pages(name: str, server_url: str) -> None:
+    stuck = Life(1, is_rejected=True, reversal_refused=FOR_EVER)
+
+    assert verdict(name, stuck, server_url) is Verdict.PAGED
