@@ -24,12 +24,7 @@ _FAILED = ["FAILED", "ABORTED", "EXPIRED"]
 
 @dataclass(frozen=True, kw_only=True)
 class BackupSettings(CoreSettings):
-    """Daily backups of the table: see docs/operating/restore.md.
-
-    `backup_days` is how long the vault keeps each backup; None has no vault.
-    `backup_lock` is "governance" or "compliance".
-    `backup_copy_to` is the ARN of another account's vault, for copies.
-    """
+    """Daily backups of the table: see docs/operating/restore.md."""
 
     backup_days: int | None = None
     backup_lock: str = "governance"

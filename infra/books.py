@@ -48,11 +48,7 @@ _MINUTES_MAX = 60
 
 @dataclass(frozen=True, kw_only=True)
 class BooksSettings(CoreSettings):
-    """Books in Aurora: see docs/operating/ledger.md.
-
-    `books_every_minutes` is the interval of projecting the sealed journal; None has no Aurora.
-    `finance_address` (mail or HTTPS) is notified of entries that came after their month's close.
-    """
+    """Books in Aurora: see docs/operating/ledger.md."""
 
     books_every_minutes: int | None = None
     finance_address: str | None = None

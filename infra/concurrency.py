@@ -24,12 +24,8 @@ _RECOVERY_RUNS_MAX = IN_FLIGHT_SHARDS + 2
 class Concurrency:
     """Concurrency of the account, and the stage's reservations.
 
-    A reservation is a function's own share and its limit; None sets neither.
-    `account` is the account's quota in its region.
-    `reversals` applies to each function in `REVERSING`; those in `SELDOM` get a tenth, and at least one.
-    `recovery` applies to RecoverStalled.
-    `kyc` limits VerifyKyc, which waits for the provider, `webhook` the webhook, which strangers can call, and
-    `waiting` each function in `WAITING`.
+    A reservation is a function's own share and its limit; None sets neither. `reversals` applies to each
+    function in `REVERSING`; those in `SELDOM` get a tenth, and at least one.
     """
 
     account: int = 1_000

@@ -32,10 +32,7 @@ _BEHIND_SECONDS, _LONG_BEHIND_SECONDS = 60, 6 * 3_600
 
 @dataclass(frozen=True, kw_only=True)
 class EventsSettings(CoreSettings):
-    """Outcome events: see docs/calling/events.md.
-
-    `ordered_events` adds a FIFO topic that keeps the events of each settlement in order.
-    """
+    """Outcome events: see docs/calling/events.md."""
 
     ordered_events: bool = False
 

@@ -50,13 +50,7 @@ It sends no request unless two of these seconds are left for afterwards (`RESERV
 
 @dataclass(frozen=True, kw_only=True)
 class KycRoomSettings(CoreSettings):
-    """The KYC provider and its webhook.
-
-    `party_names` is "required" if a request must name the parties, as for a provider that screens by name:
-    see docs/decisions/2026-11-21-party-names.md.
-    `webhook` is a "function-url", or an "http-api" with a limit of `webhook_calls_per_second`, and bursts of
-    `webhook_burst`: see docs/decisions/2026-11-22-many-callers-few-slots.md.
-    """
+    """The KYC provider and its webhook."""
 
     kyc: KycSettings = field(default_factory=KycSettings)
     party_names: str = "optional"

@@ -25,13 +25,8 @@ _BOUNDS = {
 class KycSettings:
     """The KYC provider, its timeouts, and its circuit.
 
-    `provider` is the shape of its API, and `dataset` the OpenSanctions collection.
     An exchange ends after both timeouts together: the first bounds the attempts at all addresses, the second
     each silence.
-    `review_seconds` bounds a review, during which the payer's money stays held.
-    The circuit opens when failing payments exceed reported answers by `failures`. Failures are forgotten
-    `failures_within_seconds` after the latest. A probe goes out `recovery_seconds` after the opening.
-    `health_path`, below `url`, is asked each minute while the circuit is open.
     """
 
     url: str = NOT_NAMED

@@ -14,10 +14,7 @@ _KEY = ("pk", "sk")
 
 @dataclass(frozen=True, kw_only=True)
 class MigrationSettings(CoreSettings):
-    """Role of a migration: see docs/operating/migrating.md.
-
-    `migration` names the migration for which the stack has a role.
-    """
+    """Role of a migration: see docs/operating/migrating.md."""
 
     migration: str | None = None
 

@@ -47,12 +47,7 @@ _PERSONS_MAX = 5
 
 @dataclass(frozen=True, kw_only=True)
 class OrdersSettings(CoreSettings):
-    """Approvals of orders: see docs/decisions/2026-11-22-four-eyes.md.
-
-    `approvals` maps a decision (write-off, complete, retry, reverse) to its number of persons, by default
-    one.
-    `reverse_over` maps a currency to the amount, as on the wire, above which a reversal needs two.
-    """
+    """Approvals of orders: see docs/decisions/2026-11-22-four-eyes.md."""
 
     approvals: Mapping[str, int] = field(default_factory=dict)
     reverse_over: Mapping[str, str] = field(default_factory=dict)

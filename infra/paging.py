@@ -23,11 +23,7 @@ _AGE_MAX = Duration.minutes(15)
 
 @dataclass(frozen=True, kw_only=True)
 class PagingSettings(CoreSettings):
-    """Addresses of people: see docs/decisions/2026-11-22-pages.md.
-
-    `page_address` (mail or HTTPS) gets urgent pages, and `notice_address` the rest.
-    `must_reach_people` demands a `page_address`, and runbooks at an HTTPS address.
-    """
+    """Addresses of people: see docs/decisions/2026-11-22-pages.md."""
 
     page_address: str | None = None
     notice_address: str | None = None

@@ -39,7 +39,7 @@ def names(found: dict[str, Any]) -> list[tuple[str, str, str]]:
     ]
 
 
-def test_two_sagas_of_one_stack_share_no_name_and_no_output() -> None:
+def test_two_sagas_of_a_stack_share_no_names() -> None:
     stack = Stack(App(), "Payments")
     for stage in ("eu", "us"):
         SettlementSaga(stack, stage.title(), settings=settings(stage), rooms=FEW)
@@ -68,7 +68,7 @@ def test_an_alert_names_the_saga_as_a_command_finds_it() -> None:
     assert not any("settlement-prod" in one for one in told)
 
 
-def test_two_sagas_of_one_name_are_refused_in_one_place_alone() -> None:
+def test_a_name_is_refused_twice_in_one_place() -> None:
     app = App()
     SettlementSaga(Stack(app, "One", env={"region": "eu-west-1"}), "Saga", settings=settings(), rooms=FEW)
     SettlementSaga(Stack(app, "Far", env={"region": "eu-west-2"}), "Saga", settings=settings(), rooms=FEW)

@@ -1,8 +1,7 @@
 """A VerifyKyc environment as a process, run by `test_circuit_processes.py`.
 
 Arguments: table name and threshold. Each input line is a payment and the provider's answer: `up`, `down`, or
-`hang`, which stops between the question and the count. It prints when it is ready, when it hangs, and how
-each call ended.
+`hang`, which stops before the count. It prints how each call ended.
 """
 
 import sys

@@ -195,9 +195,7 @@ def installed(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> li
     return ran
 
 
-def test_outside_a_checkout_the_cdk_is_installed_once_for_each_lock(
-    installed: list[list[str]], home: Path
-) -> None:
+def test_elsewhere_the_cdk_is_installed_once_for_each_lock(installed: list[list[str]], home: Path) -> None:
     told = list[str]()
 
     for _ in range(2):
@@ -222,7 +220,7 @@ def test_an_installation_that_fails_is_tried_again(
     assert len(installed) == 1
 
 
-def test_an_app_of_ones_own_is_deployed_without_the_bootstraps_roles(
+def test_ones_own_app_is_deployed_without_bootstraps_roles(
     installed: list[list[str]], home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assembly = {"artifacts": {"s": {"properties": {"assumeRoleArn": "arn", "templateFile": "t"}}}}

@@ -1,7 +1,7 @@
 """MiniStack, reading the mock file as Step Functions Local does: one response per call.
 
 Step Functions Local counts a state's calls with retries. MiniStack counts entries into the state, so a retry
-would repeat a mocked error, and skips mocked calls' parameters. Here only the call is answered from the file.
+would repeat a mocked error. Here only the call is answered from the file.
 Run it in place of `ministack`.
 """
 

@@ -1,7 +1,7 @@
 """Golden vectors: results of the builders, recorded in golden/*.json and compared byte for byte.
 
-To rewrite them after an intended change, run `UPDATE_GOLDEN=1 pytest tests/unit/test_vectors.py` and read the
-diff: each changed line is a changed write to the table. A rewrite fails if CI is set.
+To rewrite them: `UPDATE_GOLDEN=1 pytest tests/unit/test_vectors.py`. Each changed line is a changed write to
+the table. A rewrite fails if CI is set.
 
 A builder's file is `<module>.<function>[.<variant>].json`. A set is written as {"set": [...]}, sorted.
 """

@@ -5,6 +5,7 @@ import importlib
 import json
 import re
 import shlex
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import infra
 from tests.unit.shown_commands import TARGETS, check_command, pip
 from tests.unit.shown_documents import check_document
 from tests.unit.vectors import CONFIG, SETTLEMENT
@@ -25,6 +27,11 @@ PROMPTS = re.compile(r"^(?:\$ |(?:make|pip|cdk|aws) [a-z])", re.MULTILINE)
 REQUEST = SETTLEMENT.to_wire(CONFIG)
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
+
+
+@pytest.fixture(autouse=True)
+def the_wheels_name_of_the_constructs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "settlement_saga", infra)
 
 
 @pytest.fixture(autouse=True)
