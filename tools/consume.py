@@ -7,12 +7,14 @@ to it as they are, each of their sagas pays and reverses, and its books are prov
 import argparse
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
 import tarfile
 import tempfile
 import time
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,8 +22,7 @@ PROJECT = Path(__file__).parents[1]
 APPS = {"app.py": ["Payments/Saga"], "two.py": ["Payments-north/Saga", "Payments-south/Saga"]}
 """The sagas of each app."""
 
-KEY = "order-2026-000001"
-PAYMENT = {"key": KEY, "payer": "alice", "payee": "bob", "amount": "40.00", "currency": "EUR"}
+PAYMENT = {"payer": "alice", "payee": "bob", "amount": "40.00", "currency": "EUR"}
 COMMAND_SECONDS_MAX = 1_800
 COMPENSATED = 4
 """Exit code of a settlement that ended otherwise than paid."""
@@ -31,7 +32,16 @@ class Stranger:
     """A folder with an environment of its own, which knows nothing of the checkout."""
 
     def __init__(self, folder: Path) -> None:
+        folder.mkdir()
         self.folder, self._variables = folder, dict[str, str]()
+
+    def install(self, wheel: str, constraints: str = "") -> None:
+        """Install a wheel with an extra into the folder's environment."""
+        self.run(sys.executable, "-m", "venv", "venv")
+        (self.folder / "constraints.txt").write_text(constraints)
+        uv = str(Path(sys.executable).with_name("uv"))
+        options = ("-q", "--python", "venv/bin/python", "--constraint", "constraints.txt")
+        self.run(uv, "pip", "install", *options, wheel)
 
     def run(self, *words: str, exits: int = 0) -> str:
         """Run a command; return its output. Raises SystemExit, after showing it, if it exits otherwise."""
@@ -81,19 +91,19 @@ def built(folder: Path) -> Path:
     return wheel
 
 
-def settles(stranger: Stranger, saga: str) -> None:
-    """Pay, reverse and prove."""
+def settles(stranger: Stranger, saga: str, key: str, settlements: int) -> None:
+    """Pay, reverse, and prove: the saga has so many settlements, and no other saga's."""
     settle = ("settle", "account", "open")
     stranger.run(*settle, "alice", "--currency", "EUR", "--deposit", "100.00", "--stack", saga)
     stranger.run(*settle, "bob", "--currency", "EUR", "--stack", saga)
-    (stranger.folder / "payment.json").write_text(json.dumps(PAYMENT))
+    (stranger.folder / "payment.json").write_text(json.dumps(PAYMENT | {"key": key}))
     paid = stranger.run("settle", "start", "payment.json", "--stack", saga, "--json")
     ensure(json.loads(paid)["status"], "SETTLED")
-    stranger.run("settle", "reverse", KEY, "--reason", "goods came back", "--stack", saga)
-    found = stranger.run("settle", "status", KEY, "--stack", saga, "--json", exits=COMPENSATED)
+    stranger.run("settle", "reverse", key, "--reason", "goods came back", "--stack", saga)
+    found = stranger.run("settle", "status", key, "--stack", saga, "--json", exits=COMPENSATED)
     ensure(json.loads(found)["status"], "COMPENSATED")
     proof = json.loads(stranger.run("settle", "reconcile", "--stack", saga, "--json"))
-    ensure((proof["conserved"], proof["settlements"]), (True, 1))  # and no other saga's
+    ensure((proof["conserved"], proof["settlements"]), (True, settlements))
 
 
 def ensure(found: object, wanted: object) -> None:
@@ -102,47 +112,41 @@ def ensure(found: object, wanted: object) -> None:
         raise SystemExit(f"found {found}, wanted {wanted}")
 
 
-def consume(wheel: Path, resolution: str) -> None:
-    """Install the wheel with one end of the ranges, and use it."""
-    with tempfile.TemporaryDirectory(prefix="stranger-") as folder:
-        stranger = Stranger(Path(folder))
-        print(f"\n{resolution}: {folder}", flush=True)
-        stranger.run(sys.executable, "-m", "venv", "venv")
-        uv = str(Path(sys.executable).with_name("uv"))
-        stranger.run(
-            uv,
-            "pip",
-            "install",
-            "-q",
-            "--python",
-            "venv/bin/python",
-            "--resolution",
-            resolution,
-            f"{wheel}[local]",
-        )
-        for app in APPS:
-            Path(folder, app).write_text((PROJECT / "examples/app" / app).read_text())
-        stranger.run("settle", "local", "up")
-        try:
-            told = stranger.run("settle", "local", "env").splitlines()
-            stranger.use(dict(shlex.split(line)[1].split("=", 1) for line in told))
+def lowest() -> str:
+    """Return the lower ends of the ranges of the command and the construct, as constraints."""
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    declared = (*project["dependencies"], *project["optional-dependencies"]["cdk"])
+    return "\n".join(re.sub(r">=([^,]+).*", r"==\1", one) for one in declared)
+
+
+def consume(wheel: Path, folder: Path) -> None:
+    """Use the newest versions with the embedded AWS, then the lowest ones on the same sagas.
+
+    The embedded AWS needs one version of botocore, so the lowest ones have an environment without it.
+    """
+    newest, oldest = Stranger(folder / "newest"), Stranger(folder / "lowest")
+    newest.install(f"{wheel}[local]")
+    oldest.install(f"{wheel}[cdk]", lowest())
+    newest.run("settle", "local", "up")
+    try:
+        told = newest.run("settle", "local", "env").splitlines()
+        addresses = dict(shlex.split(line)[1].split("=", 1) for line in told)
+        for number, stranger in enumerate((newest, oldest), start=1):
+            stranger.use(addresses)
             for app, sagas in APPS.items():
-                stranger.run("settle", "local", "deploy", f"python {app}")
+                python = stranger.folder / "venv/bin/python"
+                newest.run("settle", "local", "deploy", f"{python} {PROJECT / 'examples/app' / app}")
                 for saga in sagas:
-                    settles(stranger, saga)
-        finally:
-            stranger.run("settle", "local", "down")
+                    settles(stranger, saga, f"order-2026-00000{number}", number)
+    finally:
+        newest.run("settle", "local", "down")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="make consume", description=__doc__)
-    ends = ["highest", "lowest-direct"]
-    parser.add_argument("--resolution", choices=ends, help="only this end of the ranges")
-    only = parser.parse_args().resolution
-    with tempfile.TemporaryDirectory(prefix="built-") as folder:
+    argparse.ArgumentParser(prog="make consume", description=__doc__).parse_args()
+    with tempfile.TemporaryDirectory(prefix="stranger-") as folder:
         wheel = built(Path(folder))
-        for resolution in [only] if only else ends:
-            consume(wheel, resolution)
+        consume(wheel, Path(folder))
     print("\nthe package is installed, deployed and settles")
 
 

@@ -1,5 +1,6 @@
 """A saga in an app of one's own: `infra/saga.py`, with the profiles of `infra/config.py`."""
 
+import json
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from infra import SettlementSaga, dev, doors, events, kyc, orders, paging, peopl
 from infra.config import Settings
 from infra.core import Room
 from infra.people import POLICIES
+from infra.saga import EMBEDDED
 from infra.settlement_stack import SettlementStack
 from infra.urgency import Urgency
 from tests.infra.stack import template
@@ -172,3 +174,25 @@ def test_the_profiles_differ_as_the_projects_own_stages() -> None:
     assert (settings().log_detail, settings().warm_write_units) == ("full", None)
     with pytest.raises(ValueError, match=r"^runbooks: name the HTTPS address"):
         prod(stage="eu", currencies=("EUR",), kyc_url=KYC, page_address="a@b.example", runbooks="http://x")
+
+
+@pytest.mark.parametrize("profile", [dev, prod], ids=lambda profile: profile.__name__)
+def test_by_the_context_any_saga_runs_on_the_embedded_aws(profile: Any) -> None:
+    place = {"python": "/usr/bin/python3", "kyc_url": "http://127.0.0.1:8081"}
+    stack = Stack(App(context={EMBEDDED: json.dumps(place)}), "Payments")
+    given = {"page_address": "oncall@example.com", "runbooks": "https://runbooks.example.com"}
+    own = {"fee_basis_points": 250, **(given if profile is prod else {})}
+    SettlementSaga(stack, "Eu", settings=profile(stage="eu", currencies=("EUR",), kyc_url=KYC, **own))
+
+    found = resources(stack)
+    (table,) = (one["Properties"] for one in found.values() if one["Type"] == "AWS::DynamoDB::Table")
+    assert "WarmThroughput" not in table
+    variables = [
+        one["Properties"]["Environment"]["Variables"]
+        for one in found.values()
+        if one["Type"] == "AWS::Lambda::Function"
+    ]
+    assert {one["PYTHON"] for one in variables} == {"/usr/bin/python3"}
+    (provider,) = (str(one["KYC"]) for one in variables if "KYC" in one)
+    assert "http://127.0.0.1:8081" in provider
+    assert json.loads(variables[0]["STAGE_CONFIG"])["fee_basis_points"] == 250

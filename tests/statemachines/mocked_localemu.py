@@ -1,6 +1,7 @@
 """LocalEmu on 127.0.0.1 only, reading the mock file as Step Functions Local does.
 
-LocalEmu itself listens on every interface and refuses mocked `States` errors. Run it with LocalEmu's Python in place of `localemu start`.
+LocalEmu itself listens on every interface and refuses mocked `States` errors. Run it with LocalEmu's Python
+in place of `localemu start`.
 """
 
 import functools

@@ -1,7 +1,7 @@
 """DynamoDB in memory, with the store's required semantics, fast enough for millions of calls.
 
-It has one table, with index `gsi1`, which may lag. `tests/store/test_memory.py` compares it with real engines;
-docs/decisions/2026-11-22-test-engines.md lists the differences.
+It has one table, with index `gsi1`, which may lag. `tests/store/test_memory.py` compares it with real
+engines; docs/decisions/2026-11-22-test-engines.md lists the differences.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
