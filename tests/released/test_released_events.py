@@ -1,8 +1,7 @@
 """Events of earlier releases against today's contract and code.
 
 Per event type, the file has a settlement's row before and after a change, and the event. Readers keep events
-for years, so today's contract must accept them; the stream keeps a record for a day, so today's function may
-get it.
+for years, so today's contract must accept them.
 To record an unpublished release's file:
 
     RECORD_RELEASE=0.1.0 pytest tests/released
