@@ -29,8 +29,8 @@ class Way:
 
 
 _SAMPLE = (
-    "A function a step, in a Step Functions machine. A failed state reverses its own step and the earlier ones;"
-    " a failed reversal notifies a topic; after either the execution fails."
+    "A function a step, in a Step Functions machine. A failed state reverses its own step and the earlier"
+    " ones; a failed reversal notifies a topic; after either the execution fails."
 )
 
 WAYS = {
@@ -56,9 +56,9 @@ WAYS = {
     ),
     "powertools": Way(
         title="Powertools' idempotency, timeout 3 s",
-        told="The machine with retries, and the decorator around each function, with the payment's key. After the"
-        " functions' timeout, Lambda's default, the decorator lets the next try of a dead one pass. The clock"
-        " passes by the machine's pauses of 1, 2 and 4 s"
+        told="The machine with retries, and the decorator around each function, with the payment's key. After"
+        " the functions' timeout, Lambda's default, the decorator lets the next try of a dead one pass. The"
+        " clock passes by the machine's pauses of 1, 2 and 4 s"
         " ([guide](https://docs.powertools.aws.dev/lambda/python/latest/utilities/idempotency/)).",
         module="machine",
         options={"retries": True, "is_idempotent": True},
@@ -71,8 +71,8 @@ WAYS = {
     ),
     "durable": Way(
         title="a durable function",
-        told="Steps with six tries, the default. Each successful step registers its reversal; an exception runs"
-        " them in reverse order, each in a step, logs those that fail, and is raised again"
+        told="Steps with six tries, the default. Each successful step registers its reversal; an exception"
+        " runs them in reverse order, each in a step, logs those that fail, and is raised again"
         " ([guide](https://github.com/aws/aws-durable-execution-docs/blob/main/docs/patterns/best-practices/saga-pattern.md)).",
         module="durable",
     ),
