@@ -86,11 +86,11 @@ def _idle() -> Iterator[str]:
 
 def _counted() -> Iterator[str]:
     kinds: Mapping[str, list[str] | str] = tomllib.loads(PRICES.read_text())["counted"]
-    rows = (
-        (f"`{kind}`", f"not counted: {by}" if isinstance(by, str) else ", ".join(_spaced(by)))
-        for kind, by in kinds.items()
-    )
-    return _text(("resource", "paid by"), rows)
+    found: dict[str, list[str]] = {}
+    for kind, by in kinds.items():
+        text = f"not counted: {by}" if isinstance(by, str) else ", ".join(_spaced(by))
+        found.setdefault(text, []).append(f"`{kind}`")
+    return _text(("resource", "paid by"), ((", ".join(names), text) for text, names in found.items()))
 
 
 def _text(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from settlement.core.model.errors import Refusal, SettlementError
 
 _WHO = {
     "caller": "the caller",
-    "operator": "the person who gave the order",
+    "operator": "the order's author",
     "on-call": "on call",
     "system": "no person",
 }

@@ -29,8 +29,8 @@ class Way:
 
 
 _SAMPLE = (
-    "A function a step, in a Step Functions machine. A failed state leads to the reversals of its own step"
-    " and of the earlier ones; a reversal that fails notifies a topic; after either the execution fails."
+    "A function a step, in a Step Functions machine. A failed state reverses its own step and the earlier"
+    " ones; a failed reversal notifies a topic; after either the execution fails."
 )
 
 WAYS = {
@@ -41,52 +41,52 @@ WAYS = {
     ),
     "sample": Way(
         title="AWS's samples, as published",
-        told=f"{_SAMPLE} States repeat a function only for errors of the Lambda service, six times; an error"
-        " that the function itself reports leads to the reversals, a dead function fails the execution"
+        told=f"{_SAMPLE} States repeat a function only for errors of the Lambda service, six times; the"
+        " function's own error leads to the reversals, a dead function fails the execution"
         " ([sample](https://github.com/aws-samples/aws-step-functions-long-lived-transactions)).",
         module="machine",
         options={"retries": False},
     ),
     "sample-retries": Way(
         title="AWS's samples, with retries",
-        told="The same machine, whose states repeat a function three times after any error but a refusal,"
-        " which is the default of a `Retry`. Any error that is left leads to the reversals.",
+        told="The same machine, with a `Retry`'s default: three more calls after any error but a refusal. An"
+        " error after these leads to the reversals.",
         module="machine",
         options={"retries": True},
     ),
     "powertools": Way(
         title="Powertools' idempotency, timeout 3 s",
-        told="The machine with retries, and the decorator around each function, with the payment's key. The"
-        " functions have Lambda's default timeout; after that the decorator lets the next try of a dead one"
-        " pass. The clock passes by the machine's pauses of 1, 2 and 4 s"
+        told="The machine with retries, and the decorator around each function, with the payment's key. After"
+        " the functions' timeout, Lambda's default, the decorator lets the next try of a dead one pass. The"
+        " clock passes by the machine's pauses of 1, 2 and 4 s"
         " ([guide](https://docs.powertools.aws.dev/lambda/python/latest/utilities/idempotency/)).",
         module="machine",
         options={"retries": True, "is_idempotent": True},
     ),
     "powertools-slow": Way(
         title="Powertools' idempotency, timeout 30 s",
-        told="The same with a timeout beyond the pauses: no further try of a dead function passes.",
+        told="The same, but a timeout beyond the pauses lets no further try of a dead function pass.",
         module="machine",
         options={"retries": True, "is_idempotent": True, "timeout_seconds": 30},
     ),
     "durable": Way(
         title="a durable function",
-        told="Steps with the default retries, six tries. Each step that has succeeded registers its reversal;"
-        " an exception runs them in reverse order, each in a step, logs those that fail, and is raised again"
+        told="Steps with six tries, the default. Each successful step registers its reversal; an exception"
+        " runs them in reverse order, each in a step, logs those that fail, and is raised again"
         " ([guide](https://github.com/aws/aws-durable-execution-docs/blob/main/docs/patterns/best-practices/saga-pattern.md)).",
         module="durable",
     ),
     "durable-sample": Way(
         title="a durable function, as in AWS's sample",
-        told="The same, but after the reversals it returns a failure as its result, and the execution"
+        told="The same, but it returns a failure as its result, and the execution"
         " succeeds ([sample](https://github.com/aws-samples/serverless-patterns/tree/main/lambda-durable-saga-python-sam)).",
         module="durable",
         options={"returns_failure": True},
     ),
     "durable-once": Way(
         title="a durable function, at most once",
-        told="The guide's function, but a step that moves money has at-most-once semantics and no retry, as"
-        " the guide advises for effects that are not idempotent"
+        told="The guide's function with at-most-once semantics and no retry for steps that move money, as the"
+        " guide advises for effects that are not idempotent"
         " ([guide](https://github.com/aws/aws-durable-execution-docs/blob/main/docs/patterns/best-practices/idempotency.md)).",
         module="durable",
         options={"at_most_once": True},

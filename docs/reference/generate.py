@@ -47,7 +47,10 @@ CATCHES = [
 _PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _COUNTED = re.compile(r"(?:\bcount\(|\bgauge\(|add_metric\(name=|\bmetric=|\bAction\.\w+: )(.+)")
 _SHARED = {"--csv", "--spreadsheet", "--stack", "--json"}
-"""Options of many commands, with one meaning: the head of the page explains them."""
+"""Options of many commands: the head of the page explains them by hand."""
+
+_SHARED_BY_MIN = 4
+"""An option with one meaning in as many commands is explained once."""
 
 _ROWS = {
     "SETTLEMENT": "settlement",
@@ -136,16 +139,48 @@ def _metrics() -> str:
     return _meant("metric", ("metric", "counted in"), {name: (", ".join(found[name]),) for name in found})
 
 
-def _commands(name: str, command: Any) -> Iterator[str]:
-    """Yield the section of a command, or of each command of a group."""
+def _leaves(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+    """Yield each command of a group, with its whole name."""
     if hasattr(command, "commands"):
         for part, each in command.commands.items():
-            yield from _commands(f"{name} {part}", each)
+            yield from _leaves(f"{name} {part}", each)
     else:
-        context = command.context_class(command)
-        own = [one for one in command.params if one.opts[0] not in _SHARED]
-        shared = ", ".join(f"`{one.opts[0]}`" for one in command.params if one.opts[0] in _SHARED)
-        rows = [(f"`{given}`", text) for given, text in (one.get_help_record(context) for one in own)]
+        yield name, command
+
+
+def _options(command: Any) -> dict[str, tuple[str, str]]:
+    """Return the help of each argument and option, except those that the head explains by hand."""
+    context = command.context_class(command)
+    own = [one for one in command.params if one.opts[0] not in _SHARED]
+    return {one.opts[0]: one.get_help_record(context) for one in own}
+
+
+def _repeated() -> dict[tuple[str, str], str]:
+    """Return the short names of the options with one meaning in several commands."""
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for _, command in _leaves("settle", typer.main.get_command(app)):
+        for name, record in _options(command).items():
+            found[record].append(name)
+    return {
+        record: names[0]
+        for record, names in found.items()
+        if names[0].startswith("-") and len(names) >= _SHARED_BY_MIN
+    }
+
+
+def _shared_options() -> str:
+    return _table(("option", "meaning"), [(f"`{given}`", text) for given, text in _repeated()])
+
+
+def _commands() -> Iterator[str]:
+    """Yield the section of each command."""
+    repeated = _repeated()
+    for name, command in _leaves("settle", typer.main.get_command(app)):
+        records = _options(command)
+        rows = [(f"`{given}`", text) for given, text in records.values() if (given, text) not in repeated]
+        elsewhere = [repeated[record] for record in records.values() if record in repeated]
+        elsewhere += [one.opts[0] for one in command.params if one.opts[0] in _SHARED]
+        shared = ", ".join(f"`{option}`" for option in elsewhere)
         about = re.sub("Example: (.+)", r"Example: `\1`", command.help)
         options = _table(("argument or option", "meaning"), rows) if rows else ""
         yield "\n\n".join(filter(None, [f"### {name}", about, options, shared and f"Also: {shared}"]))
@@ -183,7 +218,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "refusals": lambda: _errors(final=True),
     "transient_errors": lambda: _errors(final=False),
     "metrics": _metrics,
-    "commands": lambda: "\n\n".join(_commands("settle", typer.main.get_command(app))),
+    "commands": lambda: "\n\n".join(_commands()),
+    "shared_options": _shared_options,
     "stage": lambda: _settings("stage", Settings),
     "kyc": lambda: _settings("kyc", KycSettings),
     "concurrency": lambda: _settings("concurrency", Concurrency),
@@ -205,7 +241,8 @@ TABLES: dict[str, Callable[[], str]] = {
         ("role of", "alone", "in a transaction", "attributes of money", "other services"), roles.permissions()
     ),
     "services": lambda: _table(("role of", "allows"), roles.of_services()),
-    "stolen": lambda: _table(("role of", "makes money if it", "machines"), roles.stolen()),
+    "stolen": lambda: _table(("a thief", "with the role of"), roles.stolen()),
+    "starters": lambda: _table(("role of", "machines that it starts with any input"), roles.starters()),
 }
 
 if __name__ == "__main__":

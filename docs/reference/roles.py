@@ -1,6 +1,7 @@
 """The tables of roles.md: the permissions of each role in prod, and the damage that its thief can do."""
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -14,6 +15,7 @@ from tests.infra.stack import FUNCTIONS, granted
 STAGE, TABLE = "prod", "${LedgerTable.Arn}"
 _EVERYWHERE = ("kms:", "logs:", "xray:")
 _STARTS = "states:StartExecution"
+_ARN = re.compile(r"arn:AWS::Partition:\w+:AWS::Region:AWS::AccountId:|\.(?:Arn|Id)\b")
 
 
 def permissions() -> Iterator[Sequence[str]]:
@@ -46,16 +48,19 @@ def of_services() -> Iterator[Sequence[str]]:
 
 
 def stolen() -> Iterator[Sequence[str]]:
-    """Yield a line for each function: the attacks that make money; the proof finds them all."""
+    """Yield each attack that makes money, and the roles that allow it; the proof finds them all."""
+    found = {function: ends(STAGE, function) for function in FUNCTIONS}
+    for attack in ATTACKS:
+        allowed = [f"`{name}`" for name in FUNCTIONS if found[name][attack] in (End.NAMED, End.UNSIGNED)]
+        if allowed:
+            yield _said(attack.__doc__), ", ".join(allowed)
+
+
+def starters() -> Iterator[Sequence[str]]:
+    """Yield a line for each function whose role starts machines, and the machines."""
     for function in FUNCTIONS:
-        found = ends(STAGE, function)
-        makes = [_said(attack.__doc__) for attack in ATTACKS if found[attack] in (End.NAMED, End.UNSIGNED)]
-        starts = [one.strip("${}") for one in _resources(function, _STARTS)]
-        yield (
-            f"`{function}`",
-            "; ".join(makes) or "nothing",
-            f"starts {', '.join(sorted(starts))} with any input" if starts else "none",
-        )
+        if machines := sorted(one.strip("${}") for one in _resources(function, _STARTS)):
+            yield f"`{function}`", ", ".join(machines)
 
 
 def _said(docstring: str | None) -> str:
@@ -68,13 +73,17 @@ def _rows(actions: Mapping[str, Sequence[str]]) -> str:
 
 
 def _others(role: str) -> Iterator[str]:
+    """Yield the actions for each set of resources, without the common prefix of an ARN."""
     actions = defaultdict[str, list[str]](list)
     for one in sorted(granted(STAGE, role)):
         is_common = one.action.startswith(_EVERYWHERE) or one.resource == TABLE
         if one.effect == "Allow" and not is_common:
-            actions[one.action].append(one.resource.replace("${", "").replace("}", ""))
+            actions[one.action].append(_ARN.sub("", one.resource.replace("${", "").replace("}", "")))
+    together = defaultdict[str, list[str]](list)
     for action, resources in actions.items():
-        yield f"`{action}` on {', '.join(resources)}"
+        together[", ".join(resources)].append(f"`{action}`")
+    for on, names in together.items():
+        yield f"{', '.join(names)} on {on}"
 
 
 def _resources(function: str, action: str) -> list[str]:

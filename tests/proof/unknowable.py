@@ -50,9 +50,17 @@ def is_explained(mutation: Mutation) -> bool:
     return any(explains(part, mutation) for one in explanations() for part in one.parts())
 
 
+def _grouped(rows: tuple[str, ...]) -> str:
+    """Name each kind of row once, with its statuses or steps."""
+    kinds: dict[str, list[str]] = {kind: [] for kind in (row.partition(" ")[0] for row in rows)}
+    for row in rows:
+        kinds[row.partition(" ")[0]].append(row.partition(" ")[2])
+    return "; ".join(f"{kind} {', '.join(parts)}".rstrip() for kind, parts in kinds.items())
+
+
 def rendered() -> str:
     rows = [
-        f"| {', '.join(one.rows)} | {', '.join(f'`{name}`' for name in one.attributes)}"
+        f"| {_grouped(one.rows)} | {', '.join(f'`{name}`' for name in one.attributes)}"
         f" | {', '.join(one.changes)} | {one.reason} |"
         for one in explanations()
     ]

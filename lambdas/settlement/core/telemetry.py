@@ -106,7 +106,8 @@ def observed(step: str) -> Callable[[Handler], Handler]:
 def _note_error(error: Exception) -> None:
     """Also note the call's id, which Lambda's own lines have."""
     note("error", type(error).__name__)
-    note("function_request_id", logger.get_current_keys()["function_request_id"])
+    if request_id := logger.get_current_keys().get("function_request_id"):
+        note("function_request_id", request_id)
 
 
 def _note_context() -> None:
