@@ -53,7 +53,7 @@ class Estimate:
     def of_payment(self, way: Way) -> dict[str, float]:
         """Return the dollars per million settlements of what each takes, by service."""
         prices, model = self.tariff.prices, self.tariff.model
-        bill = (cost.standard if way is Way.STANDARD else cost.express)(self.used, self.tariff)
+        bill = (cost.standard if way is Way.STANDARD else cost.express)(self.payment(way), self.tariff)
         door = cost.standard(self.door(way), self.tariff)
         calls = self.api_calls(way)
         logged = calls * (model["api_log_bytes"] + model["event_bytes"]) / GB_BYTES * prices["log_gb"]
@@ -82,6 +82,11 @@ class Estimate:
             "the rows, kept for a month": self.kept.usd_per_million_month(prices, is_expired=False),
             "the proofs of that month": self.kept.proof_usd_per_million_month(prices, self.proofs_a_month),
         }
+
+    def payment(self, way: Way) -> Usage:
+        """Return what a payment's own functions take: after a claim, HoldFunds reads it first."""
+        read = Usage(read_units=1, cpu_ms=self.call_cpu_ms, waiting_ms=self.tariff.model["read_ms"])
+        return self.used.plus(read) if way.claims_first else self.used
 
     def door(self, way: Way) -> Usage:
         """Return what claiming, starting and waiting take."""
