@@ -112,6 +112,10 @@ def build(core: Core, settings: DoorsSettings) -> Added:
     )
     accepting, cancelling = core.let_start("AcceptSettlements"), core.functions["CancelSettlement"]
     core.let_ask_recovery(cancelling)
+    if settings.canary_percent:
+        # While a canary shifts, the doors run the code before 0.1.0, which starts Standard.
+        for name in ("StartSettlements", "AcceptSettlements"):
+            core.standard.grant_start_execution(core.functions[name])
     api = api_of(core, settings)
     api.open("Start", accepting, {"Start": START_ROUTE}, START_CALLS[0])
     api.open("Cancel", cancelling, {"Cancel": CANCEL_ROUTE}, START_CALLS[1])

@@ -198,5 +198,9 @@ def first_command(alarm: str, settings: CoreSettings) -> str:
     look = _sections()[alarm].partition("**Look.**")[2]
     command = re.findall(r"`((?:settle|aws) [^`]+)`", look)[0]
     stack = "" if settings.is_embedded else f"--stack {settings.told or settings.stack_name}"
-    told = command.replace("$STACK", stack).replace("settlement-prod", settings.stack_name)
+    name, _, saga = (settings.told or settings.stack_name).partition("/")
+    logs = f"{name}-{saga}"  # a group's name begins with the stack's, and its logical id with the saga's
+    told = command.replace("$STACK", stack)
+    told = told.replace("name-prefix settlement-prod-", f"name-prefix {logs}")
+    told = told.replace("settlement-prod", settings.stack_name)
     return " ".join(told.split())

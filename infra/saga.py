@@ -1,11 +1,12 @@
 """A saga as a construct, for an app of one's own: SettlementSaga."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from aws_cdk import CfnOutput, Stack, Tags
+from aws_cdk import Aws, CfnOutput, CfnRule, CfnRuleAssertion, Fn, Stack, Tags
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
@@ -13,6 +14,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from .alarms import watch
+from .assets import CDK_JSON
 from .config import Settings, embedded
 from .core import Room, build_core, outputs_of
 from .dashboard import Dashboard
@@ -30,6 +32,17 @@ _ALONE = "Default"
 """The id of a saga whose resources have the logical ids of the stack's own."""
 
 
+_ID = re.compile(r"[A-Za-z][A-Za-z0-9]{0,23}")
+"""It begins the machines' names, which X-Ray's rules take up to 64 characters of."""
+
+_EMBEDDED_ACCOUNT = "000000000000"
+_FLAGS = {
+    name: value
+    for name, value in json.loads(CDK_JSON.read_text("utf-8"))["context"].items()
+    if name.startswith("@aws-cdk/")
+}
+"""CDK's feature flags with which the templates are tested. An app of one's own may have others."""
+
 Part = TypeVar("Part", bound=Construct)
 
 
@@ -46,9 +59,17 @@ class SettlementSaga(Construct):
     ) -> None:
         """Raise ValueError if another saga of the app has the same `stage`."""
         super().__init__(scope, construct_id)
+        stack = Stack.of(self)
+        if self.node.scope is not stack or not _ID.fullmatch(construct_id):
+            raise ValueError(f"{self.node.path}: must be a stack's child, of up to 24 letters and digits")
+        for flag, value in _FLAGS.items():
+            self.node.set_context(flag, value)
         if given := self.node.try_get_context(EMBEDDED):
             settings = embedded(settings, **json.loads(given))
-        stack = Stack.of(self)
+        if settings.is_embedded:
+            self._refuse_aws()
+        elif settings.keeps_data:
+            stack.termination_protection = True
         self.name = settings.stage
         self._check_name(settings.stage)
         is_alone = construct_id == _ALONE
@@ -89,6 +110,7 @@ class SettlementSaga(Construct):
         """Let a service start settlements in every way, and cancel them by HTTP."""
         for machine in (self._core.express, self._core.standard):
             machine.grant_start_execution(grantee)
+        self._core.express.grant_start_sync_execution(grantee)
         self.start_queue.grant_send_messages(grantee)
         self._grant_calls(grantee, START_CALLS)
 
@@ -124,6 +146,16 @@ class SettlementSaga(Construct):
             if isinstance(one, kind):
                 return one
         raise ValueError(f"rooms: {kind.__name__} is left out of this saga")
+
+    def _refuse_aws(self) -> None:
+        """Let CloudFormation refuse the embedded settings elsewhere: they delete a stage's data."""
+        is_embedded = Fn.condition_equals(Aws.ACCOUNT_ID, _EMBEDDED_ACCOUNT)
+        told = "The embedded AWS's settings are for no other account: leave out its context, or stage=local."
+        CfnRule(
+            self,
+            "OnlyOnTheEmbeddedAws",
+            assertions=[CfnRuleAssertion(assert_=is_embedded, assert_description=told)],
+        )
 
     def _check_name(self, name: str) -> None:
         """Two sagas of an account and region with one name would be refused half way through a deployment."""

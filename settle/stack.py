@@ -3,6 +3,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from urllib.parse import urlsplit
 
 import boto3
 from botocore.config import Config
@@ -21,7 +22,7 @@ EXPRESS_SECONDS_MAX = 300
 """AWS's limit on an Express execution, and so on a synchronous call."""
 
 _MARK = "StageConfig"
-"""An output that each saga has."""
+"""An output that each saga has, beside its TableName."""
 
 CONNECTIONS = 10
 """botocore's default."""
@@ -187,13 +188,20 @@ def _deployed(name: str) -> Stack:
     outputs = {
         output["OutputKey"]: output["OutputValue"] for output in answer["Stacks"][0].get("Outputs", [])
     }
-    # As `settle local env` sets it: the address of an API there is another.
-    return Stack(name, of_saga(outputs, stack, saga), session, os.environ.get("AWS_ENDPOINT_URL") or None)
+    return Stack(name, of_saga(outputs, stack, saga), session, _embedded_address())
+
+
+def _embedded_address() -> str | None:
+    """Return the address that `settle local env` sets. Another endpoint is a way to AWS itself."""
+    url = os.environ.get("AWS_ENDPOINT_URL", "")
+    return url if urlsplit(url).hostname in ("127.0.0.1", "localhost") else None
 
 
 def sagas_of(outputs: Iterable[str]) -> list[str]:
     """Return the ids of a stack's sagas, by the names of its outputs; a saga alone has none."""
-    return sorted(name.removesuffix(_MARK) for name in outputs if name.endswith(_MARK))
+    names = set(outputs)
+    found = (name.removesuffix(_MARK) for name in names if name.endswith(_MARK))
+    return sorted(saga for saga in found if f"{saga}TableName" in names)
 
 
 def of_saga(outputs: dict[str, str], stack: str, saga: str) -> dict[str, str]:

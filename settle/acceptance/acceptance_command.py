@@ -45,7 +45,7 @@ def acceptance(
     """Test a deployed stack with payments of its own, in minutes.
 
     Opens accounts, deposits, pays, stops an execution, gets a reversal stuck, and withdraws the money. Pages
-    on call; the stage keeps the fees. Exit code 1: a check is refuted, or the books are not proved.
+    on call; the stage keeps the fees. Exit code 1: a check is refuted or throttled, or the books fail.
 
     Example: settle acceptance --stack settlement-dev --load 10 --load 50 --load 100 -o acceptance.md
     """

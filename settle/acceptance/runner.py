@@ -39,7 +39,8 @@ class Report:
     @property
     def passed(self) -> bool:
         books_hold = any(one.check == BOOKS and one.verdict is Verdict.PROVEN for one in self.results)
-        return books_hold and not self.interrupted and not self.refuted
+        unproven = (one.verdict is Verdict.THROTTLED for one in self.results)
+        return books_hold and not self.interrupted and not self.refuted and not any(unproven)
 
     @property
     def refuted(self) -> list[str]:

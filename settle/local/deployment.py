@@ -53,7 +53,7 @@ def deploy_app(running: Running, app: str, folder: Path) -> dict[str, dict[str, 
     outputs_file.unlink(missing_ok=True)
     shutil.rmtree(out, ignore_errors=True)
     _cdk(running, folder, "synth", "--quiet", "--app", app, "-o", str(out), "-c", f"{EMBEDDED}={place}")
-    for file in out.glob("*.json"):
+    for file in out.rglob("*.json"):
         file.write_text(json.dumps(_without_roles(json.loads(file.read_text("utf-8")))))
     options = ("--all", "--require-approval", "never", "--app", str(out), "--outputs-file", str(outputs_file))
     _cdk(running, folder, "deploy", *options)

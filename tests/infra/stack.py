@@ -152,7 +152,7 @@ def findings(stage: str, pack: Any, directory: Path, /, **changes: Any) -> set[t
             re.sub(r"<(\w+?)[0-9A-F]{8}([.>])", r"<\1\2", violation["ruleName"]).replace(
                 f"/{stack.stack_name}", "/<AWS::StackName>"
             ),
-            found["constructPath"].removeprefix(f"{stack.node.path}/"),
+            found["constructPath"].removeprefix(f"{stack.node.path}/").removeprefix("Default/"),
         )
         for violation in report["violations"]
         for found in violation["violatingConstructs"]

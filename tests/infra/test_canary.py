@@ -27,7 +27,20 @@ def test_it_adds_an_alias_and_version_and_changes_starters_only() -> None:
     before, after = template("prod"), resources()
 
     assert after.keys() - before.keys() == ADDED
-    assert {one for one in before if after.get(one) != before[one]} == {*STARTING}
+    doors = {f"{name}RoleDefaultPolicy" for name in ("StartSettlements", "AcceptSettlements")}
+    assert {one for one in before if after.get(one) != before[one]} == {*STARTING, *doors}
+
+
+@pytest.mark.parametrize("door", ["StartSettlements", "AcceptSettlements"])
+def test_during_a_shift_a_doors_earlier_code_may_start_standard(door: str) -> None:
+    (policy,) = (
+        one["Properties"]["PolicyDocument"]["Statement"]
+        for name, one in resources().items()
+        if name == f"{door}RoleDefaultPolicy"
+    )
+
+    (starts,) = (one["Resource"] for one in policy if one["Action"] == "states:StartExecution")
+    assert sorted(starts) == ["${SettlementExpress}", "${SettlementStandard}"]
 
 
 def test_starters_use_the_alias_and_are_updated_after_the_shift() -> None:

@@ -14,6 +14,7 @@ from tools import everything_on
 
 OFF = {
     "embedded_python": "is for the embedded AWS",
+    "told": "is set by the construct",
     "restored_table": "replaces the stack's table; the stage `restored` has it",
     "restored_stream": "as restored_table",
 }
@@ -43,7 +44,7 @@ def test_each_option_of_a_stage_is_on() -> None:
 
     assert set(left_off(settings)) == OFF.keys()
     assert set(left_off(settings.kyc)) == set(left_off(settings.concurrency)) == set()
-    assert set(left_off(everything_on.settings("restored"))) == {"embedded_python"}
+    assert set(left_off(everything_on.settings("restored"))) == {"embedded_python", "told"}
 
 
 def test_an_option_that_is_off_is_found() -> None:

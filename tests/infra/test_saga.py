@@ -1,12 +1,14 @@
 """A saga in an app of one's own: `infra/saga.py`, with the profiles of `infra/config.py`."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 from aws_cdk import App, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
+from constructs import Construct
 
 from infra import SettlementSaga, dev, doors, events, kyc, orders, paging, people, prod, reading
 from infra.config import Settings
@@ -16,6 +18,7 @@ from infra.saga import EMBEDDED
 from infra.settlement_stack import SettlementStack
 from infra.urgency import Urgency
 from tests.infra.stack import template
+from tests.world import templates
 
 KYC = "https://kyc.example.com"
 FEW: tuple[Room, ...] = (kyc.ROOM, doors.ROOM, events.ROOM)
@@ -119,8 +122,10 @@ def test_a_service_is_granted_what_it_needs_and_no_table() -> None:
 
     found = resources(stack)
     started = granted("Starter", found)
-    assert {"states:StartExecution", "sqs:SendMessage", "execute-api:Invoke"} <= started
-    assert not [action for action in started if action.startswith("dynamodb:")]
+    assert started == {
+        *("states:StartExecution", "states:StartSyncExecution", "execute-api:Invoke"),
+        *("sqs:SendMessage", "sqs:GetQueueAttributes", "sqs:GetQueueUrl"),
+    }
     assert granted("Reader", found) == {"execute-api:Invoke"}
     (policies,) = (
         one["Properties"]["ManagedPolicyArns"] for name, one in found.items() if name.startswith("Person")
@@ -196,3 +201,59 @@ def test_by_the_context_any_saga_runs_on_the_embedded_aws(profile: Any) -> None:
     (provider,) = (str(one["KYC"]) for one in variables if "KYC" in one)
     assert "http://127.0.0.1:8081" in provider
     assert json.loads(variables[0]["STAGE_CONFIG"])["fee_basis_points"] == 250
+
+
+def test_the_embedded_settings_are_refused_in_an_account_of_aws() -> None:
+    place = {"python": "/usr/bin/python3", "kyc_url": "http://127.0.0.1:8081"}
+    stack = Stack(App(context={EMBEDDED: json.dumps(place)}), "Payments")
+    SettlementSaga(stack, "Eu", settings=settings(), rooms=FEW)
+
+    rules = Template.from_stack(stack).to_json()["Rules"]
+    (own,) = (one for name, one in rules.items() if name.startswith("EuOnlyOnTheEmbeddedAws"))
+    (refusal,) = own["Assertions"]
+    assert refusal["Assert"] == {"Fn::Equals": [{"Ref": "AWS::AccountId"}, "000000000000"]}
+    assert "OnlyOnTheEmbeddedAws" not in json.dumps(templates.template("prod").to_json().get("Rules", {}))
+
+
+def test_a_saga_with_data_protects_its_stack() -> None:
+    stack = Stack(App(), "Payments")
+    SettlementSaga(stack, "Eu", settings=settings(), rooms=FEW)
+
+    assert stack.termination_protection is True
+
+
+@pytest.mark.parametrize("name", ["my-saga", "1st", "A" * 25])
+def test_an_id_that_no_command_could_find_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"must be a stack's child, of up to 24 letters and digits$"):
+        SettlementSaga(Stack(App(), "Payments"), name, settings=settings(), rooms=FEW)
+
+
+def test_a_saga_below_another_construct_is_refused() -> None:
+    platform = Construct(Stack(App(), "Payments"), "Platform")
+
+    with pytest.raises(ValueError, match=r"^Payments/Platform/Saga: must be a stack's child"):
+        SettlementSaga(platform, "Saga", settings=settings(), rooms=FEW)
+
+
+def test_an_alarms_first_command_names_the_sagas_log_groups() -> None:
+    stack = Stack(App(), "Payments")
+    SettlementSaga(stack, "Eu", settings=settings(), rooms=FEW)
+
+    found = resources(stack)
+    told = [
+        one["Properties"]["AlarmDescription"]
+        for one in found.values()
+        if one["Type"] == "AWS::CloudWatch::Alarm"
+    ]
+    prefixes = set(re.findall(r"--log-group-name-prefix Payments-(\w+)", " ".join(told)))
+    groups = {name for name, one in found.items() if one["Type"] == "AWS::Logs::LogGroup"}
+    assert prefixes
+    assert all(any(name.startswith(prefix) for name in groups) for prefix in prefixes), prefixes
+
+
+def test_the_flags_are_those_with_which_the_templates_are_tested() -> None:
+    stack = Stack(App(), "Payments")
+    saga = SettlementSaga(stack, "Eu", settings=settings(), rooms=FEW)
+
+    assert saga.node.try_get_context("@aws-cdk/aws-lambda:recognizeLayerVersion") is True
+    assert stack.node.try_get_context("@aws-cdk/aws-lambda:recognizeLayerVersion") is None

@@ -50,7 +50,6 @@ EXCEPTIONS = {
     "settle.cli": {"*_command", "settle.commands.words", "settle.output.*"},
     "settle.stack": {"settle.local.presence", "settle.local.record"},
     "settle.local.grants": {"infra.trials"},
-    "settle.local.preflight": {"infra.*"},
     "settle.migrations.migration_output": {"settle.migrations.rows"},
     "settle.acceptance.denials": {"settle.local.grants"},
     "settle.acceptance.load": {"settle.local.demo.cost"},

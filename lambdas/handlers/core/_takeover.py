@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 from handlers import _dependencies
-from handlers.core import _workers
+from handlers.core import _trace, _workers
 from settlement.aws import step_functions
 from settlement.core.ledger import takeover
 from settlement.core.model.errors import StartUnavailable, StepFenced
@@ -71,12 +71,12 @@ def _start(found: Takeover, starts_max: int) -> None:
 
 def _start_on(variable: str, found: Takeover, starts_max: int) -> None:
     """Retry throttled starts, which slows the run down."""
-    machine = step_functions.arn(variable)
+    machine, trace = step_functions.arn(variable), _trace.header(found.input.get("settlement", found.input)["key"])
     for refused in range(starts_max):
         if refused:
             _workers.pause(_dependencies.random.uniform(0, _THROTTLED_SECONDS * 2**refused))
         try:
-            return step_functions.start(machine, found.execution, found.input)
+            return step_functions.start(machine, found.execution, found.input, trace)
         except StartUnavailable as error:
             if not error.is_throttled or refused == starts_max - 1:
                 raise

@@ -4,7 +4,7 @@ from contextlib import suppress
 from typing import Any
 
 from handlers import _dependencies
-from handlers.core import _claim
+from handlers.core import _claim, _trace
 from handlers.http import _http
 from handlers.http._http import Response
 from handlers.reading import _long_poll
@@ -46,7 +46,9 @@ def _accept(event: dict[str, Any], context: Any) -> Response:
 def _start(settlement: Settlement, execution: str) -> None:
     machine = step_functions.arn("EXPRESS_MACHINE")
     try:
-        step_functions.start(machine, execution, settlement.to_wire(_dependencies.config))
+        step_functions.start(
+            machine, execution, settlement.to_wire(_dependencies.config), _trace.header(settlement.key)
+        )
     except StartUnavailable as error:
         count(type(error).__name__)
         logger.warning("not started", error=type(error).__name__)

@@ -7,7 +7,7 @@ from aws_lambda_powertools.utilities.batch.types import PartialItemFailureRespon
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from handlers import _dependencies
-from handlers.core import _claim
+from handlers.core import _claim, _trace
 from settlement.aws import queues, step_functions
 from settlement.core.model import executions, strict_json
 from settlement.core.model.errors import (
@@ -68,7 +68,9 @@ def _start(record: SQSRecord) -> None:
         return
     if not (steps.is_replay(claimed, execution) or claimed.steps):
         machine = step_functions.arn("EXPRESS_MACHINE")
-        step_functions.start(machine, execution, settlement.to_wire(_dependencies.config))
+        step_functions.start(
+            machine, execution, settlement.to_wire(_dependencies.config), _trace.header(settlement.key)
+        )
 
 
 def _content(body: str) -> Any:

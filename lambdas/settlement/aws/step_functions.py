@@ -1,14 +1,11 @@
 import json
 import os
-import secrets
-import time
 from typing import Any
 
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from settlement.aws.clients import LazyClient
-from settlement.core import telemetry
 from settlement.core.ledger.keys import Row
 from settlement.core.model.errors import StartUnavailable
 
@@ -60,13 +57,13 @@ def wake(waiting: Row | None, output: dict[str, Any]) -> bool:
     return True
 
 
-def start(machine_arn: str, name: str, data: dict[str, Any]) -> None:
-    """Start an execution, with a trace if the stage names its key. Raises StartUnavailable.
+def start(machine_arn: str, name: str, data: dict[str, Any], trace: str | None = None) -> None:
+    """Start an execution, below a trace's header if there is one. Raises StartUnavailable.
 
     Express starts again under the same name. Standard accepts the same name and input again while that
     execution runs; another execution's name is taken.
     """
-    traced = {"traceHeader": _sampled()} if telemetry.is_named(data.get("settlement", data)["key"]) else {}
+    traced = {"traceHeader": trace} if trace else {}
     try:
         _client.start_execution(stateMachineArn=machine_arn, name=name, input=json.dumps(data), **traced)
     except _client.exceptions.ExecutionAlreadyExists:
@@ -78,8 +75,3 @@ def start(machine_arn: str, name: str, data: dict[str, Any]) -> None:
 def _unavailable(message: str, error: ClientError | BotoCoreError) -> StartUnavailable:
     is_throttled = isinstance(error, ClientError) and error.response["Error"]["Code"] in _THROTTLED
     return StartUnavailable(f"{message}: {type(error).__name__}", is_throttled=is_throttled)
-
-
-def _sampled() -> str:
-    """Return the header of a new trace that X-Ray keeps."""
-    return f"Root=1-{int(time.time()):08x}-{secrets.token_hex(12)};Sampled=1"

@@ -68,13 +68,17 @@ class StepFunctions:
 def twins(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def judged(
-        *ends: Any, status: str | None = "SETTLED", failure: Any = None, has_got: int | None = None
+        *ends: Any,
+        status: str | None = "SETTLED",
+        failure: Any = None,
+        has_got: int | None = None,
+        has_left: int = DEPOSIT,
     ) -> Result:
         changes = {"failure": failure} if failure else {}
         state = None if status is None else states.state(status=status, **changes)
         is_settled = status == "SETTLED"
         balances = {
-            "payer": DEPOSIT - AMOUNT if is_settled else DEPOSIT,
+            "payer": DEPOSIT - AMOUNT if is_settled else has_left,
             "payee": (NET if is_settled else 0) if has_got is None else has_got,
         }
         client = StepFunctions(*ends)
@@ -149,6 +153,9 @@ def test_an_unexplained_end_is_refuted_beside_a_throttled_one(twins: Any) -> Non
         ([stalled(LAMBDA), SETTLED], {"has_got": 2 * NET}, "what the payee has got"),
         ([stalled(LAMBDA)], {"status": "COMPENSATED", "has_got": AMOUNT}, "payment that is COMPENSATED: is"),
         ([client_error("StartSyncExecution", "InvalidArn")], {}, "InvalidArn"),
+        # A caller was told of a payment that is given back, or a hold never came back.
+        ([stalled(LAMBDA), SETTLED], {"status": "COMPENSATED"}, "not by throttling: SETTLED"),
+        ([stalled(LAMBDA)], {"status": "COMPENSATED", "has_left": DEPOSIT - AMOUNT}, "the payer has left"),
     ],
 )
 def test_twins_are_refuted_by_money_or_another_end(
@@ -157,6 +164,19 @@ def test_twins_are_refuted_by_money_or_another_end(
     result = twins(*ends, **found)
 
     assert (result.verdict, told in result.evidence) == (Verdict.REFUTED, True), result.evidence
+
+
+def test_a_hold_may_remain_while_a_throttled_payment_goes_on(twins: Any) -> None:
+    result = twins(stalled(LAMBDA), status="PROCESSING", has_left=DEPOSIT - AMOUNT)
+
+    assert result.verdict is Verdict.THROTTLED, result.evidence
+
+
+def test_a_run_with_a_throttled_check_has_not_passed(twins: Any) -> None:
+    fine = Result("books", Verdict.PROVEN, 0, "")
+    report = runner.Report("r", "s", results=[fine, twins(stalled(LAMBDA), status=None)])
+
+    assert (report.refuted, report.passed) == ([], False)
 
 
 def throttled_call() -> ClientError:

@@ -110,7 +110,12 @@ def test_each_possible_decision_shows_its_effect_and_exact_command(
         f" {account} keeps what it has",
         Decision.COMPLETE: f"the payee bob keeps what it received, {fees} EUR go to the fees: SETTLED",
     }
-    for endpoint, option in (("http://127.0.0.1:1", ""), (None, " --stack under-test")):
+    for name, endpoint, option in (
+        ("settlement-local", "http://127.0.0.1:1", ""),
+        ("Payments/Saga", "http://127.0.0.1:1", " --stack Payments/Saga"),
+        ("settlement-local", None, " --stack settlement-local"),
+    ):
+        object.__setattr__(desk.stack, "name", name)
         object.__setattr__(desk.stack, "endpoint_url", endpoint)
         assert decisions(desk) == {
             decision: (effect, f"settle limbo resolve {KEY} {decision} --case 1 --reason '<why>'{option}")

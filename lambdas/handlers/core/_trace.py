@@ -1,0 +1,10 @@
+from handlers import _dependencies
+from settlement.core import telemetry
+
+
+def header(key: str) -> str | None:
+    """Return the header of a new trace that X-Ray keeps, if the stage's `log_full_keys` name the key."""
+    if not telemetry.is_named(key):
+        return None
+    began = int(_dependencies.now().timestamp())
+    return f"Root=1-{began:08x}-{''.join(_dependencies.nonce() for _ in range(3))};Sampled=1"
