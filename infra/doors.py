@@ -10,7 +10,7 @@ from constructs import Construct
 from .core import DEAD_LETTERS, QUEUES, REQUESTS, SETTLEMENTS, Added, Core, Room
 from .functions import function_seconds
 from .grants import LONG_MEMORY_MB, SETTLEMENT, WAITING_SECONDS, Handler, allow
-from .http_api import api_of
+from .http_api import START_CALLS, api_of
 from .queues import RECEIVES, depth, let, let_send, new_queue, waiting
 from .settings import CoreSettings
 from .urgency import Urgency
@@ -39,9 +39,6 @@ START = Handler(
 )
 
 START_ROUTE, CANCEL_ROUTE = "POST /settlements", "POST /settlements/{key}/cancel"
-
-START_CALLS = ("POST/settlements", "POST/settlements/*/cancel")
-"""As IAM sees them."""
 
 RECEIVES_MAX = 30
 """About 2.5 hours of an outage, at one attempt per visibility timeout."""

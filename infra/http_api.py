@@ -30,6 +30,11 @@ def access_log(api: str) -> str:
     return f"{ACCESS_LOGS}{api}"
 
 
+START_CALLS = ("POST/settlements", "POST/settlements/*/cancel")
+READ_CALLS = ("GET/settlements", "GET/settlements/*", "GET/accounts/*/entries", "GET/journal")
+"""Calls as IAM sees them: the path, with the key or the account's id."""
+
+
 class HttpApi(Construct):
     """An API with IAM authorisation: `rate` calls a second, and bursts of twice that."""
 

@@ -2,7 +2,7 @@
 
 from .core import Added, Core, Room
 from .grants import ACCOUNT, ENTRIES, SETTLEMENT, WAITING_SECONDS, Handler, allow
-from .http_api import api_of
+from .http_api import READ_CALLS, api_of
 from .settings import CoreSettings
 from .urgency import Urgency
 
@@ -13,9 +13,6 @@ READS = {
     "Journal": "/journal",
 }
 """By construct name."""
-
-READ_CALLS = ("GET/settlements", "GET/settlements/*", "GET/accounts/*/entries", "GET/journal")
-"""As IAM sees them: the path of a call, with the key or the account's id."""
 
 
 def build(core: Core, settings: CoreSettings) -> Added:

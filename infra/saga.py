@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any
 
 from aws_cdk import Aws, CfnOutput, CfnRule, CfnRuleAssertion, Fn, Stack, Tags
 from aws_cdk import aws_events as events
@@ -18,11 +18,7 @@ from .assets import CDK_JSON
 from .config import Settings, embedded
 from .core import Room, build_core, outputs_of
 from .dashboard import Dashboard
-from .doors import START_CALLS, StartQueue
-from .events import Outcomes
-from .http_api import SettlementsApi
-from .people import POLICIES, People
-from .reading import READ_CALLS
+from .http_api import READ_CALLS, START_CALLS
 from .rooms import ROOMS, handlers_of, orders_of
 
 EMBEDDED = "settlement-saga:embedded"
@@ -42,8 +38,6 @@ _FLAGS = {
     if name.startswith("@aws-cdk/")
 }
 """CDK's feature flags with which the templates are tested. An app of one's own may have others."""
-
-Part = TypeVar("Part", bound=Construct)
 
 
 class SettlementSaga(Construct):
@@ -89,7 +83,8 @@ class SettlementSaga(Construct):
     @property
     def outcome_bus(self) -> events.IEventBus:
         """The bus of outcome events, for rules of one's own."""
-        return self._child(Outcomes).bus
+        bus: events.IEventBus = self._part("Outcomes").bus
+        return bus
 
     @property
     def topics(self) -> dict[str, sns.ITopic]:
@@ -99,12 +94,13 @@ class SettlementSaga(Construct):
     @property
     def start_queue(self) -> sqs.IQueue:
         """The queue whose messages start settlements."""
-        return self._child(StartQueue).queue
+        queue: sqs.IQueue = self._part("Start").queue
+        return queue
 
     @property
     def settlements_api_url(self) -> str:
         """The address of the HTTP API for services."""
-        return self._api.url
+        return str(self._part("Settlements").url)
 
     def grant_start(self, grantee: iam.IGrantable) -> None:
         """Let a service start settlements in every way, and cancel them by HTTP."""
@@ -123,29 +119,25 @@ class SettlementSaga(Construct):
 
         `kind`: viewer, operator, approver or break-glass. Raises ValueError for another.
         """
-        if kind not in POLICIES:
-            raise ValueError(f"kind: must be one of {', '.join(POLICIES)}")
-        policy = self._child(People).policies[kind]
-        role.add_managed_policy(
-            iam.ManagedPolicy.from_managed_policy_arn(self, f"{role.node.addr}{POLICIES[kind]}", policy.ref)
-        )
-
-    @property
-    def _api(self) -> SettlementsApi:
-        return self._child(SettlementsApi)
+        policies = self._part("People").policies
+        if kind not in policies:
+            raise ValueError(f"kind: must be one of {', '.join(policies)}")
+        name = f"{role.node.addr}{kind}"
+        role.add_managed_policy(iam.ManagedPolicy.from_managed_policy_arn(self, name, policies[kind].ref))
 
     def _grant_calls(self, grantee: iam.IGrantable, calls: Sequence[str]) -> None:
         iam.Grant.add_to_principal(
             grantee=grantee,
             actions=["execute-api:Invoke"],
-            resource_arns=[self._api.arn(call) for call in calls],
+            resource_arns=[self._part("Settlements").arn(call) for call in calls],
         )
 
-    def _child(self, kind: type[Part]) -> Part:
-        for one in self.node.children:
-            if isinstance(one, kind):
-                return one
-        raise ValueError(f"rooms: {kind.__name__} is left out of this saga")
+    def _part(self, name: str) -> Any:
+        """Return a room's construct. Raises ValueError if this saga lacks it."""
+        found = self.node.try_find_child(name)
+        if found is None:
+            raise ValueError(f"rooms: {name} is left out of this saga")
+        return found
 
     def _refuse_aws(self) -> None:
         """Let CloudFormation refuse the embedded settings elsewhere: they delete a stage's data."""

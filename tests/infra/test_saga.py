@@ -148,7 +148,7 @@ def test_what_to_build_on_is_reachable() -> None:
 def test_a_room_that_is_left_out_is_named() -> None:
     saga = SettlementSaga(Stack(App(), "Payments"), "Eu", settings=settings(), rooms=(kyc.ROOM,))
 
-    with pytest.raises(ValueError, match=r"^rooms: StartQueue is left out of this saga$"):
+    with pytest.raises(ValueError, match=r"^rooms: Start is left out of this saga$"):
         saga.start_queue  # noqa: B018
 
 
