@@ -29,7 +29,8 @@ export async function start(write: Write, wait: number): Promise<Reading | undef
 /** Cancel a payment, with `seen` only if its sequence is this one; return it as it is then. */
 export async function cancel(write: Write, seen: number | undefined): Promise<Reading> {
   const { key } = write.request;
-  const answer = await answered(write, `/settlements/${key}/cancel`, seen === undefined ? {} : { "If-Match": `"${seen}"` });
+  const headers = seen === undefined ? {} : { "If-Match": `"${seen}"` };
+  const answer = await answered(write, `/settlements/${key}/cancel`, headers);
   return told(key, () => parseReading(key, answer.text, answer.etag));
 }
 

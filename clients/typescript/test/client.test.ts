@@ -49,8 +49,9 @@ test("a read without an answer in its time is Unavailable, with its status", asy
 test("a cancellation is repeated, and its refusal is certain", async () => {
   const { send, sent } = answering(0, 503, 409);
 
-  await assert.rejects(clientOf("https://api.invalid", new Paused(), send).cancel(PAYMENT, { seen: 2 }), NotCancellable);
+  const cancelled = clientOf("https://api.invalid", new Paused(), send).cancel(PAYMENT, { seen: 2 });
 
+  await assert.rejects(cancelled, NotCancellable);
   assert.deepEqual(sent.map((each) => each.headers.get("if-match")), ['"2"', '"2"', '"2"']);
 });
 
@@ -59,7 +60,8 @@ test("a call that is throttled until its time is over says so", async () => {
 
   const started = clientOf("https://api.invalid", new Paused(), send).start(PAYMENT, { seconds: 2 });
 
-  await assert.rejects(started, (error) => error instanceof Throttled && error instanceof Unknown && error.status === 429);
+  await assert.rejects(started, (error) => error instanceof Throttled && error.status === 429);
+  assert.ok(Throttled.prototype instanceof Unknown);
 });
 
 test("no answer names the key and the cause", async () => {
@@ -91,9 +93,9 @@ test("each try asks for credentials, and signs their token", async () => {
     return { accessKeyId: "key", secretAccessKey: "secret", sessionToken: `token-${asked}` };
   };
   const { send, sent } = answering(0, 200);
-  const options = { apiUrl: "https://api.invalid/", region: "eu-west-1", clock: new Paused(), fetch: send, credentials };
+  const options = { region: "eu-west-1", clock: new Paused(), fetch: send, credentials };
 
-  await new Client(options).start(PAYMENT);
+  await new Client({ apiUrl: "https://api.invalid/", ...options }).start(PAYMENT);
 
   assert.deepEqual(sent.map((each) => each.headers.get("x-amz-security-token")), ["token-1", "token-2"]);
   assert.match(sent[1]?.headers.get("authorization") ?? "", /SignedHeaders=[a-z;-]*x-amz-security-token/);

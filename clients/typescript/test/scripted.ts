@@ -1,10 +1,15 @@
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
 
 import { Client, type Clock, type Request } from "../src/index.js";
 
 export const KEY = "order-2026-000101";
 export const PAYMENT: Request = { key: KEY, payer: "dora", payee: "emil", amount: "48.20", currency: "EUR" };
+
+/** A build elsewhere than in `dist` says where the server is. */
+const SERVER =
+  process.env["CONFORMANCE_SERVER"] ?? fileURLToPath(new URL("../../../conformance/server.py", import.meta.url));
 
 export type Call =
   | { readonly method: "start"; readonly request: Request; readonly seconds?: number; readonly wait?: number }
@@ -57,9 +62,7 @@ export function clientOf(apiUrl: string, clock: Paused, send: typeof fetch = clo
 
 /** The scripted server of the conformance cases, as a process that ends with its input. */
 export class ScriptedServer {
-  readonly #process = spawn(process.env["PYTHON"] ?? "python3", [process.env["CONFORMANCE_SERVER"] ?? SERVER], {
-    stdio: ["pipe", "pipe", "inherit"],
-  });
+  readonly #process = spawn(process.env["PYTHON"] ?? "python3", [SERVER], { stdio: ["pipe", "pipe", "inherit"] });
   readonly #lines = createInterface(this.#process.stdout)[Symbol.asyncIterator]();
 
   /** Return the table's cases: once, and first. */
@@ -94,5 +97,3 @@ export class ScriptedServer {
     return JSON.parse(value as string);
   }
 }
-
-const SERVER = new URL("../../../conformance/server.py", import.meta.url).pathname;
