@@ -1,4 +1,17 @@
-"""A scripted HTTP server on 127.0.0.1, which checks the calls of a client and answers them in turn.
+"""The cases that each client keeps, and a scripted HTTP server on 127.0.0.1 that plays them.
+
+A case of `cases.json` has these fields:
+
+- `call`: the `method` (`start`, `get`, `wait`, `cancel`, `receive`) and its arguments.
+- `exchanges`: each `request` that the client must send, in this order, and the server's `answer`.
+- `result`: a reading's `status` and `sequence`, null if the payment is only claimed; or the events' arrivals.
+- `error` and `message`: or the error's class, and a part of its message.
+- `pauses`: the seconds between the tries, with the longest jitter.
+- `breaks_contract`: true if an answer breaks the published contracts.
+
+A header that is expected to be null must be absent. An answer with `lost` never comes (`all`), or breaks off
+(`half`); one with `seconds` takes that long on the client's own clock. `{"$": "settled", …}` is the document
+of that name, with the other fields set anew. The server also checks each signature.
 
 `python server.py` serves a client in another language. It prints the list of all cases. Then it reads lines
 of JSON from its input, and prints one for each:
@@ -6,7 +19,7 @@ of JSON from its input, and prints one for each:
 - the name of a case begins it: the address of its server;
 - `null` ends it: the list of faults, empty if each exchange took place as expected.
 
-It ends with its input. `README.md` describes a case.
+It ends with its input.
 """
 
 import hashlib
@@ -42,7 +55,6 @@ def cases() -> dict[str, dict[str, Any]]:
 
 
 def _resolved(value: Any, documents: dict[str, Any]) -> Any:
-    """Return a value with its documents: `{"$": name, …}` is that one, with the other fields set anew."""
     if isinstance(value, list):
         return [_resolved(each, documents) for each in value]
     if not isinstance(value, dict):

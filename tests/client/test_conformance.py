@@ -1,5 +1,3 @@
-"""The Python client keeps the table of cases that each client runs."""
-
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,8 +16,6 @@ each_case = pytest.mark.parametrize("name", CASES)
 
 
 class Paused(Clock):
-    """A clock that remembers each pause, and that each answer moves."""
-
     def __init__(self) -> None:
         super().__init__()
         self.slept: list[float] = []
@@ -43,7 +39,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Paused:
 
 
 def result_of(call: dict[str, Any], url: str) -> Any:
-    """Make a case's call; return its result as the table has it."""
     session = boto3.Session(ACCESS_KEY, SECRET_KEY, region_name=REGION)
     client = Client(api_url=url, session=session)
     match call["method"]:
@@ -66,7 +61,6 @@ def told(found: Reading | None) -> dict[str, Any] | None:
 
 
 def arrivals(events: list[dict[str, Any]]) -> list[Arrival]:
-    """Return how each event arrives at a reader that records the highest sequence."""
     found, last = [], None
     for event in map(parse_event, events):
         found.append(Arrival.of(last, event.sequence))
@@ -123,7 +117,7 @@ def test_the_server_finds_an_unexpected_call(change: dict[str, Any], words: str)
     assert words in fault
 
 
-def test_the_server_finds_a_call_too_many_and_one_too_few() -> None:
+def test_the_server_finds_a_missing_call_and_another() -> None:
     case = CASES["accepted"]
 
     with serving([]) as (url, script), pytest.raises(settlement_client.InvalidRequest):

@@ -1,5 +1,3 @@
-"""The TypeScript client: its own tests, its types and its package."""
-
 import json
 import re
 import shutil
@@ -98,8 +96,8 @@ def test_its_package_has_its_modules_and_their_types(package: Path) -> None:
 
 
 def test_the_first_call_of_its_page_pays(package: Path) -> None:
-    """The script's answers are about its own key, and not about a minted one."""
     (example,) = re.findall(r"```ts\n(.*?)```", (CLIENT / "README.md").read_text(), re.DOTALL)
+    # The answers are about this key.
     script = compile_block(example.replace('mintKey("order")', '"order-2026-000101"'), package.parent)
     table = server.cases()
     (started,), (read,) = table["accepted"]["exchanges"], table["finished within the wait"]["exchanges"]

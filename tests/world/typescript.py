@@ -1,4 +1,4 @@
-"""The TypeScript client as its callers have it: built, and beside its one dependency."""
+"""The TypeScript client, built as for its callers."""
 
 import json
 import os
@@ -17,7 +17,6 @@ _TSC = MODULES / "typescript" / "bin" / "tsc"
 
 
 def node(*words: object, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run Node with further variables, and return what it printed."""
     return subprocess.run(
         [str(NODE), *map(str, words)],
         cwd=cwd,
@@ -30,7 +29,7 @@ def node(*words: object, cwd: Path, **environment: str) -> subprocess.CompletedP
 
 
 def build(folder: Path) -> Path:
-    """Compile the client and its tests; return the package's folder. A script in `folder` may import it."""
+    """Return the compiled package, which scripts in `folder` may import."""
     package, modules = folder / "package", folder / "node_modules"
     compiled = node(_TSC, "--project", CLIENT, "--outDir", package / "dist", cwd=CLIENT)
     assert compiled.returncode == 0, compiled.stdout
@@ -43,7 +42,7 @@ def build(folder: Path) -> Path:
 
 
 def compile_block(text: str, folder: Path) -> Path:
-    """Compile a page's example against the client's sources; return it as JavaScript, in `folder`."""
+    """Return a page's example as JavaScript, compiled against the client's sources."""
     (folder / "block.mts").write_text(text)
     options = {
         "declaration": False,

@@ -18,7 +18,7 @@ export type Call =
   | { readonly method: "cancel"; readonly request: Request; readonly seen?: number }
   | { readonly method: "receive"; readonly events: readonly unknown[] };
 
-/** A case of the table, as `../../conformance/README.md` describes it. */
+/** A case of the table, as `clients/conformance/server.py` describes it. */
 export interface Case {
   readonly name: string;
   readonly call: Call;
