@@ -130,7 +130,7 @@ def test_the_server_finds_a_missing_call_and_another() -> None:
 
 
 def test_the_server_finds_a_wrong_signature(monkeypatch: pytest.MonkeyPatch) -> None:
-    case = CASES["long poll for a change"]
+    case = CASES["read"]
     monkeypatch.setattr(f"{__name__}.SECRET_KEY", "another")
 
     with serving(case["exchanges"]) as (url, script):

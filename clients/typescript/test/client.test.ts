@@ -99,6 +99,7 @@ test("each try asks for credentials, and signs their token", async () => {
 
   assert.deepEqual(sent.map((each) => each.headers.get("x-amz-security-token")), ["token-1", "token-2"]);
   assert.match(sent[1]?.headers.get("authorization") ?? "", /SignedHeaders=[a-z;-]*x-amz-security-token/);
+  assert.equal(sent[1]?.url, "https://api.invalid/settlements");
 });
 
 test("credentials that fail after a lost answer leave the outcome unknown", async () => {
