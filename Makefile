@@ -196,6 +196,7 @@ lock: setup  ## pin what pyproject.toml and package.json ask for, and all that t
 	for part in templates docs; do $(COMPILE) --universal --python-version=3.11 --group=$$part --output-file=requirements-$$part.txt || exit 1; done
 	$(COMPILE) --python-version=3.13 --group=localemu --output-file=requirements-localemu.txt  # not all of it is there for 3.14
 	.venv/bin/npm install --package-lock-only
+	.venv/bin/npm --prefix clients/typescript install --package-lock-only
 
 clean:  ## stop the embedded AWS and remove what was built
 	-@test ! -x .venv/bin/settle || .venv/bin/settle local down

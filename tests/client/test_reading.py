@@ -112,6 +112,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Api:
     clock = Clock()
     fake = SimpleNamespace(monotonic=clock.monotonic, sleep=clock.sleep)
     monkeypatch.setattr(reading_module, "time", fake)
+    monkeypatch.setattr("random.random", lambda: 1.0)
     return Api(clock)
 
 

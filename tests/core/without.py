@@ -27,7 +27,6 @@ LEFT_OUT = (
     "cdk.out",
     "node_modules",
     "mutants",
-    "src",
 )
 
 

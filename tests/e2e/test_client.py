@@ -24,6 +24,7 @@ DOORS: dict[str, Callable[[Client, Request], object]] = {
     "Express": Client.start_express,
     "Standard": Client.start_standard,
     "the queue": Client.send,
+    "HTTP": Client.start,
 }
 
 

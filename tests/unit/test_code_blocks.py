@@ -9,6 +9,7 @@ import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import yaml
@@ -19,6 +20,7 @@ from tests.unit.shown_documents import check_document
 from tests.unit.vectors import CONFIG, SETTLEMENT
 from tests.world.pages import PAGES, PROJECT, Block, blocks
 from tests.world.shell import commands
+from tests.world.typescript import compile_block
 
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 DIAGRAMS = ("flowchart ", "stateDiagram-v2", "sequenceDiagram")
@@ -59,6 +61,11 @@ def check_python(block: Block) -> None:
             module = importlib.import_module(node.module or "")
             for alias in node.names:
                 assert hasattr(module, alias.name), f"{node.module} has no {alias.name}"
+
+
+def check_typescript(block: Block) -> None:
+    with TemporaryDirectory() as folder:
+        compile_block(block.text, Path(folder))
 
 
 def check_shell(block: Block) -> None:
@@ -102,6 +109,7 @@ CHECKS: dict[str, Callable[[Block], None]] = {
     "sql": check_sql,
     "text": check_text,
     "toml": check_toml,
+    "ts": check_typescript,
     "yaml": check_yaml,
 }
 
@@ -135,6 +143,8 @@ def test_each_make_of_a_page_has_its_target(page: Path) -> None:
         ("python", "def test_it(saga: Saga) -> None: saga.start()\n\n    assert saga"),
         ("python", "import settlement_clients"),
         ("python", "from settlement_client import Clients"),
+        ("ts", 'import { Clients } from "@settlement-saga/client";'),
+        ("ts", 'import { mintKey } from "@settlement-saga/client";\nconst key: number = mintKey("order");'),
         ("json", '{"key": "order-2026-000101", "payer": "dora"}'),
         (
             "json",

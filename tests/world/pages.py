@@ -12,7 +12,11 @@ _FOLDERS = [
     for folder in PROJECT.iterdir()
     if folder.is_dir() and folder.name not in _BUILT and not folder.name.startswith(".")
 ]
-PAGES = sorted([*PROJECT.glob("*.md"), *(page for folder in _FOLDERS for page in folder.rglob("*.md"))])
+PAGES = sorted(
+    page
+    for page in (*PROJECT.glob("*.md"), *(page for folder in _FOLDERS for page in folder.rglob("*.md")))
+    if "node_modules" not in page.relative_to(PROJECT).parts  # a client has its own
+)
 """All pages, including those in new folders."""
 
 

@@ -13,7 +13,7 @@ from settlement_client.errors import (
     Unavailable,
     Unknown,
 )
-from settlement_client.inbox import DynamoDbInbox, Event, Store, parse_event
+from settlement_client.inbox import Arrival, DynamoDbInbox, Event, Store, parse_event
 from settlement_client.journal import JournalEntry, JournalPage, Skipped
 from settlement_client.outcome import Action, Failure, Next, Outcome, Status
 from settlement_client.reading import Reading
@@ -21,6 +21,7 @@ from settlement_client.request import Request, mint_key
 
 __all__ = [
     "Action",
+    "Arrival",
     "Client",
     "DynamoDbInbox",
     "Event",

@@ -14,7 +14,7 @@ from settlement_client.errors import (
     SettlementClientError,
     Unknown,
 )
-from settlement_client.reading import Reading, exchange
+from settlement_client.reading import Answer, Reading, exchange
 from settlement_client.request import Request
 
 _REFUSALS: dict[str, type[SettlementClientError]] = {
@@ -42,8 +42,16 @@ def cancel(url: str, session: boto3.Session, request: Request, seen: int | None)
             return answer.reading(request.key)
     except (BotoCoreError, MalformedAnswer) as failed:
         raise Unknown.of(request.key, failed) from failed
-    words = f"{request.key}: {answer.status} {answer.text[:500]}"
-    if answer.status == 429 or answer.status >= 500:
-        raise Unknown.of(request.key, words)
+    refused = refusal(request.key, answer)
+    raise refused if is_refusal(answer.status) else Unknown.of(request.key, refused)
+
+
+def is_refusal(status: int) -> bool:
+    """Return whether the same call would be refused again: it was throttled, or not answered, otherwise."""
+    return status != 429 and status < 500
+
+
+def refusal(key: str, answer: Answer) -> SettlementClientError:
+    """Return the error that an answer names. Without a known name, the call did not reach the stack."""
     named = (error for name, error in _REFUSALS.items() if f'"{name}"' in answer.text)
-    raise next(named, SettlementClientError)(words)
+    return next(named, SettlementClientError)(f"{key}: {answer.status} {answer.text[:500]}")

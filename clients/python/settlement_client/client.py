@@ -7,7 +7,7 @@ from typing import Any
 
 import boto3
 
-from settlement_client import cancelling, starting
+from settlement_client import cancelling, posting, starting
 from settlement_client.journal import JournalPage, pages
 from settlement_client.outcome import Outcome
 from settlement_client.reading import Readers, Reading
@@ -52,6 +52,15 @@ class Client:
             api_url=outputs.get("SettlementsApiUrl"),
             session=session,
         )
+
+    def start(self, request: Request, *, wait: int = 0, seconds: float = 60) -> Reading | None:
+        """Start a payment over HTTP; return its reading, or None: it is claimed and goes on, so `wait`.
+
+        `wait` is the number of seconds, from 1 to 20, that a call may wait for the end. A lost answer, 429 or
+        a status from 500 up repeats the same request for `seconds`; 0 is one try. Raises Refused: nothing was
+        written. Raises Unknown: call again with the same request.
+        """
+        return posting.start(self._address("api_url").rstrip("/"), self._session, request, wait, seconds)
 
     def start_express(self, request: Request) -> Outcome:
         """Settle a payment and return its outcome, after 300 s at most.

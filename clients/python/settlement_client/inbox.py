@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Protocol
 
 from botocore.exceptions import ClientError
@@ -25,6 +26,34 @@ class Event:
     type: str
     time: datetime
     outcome: Outcome
+
+
+class Arrival(StrEnum):
+    """How an event stands to the last one of its settlement that was recorded."""
+
+    NEXT = "next"
+    """The first event, or the one that follows. Apply it."""
+
+    GAP = "gap"
+    """Newer, and events before it are late or lost. Apply it, as it has all of them.
+
+    Read the settlement with `status` if you need to see where it stands.
+    """
+
+    DUPLICATE = "duplicate"
+    """The recorded one again. Drop it."""
+
+    LATE = "late"
+    """Older than the recorded one. Drop it."""
+
+    @classmethod
+    def of(cls, last: int | None, sequence: int) -> "Arrival":
+        """Return how a sequence stands to the last recorded one: None before the first event."""
+        if last is None or sequence == last + 1:
+            return cls.NEXT
+        if sequence == last:
+            return cls.DUPLICATE
+        return cls.GAP if sequence > last else cls.LATE
 
 
 class Store(Protocol):

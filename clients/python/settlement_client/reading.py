@@ -21,6 +21,7 @@ from settlement_client.errors import (
     Unavailable,
 )
 from settlement_client.outcome import Outcome, Status
+from settlement_client.pauses import pause_seconds
 from settlement_client.request import KEY
 
 _TIMEOUT_SECONDS = (5, 35)
@@ -29,7 +30,6 @@ _TIMEOUT_SECONDS = (5, 35)
 _WAIT_SECONDS_MAX = 20
 """The longest that one call may wait."""
 
-_PAUSE_SECONDS_MAX = 16
 _ETAG = re.compile(r'"([0-9]{1,15})"')
 
 
@@ -58,7 +58,7 @@ class Readers:
         When the time is over, it returns the latest outcome as it is; raises NotFound if there is none yet,
         or Unavailable if the last call had no answer.
         """
-        over_at, seen, pause = time.monotonic() + seconds, after or 0, 1.0
+        over_at, seen, failures = time.monotonic() + seconds, after or 0, 0
         while True:
             asked_at = time.monotonic()
             left = max(0.0, over_at - asked_at)
@@ -66,16 +66,13 @@ class Readers:
                 found = self._get(key, wait=min(_WAIT_SECONDS_MAX, math.ceil(left)), after=seen)
                 if left == 0 or _is_awaited(found, after):
                     return found
-                seen, pause = max(seen, found.sequence), 1.0
-            except NotFound:
+                seen, failures = max(seen, found.sequence), 0
+            except (NotFound, Unavailable) as error:
                 if left == 0:
                     raise
-                pause = 1.0
-            except Unavailable:
-                if left == 0:
-                    raise
-                pause = min(pause * 2, _PAUSE_SECONDS_MAX)
+                failures = failures + 1 if isinstance(error, Unavailable) else 0
             if time.monotonic() - asked_at < 1:  # an answer at once, or a failure: never a busy loop
+                pause = pause_seconds(failures) if failures else 1.0
                 time.sleep(max(0.0, min(pause, over_at - time.monotonic())))
 
     def _get(self, key: str, **query: int) -> Reading:

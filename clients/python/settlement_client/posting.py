@@ -1,0 +1,68 @@
+"""The start of a payment over HTTP, repeated until an answer is certain or its time is over."""
+
+import time
+
+import boto3
+from botocore.awsrequest import AWSRequest
+from botocore.exceptions import BotoCoreError
+
+from settlement_client.cancelling import is_refusal, refusal
+from settlement_client.errors import MalformedAnswer, SettlementClientError, Unknown
+from settlement_client.fields import object_of
+from settlement_client.pauses import pause_seconds
+from settlement_client.reading import Answer, Reading, exchange
+from settlement_client.request import Request
+
+
+def start(url: str, session: boto3.Session, request: Request, wait: int, seconds: float) -> Reading | None:
+    """Start a payment; return its outcome, or None if it is claimed and goes on.
+
+    Each try sends the same request, the last one when the time is over. Raises Refused, or Unknown.
+    """
+    answer = _answered(url, session, request, wait, seconds)
+    try:
+        return None if _is_accepted(answer, request.key) else answer.reading(request.key)
+    except MalformedAnswer as failed:
+        raise Unknown.of(request.key, failed) from failed
+
+
+def _answered(url: str, session: boto3.Session, request: Request, wait: int, seconds: float) -> Answer:
+    """Return the answer of status 200 or 202.
+
+    After a lost answer, a refusal that does not come from the stack, such as AWS's 403, says nothing about
+    the call before: that is Unknown, too.
+    """
+    over_at, failures, is_lost = time.monotonic() + seconds, 0, False
+    while True:
+        left, status, words = over_at - time.monotonic(), 0, ""
+        try:
+            answer = exchange(session, _call(url, request, wait))
+            status, words = answer.status, f"{answer.status} {answer.text[:500]}"
+            if status in (200, 202):
+                return answer
+            if is_refusal(status):
+                refused = refusal(request.key, answer)
+                if is_lost and type(refused) is SettlementClientError:
+                    raise Unknown.of(request.key, refused)
+                raise refused
+        except BotoCoreError as failed:
+            words = str(failed)
+        if left <= 0:
+            raise Unknown.of(request.key, words)
+        failures, is_lost = failures + 1, is_lost or status != 429
+        time.sleep(max(0.0, min(pause_seconds(failures), over_at - time.monotonic())))
+
+
+def _call(url: str, request: Request, wait: int) -> AWSRequest:
+    """Return a call to sign: a signature is for one try."""
+    headers = {"Content-Type": "application/json", "Idempotency-Key": request.key}
+    if wait:
+        headers["Prefer"] = f"wait={wait}"
+    return AWSRequest("POST", f"{url}/settlements", headers, request.to_json())
+
+
+def _is_accepted(answer: Answer, key: str) -> bool:
+    """Return whether an answer says no more than that the key is claimed."""
+    content = object_of(answer.text, "answer")
+    is_short = "status" not in content and "status_url" in content
+    return answer.status == 202 and is_short and content.get("key") == key
