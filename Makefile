@@ -29,7 +29,7 @@ LIVES ?= 500
 
 .PHONY: setup demo test test-all test-end-to-end test-exhaustive test-deployed-python check lint format synth lock clean
 .PHONY: deliver teardown templates docs docs-serve reference screenshots simulate exhaust planted needed fuzz mutants bench price
-.PHONY: rivals worst-day consume
+.PHONY: rivals worst-day consume dist
 .PHONY: deployed-python help
 .DEFAULT_GOAL := help
 
@@ -71,6 +71,12 @@ setup: .venv/.ready  ## install everything that the other targets need, into .ve
 .venv-docs/.ready: requirements-docs.txt
 	@$(INSTALL) "Environment of the site" $(PYTHON) -m venv .venv-docs
 	@$(INSTALL) "Python packages of the site" $(PIP:.venv/%=.venv-docs/%) --require-hashes -r requirements-docs.txt
+	@touch $@
+
+# In an environment of its own: only a release needs it.
+.venv-release/.ready: requirements-release.txt
+	@$(INSTALL) "Environment of a release" $(PYTHON) -m venv .venv-release
+	@$(INSTALL) "Python packages of a release" $(PIP:.venv/%=.venv-release/%) --require-hashes -r requirements-release.txt
 	@touch $@
 
 # Another engine for the state machines: it pins other versions, and wants a newer Python than the tests.
@@ -144,6 +150,9 @@ rivals: .venv/.bench  ## other ways through LIVES lives under faults; SEED=17 RI
 price: .venv/.ready  ## what a million payments cost by each way, and the limits: from prices, template and the last bench
 	.venv/bin/python -m benchmarks.million
 
+dist: .venv/.ready .venv-release/.ready  ## a release in dist/, built twice and compared, with its bill of materials
+	.venv/bin/python -m tools.dist $(if $(VERSION),--version $(VERSION))
+
 consume: .venv/.ready  ## install the package elsewhere, at both ends of its ranges, and settle in apps of its own
 	.venv/bin/python -m tools.consume
 
@@ -193,7 +202,7 @@ lock: setup  ## pin what pyproject.toml and package.json ask for, and all that t
 	$(COMPILE) --universal --python-version=3.11 --extra=local --group=checkout --output-file=requirements.txt pyproject.toml
 	$(COMPILE) --universal --python-version=3.11 --constraints=requirements.txt --group=test --output-file=requirements-test.txt
 	for part in long bench; do $(COMPILE) --universal --python-version=3.11 --constraints=requirements.txt --constraints=requirements-test.txt --group=$$part --output-file=requirements-$$part.txt || exit 1; done
-	for part in templates docs; do $(COMPILE) --universal --python-version=3.11 --group=$$part --output-file=requirements-$$part.txt || exit 1; done
+	for part in templates docs release; do $(COMPILE) --universal --python-version=3.11 --group=$$part --output-file=requirements-$$part.txt || exit 1; done
 	$(COMPILE) --python-version=3.13 --group=localemu --output-file=requirements-localemu.txt  # not all of it is there for 3.14
 	.venv/bin/npm install --package-lock-only
 	.venv/bin/npm --prefix clients/typescript install --package-lock-only

@@ -11,12 +11,13 @@ import re
 import shlex
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+
+from tools.dist import build
 
 PROJECT = Path(__file__).parents[1]
 APPS = {"app.py": ["Payments/Saga"], "two.py": ["Payments-north/Saga", "Payments-south/Saga"]}
@@ -73,24 +74,6 @@ class Stranger:
         self._variables |= variables
 
 
-def built(folder: Path) -> Path:
-    """Return the wheel, made from the source distribution as an index's users get it."""
-    build = (
-        "import sys; from hatchling.build import build_sdist, build_wheel; "
-        "print({'sdist': build_sdist, 'wheel': build_wheel}[sys.argv[1]](sys.argv[2]))"
-    )
-    source = PROJECT
-    for kind in ("sdist", "wheel"):
-        if kind == "wheel":
-            (archive,) = folder.glob("*.tar.gz")
-            with tarfile.open(archive) as packed:
-                packed.extractall(folder, filter="data")
-            source = folder / archive.name.removesuffix(".tar.gz")
-        subprocess.run([sys.executable, "-c", build, kind, str(folder)], cwd=source, check=True)
-    (wheel,) = folder.glob("*.whl")
-    return wheel
-
-
 def settles(stranger: Stranger, saga: str, key: str, settlements: int) -> None:
     """Pay, reverse, and prove: the saga has so many settlements, and no other saga's."""
     settle = ("settle", "account", "open")
@@ -145,8 +128,7 @@ def consume(wheel: Path, folder: Path) -> None:
 def main() -> None:
     argparse.ArgumentParser(prog="make consume", description=__doc__).parse_args()
     with tempfile.TemporaryDirectory(prefix="stranger-") as folder:
-        wheel = built(Path(folder))
-        consume(wheel, Path(folder))
+        consume(build(Path(folder)), Path(folder))
     print("\nthe package is installed, deployed and settles")
 
 

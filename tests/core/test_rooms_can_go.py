@@ -1,7 +1,6 @@
 """Each optional room is deleted from a copy of the app: its folders in every tree, its lines in the lists.
 
-The rest must settle, and pass its tests. Here some of them run;
-`python -m tests.core.without <room> <folder>` makes a copy to run all.
+The rest must settle, and pass its tests. Here some of them run.
 """
 
 import os

@@ -1,7 +1,6 @@
 """The handlers' DynamoDB calls and write units: five writes and two reads on the happy path.
 
-Units by AWS's rule: one per written kilobyte, two in a transaction, one for each index change. Refused writes
-also cost their units; they are counted apart.
+Units by AWS's rule. Refused writes also cost theirs; they are counted apart.
 """
 
 from collections.abc import Callable

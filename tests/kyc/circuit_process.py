@@ -1,6 +1,6 @@
 """A VerifyKyc environment as a process, run by `test_circuit_processes.py`.
 
-Arguments: table name and threshold. Each input line is a payment and the provider's answer: `up`, `down`, or
+Each input line is a payment and the provider's answer: `up`, `down`, or
 `hang`, which stops before the count. It prints how each call ended.
 """
 

@@ -1,8 +1,6 @@
 """The worst KYC provider's day in simulated time, at a rate beyond one machine.
 
-Real functions, definitions and circuit run under the simulator's rules. `make worst-day` defines the hours.
-`python -m tests.simulation.worst_day 20 600` prints how the
-payments of each part of the day ended.
+`make worst-day` defines the hours. `python -m tests.simulation.worst_day 20 600` prints how payments ended.
 """
 
 import sys

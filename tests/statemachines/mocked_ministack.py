@@ -2,7 +2,6 @@
 
 Step Functions Local counts a state's calls with retries. MiniStack counts entries into the state, so a retry
 would repeat a mocked error. Here only the call is answered from the file.
-Run it in place of `ministack`.
 """
 
 from contextvars import ContextVar

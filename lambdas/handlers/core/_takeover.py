@@ -71,7 +71,8 @@ def _start(found: Takeover, starts_max: int) -> None:
 
 def _start_on(variable: str, found: Takeover, starts_max: int) -> None:
     """Retry throttled starts, which slows the run down."""
-    machine, trace = step_functions.arn(variable), _trace.header(found.input.get("settlement", found.input)["key"])
+    machine, request = step_functions.arn(variable), found.input.get("settlement", found.input)
+    trace = _trace.header(request["key"])
     for refused in range(starts_max):
         if refused:
             _workers.pause(_dependencies.random.uniform(0, _THROTTLED_SECONDS * 2**refused))
