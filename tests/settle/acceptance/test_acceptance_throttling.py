@@ -173,7 +173,7 @@ def test_a_hold_may_remain_while_a_throttled_payment_goes_on(twins: Any) -> None
 
 
 def test_a_run_with_a_throttled_check_has_not_passed(twins: Any) -> None:
-    fine = Result("books", Verdict.PROVEN, 0, "")
+    fine = Result("books", Verdict.PROVEN, "", ())
     report = runner.Report("r", "s", results=[fine, twins(stalled(LAMBDA), status=None)])
 
     assert (report.refuted, report.passed) == ([], False)
