@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks import bills, cost, deployment, stage, storage, throughput
 from benchmarks.interleave import Measured
 from benchmarks.report import MEASURED, PROJECT, table
+from benchmarks.throughput import POOL
 from benchmarks.ways import TARGETS, Estimate, Way
 
 PRICES, QUOTAS = PROJECT / "benchmarks/prices.toml", PROJECT / "benchmarks/quotas.toml"
@@ -118,11 +119,15 @@ def _needs() -> Iterator[str]:
     names = tomllib.loads(QUOTAS.read_text())["limit"]
     found = [one for way in Way if way is not Way.HELD for one in _of(way)]
     lowest = {one.name: one for one in sorted(found, key=lambda one: one.per_second, reverse=True)}
-    rows = (
-        (each["name"], f"{lowest[name].value:,.0f}", *(f"{lowest[name].needed(rate):,}" for rate in STORMS))
-        for name, each in names.items()
-    )
-    return table(("limit", "`prod` or AWS's default", *(f"for {rate:,}/s" for rate in STORMS)), rows)
+
+    def row(name: str) -> tuple[str, ...]:
+        if name == POOL:
+            values = (throughput.account(rate, lowest, estimate()) for rate in (0, *STORMS))
+            return ("`concurrency.account`, and Lambda's quota", *(f"{value:,}" for value in values))
+        one = lowest[name]
+        return (names[name]["name"], f"{one.value:,.0f}", *(f"{one.needed(rate):,}" for rate in STORMS))
+
+    return table(("limit", "now", *(f"for {rate:,}/s" for rate in STORMS)), map(row, names))
 
 
 def _of(way: Way) -> list[throughput.Limit]:

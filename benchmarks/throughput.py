@@ -1,12 +1,16 @@
 """The settlements a second that each limit bears, by the way of starting them: pure arithmetic."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from benchmarks import cost
 from benchmarks.cost import Usage
 from benchmarks.ways import Estimate, Way
+from infra.concurrency import UNRESERVED_MIN
+
+POOL = "pool"
+"""The limit of the concurrency that nothing reserves."""
 
 _VERIFY_READS, _VERIFY_WRITES = 1, 2
 """Calls of DynamoDB by VerifyKyc."""
@@ -46,7 +50,7 @@ def _limits(way: Way, estimate: Estimate, quotas: Mapping[str, float]) -> Iterat
         yield limit("waiting", shares.waiting, door_seconds)
     else:
         pooled += door_seconds
-    yield limit("pool", shares.account - shares.reserved, pooled)
+    yield limit(POOL, shares.account - shares.reserved, pooled)
     yield limit("table", settings.warm_write_units or quotas["new_table_units"], units)
     yield limit("table_most", quotas["table_units"], units)
     if way is Way.STANDARD:
@@ -58,6 +62,19 @@ def _limits(way: Way, estimate: Estimate, quotas: Mapping[str, float]) -> Iterat
         yield limit("queue", settings.start_queue_calls, door_seconds)
     if way.is_by_http:
         yield limit("api", settings.api_calls_per_second, estimate.api_calls(way))
+
+
+def account(per_second: float, lowest: Mapping[str, Limit], estimate: Estimate) -> int:
+    """Return the account's concurrency for so many a second: the reservations, raised, and the rest.
+
+    Never less than what the stage has.
+    """
+    shares = estimate.stage.settings.concurrency
+    raised = {
+        name: max(getattr(shares, name), lowest[name].needed(per_second)) for name in ("kyc", "waiting")
+    }
+    reserved = replace(shares, account=10**6, **raised).reserved
+    return max(shares.account, reserved + max(UNRESERVED_MIN, lowest[POOL].needed(per_second)))
 
 
 def _verify_seconds(estimate: Estimate) -> float:

@@ -36,7 +36,8 @@ _SAMPLE = (
 WAYS = {
     "ours": Way(
         title="this project",
-        told="Its machines, functions, LIMBO and recovery as they are deployed, on Standard, with recovery each minute.",
+        told="Its machines, functions, LIMBO and recovery as they are deployed, on Standard, with recovery"
+        " each minute.",
         module="ours",
     ),
     "sample": Way(

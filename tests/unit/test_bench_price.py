@@ -174,3 +174,14 @@ def test_a_need_is_the_value_that_bears_the_rate() -> None:
     limit = Limit("queue", 25, 500)
 
     assert [limit.needed(rate) for rate in (500, 501, 2_000)] == [25, 26, 100]
+
+
+def test_an_account_needs_its_raised_reservations_and_the_rest() -> None:
+    lowest = {
+        name: Limit(name, value, each)
+        for name, value, each in (("kyc", 200, 1_000), ("waiting", 50, 1_000), ("pool", 480, 4_800))
+    }
+
+    assert throughput.account(500, lowest, ESTIMATE) == 1_000
+    assert throughput.account(2_000, lowest, ESTIMATE) == 520 + 200 + 2 * 50 + 200
+    assert throughput.account(4_000, lowest, ESTIMATE) == 520 + 600 + 2 * 150 + 400
