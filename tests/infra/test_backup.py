@@ -31,7 +31,8 @@ def test_no_stage_has_a_vault_unless_its_operator_wants_one(stage: str) -> None:
 def test_it_changes_nothing_else_but_the_pagers_topic_and_key() -> None:
     before, after = template("prod"), resources()
 
-    assert {one for one in before if after.get(one) != before[one]} <= {"PagerKey", "PagerMorningTopicPolicy"}
+    changed_ones = {one for one in before if after.get(one) != before[one]}
+    assert changed_ones <= {"PagerKey", "PagerMorningTopicPolicy"}
     assert {one for one in after.keys() - before.keys() if not one.startswith("Backup")} == set()
 
 

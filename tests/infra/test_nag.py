@@ -8,6 +8,7 @@ from cdk_nag import AwsSolutionsChecks, PCIDSS321Checks
 
 from infra.config import STAGES
 from infra.functions import WAITED_FOR
+from infra.grants import STATES
 from infra.orders import routes
 from infra.people import POLICIES, people
 from infra.rooms import ORDERS
@@ -26,6 +27,9 @@ def on(resource: str) -> str:
 def on_arn(service: str, resource: str) -> str:
     return on(f"arn:<AWS::Partition>:{service}:<AWS::Region>:<AWS::AccountId>:{resource}")
 
+
+READERS = ("PublishEvents", "SealJournal")
+"""Of the table's stream."""
 
 ROLES = {of_role(f"{function}Role") for function in FUNCTIONS}
 OF_ROWS = ROLES - {of_role("SendPageRole")}
@@ -50,8 +54,9 @@ BY_PATTERN = "Executions are named after settlements, so a policy can name them 
 
 EXPLAINED: dict[str, tuple[set[str], str]] = {
     on("*"): (
-        ROLES | MACHINE_ROLES,
-        "X-Ray and the delivery of vended logs have no resources that a policy could name.",
+        {of_role(f"{function}Role") for function in (*STATES, "TakeOrder", *READERS)} | MACHINE_ROLES,
+        "X-Ray, a task's token, the list of streams, and the delivery of vended logs have no resources that a"
+        " policy could name.",
     ),
     "AwsSolutions-IAM5[Action::kms:GenerateDataKey*]": (
         OF_ROWS,

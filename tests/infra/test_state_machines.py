@@ -88,7 +88,7 @@ def test_an_execution_is_logged_and_traced_but_no_payload_is(stage: str, machine
 @each_stage_on_aws
 @each_machine
 def test_a_rule_samples_traces_of_a_machine_alone(stage: str, machine: str) -> None:
-    found = properties(stage, "XRay::SamplingRule")[f"{machine}Traces"]["SamplingRule"]
+    found = dict(properties(stage, "XRay::SamplingRule")[f"{machine}Traces"]["SamplingRule"])
 
     matched = {name: found.pop(name) for name in ("ServiceName", "ServiceType")}
     assert matched == {

@@ -108,7 +108,7 @@ def test_a_run_reads_only_the_due_settlements_in_flight(
     started: list[str] = []
     monkeypatch.setattr(_dependencies, "store", ledger.store)
     monkeypatch.setattr(_dependencies, "now", lambda: NOW + timedelta(seconds=30))
-    monkeypatch.setattr(_step_functions, "start", lambda machine, name, data: started.append(name))
+    monkeypatch.setattr(_step_functions, "start", lambda machine, name, *_: started.append(name))
     due = in_flight(range(DUE), settlement, config)
     for row in due:
         ledger.put(row)
