@@ -16,14 +16,12 @@ _EVERY = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
 class Stage:
     """A stage's settings, and what its template has.
 
-    `memory_mb` is by function. `messages` is the most of a call that takes them from the start queue.
-    `by_month` counts what is paid by the month, by price. `runs_a_minute` is of all schedules.
-    `queue_concurrency` has the most calls at once of each queue that Lambda reads.
+    `memory_mb` is by function. `by_month` counts monthly prices by their names. `runs_a_minute` is of all
+    schedules. `queue_concurrency` has the most calls at once of each queue that Lambda reads.
     """
 
     settings: Settings
     memory_mb: Mapping[str, int]
-    messages: int
     by_month: Mapping[str, int]
     runs_a_minute: float
     queue_concurrency: tuple[int, ...]
@@ -35,11 +33,9 @@ def read(name: str) -> Stage:
     queues = [
         one for one in properties(name, "Lambda::EventSourceMapping").values() if "ScalingConfig" in one
     ]
-    (start,) = (one for one in queues if one["FunctionName"] == "${StartSettlements}")
     return Stage(
         settings=STAGES[name],
         memory_mb={one: each["MemorySize"] for one, each in properties(name, "Lambda::Function").items()},
-        messages=start["BatchSize"],
         by_month=idle.counts(template(name).values()),
         runs_a_minute=sum(_runs_a_minute(one["ScheduleExpression"]) for one in schedules),
         queue_concurrency=tuple(one["ScalingConfig"]["MaximumConcurrency"] for one in queues),

@@ -40,6 +40,13 @@ _FLAGS = {
 """CDK's feature flags with which the templates are tested. An app of one's own may have others."""
 
 
+def _embedded(settings: Settings, given: Any) -> Settings:
+    try:
+        return embedded(settings, **json.loads(given))
+    except (TypeError, json.JSONDecodeError):
+        raise ValueError(f"{EMBEDDED}: only `settle local deploy` gives this context") from None
+
+
 class SettlementSaga(Construct):
     """Settles payments in the stack in which it is put, with its own table, machines, alarms and APIs.
 
@@ -59,7 +66,7 @@ class SettlementSaga(Construct):
         for flag, value in _FLAGS.items():
             self.node.set_context(flag, value)
         if given := self.node.try_get_context(EMBEDDED):
-            settings = embedded(settings, **json.loads(given))
+            settings = _embedded(settings, given)
         if settings.is_embedded:
             self._refuse_aws()
         elif settings.keeps_data:

@@ -57,7 +57,10 @@ def deploy_app(running: Running, app: str, folder: Path) -> dict[str, dict[str, 
         file.write_text(json.dumps(_without_roles(json.loads(file.read_text("utf-8")))))
     options = ("--all", "--require-approval", "never", "--app", str(out), "--outputs-file", str(outputs_file))
     _cdk(running, folder, "deploy", *options)
-    found: dict[str, dict[str, str]] = json.loads(outputs_file.read_text("utf-8"))
+    # The CLI writes no file if no stack has an output.
+    found: dict[str, dict[str, str]] = (
+        json.loads(outputs_file.read_text("utf-8")) if outputs_file.is_file() else {}
+    )
     return found
 
 

@@ -1,6 +1,5 @@
 import json
 import time
-from collections.abc import Mapping
 from typing import Any
 
 import boto3
@@ -27,27 +26,35 @@ def start(running: Running) -> None:
         time.sleep(0.1)
 
 
-def share_secrets(running: Running, *others: Mapping[str, str]) -> None:
-    """Give the provider the stage's secrets and the webhook's address, in place of earlier ones.
-
-    `others` are the outputs of further sagas, whose questions it answers, too.
-    """
-    secrets = boto3.client(
-        "secretsmanager",
-        endpoint_url=running.endpoint_url,
-        region_name=record.REGION,
-        aws_access_key_id=record.CREDENTIALS["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=record.CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
-    )
+def share_secrets(running: Running) -> None:
+    """Give the provider the webhook's address, and the secrets of each saga, in place of earlier ones."""
+    secrets, cloudformation = (_client(running, service) for service in ("secretsmanager", "cloudformation"))
 
     def read(arn: str) -> Any:
         return json.loads(secrets.get_secret_value(SecretId=arn)["SecretString"])
 
+    credentials = [
+        output["OutputValue"]
+        for page in cloudformation.get_paginator("describe_stacks").paginate()
+        for stack in page["Stacks"]
+        for output in stack.get("Outputs", ())
+        if output["OutputKey"].endswith("KycCredentialsArn")
+    ]
     given = {
-        "api_keys": [read(one["KycCredentialsArn"])["api_key"] for one in (running.outputs, *others)],
+        "api_keys": [read(arn)["api_key"] for arn in credentials],
         "signing_secret": read(running.outputs["KycSigningArn"])["current"],
         "webhook_url": running.webhook_url,
     }
     answer = urllib3.request("PUT", f"{running.kyc_url}/control", json=given)
     if answer.status != 200:
         raise CommandFailed(Exit.FAILED, f"the simulated KYC provider answers with status {answer.status}")
+
+
+def _client(running: Running, service: str) -> Any:
+    return boto3.client(
+        service,
+        endpoint_url=running.endpoint_url,
+        region_name=record.REGION,
+        aws_access_key_id=record.CREDENTIALS["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=record.CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+    )

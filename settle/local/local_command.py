@@ -46,19 +46,20 @@ def deploy(
     """
     with needs_extra("settle local deploy"):
         from settle.local import deployment, kyc_provider
+        from settle.local.lock import locked
     from pathlib import Path
 
-    from settle.stack import of_saga, sagas_of
+    from settle.stack import sagas_of
 
     running = _running("settle local deploy")
-    stacks = deployment.deploy_app(running, app, Path.cwd())
-    found = {
-        f"{stack}/{saga}" if saga else stack: of_saga(outputs, stack, saga)
-        for stack, outputs in stacks.items()
-        for saga in sagas_of(outputs)
-    }
-    kyc_provider.share_secrets(running, *found.values())
-    console.print_record({"stacks": sorted(stacks), "sagas": sorted(found)}, as_json)
+    with locked():
+        stacks = deployment.deploy_app(running, app, Path.cwd())
+        kyc_provider.share_secrets(running)
+    found = ((stack, saga) for stack, outputs in stacks.items() for saga in sagas_of(outputs))
+    sagas = [f"{stack}/{saga}" if saga else stack for stack, saga in found]
+    if not sagas:
+        raise CommandFailed(Exit.NOT_FOUND, f"app: {app} is deployed, and has no saga")
+    console.print_record({"stacks": sorted(stacks), "sagas": sorted(sagas)}, as_json)
 
 
 @app.command("down")

@@ -13,7 +13,7 @@ WAIT_SECONDS_MAX = 600
 
 @contextmanager
 def locked() -> Iterator[None]:
-    """Serialise `settle local up` and `down`; a crash releases the lock. Raises CommandFailed."""
+    """Serialise `settle local up`, `deploy` and `down`; a crash releases the lock. Raises CommandFailed."""
     record.HOME.mkdir(parents=True, exist_ok=True)
     give_up_at = time.monotonic() + WAIT_SECONDS_MAX
     with (record.HOME / "lock").open("w") as lock:

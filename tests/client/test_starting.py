@@ -171,7 +171,10 @@ def test_a_call_without_its_address_names_it(method: str, asked: tuple[object, .
         getattr(client, method)(*asked)
 
 
-def test_a_stacks_client_has_the_addresses_of_its_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "saga"), [("settlement-prod", ""), ("Payments/Eu", "Eu")])
+def test_a_stacks_client_has_the_addresses_of_its_outputs(
+    name: str, saga: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     session = boto3.Session("test", "test", region_name="eu-west-1")
     cloudformation = session.client("cloudformation")
     monkeypatch.setattr(session, "client", lambda name: {"cloudformation": cloudformation}[name])
@@ -186,12 +189,12 @@ def test_a_stacks_client_has_the_addresses_of_its_outputs(monkeypatch: pytest.Mo
         "StackName": "settlement-prod",
         "CreationTime": 0,
         "StackStatus": "CREATE_COMPLETE",
-        "Outputs": [{"OutputKey": name, "OutputValue": value} for name, value in outputs.items()],
+        "Outputs": [{"OutputKey": f"{saga}{key}", "OutputValue": value} for key, value in outputs.items()],
     }
 
     with Stubber(cloudformation) as stubber:
-        stubber.add_response("describe_stacks", {"Stacks": [stack]}, {"StackName": "settlement-prod"})
-        client = Client.of_stack("settlement-prod", session)
+        stubber.add_response("describe_stacks", {"Stacks": [stack]}, {"StackName": name.partition("/")[0]})
+        client = Client.of_stack(name, session)
 
     assert [client._address(name) for name in ("express_arn", "standard_arn", "queue_url", "api_url")] == [
         EXPRESS,

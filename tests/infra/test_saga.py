@@ -215,6 +215,14 @@ def test_the_embedded_settings_are_refused_in_an_account_of_aws() -> None:
     assert "OnlyOnTheEmbeddedAws" not in json.dumps(templates.template("prod").to_json().get("Rules", {}))
 
 
+@pytest.mark.parametrize("given", ["yes", "1", "[]", '{"python": "p"}', {"python": "p"}])
+def test_another_embedded_context_is_refused_in_one_line(given: Any) -> None:
+    stack = Stack(App(context={EMBEDDED: given}), "Payments")
+
+    with pytest.raises(ValueError, match=r"^settlement-saga:embedded: only `settle local deploy` gives"):
+        SettlementSaga(stack, "Eu", settings=settings(), rooms=FEW)
+
+
 def test_a_saga_with_data_protects_its_stack() -> None:
     stack = Stack(App(), "Payments")
     SettlementSaga(stack, "Eu", settings=settings(), rooms=FEW)

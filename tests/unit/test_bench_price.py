@@ -26,7 +26,6 @@ ALL_ON = {
 STAGE = Stage(
     settings=replace(STAGES["prod"], traced_percent=20),
     memory_mb={"StartSettlements": 1024, "AcceptSettlements": 512, "RecoverStalled": 1024},
-    messages=4,
     by_month={"secret_month": 2},
     runs_a_minute=2,
     queue_concurrency=(2, 25),

@@ -41,10 +41,15 @@ class Client:
 
     @classmethod
     def of_stack(cls, name: str, session: boto3.Session | None = None) -> "Client":
-        """Return the client of a stack such as `settlement-prod`, by its outputs in CloudFormation."""
+        """Return the client of a stack, by its outputs in CloudFormation.
+
+        `name` is `settlement-prod`, or `STACK/SAGA` for a saga in an app of one's own.
+        """
         session = session or boto3.Session()
-        (stack,) = session.client("cloudformation").describe_stacks(StackName=name)["Stacks"]
-        outputs = {one["OutputKey"]: one["OutputValue"] for one in stack.get("Outputs", [])}
+        of_stack, _, saga = name.partition("/")
+        (stack,) = session.client("cloudformation").describe_stacks(StackName=of_stack)["Stacks"]
+        named = {one["OutputKey"]: one["OutputValue"] for one in stack.get("Outputs", [])}
+        outputs = {key.removeprefix(saga): value for key, value in named.items() if key.startswith(saga)}
         return cls(
             express_arn=outputs.get("SettlementExpressArn"),
             standard_arn=outputs.get("SettlementStandardArn"),

@@ -26,7 +26,12 @@ API_KEY, SIGNING = (
     "canary-api-key",
     "whsec_" + base64.b64encode(b"canary-signing-secret, long enough").decode(),
 )
-SECRETS = {"credentials-arn": {"api_key": API_KEY}, "signing-arn": {"current": SIGNING, "previous": ""}}
+OTHERS_KEY = "canary-key-of-another-saga"
+SECRETS = {
+    "credentials-arn": {"api_key": API_KEY},
+    "others-arn": {"api_key": OTHERS_KEY},
+    "signing-arn": {"current": SIGNING, "previous": ""},
+}
 OUTPUTS = {
     "TableName": "t",
     "KycCredentialsArn": "credentials-arn",
@@ -46,9 +51,19 @@ def embedded(home: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     def read(*, SecretId: str) -> dict[str, str]:  # noqa: N803
         return {"SecretString": json.dumps(SECRETS[SecretId])}
 
+    def paginator(operation: str) -> Any:
+        """Describe the stage's stack, an app's with a saga, and one without outputs, on two pages."""
+        assert operation == "describe_stacks"
+        arns = {"KycCredentialsArn": "credentials-arn", "EuKycCredentialsArn": "others-arn"}
+        stacks = [{"Outputs": [{"OutputKey": key, "OutputValue": arn}]} for key, arn in arns.items()]
+        return SimpleNamespace(paginate=lambda: [{"Stacks": stacks[:1]}, {"Stacks": [*stacks[1:], {}]}])
+
     def client(service: str, *, endpoint_url: str, **_: str) -> Any:
-        assert (service, endpoint_url.startswith("http://127.0.0.1:")) == ("secretsmanager", True)
-        return SimpleNamespace(get_secret_value=read)
+        assert endpoint_url.startswith("http://127.0.0.1:")
+        return {
+            "secretsmanager": SimpleNamespace(get_secret_value=read),
+            "cloudformation": SimpleNamespace(get_paginator=paginator),
+        }[service]
 
     started: list[subprocess.Popen[bytes]] = []
 
@@ -109,6 +124,7 @@ def test_up_starts_one_configured_provider_and_down_stops_it(running: Running, r
     listening = [s.laddr for s in provider.net_connections("inet") if s.status == psutil.CONN_LISTEN]
     assert listening == [("127.0.0.1", running.kyc_port)]
     assert (asked(running, API_KEY, payee="kyc-review-approve"), asked(running, "another-key")) == (200, 401)
+    assert asked(running, OTHERS_KEY) == 200
     told = receiver.received()
     assert told.path == "/_aws/lambda-url/abc123/"
     assert verify(told.headers, told.body, [SIGNING], datetime.now(UTC)) == f"evt_ver_{KEY}"
