@@ -102,7 +102,7 @@ def durable(usage: Usage, tariff: Tariff) -> Bill:
 
 
 def servers(usage: Usage, tariff: Tariff, per_second: float) -> Bill:
-    """Return the bill of a settlement on a database and containers that run whether there is work or not.
+    """Return the bill of a settlement on a database and containers, which run without work, too.
 
     There are as many vCPUs as the settlements need, and at least those of the smallest containers.
     """
@@ -132,7 +132,7 @@ def _bill(usage: Usage, tariff: Tariff, *, orchestration: float) -> Bill:
 
 
 def sealed_journal(per_second: float, shards: int, tariff: Tariff) -> float:
-    """Return what the copies of a million settlements in the sealed journal cost, at that many a second."""
+    """Return the dollars of a million settlements' copies in the sealed journal, at so many a second."""
     reader = Reader(
         rows=tariff.model["journal_rows"],
         calls_alone=tariff.model["journal_rows"],
@@ -146,7 +146,7 @@ def sealed_journal(per_second: float, shards: int, tariff: Tariff) -> float:
 
 
 def outcome_events(per_second: float, shards: int, tariff: Tariff) -> float:
-    """Return what the outcome events of a million settlements cost, at that many a second."""
+    """Return the dollars of a million settlements' outcome events, at so many a second."""
     reader = Reader(
         rows=tariff.model["event_rows"],
         calls_alone=tariff.model["event_calls_alone"],

@@ -24,7 +24,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Measured:
-    """What a rival's settlement takes. Times are medians of paired rounds, by those of the bare calls."""
+    """The usage of a rival's settlement. Its times are medians of paired ratios to the bare calls."""
 
     counted: Mapping[str, Any]
     wall_ratio: float

@@ -1,4 +1,4 @@
-"""Write what a million settlements cost, and the limit that each way meets first: `make price`."""
+"""Write the price of a million settlements, and the first limit of each way: `make price`."""
 
 import json
 import re
@@ -39,7 +39,7 @@ def rendered(page: Path) -> str:
 
 @cache
 def estimate(name: str = _STAGE) -> Estimate:
-    """Return what decides on a stage's dollars, with what the last `make bench` measured."""
+    """Return a stage's facts, with the measurements of the last `make bench`."""
     found = json.loads(MEASURED.read_text())
     measured = {rival: Measured(**own) for rival, own in found.items()}
     tariff = cost.load(PRICES)

@@ -14,7 +14,7 @@ _EVERY = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """A stage's settings, and what its template has.
+    """A stage's settings, and facts of its template.
 
     `memory_mb` is by function. `by_month` counts monthly prices by their names. `runs_a_minute` is of all
     schedules. `queue_concurrency` has the most calls at once of each queue that Lambda reads.

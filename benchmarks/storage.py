@@ -1,4 +1,4 @@
-"""What a settlement keeps in the table, and its price: for ever, or until its entries expire."""
+"""The bytes of a settlement in the table, and their price."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from tests.proof import aged
 _READ_UNIT_BYTES = 4_096
 
 ROW_OVERHEAD_BYTES = 100
-"""DynamoDB bills so many bytes of each row for its index, besides the row."""
+"""Bytes that DynamoDB bills for each row's index."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """The bytes of a settlement's rows: those that stay, and those of the entries that may expire."""
+    """Bytes of a settlement's rows that stay, and of its entries, which may expire."""
 
     stays: int
     expires: int
@@ -46,7 +46,7 @@ def payment() -> list[Row]:
 
 
 def kept(rows: Iterable[Row]) -> Kept:
-    """Return what the rows of a settlement keep."""
+    """Return the bytes of a settlement's rows."""
     stays = expires = 0
     for row in rows:
         size = row_bytes(row) + ROW_OVERHEAD_BYTES

@@ -18,7 +18,7 @@ _VERIFY_READS, _VERIFY_WRITES = 1, 2
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit by its name in `quotas.toml`, its value, and the settlements a second that it bears."""
+    """A limit: its name in `quotas.toml`, its value, and its settlements a second."""
 
     name: str
     value: float
@@ -65,9 +65,9 @@ def _limits(way: Way, estimate: Estimate, quotas: Mapping[str, float]) -> Iterat
 
 
 def account(per_second: float, lowest: Mapping[str, Limit], estimate: Estimate) -> int:
-    """Return the account's concurrency for so many a second: the reservations, raised, and the rest.
+    """Return the account's concurrency for so many a second: raised reservations, and the rest.
 
-    Never less than what the stage has.
+    At least the present one.
     """
     shares = estimate.stage.settings.concurrency
     raised = {

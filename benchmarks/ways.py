@@ -1,4 +1,4 @@
-"""What a million settlements cost by each way of starting them, with all services: pure arithmetic."""
+"""The price of a million settlements by each way of starting them, with all services: pure arithmetic."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,10 +38,10 @@ TARGETS = {Way.EXPRESS: 18, Way.STANDARD: 120, Way.QUEUE: 22, Way.POST: 23, Way.
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """What decides on the dollars.
+    """The facts that decide on the dollars.
 
-    `used` is what a payment's own four functions take, and `call_cpu_ms` the CPU of one call of a service on
-    a whole vCPU. `kept` is what the rows of a payment keep.
+    `used` is the usage of a payment's own four functions, and `call_cpu_ms` the CPU of a call of a service,
+    on a whole vCPU. `kept` has the bytes of a payment's rows.
     """
 
     used: Usage

@@ -11,7 +11,7 @@ _WRITES = {"PutItem": 1, "UpdateItem": 1, "DeleteItem": 1}
 
 @dataclass(frozen=True)
 class Call:
-    """An answered call. `units` is what the engine reports, `by_rule` what AWS's published rule says."""
+    """An answered call. `units` is the engine's report, `by_rule` the result of AWS's published rule."""
 
     operation: str
     units: float
@@ -31,7 +31,7 @@ class Wire:
     sent: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
     def watch(self) -> None:
-        """Watch each client that any session makes from now on."""
+        """Watch each later client of any session."""
         create = Session.create_client
 
         def create_watched(session: Session, service: str, *args: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The process of one rival: settles on command, and tells what it took. JSON lines in and out."""
+"""The process of one rival: it settles on command, and reports its usage. JSON lines in and out."""
 
 import importlib
 import io

@@ -81,7 +81,7 @@ _EMBEDDED: Mapping[str, Any] = {
     "books_every_minutes": None,
     "finance_address": None,
 }
-"""What the embedded AWS lacks is off, and what takes long is short."""
+"""Without the parts that the embedded AWS lacks, and with short times."""
 
 
 def _of_rooms(profile: Mapping[str, Any]) -> dict[str, Any]:

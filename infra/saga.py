@@ -48,7 +48,7 @@ def _embedded(settings: Settings, given: Any) -> Settings:
 
 
 class SettlementSaga(Construct):
-    """Settles payments in the stack in which it is put, with its own table, machines, alarms and APIs.
+    """Settles payments in a stack, with its own table, machines, alarms and APIs.
 
     `settings` come from `dev(...)` or `prod(...)`. Their `stage` is in all physical names: no other saga of
     the account and region may have it. `settle --stack STACK/ID` finds it; with the id `Default`, `--stack

@@ -75,7 +75,7 @@ class Stranger:
 
 
 def settles(stranger: Stranger, saga: str, key: str, settlements: int) -> None:
-    """Pay, reverse, and prove: the saga has so many settlements, and no other saga's."""
+    """Pay, reverse, and prove that the saga has so many settlements, and no others."""
     settle = ("settle", "account", "open")
     stranger.run(*settle, "alice", "--currency", "EUR", "--deposit", "100.00", "--stack", saga)
     stranger.run(*settle, "bob", "--currency", "EUR", "--stack", saga)

@@ -6,9 +6,9 @@ The context of the stage comes from the environment: KYC_URL, PAGE_ADDRESS, and 
 those of the AWS SDKs, and the region that of the CDK. Each step ends the run if it fails; a run is safe to
 repeat.
 
-For the validation, CDK makes a change set and deletes it, with the stack that it created for it, if any.
-CloudFormation looks at names that are taken, quotas, and properties; CDK prints its findings. A validation
-that AWS refuses ends in a warning, and the deployment's own change set meets the same findings.
+For the validation, CDK makes a change set and deletes it, with its own new stack. CloudFormation looks at
+taken names, quotas and properties; CDK prints its findings. A refused validation ends in a warning, and the
+deployment's own change set meets the same findings.
 """
 
 import json
@@ -30,7 +30,7 @@ OUT = PROJECT / "cdk.out"
 
 
 def context(stage: str, environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield the options of the CDK that name a stage, and what the environment says of it."""
+    """Yield the CDK's context options of a stage, from the environment."""
     for name in CONTEXT:
         value = stage if name == "stage" else environment.get(name.upper())
         if value:

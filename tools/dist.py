@@ -1,6 +1,6 @@
 """Build a release into dist/: the source distribution, the wheel, the bill of materials and their digests.
 
-Each is built twice, and must be the same byte for byte: whoever builds the tag gets what was published.
+Each is built twice, and must be the same byte for byte: any build of a tag is the published one.
 """
 
 import argparse

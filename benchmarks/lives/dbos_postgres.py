@@ -72,7 +72,7 @@ class _Hung:
 
 
 class _Thread(threading.local):
-    """What the end of a thread's transaction meets: an error after the commit, or a process that hung."""
+    """The fault at the end of a thread's transaction: an error after the commit, or a hung process."""
 
     after_commit: BaseException | None = None
     hung: _Hung | None = None
@@ -170,7 +170,7 @@ class Dbos:
                 hung.may_go.wait()
 
     def _watch_ends(self) -> None:
-        """Meet what the thread has prepared, after a commit; tell of the end of a hung one's transaction."""
+        """Raise the thread's prepared error after its commit, and report the commit of a hung thread."""
         dialect, thread = self._engine.dialect, self._thread
         commit, roll_back = dialect.do_commit, dialect.do_rollback
 

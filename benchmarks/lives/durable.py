@@ -1,4 +1,4 @@
-"""A Lambda durable function with plain writes, as its guide's page about sagas has it, in AWS's local runner.
+"""A Lambda durable function with plain writes, after its guide's page about sagas, in AWS's local runner.
 
 Each step that succeeds registers its reversal; a failure runs them from the last to the first, each in a step
 of its own, and the execution fails. With `at_most_once`, a step that moves money is never repeated, as the
@@ -26,11 +26,11 @@ from benchmarks.rivals import Place
 _REVERSED_BY = {Step.HOLD: Step.VOID, Step.RELEASE: Step.RECLAIM, Step.FEE: Step.REFUND}
 _ONCE = StepConfig(retry_strategy=RetryPresets.none(), step_semantics=StepSemantics.AT_MOST_ONCE_PER_RETRY)
 _DEFAULT = StepConfig()
-"""At least once, six tries, which is what the SDK does unless it is told otherwise."""
+"""The SDK's default: at least once, six tries."""
 
 
 class InvocationDied(Exception):
-    """What the service sees of an invocation whose process has died; it invokes the function again."""
+    """The process of an invocation has died; the service invokes the function again."""
 
 
 def _no_wait() -> None:

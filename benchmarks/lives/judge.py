@@ -1,4 +1,4 @@
-"""What became of the money of a life, by the balances alone, and whether somebody is told."""
+"""The verdict on a life: by its balances alone, and by its pages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class End:
-    """The changes of the balances, what the way itself reports, and whether it has paged somebody."""
+    """The end of a life: changes of the balances, the way's own report, and whether it has paged."""
 
     moved: Mapping[str, int]
     report: str

@@ -58,7 +58,7 @@ class Table:
         return {"pk": {"S": f"{self._life}#{name}"}, "sk": {"S": "ROW"}}
 
     def row(self, name: str) -> Mapping[str, Any]:
-        """Return a row; empty if there is none."""
+        """Return a row, or an empty one."""
         found = self._client.get_item(TableName=self._table, Key=self.key(name), ConsistentRead=True)
         row: Mapping[str, Any] = found.get("Item", {})
         return row
@@ -111,7 +111,7 @@ class Table:
 
 
 class Steps:
-    """What the function of each step does."""
+    """The functions of the steps."""
 
     def __init__(self, table: Table, storm: Storm) -> None:
         self._table, self._storm = table, storm

@@ -1,4 +1,4 @@
-"""A process for each way: every one changes what it imports, and some leave threads behind."""
+"""A process for each way, as ways change their imports, and some leave threads behind."""
 
 import logging
 import multiprocessing

@@ -100,7 +100,7 @@ WAYS = {
         module="dbos_postgres",
     ),
 }
-"""Everything that goes through the lives, by its short name."""
+"""The ways by their short names."""
 
 
 def play(name: str, url: str, seeds: range) -> list[Outcome]:
@@ -110,7 +110,7 @@ def play(name: str, url: str, seeds: range) -> list[Outcome]:
 
 
 def player(way: Way, url: str, table: str) -> Play:
-    """Return what plays a life of a way. All lives share a table, except for those of this project."""
+    """Return the player of a way. Its lives share a table, but this project's do not."""
     module = importlib.import_module(f"benchmarks.lives.{way.module}")
     if way.module == "ours":
         return lambda life: module.play(engine.table(url, f"{table}-{life.seed}", is_ours=True), life)

@@ -72,4 +72,4 @@ ENTRANTS = {
     ),
     "dbos": Entrant(module="dbos_postgres", title="DBOS on PostgreSQL", billed="servers", functions=0),
 }
-"""Everything that runs in the interleaved rounds, by its short name."""
+"""The entrants of the interleaved rounds by their short names."""

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 _AROUND = Path(__file__).parent.parent.parent
 IN_CHECKOUT = (_AROUND / "app.py").is_file()
 PROJECT = _AROUND if IN_CHECKOUT else _AROUND / "settlement_saga" / "data"
-"""The checkout; for an installed wheel, what it brings of one."""
+"""The checkout, or an installed wheel's copies of its files."""
 
 CONSTRUCTS = "infra" if IN_CHECKOUT else "settlement_saga"
 """The package of the constructs."""

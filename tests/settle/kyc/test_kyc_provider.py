@@ -52,7 +52,6 @@ def embedded(home: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
         return {"SecretString": json.dumps(SECRETS[SecretId])}
 
     def paginator(operation: str) -> Any:
-        """Describe the stage's stack, an app's with a saga, and one without outputs, on two pages."""
         assert operation == "describe_stacks"
         arns = {"KycCredentialsArn": "credentials-arn", "EuKycCredentialsArn": "others-arn"}
         stacks = [{"Outputs": [{"OutputKey": key, "OutputValue": arn}]} for key, arn in arns.items()]
@@ -124,7 +123,7 @@ def test_up_starts_one_configured_provider_and_down_stops_it(running: Running, r
     listening = [s.laddr for s in provider.net_connections("inet") if s.status == psutil.CONN_LISTEN]
     assert listening == [("127.0.0.1", running.kyc_port)]
     assert (asked(running, API_KEY, payee="kyc-review-approve"), asked(running, "another-key")) == (200, 401)
-    assert asked(running, OTHERS_KEY) == 200
+    assert asked(running, OTHERS_KEY, payee="kyc-review-approve") == 200
     told = receiver.received()
     assert told.path == "/_aws/lambda-url/abc123/"
     assert verify(told.headers, told.body, [SIGNING], datetime.now(UTC)) == f"evt_ver_{KEY}"
