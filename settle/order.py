@@ -34,9 +34,12 @@ _CODES = {
 
 
 PAUSES_SECONDS = (0.5, 1, 2, 4)
-"""Pauses between tries while the door throttles."""
+"""Pauses between tries."""
 
 _THROTTLED = 429
+
+_FAILED = frozenset({500, 502, 503, 504})
+"""API Gateway's answers for a function without an answer."""
 
 
 class DoorShut(CommandFailed):
@@ -60,12 +63,13 @@ def give(
 ) -> dict[str, Any]:
     """Give an order, and return it as recorded. Safe to repeat. Raises CommandFailed.
 
-    Retries while the door throttles: its limits last seconds.
+    Retries while the door throttles, as its limits last seconds, and after a function's failure.
     """
     try:
         answer = stack.door.send(decision, order)
-        for pause in PAUSES_SECONDS if pauses is None else pauses:
-            if answer.status != _THROTTLED:
+        for tried, pause in enumerate(PAUSES_SECONDS if pauses is None else pauses):
+            failed = answer.status in _FAILED and "error" not in answer.content
+            if answer.status != _THROTTLED and not (failed and tried < len(PAUSES_SECONDS)):
                 break
             time.sleep(pause)
             answer = stack.door.send(decision, order)

@@ -41,6 +41,16 @@ class Place:
         return Store(client_of(session, "dynamodb", self.endpoint_url), self.table_name)
 
 
+class Outputs(dict[str, str]):
+    """A stack's outputs. One that is asked for and absent raises CommandFailed."""
+
+    def __missing__(self, name: str) -> str:
+        raise CommandFailed(
+            Exit.NOT_FOUND,
+            f"stack: has no output {name}: it is too old, or leaves out what brings it; deploy it again",
+        )
+
+
 @dataclass(frozen=True)
 class Stack:
     """A saga, by the name of its stack, or `STACK/SAGA` in a stack of one's own."""
@@ -82,14 +92,9 @@ class Stack:
     @cached_property
     def row_keys(self) -> RowKeys:
         """The keys that sign rows. Raises CommandFailed without the permission to read them."""
-        if "RowKeyArns" not in self.outputs:
-            raise CommandFailed(Exit.NOT_FOUND, f"stack {self.name}: has no row keys yet; deploy it again")
-        secrets = self.client("secretsmanager")
+        arns, secrets = self.outputs["RowKeyArns"].split(), self.client("secretsmanager")
         try:
-            texts = [
-                secrets.get_secret_value(SecretId=arn)["SecretString"]
-                for arn in self.outputs["RowKeyArns"].split()
-            ]
+            texts = [secrets.get_secret_value(SecretId=arn)["SecretString"] for arn in arns]
         except ClientError as error:
             raise CommandFailed(
                 Exit.FAILED,
@@ -101,10 +106,6 @@ class Stack:
     @property
     def door(self) -> Door:
         """The door for orders: people never write to the table. Raises CommandFailed."""
-        if "OrdersUrl" not in self.outputs:
-            raise CommandFailed(
-                Exit.FAILED, f"stack {self.name}: has no output OrdersUrl, as it is too old; deploy it again"
-            )
         return self._door("OrdersUrl")
 
     @property
@@ -152,7 +153,7 @@ def find(name: str | None) -> Stack:
 
 
 def embedded(running: Running) -> Stack:
-    return Stack(STACK_NAME, running.outputs, _local_session(), running.endpoint_url)
+    return Stack(STACK_NAME, Outputs(running.outputs), _local_session(), running.endpoint_url)
 
 
 def _local_session() -> boto3.Session:
@@ -204,7 +205,7 @@ def sagas_of(outputs: Iterable[str]) -> list[str]:
     return sorted(saga for saga in found if f"{saga}TableName" in names)
 
 
-def of_saga(outputs: dict[str, str], stack: str, saga: str) -> dict[str, str]:
+def of_saga(outputs: dict[str, str], stack: str, saga: str) -> Outputs:
     """Return a saga's outputs by their own names. Raises CommandFailed if the stack has no such saga."""
     sagas = sagas_of(outputs)
     if saga not in sagas:
@@ -212,4 +213,6 @@ def of_saga(outputs: dict[str, str], stack: str, saga: str) -> dict[str, str]:
             raise CommandFailed(Exit.NOT_FOUND, f"stack {stack}: is no settlement stack, or not deployed yet")
         told = " or ".join(f"{stack}/{one}" if one else stack for one in sagas)
         raise CommandFailed(Exit.NOT_FOUND, f"stack {stack}: has other sagas; pass --stack {told}")
-    return {name.removeprefix(saga): value for name, value in outputs.items() if name.startswith(saga)}
+    return Outputs(
+        (name.removeprefix(saga), value) for name, value in outputs.items() if name.startswith(saga)
+    )

@@ -8,7 +8,7 @@ from settle.proof import books
 from settle.proof.books import Counting, uncounted
 from settle.restore import restored_rows, restored_settings
 from settle.restore.restored_rows import Lacking
-from settle.stack import Stack
+from settle.stack import Outputs, Stack
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.core.model import money
@@ -24,7 +24,7 @@ def plan(
     Rows put since the restored instant come from the sealed journal `source`. `at` is that instant, if AWS
     does not know it. Raises CommandFailed without an instant, and for an unreadable journal.
     """
-    target = replace(stack, outputs=stack.outputs | {"TableName": table})
+    target = replace(stack, outputs=Outputs(stack.outputs | {"TableName": table}))
     described = restored_settings.describe(target)
     instant = at or described.get("RestoreSummary", {}).get("RestoreDateTime")
     if instant is None:

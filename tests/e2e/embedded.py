@@ -24,7 +24,6 @@ from botocore.exceptions import ClientError
 from infra.functions import handler_of
 from settle import stack
 from settle.accounts import accounts, statement
-from settle.exit_codes import CommandFailed
 from settle.local.record import Running
 from settle.stack import Stack
 from settlement.core.ledger import keys
@@ -38,9 +37,6 @@ from tests.world.journal import journal
 SETTLE = Path(sys.executable).parent / "settle"
 COMMAND_SECONDS_MAX = 600
 """Bounds a hang, even on a five times slower machine."""
-
-UNKNOWN = "not known to be: HTTP 502; repeat it"
-"""A command's report of a failed function call, which happens on a busy machine."""
 
 WHOLE_STATE = frozenset({"BeginCompensation", "PrepareAlert", "ReportOutcome"})
 """Functions that get the machine's whole state."""
@@ -439,12 +435,7 @@ def new_key(name: str) -> str:
 
 def new_account(embedded: Embedded, name: str, deposit: str = "0", currency: str = "EUR") -> str:
     account = f"{name}.{secrets.token_hex(4)}"
-    try:
-        accounts.open_account(embedded.stack, account, currency, deposit)
-    except CommandFailed as failed:
-        if UNKNOWN not in str(failed):
-            raise
-        accounts.open_account(embedded.stack, account, currency, deposit)
+    accounts.open_account(embedded.stack, account, currency, deposit)
     return account
 
 

@@ -314,11 +314,13 @@ def run(stage: Stage, line: Line, file: str) -> Ended:
     outputs = {
         **{"TableName": "table", "CompensationArn": COMPENSATION, "OrdersUrl": "https://orders.invalid"},
         **{"SettlementExpressArn": "express", "SettlementStandardArn": "standard"},
-        **{"StageConfig": os.environ["STAGE_CONFIG"], "RowKeyArns": "row-keys"},
+        **{"StageConfig": os.environ["STAGE_CONFIG"], "RowKeyArns": "row-keys", "EventBusName": "events"},
     }
     clients = {"dynamodb": Reader(stage), "stepfunctions": machines, "secretsmanager": Secrets()}
     clients["cloudwatch"] = mock.Mock(get_metric_statistics=lambda **_: {"Datapoints": []})
-    stack = Reached("under-test", outputs, None, clients=clients, orders=Door(stage, machines))
+    stack = Reached(
+        "under-test", stacks.Outputs(outputs), None, clients=clients, orders=Door(stage, machines)
+    )
     with open(file, "wb") as written:
         written.write(line.content)
     stdout = io.TextIOWrapper(out, "utf-8", "strict", write_through=True)

@@ -10,7 +10,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
 from constructs import Construct
 
-from infra import SettlementSaga, dev, doors, events, kyc, orders, paging, people, prod, reading
+import infra
+from infra import SettlementSaga, dev, kyc, orders, paging, people, prod, reading
 from infra.config import Settings
 from infra.core import Room
 from infra.people import POLICIES
@@ -19,9 +20,12 @@ from infra.settlement_stack import SettlementStack
 from infra.urgency import Urgency
 from tests.infra.stack import template
 from tests.world import templates
+from tests.world.rooms import needs, there
 
 KYC = "https://kyc.example.com"
-FEW: tuple[Room, ...] = (kyc.ROOM, doors.ROOM, events.ROOM)
+FEW: tuple[Room, ...] = tuple(
+    getattr(infra, name).ROOM for name in ("kyc", *there("doors", "doors"), "events")
+)
 """A stack has at most 500 resources: two sagas with all rooms do not fit."""
 
 
@@ -107,6 +111,7 @@ def granted(role: str, found: dict[str, Any]) -> set[str]:
     }
 
 
+@needs("doors")
 def test_a_service_is_granted_what_it_needs_and_no_table() -> None:
     stack = Stack(App(), "Payments")
     saga = SettlementSaga(
@@ -136,6 +141,7 @@ def test_a_service_is_granted_what_it_needs_and_no_table() -> None:
         saga.grant_order(person, "boss")
 
 
+@needs("doors")
 def test_what_to_build_on_is_reachable() -> None:
     stack = Stack(App(), "Payments")
     saga = SettlementSaga(stack, "Eu", settings=settings(), rooms=(*FEW, paging.ROOM))

@@ -12,7 +12,7 @@ from botocore.exceptions import ReadTimeoutError
 
 from settle.accounts import accounts, statement
 from settle.door import Answer
-from settle.stack import Stack
+from settle.stack import Outputs, Stack
 from settlement.core import telemetry
 from settlement.core.ledger import forward, keys
 from settlement.core.ledger.keys import Row
@@ -67,7 +67,9 @@ class Orders:
         """API Gateway's own answer, without a call of the function."""
 
         self.throttled = 0
-        """Number of orders that API Gateway will throttle."""
+        """Number of orders that API Gateway will answer by itself."""
+
+        self.throttles = Answer(429, {"message": "Too Many Requests"})
 
         self.by = ADA
 
@@ -78,7 +80,7 @@ class Orders:
             return self.answering
         if self.throttled:
             self.throttled -= 1
-            return Answer(429, {"message": "Too Many Requests"})
+            return self.throttles
         answer = call("TakeOrder", request(decision, order, self.by))
         if self.losing:
             self.losing -= 1
@@ -127,7 +129,7 @@ class Desk:
         clients |= {"secretsmanager": Secrets()}
         self.door = Orders()
         self.recovery = Recovery(answers=lambda event: call("RecoverStalled", event))
-        self.stack = Reached("under-test", outputs, None, clients=clients, orders=self.door)
+        self.stack = Reached("under-test", Outputs(outputs), None, clients=clients, orders=self.door)
 
     @property
     def executions(self) -> list[Execution]:

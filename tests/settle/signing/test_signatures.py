@@ -69,7 +69,8 @@ def test_a_stack_without_row_keys_must_be_deployed_again(desk: Desk, command: Co
     assert (code, out, err) == (
         Exit.NOT_FOUND,
         "",
-        "settle: stack under-test: has no row keys yet; deploy it again\n",
+        "settle: stack: has no output RowKeyArns: it is too old, or leaves out what brings it;"
+        " deploy it again\n",
     )
 
 
