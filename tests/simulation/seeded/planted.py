@@ -84,6 +84,10 @@ def seed_that_finds(bug: dict[str, Any], first: int, seeds: int) -> int | None:
 
 
 def _search(seeds: int, bug: dict[str, Any]) -> int | None:
+    """Return the recorded seed if it still finds the bug, else the first one that does."""
+    known = recorded().get(bug["name"])
+    if known is not None and seed_that_finds(bug, known, 1) == known:
+        return known
     seed = seed_that_finds(bug, 0, seeds)
     if seed is not None and run([seed], core=bug.get("core", False)).failed:
         raise ValueError(f"seed {seed} breaks a rule of the code as it is")
@@ -102,8 +106,8 @@ def main() -> int:
     found, missed = {name: seed for name, seed in recorded().items() if name in names}, 0
     with ProcessPoolExecutor(given.jobs) as pool:
         for bug, seed in zip(sought, pool.map(partial(_search, given.seeds), sought), strict=True):
-            found.pop(bug["name"], None)
             if seed is None:
+                found.pop(bug["name"], None)
                 missed += 1
             else:
                 found[bug["name"]] = seed
