@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -83,11 +83,11 @@ def seed_that_finds(bug: dict[str, Any], first: int, seeds: int) -> int | None:
     return min(map(int, failed), default=None)
 
 
-def _search(seeds: int, bug: dict[str, Any]) -> int | None:
-    """Return the recorded seed if it still finds the bug, else the first one that does."""
-    known = recorded().get(bug["name"])
-    if known is not None and seed_that_finds(bug, known, 1) == known:
-        return known
+def _search(seeds: int, known: Mapping[str, int], bug: dict[str, Any]) -> int | None:
+    """Return the known seed if it still finds the bug, else the first one that does."""
+    first = known.get(bug["name"])
+    if first is not None and seed_that_finds(bug, first, 1) == first:
+        return first
     seed = seed_that_finds(bug, 0, seeds)
     if seed is not None and run([seed], core=bug.get("core", False)).failed:
         raise ValueError(f"seed {seed} breaks a rule of the code as it is")
@@ -105,7 +105,7 @@ def main() -> int:
     names = {bug["name"] for bug in bugs()}
     found, missed = {name: seed for name, seed in recorded().items() if name in names}, 0
     with ProcessPoolExecutor(given.jobs) as pool:
-        for bug, seed in zip(sought, pool.map(partial(_search, given.seeds), sought), strict=True):
+        for bug, seed in zip(sought, pool.map(partial(_search, given.seeds, dict(found)), sought), strict=True):
             if seed is None:
                 found.pop(bug["name"], None)
                 missed += 1
