@@ -1,0 +1,1 @@
+"""The bank's statements beside the books."""

@@ -1,0 +1,87 @@
+"""What a bank says of an account, in the form of any file: its lines, then its statement.
+
+Amounts are in minor units of the account's currency. Dates are the bank's own days, as 2026-11-27.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from enum import StrEnum
+
+REFERENCE_MAX = 140
+"""Characters of a reference: a free text of ISO 20022 has no more."""
+
+
+class Side(StrEnum):
+    """What a line does to the bank's account."""
+
+    IN = "in"
+    OUT = "out"
+
+    @property
+    def other(self) -> "Side":
+        return Side.OUT if self is Side.IN else Side.IN
+
+
+class UnreadableStatement(ValueError):
+    """A file that is no statement, or cannot be read whole. Its text names the line and the element."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Line:
+    """One booked movement.
+
+    `side` is what the line does, also for a reversal. `bank_reference`: the bank's own name of it, empty
+    without one. `references`: every name that somebody gave it, each once: the end-to-end id, the creditor's
+    reference, the free text and its words. `returns`: the reason of a return or reversal, empty for other
+    lines. `part`: its number within a batch, 0 outside of one. `at`: its line in the file.
+    """
+
+    account: str
+    currency: str
+    amount: int
+    side: Side
+    booked: str
+    valued: str
+    bank_reference: str
+    references: tuple[str, ...]
+    returns: str
+    statement: str
+    position: int
+    part: int
+    at: int
+
+    @property
+    def identity(self) -> str:
+        """What the bank means by "this line", as SHA-256.
+
+        Its own reference with the day of booking, as banks use references again; without a reference, the
+        place in the statement.
+        """
+        place = self.bank_reference or f"{self.statement} {self.position}"
+        text = "\n".join((self.account, self.currency, self.booked, place, str(self.part)))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Statement:
+    """What follows the lines of one account in a file.
+
+    `number`: the bank's own sequence number, None without one. `page`: its page, and whether it is the last;
+    None of a single page. `opening` and `closing`: signed balances, None if the file has none, as a camt.054.
+    `first` and `last`: the days that it covers; of a file without them, those of its balances or lines.
+    `credits` and `debits`: the sums of its lines.
+    """
+
+    account: str
+    currency: str
+    name: str
+    created: str
+    number: int | None
+    page: tuple[int, bool] | None
+    first: str
+    last: str
+    opening: int | None
+    closing: int | None
+    lines: int
+    credits: int
+    debits: int
