@@ -1,0 +1,145 @@
+"""Lines of the bank beside orders of the books: what differs, and what to do.
+
+A line and an order belong together by a reference, never by a name, amount and day alone. Amounts are in
+minor units, days as 2026-11-27.
+"""
+
+from collections.abc import Sequence
+from datetime import date
+from enum import StrEnum
+from typing import NamedTuple
+
+from settlement.bank.statement import Side
+
+
+class Order(NamedTuple):
+    """A deposit or a withdrawal of the books. `day`: its UTC day. `side`: what the bank's line must do."""
+
+    key: str
+    account: str
+    currency: str
+    amount: int
+    side: Side
+    reference: str
+    day: str
+
+    @property
+    def signed(self) -> int:
+        return self.amount if self.side is Side.IN else -self.amount
+
+
+class BankLine(NamedTuple):
+    """A line of a statement, with where it stands: file, statement, and line of the file."""
+
+    identity: str
+    account: str
+    currency: str
+    amount: int
+    side: Side
+    booked: str
+    valued: str
+    bank_reference: str
+    reference: str
+    """The first of its references, to be shown."""
+
+    returns: str
+    statement: str
+    file: str
+    at: int
+
+
+class Kind(StrEnum):
+    """What a person has to look at."""
+
+    ONLY_BANK = "only at the bank"
+    ONLY_BOOKS = "only in the books"
+    AMOUNT = "amount differs"
+    CURRENCY = "currency differs"
+    APART = "too many days apart"
+    RETURN = "returned"
+    BANK_TWICE = "twice at the bank"
+    BOOKS_TWICE = "twice in the books"
+    CHANGED = "line changed"
+    SUM = "statement does not add up"
+    GAP = "statement missing"
+    LEFT = "not explained"
+
+
+TODO = {
+    Kind.ONLY_BANK: "find whose money it is, and book it with the line's reference",
+    Kind.ONLY_BOOKS: "ask the bank for it; if it never came, book the opposite order",
+    Kind.AMOUNT: "book the difference with the same reference, or reverse the order and book it anew",
+    Kind.CURRENCY: "reverse the order, and book it in the bank's currency",
+    Kind.APART: "check that the line is the order's, and pass more --days",
+    Kind.RETURN: "book the opposite order with the line's reference",
+    Kind.BANK_TWICE: "ask the bank; if both are real, book the second one",
+    Kind.BOOKS_TWICE: "if the second order is a mistake, book the opposite order",
+    Kind.CHANGED: "ask the bank for a right statement: one line has two contents",
+    Kind.SUM: "ask the bank for a right statement: the lines do not lead from opening to closing balance",
+    Kind.GAP: "get the missing statement or page, and pass it too",
+    Kind.LEFT: "pass the earlier statements too, or --before with the money from before the books began",
+}
+
+
+class Finding(NamedTuple):
+    """A difference. `order` and `line` are None where it has none, `text` says what only this kind knows."""
+
+    kind: Kind
+    currency: str
+    amount: int
+    line: BankLine | None = None
+    order: Order | None = None
+    text: str = ""
+
+
+class Candidate(NamedTuple):
+    """An order that a line names, or a line that names an order, and whether another one has taken it."""
+
+    order: Order
+    line: BankLine
+    is_taken: bool
+
+
+def of_line(line: BankLine, candidates: Sequence[Candidate], days: int) -> Finding:
+    """Explain a line without an order by the nearest of the orders that it names."""
+
+    def told(kind: Kind, order: Order | None = None, text: str = "") -> Finding:
+        return Finding(kind, line.currency, line.amount, line, order, text)
+
+    if not candidates:
+        return told(Kind.RETURN if line.returns else Kind.ONLY_BANK, None, line.returns)
+    of_currency = [one for one in candidates if one.order.currency == line.currency]
+    if not of_currency:
+        return told(Kind.CURRENCY, candidates[0].order)
+    same_side = [one for one in of_currency if one.order.side is line.side]
+    opposite = [one for one in of_currency if one.order.side is not line.side]
+    if opposite and (line.returns or not same_side):
+        return told(Kind.RETURN, _nearest(opposite, line.amount).order, line.returns)
+    free = [one for one in same_side if not one.is_taken]
+    nearest = _nearest(free or same_side, line.amount).order
+    if not free:
+        return told(Kind.BANK_TWICE, nearest)
+    if nearest.amount != line.amount:
+        return told(Kind.AMOUNT, nearest)
+    return told(Kind.APART, nearest, f"{apart(line.valued, nearest.day)} days, not {days}")
+
+
+def of_order(order: Order, candidates: Sequence[Candidate]) -> Finding:
+    """Explain an order without a line, by the lines that name it and have their own order."""
+    twice = [
+        one
+        for one in candidates
+        if (one.line.currency, one.line.side, one.line.amount) == (order.currency, order.side, order.amount)
+    ]
+    if twice:
+        return Finding(Kind.BOOKS_TWICE, order.currency, order.amount, twice[0].line, order)
+    return Finding(Kind.ONLY_BOOKS, order.currency, order.amount, None, order)
+
+
+def apart(one: str, other: str) -> int:
+    """Return the days between two days."""
+    return abs((date.fromisoformat(one) - date.fromisoformat(other)).days)
+
+
+def _nearest(candidates: Sequence[Candidate], amount: int) -> Candidate:
+    return min(candidates, key=lambda one: (abs(one.order.amount - amount), one.order.day, one.order.key))

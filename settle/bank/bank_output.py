@@ -1,0 +1,60 @@
+from collections.abc import Mapping
+from typing import Any
+
+from settle.output.console import or_json, print_line
+
+
+@or_json
+def comparison(found: Mapping[str, Any]) -> None:
+    for one in found["statements"]:
+        opening, closing = one["opening"], one["closing"]
+        balances = "without balances" if closing is None else f"from {opening} to {closing}"
+        print_line(
+            f"{one['account']} {one['first']} to {one['last']}: {one['lines']} lines, {balances} {one['currency']}"
+        )
+    for one in found["findings"]:
+        print_line(f"{one['kind'].upper()} {_told(one)}")
+        print_line(f"  {one['do']}")
+    for order in found["open"]:
+        print_line(f"OPEN {_order(order)}: no line yet; the statements end before it is due")
+    for row in found["unreadable"]:
+        print_line(f"UNREADABLE {row}")
+    for currency, sums in found["currencies"].items():
+        print_line(f"{currency} at the end of {sums['day']}: {_sums(sums)}")
+    verdict = "agrees to the cent" if found["agrees"] else "DOES NOT AGREE"
+    if found["unreadable"]:
+        verdict = "NOT PROVEN"
+    print_line(f"{verdict}: {found['matched']} lines matched, {len(found['findings'])} differ")
+
+
+def _told(one: Mapping[str, Any]) -> str:
+    amount = f"{one['amount']} {one['currency']}"
+    parts = [amount]
+    if line := one["line"]:
+        name = line["bank_reference"] or line["reference"] or "a line without a reference"
+        where = f"line {line['at']} of {line['file']}"
+        parts.append(f"{line['side']} on {line['booked']}, {name} ({where})")
+    if order := one["order"]:
+        parts.append(_order(order))
+    if one["text"]:
+        parts.append(one["text"])
+    return "; ".join(parts)
+
+
+def _order(order: Mapping[str, Any]) -> str:
+    name = "deposit" if order["side"] == "in" else "withdraw"
+    money = f"{order['amount']} {order['currency']}"
+    return f"{name} {order['key']} of {order['account']}, {money} on {order['day']}, {order['reference']}"
+
+
+def _sums(sums: Mapping[str, str]) -> str:
+    parts = [f"bank {sums['bank']}", f"books {sums['books']}"]
+    named = {
+        "only_bank": "only at the bank",
+        "only_books": "only in the books",
+        "early": "booked later",
+        "late": "at the bank later",
+        "before": "from before",
+        "left": "not explained",
+    }
+    return ", ".join((*parts, *(f"{text} {sums[name]}" for name, text in named.items() if sums[name].strip("0.-"))))

@@ -1,0 +1,55 @@
+"""A bank's files of any form, read line by line."""
+
+import hashlib
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from settle.bank import mt940, table
+from settle.exit_codes import CommandFailed, Exit
+from settlement.bank import camt
+from settlement.bank.statement import Line, Statement, UnreadableStatement
+
+_START_BYTES = 512
+_SWIFT = (b"{1:", b":20:", b"\r\n:20:", b"\n:20:", b":940:")
+
+
+def digest(path: str) -> str:
+    """Return the SHA-256 of a file's bytes. Raises CommandFailed."""
+    with _opened(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def columns(path: str) -> table.Columns:
+    """Read the mapping of a CSV file. Raises CommandFailed."""
+    with _opened(path) as file:
+        try:
+            return table.Columns.from_toml(tomllib.load(file))
+        except ValueError as wrong:
+            raise CommandFailed(Exit.USAGE, f"columns: {path}: {wrong}") from wrong
+
+
+def read(
+    path: str, currencies: Mapping[str, int], columns: table.Columns | None
+) -> Iterator[Line | Statement]:
+    """Yield a file's lines, and each statement after its own. Raises CommandFailed, naming the line."""
+    with _opened(path) as file:
+        start = file.read(_START_BYTES).lstrip(b"\xef\xbb\xbf \r\n\t")
+        file.seek(0)
+        try:
+            if start.startswith(_SWIFT):
+                yield from mt940.read(file, currencies)
+            elif columns and not start.startswith(b"<"):
+                yield from table.read(file, currencies, columns)
+            else:
+                yield from camt.read(file, currencies)
+        except UnreadableStatement as fault:
+            raise CommandFailed(Exit.USAGE, f"statement: {path}: {fault}") from fault
+
+
+def _opened(path: str) -> BinaryIO:
+    try:
+        return Path(path).open("rb")
+    except OSError as failed:
+        raise CommandFailed(Exit.USAGE, f"statement: {path}: {failed.strerror}") from failed
