@@ -301,7 +301,7 @@ class Book:
             refuse(
                 entry.element.line,
                 f"{entry.element.where}/Amt",
-                f"is {self._render(entry.amount)}, and its {len(parts)} TxDtls sum up to {self._render(total)}",
+                f"is {self._render(entry.amount)}, and its {len(parts)} TxDtls have {self._render(total)}",
             )
         for number, part in enumerate(told, 1):
             yield self._line(entry, part, number, reference)
