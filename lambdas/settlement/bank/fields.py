@@ -1,0 +1,126 @@
+"""Fields that every form of a statement has: amounts, days, names, and the refusal of a wrong one."""
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import date
+from functools import lru_cache
+from typing import NoReturn
+
+from settlement.bank.statement import REFERENCE_MAX, UnreadableStatement
+from settlement.core.model import money
+
+REFERENCES_MAX = 50
+"""Most references of one line: a longer text is a letter, and each costs a search."""
+
+_SHOWN_MAX = 40
+_MESSAGE_MAX = 300
+_WORD_LENGTH_MIN = 4
+_NO_NAME = {"notprovided", "nonref"}
+_EDGES = ".,;:()[]\"'"
+_DECIMAL = re.compile(r"([0-9]*)(?:\.([0-9]*))?", re.ASCII)
+_DAY = re.compile(r"(20[0-9]{2}-[0-9]{2}-[0-9]{2})(?:Z|[+-][0-9]{2}:[0-9]{2}|T[0-9:.+Z-]*)?", re.ASCII)
+
+_KINDS = (
+    (b"PK\x03\x04", "a zip file: unpack it first"),
+    (b"\x1f\x8b", "a gzip file: unpack it first"),
+    (b"7z\xbc\xaf", "a 7z file: unpack it first"),
+    (b"%PDF", "a PDF, which is for people: ask the bank for the XML"),
+    (b"\xd0\xcf\x11\xe0", "an old Office file"),
+    (b"{1:", "a SWIFT message, such as MT940"),
+    (b":20:", "a SWIFT message, such as MT940"),
+    (b"{", "JSON"),
+    (b"[", "JSON"),
+    (b"<", "XML"),
+)
+
+
+def refuse(line: int, where: str, what: str) -> NoReturn:
+    """Raise UnreadableStatement with the line of the file, the element or column, and what is wrong."""
+    raise UnreadableStatement(f"line {line}, {where}: {what}"[:_MESSAGE_MAX])
+
+
+def shown(text: str) -> str:
+    """Return a text of the file as it may stand in a message: quoted, printable and short."""
+    quoted = repr(text[:_SHOWN_MAX])
+    whole = len(text) <= _SHOWN_MAX and len(quoted) <= _SHOWN_MAX + 2
+    return quoted if whole else f"{quoted[: _SHOWN_MAX + 1]}..."
+
+
+def kind(head: bytes) -> str:
+    """Return what a file is by its first bytes, for the message that refuses it."""
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    return next((name for magic, name in _KINDS if start.startswith(magic)), "another text, such as CSV")
+
+
+def amount(text: str, currency: str, currencies: Mapping[str, int]) -> int:
+    """Return a decimal text in minor units.
+
+    Decimals that the currency does not have must be zeros. Raises ValueError with what is wrong.
+    """
+    if text.startswith(("-", "+")):
+        raise ValueError(
+            f"{shown(text)} has a sign, and must have none: a field of its own has the direction"
+        )
+    match = _DECIMAL.fullmatch(text)
+    if match is None or not (match[1] or match[2]):
+        raise ValueError(f"{shown(text)} must be a decimal number with a point, such as 48.20")
+    exponent = decimals(currency, currencies)
+    units, fraction = match[1].lstrip("0") or "0", (match[2] or "").rstrip("0")
+    try:
+        return money.parse(f"{units}.{fraction}" if fraction else units, exponent)
+    except ValueError as error:
+        raise ValueError(f"{shown(text)} {error}") from None
+
+
+def decimals(currency: str, currencies: Mapping[str, int]) -> int:
+    """Return a currency's number of decimals. Raises ValueError for a currency that the stage lacks."""
+    if currency not in currencies:
+        known = ", ".join(sorted(currencies)[:10])
+        raise ValueError(f"currency {shown(currency)} must be one of the stage: {known}")
+    return currencies[currency]
+
+
+@lru_cache(maxsize=1024)
+def day(text: str) -> str:
+    """Return the day of a date or time of ISO 8601, as written: a time zone moves nothing.
+
+    Raises ValueError for another form, a day that no calendar has, and a year outside 2000 to 2099.
+    """
+    match = _DAY.fullmatch(text)
+    try:
+        return date.fromisoformat(match[1] if match else "").isoformat()
+    except ValueError:
+        raise ValueError(
+            f"{shown(text)} must be a day of the years 2000 to 2099, such as 2026-11-27"
+        ) from None
+
+
+def name(text: str) -> str:
+    """Return a reference without surplus blanks and cut to its bound; empty if it says that there is none."""
+    plain = " ".join(text.split())[:REFERENCE_MAX]
+    return "" if plain.casefold() in _NO_NAME else plain
+
+
+def account(text: str) -> str:
+    """Return an account's number without blanks, in upper case."""
+    return "".join(text.split()).upper()
+
+
+def references(names: Iterable[str], texts: Iterable[str] = (), last: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the names, the free text and its words, then the last names: each once, at most REFERENCES_MAX.
+
+    The parts of a free text are joined in two ways, with nothing and with a blank between them: a bank cuts
+    a text anywhere.
+    """
+    parts = [part for part in texts if part.strip()]
+    found: dict[str, None] = dict.fromkeys(filter(None, map(name, names)))
+    joined = dict.fromkeys((" ".join(parts), "".join(parts)))
+    found |= dict.fromkeys(filter(None, map(name, joined)))
+    for text in joined:
+        for word in text.split():
+            bare = word.strip(_EDGES)
+            if len(bare) >= _WORD_LENGTH_MIN:
+                found[bare[:REFERENCE_MAX]] = None
+    closing = dict.fromkeys(filter(None, map(name, last)))
+    kept = list(found)[: REFERENCES_MAX - len(closing.keys() - found.keys())]
+    return tuple(dict.fromkeys((*kept, *closing)))
