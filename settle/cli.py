@@ -8,6 +8,7 @@ import typer
 
 from settle.acceptance.acceptance_command import acceptance
 from settle.accounts import account_command
+from settle.bank import statement_command
 from settle.books import ledger_command
 from settle.commands.words import Command
 from settle.console.console_command import console
@@ -81,6 +82,7 @@ _GROUPS = {
     "events": events_command.app,
     "journal": journal_command.app,
     "ledger": ledger_command.app,
+    "statement": statement_command.app,
     "restore": restore_command.app,
     "migrate": migrate_command.app,
     "kyc": kyc_command.app,

@@ -6,15 +6,22 @@ from settle.output.console import or_json, print_line
 
 @or_json
 def comparison(found: Mapping[str, Any]) -> None:
+    for one in found.get("pairs", ()):
+        print_line(f"MATCHED {_line(one['line'])}; {_order(one['order'])}")
+    lines(found)
+
+
+def lines(found: Mapping[str, Any]) -> None:
     for one in found["statements"]:
         opening, closing = one["opening"], one["closing"]
+        told = f"{one['account']} {one['first']} to {one['last']}: {one['lines']} lines"
         balances = "without balances" if closing is None else f"from {opening} to {closing}"
-        print_line(
-            f"{one['account']} {one['first']} to {one['last']}: {one['lines']} lines, {balances} {one['currency']}"
-        )
+        print_line(f"{told}, {balances} {one['currency']}")
     for one in found["findings"]:
         print_line(f"{one['kind'].upper()} {_told(one)}")
         print_line(f"  {one['do']}")
+        for command in one["commands"]:
+            print_line(f"  {command}")
     for order in found["open"]:
         print_line(f"OPEN {_order(order)}: no line yet; the statements end before it is due")
     for row in found["unreadable"]:
@@ -28,17 +35,20 @@ def comparison(found: Mapping[str, Any]) -> None:
 
 
 def _told(one: Mapping[str, Any]) -> str:
-    amount = f"{one['amount']} {one['currency']}"
-    parts = [amount]
+    parts = [] if one["line"] or one["order"] else [f"{one['amount']} {one['currency']}"]
     if line := one["line"]:
-        name = line["bank_reference"] or line["reference"] or "a line without a reference"
-        where = f"line {line['at']} of {line['file']}"
-        parts.append(f"{line['side']} on {line['booked']}, {name} ({where})")
+        parts.append(_line(line))
     if order := one["order"]:
         parts.append(_order(order))
     if one["text"]:
         parts.append(one["text"])
     return "; ".join(parts)
+
+
+def _line(line: Mapping[str, Any]) -> str:
+    name = line["bank_reference"] or line["reference"] or "without a reference"
+    where = f"line {line['at']} of {line['file']}"
+    return f"{line['side']} {line['amount']} {line['currency']} on {line['booked']}, {name} ({where})"
 
 
 def _order(order: Mapping[str, Any]) -> str:
@@ -57,4 +67,6 @@ def _sums(sums: Mapping[str, str]) -> str:
         "before": "from before",
         "left": "not explained",
     }
-    return ", ".join((*parts, *(f"{text} {sums[name]}" for name, text in named.items() if sums[name].strip("0.-"))))
+    return ", ".join(
+        (*parts, *(f"{text} {sums[name]}" for name, text in named.items() if sums[name].strip("0.-")))
+    )

@@ -1,10 +1,11 @@
 """The bank's files beside the stage's orders. Reads only."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from settle.bank import files
+from settle.bank import files, remedy
 from settle.bank.table import Columns
 from settle.exit_codes import CommandFailed, Exit
 from settle.proof.books import Counting, uncounted
@@ -20,24 +21,31 @@ from settlement.proof.watch import watched
 
 ORDERS, LINES = "reading orders", "reading the bank's lines"
 
-DAYS = 3
-"""Most days between an order's UTC day and the value date of its line: a weekend, and the bank's own zone."""
+
+@dataclass(frozen=True)
+class Wanted:
+    """How to compare. `before`: money on the accounts from before the books began, in minor units."""
+
+    days: int
+    columns: Columns | None = None
+    before: Mapping[str, int] = field(default_factory=dict)
+    with_pairs: bool = False
+
+
+def wanted(
+    stack: Stack, days: int, columns: str | None, before: Sequence[str] | None, *, with_pairs: bool = False
+) -> Wanted:
+    """Read the options of a command. Raises CommandFailed."""
+    mapping = None if columns is None else files.columns(columns)
+    return Wanted(days, mapping, _amounts(stack, before or ()), with_pairs)
 
 
 def compare(
-    stack: Stack,
-    paths: Sequence[str],
-    *,
-    columns: Columns | None = None,
-    days: int = DAYS,
-    before: Mapping[str, int] | None = None,
-    with_pairs: bool = False,
-    counting: Counting = uncounted,
+    stack: Stack, paths: Sequence[str], wanted: Wanted, counting: Counting = uncounted
 ) -> dict[str, Any]:
     """Compare statements with all deposits and withdrawals, and return what differs.
 
-    `before`: money of the bank's accounts from before the books began, in minor units by currency. Amounts
-    are texts in the answer. Raises CommandFailed for a file that cannot be read whole.
+    Amounts are texts in the answer. Raises CommandFailed for a file that cannot be read whole.
     """
     digests = {files.digest(path): path for path in reversed(paths)}
     unreadable = list[str]()
@@ -47,13 +55,13 @@ def compare(
             spool.add_order(order, line)
         statements, findings, given = list[Statement](), list[Finding](), list[dict[str, Any]]()
         for path in dict.fromkeys(digests[files.digest(path)] for path in paths):
-            lines = files.read(path, stack.config.currencies, columns)
+            lines = files.read(path, stack.config.currencies, wanted.columns)
             own = list(_added(spool, path, watched(lines, LINES, watch), findings))
             statements += own
             told = {"lines": sum(one.lines for one in own), "statements": len(own)}
             given.append({"file": path, "sha256": _key(digests, path), **told})
-        verdict = judge(spool, statements, days, before or {}, findings)
-        pairs = [_pair(line, order, stack) for line, order in spool.pairs()] if with_pairs else None
+        verdict = judge(spool, statements, wanted.days, wanted.before, findings)
+        pairs = [_pair(line, order, stack) for line, order in spool.pairs()] if wanted.with_pairs else None
     return {
         "read_at": timestamp(datetime.now(UTC)),
         "files": given,
@@ -65,7 +73,7 @@ def compare(
     }
 
 
-def amounts(stack: Stack, given: Sequence[str]) -> dict[str, int]:
+def _amounts(stack: Stack, given: Sequence[str]) -> dict[str, int]:
     """Read amounts such as EUR=1000.00. Raises CommandFailed."""
     found = dict[str, int]()
     for one in given:
@@ -116,6 +124,7 @@ def _finding(one: Finding, stack: Stack) -> dict[str, Any]:
         "order": None if one.order is None else _order(one.order, stack),
         "text": one.text,
         "do": TODO[one.kind],
+        "commands": remedy.commands(stack, one),
     }
 
 

@@ -3,8 +3,8 @@
 import hashlib
 import tomllib
 from collections.abc import Iterator, Mapping
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from settle.bank import mt940, table
 from settle.exit_codes import CommandFailed, Exit
@@ -48,7 +48,7 @@ def read(
             raise CommandFailed(Exit.USAGE, f"statement: {path}: {fault}") from fault
 
 
-def _opened(path: str) -> BinaryIO:
+def _opened(path: str) -> BufferedReader:
     try:
         return Path(path).open("rb")
     except OSError as failed:

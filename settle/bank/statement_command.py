@@ -7,6 +7,9 @@ from settle.exit_codes import Exit
 
 app = typer.Typer(no_args_is_help=True, help="The bank's statements beside the books.")
 
+DAYS = 3
+"""A weekend, and the bank's own zone."""
+
 Days = Annotated[
     int,
     typer.Option(min=0, max=31, help="Most days between an order and the value date of its line."),
@@ -26,7 +29,7 @@ Before = Annotated[
 @app.command("compare")
 def compare(
     files: Annotated[list[str], typer.Argument(help="camt.053, camt.054, MT940 or CSV files, in any order.")],
-    days: Days = 3,
+    days: Days = DAYS,
     columns: ColumnsFile = None,
     before: Before = None,
     matched: Annotated[bool, typer.Option("--matched", help="Also list each matched line.")] = False,
@@ -41,19 +44,11 @@ def compare(
     Example: settle statement compare 2026-11-27.xml --stack settlement-prod
     """
     from settle.bank import bank_output, comparison
-    from settle.bank import files as bank_files
     from settle.output.progress import counting
 
     found = find(stack)
-    told = comparison.compare(
-        found,
-        files,
-        columns=None if columns is None else bank_files.columns(columns),
-        days=days,
-        before=comparison.amounts(found, before or ()),
-        with_pairs=matched,
-        counting=counting,
-    )
+    wanted = comparison.wanted(found, days, columns, before, with_pairs=matched)
+    told = comparison.compare(found, files, wanted, counting)
     bank_output.comparison(told, as_json)
     if not told["agrees"]:
         raise typer.Exit(Exit.FAILED)

@@ -2,6 +2,7 @@ from typing import Annotated
 
 import typer
 
+from settle.bank.statement_command import DAYS, Before, ColumnsFile, Days
 from settle.commands.options import Against, AsJson, Head, StackName, find
 from settle.exit_codes import Exit
 from settle.proof import reconcile_output
@@ -22,6 +23,13 @@ def reconcile(
     as_json: AsJson = False,
     against: Against = None,
     head: Head = None,
+    statement: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="Also compare with a statement of the bank. May be repeated."),
+    ] = None,
+    days: Days = DAYS,
+    columns: ColumnsFile = None,
+    before: Before = None,
     segments: Segments = 1,
     signatures: Signatures = True,
 ) -> None:
@@ -29,18 +37,24 @@ def reconcile(
 
     Reads the whole table. UNPROVEN, with exit 1, too: the table moved, throttled, or has rows of a newer
     version.
-    Only a sealed journal reveals some faults, such as a settlement deleted with all its rows.
+    Only a sealed journal reveals some faults, such as a settlement deleted with all its rows, and only the
+    bank's statement that money came and went as booked.
 
     Example: settle reconcile --stack settlement-prod --against stack --json
     """
+    from settle.bank import comparison
     from settle.journal import sealed
     from settle.output.progress import counting
     from settle.proof import books
 
     found = find(stack)
+    wanted = comparison.wanted(found, days, columns, before) if statement else None
     proof = books.prove(found, segments, signatures=signatures, counting=counting)
     if against:
         proof["sealed_journal"] = sealed.compare(found, against, head)
+    if statement and wanted:
+        proof["bank"] = comparison.compare(found, statement, wanted, counting)
     reconcile_output.findings(proof, as_json, stack)
-    if not proof["conserved"] or (against and not proof["sealed_journal"]["agrees"]):
+    others = [proof[name]["agrees"] for name in ("sealed_journal", "bank") if name in proof]
+    if not (proof["conserved"] and all(others)):
         raise typer.Exit(Exit.FAILED)

@@ -1,6 +1,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from settle.bank import bank_output
 from settle.output.console import or_json, print_line
 from settlement.core.model.command import command
 
@@ -26,6 +27,8 @@ def findings(proof: Mapping[str, Any], stack: str | None = None) -> None:
     print_line(f"{verdict}: {counts}, {proof['in_flight']} in flight")
     if "sealed_journal" in proof:
         sealed_journal(proof["sealed_journal"])
+    if "bank" in proof:
+        bank_output.lines(proof["bank"])
 
 
 def sealed_journal(found: Mapping[str, Any]) -> None:

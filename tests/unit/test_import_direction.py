@@ -37,6 +37,7 @@ ROOMS = {
     "doors": ("http", "reading"),
     "books": ("journal",),
     "proof": ("accounts", "http", "journal", "orders", "retention", "signing"),
+    "bank": ("accounts", "proof"),
 }
 """Each room, with the other rooms that it needs."""
 
@@ -45,6 +46,7 @@ PURE = {"core/model", "core/ledger", "core/policy"}
 
 PURE_MODULES = {
     "accounts": ("account_orders", "administration", "order"),
+    "bank": ("balances", "camt", "camt_element", "camt_statement", "fields", "matching", "statement"),
     "books": ("page", "rounds"),
     "doors": ("cancellation", "cancelling", "starting"),
     "events": ("changes", "replay"),
@@ -68,7 +70,19 @@ ON_DISK = {"spool", "sealed_spool"}
 
 HARMLESS = {
     *("base64", "collections", "contextlib", "dataclasses", "datetime", "enum", "functools", "hashlib"),
-    *("hmac", "itertools", "json", "operator", "re", "settlement", "shlex", "typing", "unicodedata", "zlib"),
+    *(
+        "hmac",
+        "itertools",
+        "json",
+        "operator",
+        "re",
+        "settlement",
+        "shlex",
+        "typing",
+        "unicodedata",
+        "xml",
+        "zlib",
+    ),
 }
 
 SERVICES = {"boto3", "botocore", "os", "random", "time", "urllib3", "uuid"}

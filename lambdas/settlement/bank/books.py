@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from settlement.accounts.order import AccountOrder, OrderKind
 from settlement.bank.matching import Order
-from settlement.bank.statement import Side
+from settlement.bank.statement import REFERENCE_MAX, Side
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.core.model.stored import MalformedRow
@@ -76,7 +76,7 @@ def _order(row: Row) -> Order | None:
         datetime.fromisoformat(day)
     except ValueError:
         raise MalformedRow("posted_at is no time") from None
-    reference = " ".join(told.reference.split())
+    reference = " ".join(told.reference.split())[:REFERENCE_MAX]
     return Order(told.key, told.account, currency, amount, side, reference, day)
 
 

@@ -67,13 +67,13 @@ class Kind(StrEnum):
 
 TODO = {
     Kind.ONLY_BANK: "find whose money it is, and book it with the line's reference",
-    Kind.ONLY_BOOKS: "ask the bank for it; if it never came, book the opposite order",
-    Kind.AMOUNT: "book the difference with the same reference, or reverse the order and book it anew",
-    Kind.CURRENCY: "reverse the order, and book it in the bank's currency",
+    Kind.ONLY_BOOKS: "ask the bank for it; if it never came, book the opposite order with the same reference",
+    Kind.AMOUNT: "if the bank is right, book the opposite order and the bank's amount, with the same reference",
+    Kind.CURRENCY: "book the opposite order, and one in the bank's currency, with the same reference",
     Kind.APART: "check that the line is the order's, and pass more --days",
-    Kind.RETURN: "book the opposite order with the line's reference",
+    Kind.RETURN: "book it with the reference of what it returns",
     Kind.BANK_TWICE: "ask the bank; if both are real, book the second one",
-    Kind.BOOKS_TWICE: "if the second order is a mistake, book the opposite order",
+    Kind.BOOKS_TWICE: "if the second order is a mistake, book the opposite order with the same reference",
     Kind.CHANGED: "ask the bank for a right statement: one line has two contents",
     Kind.SUM: "ask the bank for a right statement: the lines do not lead from opening to closing balance",
     Kind.GAP: "get the missing statement or page, and pass it too",

@@ -31,6 +31,7 @@ CREATE TABLE lines (
 );
 CREATE TABLE edges (line INTEGER, entry INTEGER, UNIQUE (line, entry));
 CREATE TABLE pairs (line INTEGER PRIMARY KEY, entry INTEGER UNIQUE);
+CREATE TABLE cancelled (entry INTEGER UNIQUE, opposite INTEGER UNIQUE);
 CREATE INDEX by_reference ON orders (reference);
 CREATE INDEX by_entry ON edges (entry);
 """
@@ -49,6 +50,21 @@ WHERE lines.currency = orders.currency AND lines.side = orders.side AND lines.am
 ORDER BY lines.valued, lines.identity, orders.day, orders.key
 """
 """The oldest line takes the oldest free order that fits. As all bounds are equal, no other way finds more."""
+
+_CANCEL = """
+INSERT OR IGNORE INTO cancelled
+SELECT one.rowid, other.rowid FROM orders AS one
+JOIN orders AS other USING (reference, account, currency, amount)
+WHERE one.side = 'in' AND other.side = 'out'
+    AND one.rowid NOT IN (SELECT entry FROM pairs) AND other.rowid NOT IN (SELECT entry FROM pairs)
+ORDER BY one.day, one.key, other.day, other.key
+"""
+"""A mistaken order and its opposite are no business of the bank's."""
+
+_NO_LINE = (
+    "orders.rowid NOT IN (SELECT entry FROM pairs) AND orders.rowid NOT IN (SELECT entry FROM cancelled)"
+    " AND orders.rowid NOT IN (SELECT opposite FROM cancelled)"
+)
 
 _SIGNED = "CASE side WHEN 'in' THEN amount ELSE -amount END"
 
@@ -122,6 +138,7 @@ class Spool:
         """
         self._database.execute(_RECORDED)
         self._database.execute(_PAIR, (days,))
+        self._database.execute(_CANCEL)
         ((found,),) = self._database.execute("SELECT count(*) FROM pairs WHERE line > 0")
         return int(found)
 
@@ -153,8 +170,7 @@ class Spool:
     def orders_left(self) -> Iterator[tuple[Order, Finding]]:
         """Yield each order without a line, oldest first, with its finding."""
         left = self._database.execute(
-            "SELECT orders.rowid, orders.* FROM orders LEFT JOIN pairs ON pairs.entry = orders.rowid"
-            " WHERE pairs.entry IS NULL ORDER BY day, key"
+            f"SELECT orders.rowid, orders.* FROM orders WHERE {_NO_LINE} ORDER BY day, key"  # noqa: S608
         )
         for rowid, *row in left:
             order = _order(row)
@@ -182,8 +198,11 @@ class Spool:
         return self._sum("lines", where, currency, until)
 
     def only_books(self, currency: str, since: str, until: str) -> int:
-        where = "currency = ? AND day >= ? AND day <= ? AND rowid NOT IN (SELECT entry FROM pairs)"
-        return self._sum("orders", where, currency, since, until)
+        """Return the sum of orders without a line, with halves of pairs that cancel out later."""
+        alone = self._sum(
+            "orders", f"currency = ? AND day >= ? AND day <= ? AND {_NO_LINE}", currency, since, until
+        )
+        return alone + self._sum("orders", _HALF, currency, until, until)
 
     def _sum(self, table: str, where: str, *values: str) -> int:
         ((found,),) = self._database.execute(
@@ -196,6 +215,10 @@ class Spool:
 _OF_LINE = (
     "currency = ?1 AND booked <= ?2 AND EXISTS (SELECT 1 FROM pairs JOIN orders ON orders.rowid = pairs.entry"
     " WHERE pairs.line = lines.rowid"
+)
+_HALF = (
+    "currency = ?1 AND day <= ?2 AND EXISTS (SELECT 1 FROM cancelled JOIN orders AS other ON other.day > ?3"
+    " AND (orders.rowid, other.rowid) IN ((entry, opposite), (opposite, entry)))"
 )
 _OF_ORDER = (
     "currency = ?1 AND day <= ?2 AND EXISTS (SELECT 1 FROM pairs JOIN lines ON lines.rowid = pairs.line"

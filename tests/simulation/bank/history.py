@@ -59,7 +59,16 @@ def right(seed: int) -> History:
             day=day.isoformat(),
         )
         history.orders.append(order)
-        history.lines.append(_line(history, order, day + timedelta(days=draw.randrange(DAYS))))
+        if draw.random() < 0.1:  # a mistake, and the order that undoes it
+            later = min(day + timedelta(days=draw.randrange(4)), FIRST + timedelta(days=history.length - 1))
+            undone = order._replace(key=f"undo-{order.key}", side=order.side.other, day=later.isoformat())
+            history.orders += [
+                order._replace(reference=f"MISTAKE-{number}"),
+                undone._replace(reference=f"MISTAKE-{number}"),
+            ]
+            history.orders.remove(order)
+        else:
+            history.lines.append(_line(history, order, day + timedelta(days=draw.randrange(DAYS))))
     _number(history)
     return history
 
