@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, BinaryIO
 
+from settle.local import needs_extra
 from settlement.bank import fields
 from settlement.bank.fields import refuse, shown
 from settlement.bank.statement import Line, Side, Statement
@@ -282,11 +283,10 @@ def _parse(movement: _Field, details: str) -> Mapping[str, Any]:
 
 
 def _data(one: _Field, text: str) -> Any:
-    import mt940  # noqa: PLC0415 (an extra: only a file of this format needs it)
+    with needs_extra("statement: MT940", "bank"):
+        import mt940
 
-    log = logging.getLogger("mt940")  # it prints what it cannot read, and the refusal says that already
-    log.propagate = False
-    log.addHandler(logging.NullHandler())
+    logging.getLogger("mt940").disabled = True  # the refusal says what it cannot read
     # A customer's reference of any length, as German banks write it. Not `mt940.parse`: it takes a text that
     # is the path of a file for that file.
     movement = mt940.tags.StatementGLS()
