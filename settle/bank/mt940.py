@@ -122,8 +122,8 @@ class _Reading:
             refuse(
                 last.line,
                 last.where,
-                f"is {money.render(closing.amount, exponent)}; the opening balance and {sums.lines} lines make"
-                f" {money.render(expected, exponent)}",
+                f"is {money.render(closing.amount, exponent)}; the opening balance and {sums.lines} lines"
+                f" make {money.render(expected, exponent)}",
             )
         return Statement(
             account=self._account,
@@ -284,7 +284,7 @@ def _parse(movement: _Field, details: str) -> Mapping[str, Any]:
 
 def _data(one: _Field, text: str) -> Any:
     with needs_extra("statement: MT940", "bank"):
-        import mt940
+        import mt940  # noqa: PLC0415
 
     logging.getLogger("mt940").disabled = True  # the refusal says what it cannot read
     # A customer's reference of any length, as German banks write it. Not `mt940.parse`: it takes a text that

@@ -92,7 +92,7 @@ def test_a_right_statement_agrees_to_the_cent(booked: Desk, command: Command, wr
         ),
     ],
 )
-def test_what_differs_is_named_with_what_to_do(  # noqa: PLR0917
+def test_what_differs_is_named_with_what_to_do(
     booked: Desk, command: Command, written: Written, lines: Any, kind: Kind, order: str | None
 ) -> None:
     file = written(lines=lines)
