@@ -121,7 +121,7 @@ class _Reading:
             refuse(
                 last.line,
                 last.where,
-                f"is {money.render(closing.amount, exponent)}; the opening balance and {sums.lines} lines make"
+                f"is {money.render(closing.amount, exponent)}; :60: and its {sums.lines} lines make"
                 f" {money.render(expected, exponent)}",
             )
         return Statement(
@@ -284,9 +284,8 @@ def _parse(movement: _Field, details: str) -> Mapping[str, Any]:
 def _data(one: _Field, text: str) -> Any:
     import mt940  # noqa: PLC0415 (an extra: only a file of this format needs it)
 
-    log = logging.getLogger("mt940")  # it prints what it cannot read, and the refusal says that already
-    log.propagate = False
-    log.addHandler(logging.NullHandler())
+    # It prints what it cannot read, and the refusal says that already.
+    logging.getLogger("mt940").setLevel(logging.CRITICAL + 1)
     # A customer's reference of any length, as German banks write it. Not `mt940.parse`: it takes a text that
     # is the path of a file for that file.
     movement = mt940.tags.StatementGLS()
