@@ -105,7 +105,9 @@ def main() -> int:
     names = {bug["name"] for bug in bugs()}
     found, missed = {name: seed for name, seed in recorded().items() if name in names}, 0
     with ProcessPoolExecutor(given.jobs) as pool:
-        for bug, seed in zip(sought, pool.map(partial(_search, given.seeds, dict(found)), sought), strict=True):
+        for bug, seed in zip(
+            sought, pool.map(partial(_search, given.seeds, dict(found)), sought), strict=True
+        ):
             if seed is None:
                 found.pop(bug["name"], None)
                 missed += 1
