@@ -5,13 +5,14 @@ import pytest
 
 from settle.exit_codes import CommandFailed, Exit
 from settle.local import embedded_aws
-from settle.local.demo import cost, outage, report, settlements, stuck_reversal, tour
+from settle.local.demo import cost, outage, report, settlements, statement, stuck_reversal, tour
 from settle.local.demo.cost import Cost
 from settle.local.demo.settlements import Settled, describe
 from settle.local.record import Running
 from settle.proof import reconcile_output
 from settle.settlements.machines import Machine
 from settle.settlements.start import Ended
+from settlement.bank.matching import Kind
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 
@@ -158,6 +159,22 @@ def test_a_lossy_walk_fails_the_demo_with_one_json_value(
 
     assert (ended, len(out.splitlines())) == (code, 1)
     assert json.loads(out)
+
+
+def test_the_demo_shows_a_right_statement_and_six_faults(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compared = statement.walk(desk.stack, lambda text: None)
+    report._statements(compared)
+
+    assert (compared["right"]["agrees"], compared["right"]["matched"]) == (True, 7)
+    kinds = [one["kind"] for one in compared["wrong"]["findings"]]
+    assert sorted(kinds) == sorted(
+        (Kind.ONLY_BOOKS, Kind.BANK_TWICE, Kind.AMOUNT, Kind.RETURN, Kind.ONLY_BANK, Kind.BOOKS_TWICE)
+    )
+    shown = capsys.readouterr().out
+    assert "agrees to the cent: 7 lines matched" in shown
+    assert "DOES NOT AGREE: " in shown
 
 
 @pytest.mark.usefixtures("walked")

@@ -1,6 +1,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from settle.bank import bank_output
 from settle.orders import limbo_output
 from settle.output.console import or_json, print_line, print_record, print_table
 from settle.proof import reconcile_output
@@ -15,6 +16,7 @@ def demo(shown: Mapping[str, Any]) -> None:
     _settlements(shown["settlements"])
     _stuck_reversal(shown["limbo"])
     _outage(shown["outage"])
+    _statements(shown["statement"])
     reconcile_output.findings(shown["reconciliation"], False)
     _try_next(shown["settlements"])
 
@@ -47,6 +49,13 @@ def _stuck_reversal(walked: Mapping[str, Any]) -> None:
     verdict = "conserved" if walked["conserved"] else "NOT CONSERVED"
     print_line()
     print_line(f"{verdict} before, during and after LIMBO")
+
+
+def _statements(compared: Mapping[str, Any]) -> None:
+    _heading("The bank's statement beside the books, and one with six faults:")
+    for found in compared.values():
+        bank_output.lines(found)
+        print_line()
 
 
 def _outage(outlasted: Mapping[str, Any]) -> None:

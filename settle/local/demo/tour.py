@@ -4,7 +4,7 @@ from typing import Any
 
 from settle.exit_codes import Exit
 from settle.local import embedded_aws
-from settle.local.demo import cost, outage, settlements, stuck_reversal
+from settle.local.demo import cost, outage, settlements, statement, stuck_reversal
 from settle.settlements.machines import Machine
 from settle.settlements.start import start_code
 from settle.stack import embedded
@@ -28,8 +28,12 @@ def run(report: Callable[[str], None]) -> tuple[dict[str, Any], bool]:
         "settlements": settlements.describe(settled, cost.since(target, since)),
         "limbo": stuck_reversal.walk(target, report),
         "outage": outage.walk(target, running.kyc_url, report),
+        "statement": statement.walk(target, report),
         "reconciliation": table_scan.proof(target.store, target.config.currencies, target.row_keys),
     }
     has_settled = all(start_code(one.ended) not in _UNFINISHED for one in settled)
     proofs = ("limbo", "outage", "reconciliation")
-    return shown, has_settled and all(shown[name]["conserved"] for name in proofs)
+    agrees = shown["statement"]["right"]["agrees"]
+    faults = len(shown["statement"]["wrong"]["findings"])
+    is_well = has_settled and agrees and faults == statement.FAULTS
+    return shown, is_well and all(shown[name]["conserved"] for name in proofs)

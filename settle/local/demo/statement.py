@@ -1,0 +1,106 @@
+"""A bank's statement of the stage's own deposits: a right one, and one with six faults."""
+
+import secrets
+import tempfile
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+from settle.accounts.accounts import give, open_account
+from settle.bank import comparison
+from settle.bank.comparison import Wanted
+from settle.stack import Stack
+from settlement.accounts.order import OrderKind
+from settlement.bank import books
+from settlement.bank.matching import Order
+from settlement.bank.statement import Side
+from settlement.core.model import money
+
+CURRENCY = "EUR"
+FAULTS = 6
+
+_HEAD = """<?xml version="1.0" encoding="UTF-8"?>
+<Document xmlns="urn:iso:std:iso:20022:tech:xsd:camt.053.001.08"><BkToCstmrStmt>
+<GrpHdr><MsgId>DEMO</MsgId><CreDtTm>{last}T23:00:00Z</CreDtTm></GrpHdr>
+<Stmt><Id>DEMO</Id><CreDtTm>{last}T23:00:00Z</CreDtTm>
+<FrToDt><FrDtTm>{first}T00:00:00Z</FrDtTm><ToDtTm>{last}T23:59:59Z</ToDtTm></FrToDt>
+<Acct><Id><IBAN>DE89370400440532013000</IBAN></Id><Ccy>EUR</Ccy></Acct>
+"""
+_BALANCE = (
+    '<Bal><Tp><CdOrPrtry><Cd>{code}</Cd></CdOrPrtry></Tp><Amt Ccy="EUR">{amount}</Amt>'
+    "<CdtDbtInd>{side}</CdtDbtInd><Dt><Dt>{day}</Dt></Dt></Bal>\n"
+)
+_ENTRY = (
+    '<Ntry><Amt Ccy="EUR">{amount}</Amt><CdtDbtInd>{side}</CdtDbtInd><Sts><Cd>BOOK</Cd></Sts>'
+    "<BookgDt><Dt>{day}</Dt></BookgDt><AcctSvcrRef>{number}</AcctSvcrRef>"
+    "<NtryDtls><TxDtls><RmtInf><Ustrd>{reference}</Ustrd></RmtInf></TxDtls></NtryDtls></Ntry>\n"
+)
+_FOOT = "</Stmt></BkToCstmrStmt></Document>\n"
+_CODES = {Side.IN: "CRDT", Side.OUT: "DBIT"}
+
+
+def walk(stack: Stack, report: Callable[[str], None]) -> dict[str, Any]:
+    """Book deposits, one of them twice, and compare the books with both statements."""
+    run = secrets.token_hex(3)
+    report("statement: deposits that the bank has, too")
+    account = f"iris.{run}"
+    open_account(stack, account, CURRENCY, "0")
+    for number, reference in enumerate(("missing", "twice", "amount", "returned", "again", "again"), 1):
+        moved = {"amount": f"{number * 10}.00" if reference != "again" else "50.00", "currency": CURRENCY}
+        given = {"key": f"demo-{run}-{number:04}", "account": account, "reason": "demo"}
+        give(stack, OrderKind.DEPOSIT, reference=f"{reference}-{run}", **given, **moved)
+    orders = sorted(
+        (one.order for one in books.orders(stack.store, datetime.now(UTC), report)),
+        key=lambda order: (order.day, order.key),
+    )
+    lines = [order for order in orders if order.currency == CURRENCY]
+    report("statement: a right one, and one with six faults")
+    return {
+        "right": _compared(stack, "right.xml", lines),
+        "wrong": _compared(stack, "wrong.xml", list(_spoilt(lines, run))),
+    }
+
+
+def _spoilt(lines: Sequence[Order], run: str) -> Sequence[Order]:
+    """Return the bank's lines with six faults. Those of `again` lack one of two."""
+    found = [one for one in lines if one.reference != f"missing-{run}" and one.key != f"demo-{run}-0006"]
+    own = {one.reference.removesuffix(f"-{run}"): one for one in lines if one.reference.endswith(f"-{run}")}
+    found[found.index(own["amount"])] = own["amount"]._replace(amount=own["amount"].amount + 1)
+    unknown = own["twice"]._replace(reference=f"nobody-{run}", amount=100)
+    return [*found, own["twice"], own["returned"]._replace(side=Side.OUT), unknown]
+
+
+def _compared(stack: Stack, name: str, lines: Sequence[Order]) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / name
+        file.write_text(_statement(stack, lines), "utf-8")
+        return comparison.compare(stack, [str(file)], Wanted(days=0))
+
+
+def _statement(stack: Stack, lines: Sequence[Order]) -> str:
+    exponent, days = stack.config.currencies[CURRENCY], sorted(line.day for line in lines)
+    closing = sum(line.signed for line in lines)
+    side = Side.IN if closing >= 0 else Side.OUT
+    entries = (
+        _ENTRY.format(
+            amount=money.render(line.amount, exponent),
+            side=_CODES[line.side],
+            day=line.day,
+            number=number,
+            reference=escape(line.reference),
+        )
+        for number, line in enumerate(lines, 1)
+    )
+    return "".join(
+        (
+            _HEAD.format(first=days[0], last=days[-1]),
+            _BALANCE.format(code="OPBD", amount=money.render(0, exponent), side="CRDT", day=days[0]),
+            _BALANCE.format(
+                code="CLBD", amount=money.render(abs(closing), exponent), side=_CODES[side], day=days[-1]
+            ),
+            *entries,
+            _FOOT,
+        )
+    )
