@@ -61,6 +61,12 @@ ORDER BY one.day, one.key, other.day, other.key
 """
 """A mistaken order and its opposite are no business of the bank's."""
 
+_HALVES = """
+SELECT coalesce(sum(CASE WHEN one.day > other.day THEN -one.amount ELSE one.amount END), 0)
+FROM cancelled JOIN orders AS one ON one.rowid = entry JOIN orders AS other ON other.rowid = opposite
+WHERE one.currency = ? AND min(one.day, other.day) <= ? AND max(one.day, other.day) > ?
+"""
+
 _NO_LINE = (
     "orders.rowid NOT IN (SELECT entry FROM pairs) AND orders.rowid NOT IN (SELECT entry FROM cancelled)"
     " AND orders.rowid NOT IN (SELECT opposite FROM cancelled)"
@@ -199,10 +205,9 @@ class Spool:
 
     def only_books(self, currency: str, since: str, until: str) -> int:
         """Return the sum of orders without a line, with halves of pairs that cancel out later."""
-        alone = self._sum(
-            "orders", f"currency = ? AND day >= ? AND day <= ? AND {_NO_LINE}", currency, since, until
-        )
-        return alone + self._sum("orders", _HALF, currency, until, until)
+        where = f"currency = ? AND day >= ? AND day <= ? AND {_NO_LINE}"
+        ((halves,),) = self._database.execute(_HALVES, (currency, until, until))
+        return self._sum("orders", where, currency, since, until) + int(halves)
 
     def _sum(self, table: str, where: str, *values: str) -> int:
         ((found,),) = self._database.execute(
@@ -215,10 +220,6 @@ class Spool:
 _OF_LINE = (
     "currency = ?1 AND booked <= ?2 AND EXISTS (SELECT 1 FROM pairs JOIN orders ON orders.rowid = pairs.entry"
     " WHERE pairs.line = lines.rowid"
-)
-_HALF = (
-    "currency = ?1 AND day <= ?2 AND EXISTS (SELECT 1 FROM cancelled JOIN orders AS other ON other.day > ?3"
-    " AND (orders.rowid, other.rowid) IN ((entry, opposite), (opposite, entry)))"
 )
 _OF_ORDER = (
     "currency = ?1 AND day <= ?2 AND EXISTS (SELECT 1 FROM pairs JOIN lines ON lines.rowid = pairs.line"
