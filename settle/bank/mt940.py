@@ -18,10 +18,12 @@ SIZE_MAX = 64 * 1024 * 1024
 _FIELD = re.compile(r":([0-9]{2}[A-Z]?|NS):(.*)", re.ASCII)
 _KNOWN = {"13", "20", "21", "25", "28", "34", "60", "61", "62", "64", "65", "86", "90", "NS"}
 _BALANCE = re.compile(r"[CD][0-9]{6}[A-Z]{3}[0-9]{1,15},[0-9]*", re.ASCII)
+_BLANK = re.compile(r"^([^,\n]*,[0-9]*) +")
 _NUMBER = re.compile(r"([0-9]{1,5})(?:/([0-9]{1,5}))?", re.ASCII)
 _IBAN = re.compile(r"([A-Z]{2}[0-9]{2}[A-Z0-9]{11,30})([A-Z]{3})", re.ASCII)
 _CODED = re.compile(r"/(EREF|KREF|PREF|REMI|RTRN|MARF)/(.*?)(?=/[A-Z]{3,4}/|$)", re.ASCII)
 _SIDES = {"C": Side.IN, "D": Side.OUT, "RD": Side.IN, "RC": Side.OUT}
+_WHY = {"60": ": an MT942, a report within the day, is not final", "62": ": it may be cut off"}
 _RETURNS = {"108", "109", "159"}
 """German transaction codes of returned debits and transfers; ?34 has the reason."""
 _LIBRARY_ERRORS = (RuntimeError, ValueError, ArithmeticError, LookupError, TypeError, AttributeError)
@@ -192,8 +194,7 @@ class _Reading:
         found = [one for one in self._message if one.tag[:2] == tag]
         if not found:
             first = self._message[0]
-            why = ": an MT942, a report within the day, is not final" if tag in {"60", "62"} else ""
-            refuse(first.line, first.where, f"field :{tag}: is missing in its statement{why}")
+            refuse(first.line, first.where, f"field :{tag}: is missing in its statement{_WHY.get(tag, '')}")
         if len(found) > 1:
             refuse(found[1].line, found[1].where, "must appear once in a statement")
         return found[0]
@@ -272,7 +273,9 @@ def _messages(text: str) -> Iterator[list[_Field]]:
 
 def _parse(movement: _Field, details: str) -> Mapping[str, Any]:
     """Return the library's reading of a :61: and its :86:; refuse one that it read in part."""
-    text = f":61:{movement.value}" + (f"\n:86:{details}" if details else "")
+    # Some German banks write a blank behind the amount.
+    value = _BLANK.sub(r"\1", movement.value)
+    text = f":61:{value}" + (f"\n:86:{details}" if details else "")
     found = _data(movement, text).transactions
     data: Mapping[str, Any] = found[0].data if len(found) == 1 else {}
     if not data.get("id"):

@@ -144,6 +144,7 @@ def test_a_return_has_its_reason(details: str, returns: str) -> None:
         (":61:261127C48,20NTRFNONREF\n", {"booked": "2026-11-27", "bank_reference": "", "references": ()}),
         (":61:2612310102C48,20NTRFNONREF\n", {"booked": "2027-01-02", "valued": "2026-12-31"}),
         (":61:260230C48,20NTRFNONREF\n", {"valued": "2026-02-28"}),
+        (":61:261127C48,20 NTRFNONREF//B-1\n", {"amount": 4820, "bank_reference": "B-1"}),
         (":61:261127C48,2NTRFNONREF//NONREF\n", {"amount": 4820, "bank_reference": ""}),
         (":61:261127C48,20NTRFKREF+//B-1\nmore\n", {"references": ("more",), "bank_reference": "B-1"}),
         (f":61:261127C48,20NTRF{'E' * 30}//B-1\n", {"references": ("E" * 30,), "bank_reference": "B-1"}),
@@ -185,7 +186,7 @@ def test_a_text_in_an_older_encoding_is_read() -> None:
     assert "Müller" in found.references
 
 
-def test_a_text_that_is_the_path_of_a_file_reads_no_file(tmp_path: Path) -> None:
+def test_a_text_that_is_a_path_reads_no_file(tmp_path: Path) -> None:
     other = tmp_path / ":20:x"
     other.write_bytes(PLAIN)
     assert "is missing in its statement" in refusal(str(other).encode().rpartition(b"/")[2])
@@ -199,7 +200,7 @@ WRONG: list[tuple[bytes, str]] = [
     (MOVEMENT.encode() + PLAIN, "line 1, :61:: must follow the field :20:"),
     (b"x:20:y", "line 1, :20:: is missing: the file has no statement"),
     (written(MOVEMENT, **{"60F": ""}), "field :60: is missing in its statement: an MT942"),
-    (written(MOVEMENT, closing=""), "field :62: is missing in its statement"),
+    (written(MOVEMENT, closing=""), "field :62: is missing in its statement: it may be cut off"),
     (written(MOVEMENT, **{"25": ""}), "line 1, :20:: field :25: is missing in its statement"),
     (written(MOVEMENT, **{"28C": ""}), "line 1, :20:: field :28: is missing in its statement"),
     (written(MOVEMENT, **{"62M": "C261127EUR1048,20"}), "line 7, :62M:: must appear once"),

@@ -274,7 +274,7 @@ def test_a_page_has_its_number_and_lines_of_its_own(kind: str) -> None:
     assert first.identity != second.identity
 
 
-def test_the_page_of_an_older_message_is_that_of_its_statement() -> None:
+def test_an_older_message_has_the_page_of_its_statement() -> None:
     page = "<MsgPgntn><PgNb>2</PgNb><LastPgInd>true</LastPgInd></MsgPgntn></GrpHdr>"
     _, (found,) = read(spoilt("</GrpHdr>", page))
     assert found.page == (2, True)
