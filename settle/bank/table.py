@@ -58,7 +58,7 @@ class Columns:
 
     @classmethod
     def from_toml(cls, mapping: Mapping[str, Any]) -> Self:
-        """Raises ValueError that names the wrong key, and what it must be."""
+        """Raises ValueError with the wrong key and its rule."""
         known = {one.name for one in fields_of(cls)}
         for key, value in mapping.items():
             if key not in known:
