@@ -187,6 +187,10 @@ class _Reading:
         if not account:
             refuse(at, f"column {shown(columns.account_column)}", "is empty; must be the account")
         currency = columns.currency or row[columns.currency_column].strip()
+        try:
+            fields.decimals(currency, self._currencies)
+        except ValueError as error:
+            refuse(at, f"column {shown(columns.currency_column)}", str(error))
         amount, side = self._money(at, row, currency)
         booked = self._day(at, row, columns.booked)
         valued = columns.valued and row[columns.valued].strip()
