@@ -16,6 +16,7 @@ from settlement.core.model import money
 SIZE_MAX = 64 * 1024 * 1024
 """Bytes of a file, which is held whole: the format is of 1984, and a day's statement has kilobytes."""
 
+_FIELD_MAX = 10_000
 _FIELD = re.compile(r":([0-9]{2}[A-Z]?|NS):(.*)", re.ASCII)
 _KNOWN = {"13", "20", "21", "25", "28", "34", "60", "61", "62", "64", "65", "86", "90", "NS"}
 _BALANCE = re.compile(r"[CD][0-9]{6}[A-Z]{3}[0-9]{1,15},[0-9]*", re.ASCII)
@@ -48,7 +49,14 @@ def read(file: BinaryIO, currencies: Mapping[str, int]) -> Iterator[Line | State
 class _Field:
     line: int
     tag: str
-    parts: list[str]
+    parts: list[str] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, line: int, text: str) -> None:
+        self.parts.append(text)
+        self.size += len(text) + 1
+        if self.size > _FIELD_MAX:
+            refuse(line, self.where, f"must have at most {_FIELD_MAX:,} characters")
 
     @property
     def value(self) -> str:
@@ -191,7 +199,7 @@ class _Reading:
         )
 
     def _need(self, tag: str) -> _Field:
-        """Return the only field of a tag, whatever its letter."""
+        """Return the only field of a tag, with any letter."""
         found = [one for one in self._message if one.tag[:2] == tag]
         if not found:
             first = self._message[0]
@@ -262,12 +270,13 @@ def _messages(text: str) -> Iterator[list[_Field]]:
                 message = []
             elif not message:
                 refuse(number, f":{match[1]}:", "must follow the field :20: of its statement")
-            message.append(_Field(number, match[1], [match[2]]))
+            message.append(_Field(number, match[1]))
+            message[-1].add(number, match[2])
         elif message and line.startswith(("-}", "{")):
             yield message
             message = []
         elif message and line.strip() != "-":
-            message[-1].parts.append(line)
+            message[-1].add(number, line)
     if message:
         yield message
 

@@ -58,7 +58,7 @@ class Columns:
 
     @classmethod
     def from_toml(cls, mapping: Mapping[str, Any]) -> Self:
-        """Raises ValueError that names the wrong key, and what it must be."""
+        """Raises ValueError with the wrong key and its rule."""
         known = {one.name for one in fields_of(cls)}
         for key, value in mapping.items():
             if key not in known:
@@ -187,6 +187,10 @@ class _Reading:
         if not account:
             refuse(at, f"column {shown(columns.account_column)}", "is empty; must be the account")
         currency = columns.currency or row[columns.currency_column].strip()
+        try:
+            fields.decimals(currency, self._currencies)
+        except ValueError as error:
+            refuse(at, f"column {shown(columns.currency_column)}", str(error))
         amount, side = self._money(at, row, currency)
         booked = self._day(at, row, columns.booked)
         valued = columns.valued and row[columns.valued].strip()

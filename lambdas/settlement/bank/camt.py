@@ -1,13 +1,13 @@
 """Statements of ISO 20022: camt.053 (end of day) and camt.054 (notification), versions 001.02 to 001.13.
 
-Read in one pass with flat memory. The order of the schema is demanded where the pass needs it: the account
-before the entries; an entry's amount, status and days before its details.
+Read in one pass with flat memory. The pass needs the order of the schema: the account before the entries; an
+entry's amount, status and days before its details.
 
-Status: each entry must have one, also of a camt.054: its schema demands it, as a notification may report
+Status: each entry must have one. The schema of camt.054 demands it too, since a notification may report
 pending entries. Only BOOK is a booking; PDNG and INFO are left out.
 
-Reversals: CdtDbtInd says what an entry does to the account, also with RvslInd. ISO's own rule: a reversal
-with CRDT is the reversal of a debit.
+Reversals: CdtDbtInd is the effect on the account, even with RvslInd. ISO's own rule: a reversal with CRDT
+reverses a debit.
 """
 
 import re
@@ -103,7 +103,7 @@ class _Node:
         return node
 
     def qualify(self, namespace: str) -> None:
-        """Key the children by their full names, as expat reports them."""
+        """Key the children by the full names that expat reports."""
         for child in self.children.values():
             child.qualify(namespace)
         self.children = {f"{namespace} {name}": child for name, child in self.children.items()}

@@ -25,7 +25,7 @@ class Value:
 
 @dataclass(slots=True)
 class Element:
-    """An element whose values are read together, by their paths within it."""
+    """An element with its values, by their paths within it."""
 
     name: str
     line: int

@@ -114,8 +114,10 @@ class Book:
                 f"{element.where}/Tp/CdOrPrtry/Cd",
                 f"is {code} again, with another amount or day",
             )
-        if balance not in known:
+        if not known:
             known.append(balance)
+        elif code == _INTERMEDIATE:
+            known[1:] = [balance]
 
     def start_entry(self, _element: Element) -> None:
         self._open()
@@ -260,7 +262,7 @@ class Book:
         return None
 
     def _begin(self, element: Element) -> None:
-        """Read the entry's own values, before its details; nothing of an entry that is no booking."""
+        """Read the entry's own values before its details; skip an entry that is not booked."""
         if self._entry is not None or self._left_out:
             return
         status = element.need("Sts/Cd", "Sts", hint=" before NtryDtls; must be BOOK, PDNG or INFO")

@@ -12,6 +12,7 @@ from settlement.core.model import money
 REFERENCES_MAX = 50
 """Most references of one line: a longer text is a letter, and each costs a search."""
 
+_TEXT_MAX = 10_000
 _SHOWN_MAX = 40
 _MESSAGE_MAX = 300
 _WORD_LENGTH_MIN = 4
@@ -35,7 +36,7 @@ _KINDS = (
 
 
 def refuse(line: int, where: str, what: str) -> NoReturn:
-    """Raise UnreadableStatement with the line of the file, the element or column, and what is wrong."""
+    """Raise UnreadableStatement with the line of the file, the element or column, and the error."""
     raise UnreadableStatement(f"line {line}, {where}: {what}"[:_MESSAGE_MAX])
 
 
@@ -47,7 +48,7 @@ def shown(text: str) -> str:
 
 
 def kind(head: bytes) -> str:
-    """Return what a file is by its first bytes, for the message that refuses it."""
+    """Return the name of a file's format, by its first bytes, for the message of a refusal."""
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     return next((name for magic, name in _KINDS if start.startswith(magic)), "another text, such as CSV")
 
@@ -55,7 +56,7 @@ def kind(head: bytes) -> str:
 def amount(text: str, currency: str, currencies: Mapping[str, int]) -> int:
     """Return a decimal text in minor units.
 
-    Decimals that the currency does not have must be zeros. Raises ValueError with what is wrong.
+    Surplus decimals must be zeros. Raises ValueError with the text and the expected form.
     """
     if text.startswith(("-", "+")):
         raise ValueError(
@@ -96,7 +97,7 @@ def day(text: str) -> str:
 
 
 def name(text: str) -> str:
-    """Return a reference without surplus blanks and cut to its bound; empty if it says that there is none."""
+    """Return a reference without surplus blanks, cut to its bound; empty for a placeholder."""
     plain = " ".join(text.split())[:REFERENCE_MAX]
     return "" if plain.casefold() in _NO_NAME else plain
 
@@ -114,7 +115,7 @@ def references(names: Iterable[str], texts: Iterable[str] = (), last: Iterable[s
     """
     parts = [part for part in texts if part.strip()]
     found: dict[str, None] = dict.fromkeys(filter(None, map(name, names)))
-    joined = dict.fromkeys((" ".join(parts), "".join(parts)))
+    joined = dict.fromkeys((" ".join(parts)[:_TEXT_MAX], "".join(parts)[:_TEXT_MAX]))
     found |= dict.fromkeys(filter(None, map(name, joined)))
     for text in joined:
         for word in text.split():

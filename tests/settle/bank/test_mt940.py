@@ -197,6 +197,8 @@ WRONG: list[tuple[bytes, str]] = [
     (b"<Document/>", "line 1, start of the file: it is XML; must be MT940"),
     (b"PK\x03\x04", "it is a zip file"),
     (PLAIN.replace(b"INV-1", b"INV\x00"), "line 6, a NUL byte: must be text"),
+    (written(MOVEMENT, ":86:", "x" * 10_001), "line 6, :86:: must have at most 10,000 characters"),
+    (written(MOVEMENT, ":86:", "y\n" * 10_001), "line 5006, :86:: must have at most 10,000 characters"),
     (MOVEMENT.encode() + PLAIN, "line 1, :61:: must follow the field :20:"),
     (b"x:20:y", "line 1, :20:: is missing: the file has no statement"),
     (written(MOVEMENT, **{"60F": ""}), "field :60: is missing in its statement: an MT942"),

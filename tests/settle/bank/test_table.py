@@ -168,7 +168,7 @@ WRONG: list[tuple[str | bytes, str]] = [
     (one(Buchungstag="31.11.2026"), "must be a day of the years 2000 to 2099 as %d.%m.%Y"),
     (one(Valuta="01.01.1999"), "line 2, column 'Valuta': is '01.01.1999'; must be a day"),
     (one(Konto=" "), "line 2, column 'Konto': is empty; must be the account"),
-    (one(Währung="USD"), "line 2, column 'Betrag': currency 'USD' must be one of the stage"),
+    (one(Währung="USD"), "line 2, column 'Währung': currency 'USD' must be one of the stage"),
     (
         one(Betrag="1,234"),
         "line 2, column 'Betrag': '1.234' must be a decimal string with at most 2 decimals",

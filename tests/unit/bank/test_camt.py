@@ -264,6 +264,12 @@ def test_balances_are_told_apart_by_code(
     assert (found.opening, found.closing) == balances
 
 
+def test_the_first_and_last_intermediate_balances_count() -> None:
+    between = "".join(balance("ITBD", amount, "EUR", DAY) for amount in ("1.00", "2.00", "3.00", "3.00"))
+    _, (found,) = read(message(statement(opening=None).replace("</Acct>", f"</Acct>{between}")))
+    assert (found.opening, found.closing) == (100, 300)
+
+
 @pytest.mark.parametrize("kind", ["camt.053", "camt.054"])
 def test_a_page_has_its_number_and_lines_of_its_own(kind: str) -> None:
     pages = [statement([line()], page=(number, number == 2), kind=kind) for number in (1, 2)]
@@ -360,7 +366,7 @@ WRONG_FILES: list[tuple[bytes, str]] = [
         "RmtInf/Ustrd: must appear at most 1,000 times",
     ),
 ]
-"""Files, and what is said of each."""
+"""Files, each with the text of its refusal."""
 
 
 @pytest.mark.parametrize(("file", "told"), WRONG_FILES, ids=[told for _, told in WRONG_FILES])
