@@ -51,8 +51,8 @@ def compare(
     unreadable = list[str]()
     with Spool() as spool, counting({}) as watch:
         orders = books.orders(stack.store, datetime.now(UTC), unreadable.append)
-        for order, line in watched(orders, ORDERS, watch):
-            spool.add_order(order, line)
+        for order in watched(orders, ORDERS, watch):
+            spool.add_order(order)
         statements, findings, given = list[Statement](), list[Finding](), list[dict[str, Any]]()
         for path in dict.fromkeys(digests[files.digest(path)] for path in paths):
             lines = files.read(path, stack.config.currencies, wanted.columns)

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import islice
-from typing import NamedTuple
-
 from settlement.accounts.order import AccountOrder, OrderKind
 from settlement.bank.matching import Order
 from settlement.bank.statement import REFERENCE_MAX, Side
@@ -21,17 +19,10 @@ _SIDES = {OrderKind.DEPOSIT: Side.IN, OrderKind.WITHDRAW: Side.OUT}
 _LISTED_MAX = 2**31
 
 
-class Booked(NamedTuple):
-    """An order, and the identity of the bank's line that an earlier comparison gave it; empty without one."""
-
-    order: Order
-    line: str
-
-
 def orders(
     store: Store, now: datetime, unreadable: Callable[[str], None], since: str = FIRST_MONTH
-) -> Iterator[Booked]:
-    """Yield the orders since a month that moved money. Costs one index read and up to two row reads for each.
+) -> Iterator[Order]:
+    """Yield the orders since a month that moved money, at one index read and one row read for each.
 
     Names each row that cannot be read to `unreadable`. The index may lag some seconds.
     """
@@ -39,28 +30,19 @@ def orders(
         listed = store.listed(keys.orders_partition(month), up_to=keys.END_OF_TIME, limit=_LISTED_MAX)
         own = (key for key in listed if key["sk"] == keys.order("")["sk"])
         while found := list(islice(own, batch.BATCH_MAX)):
-            yield from _booked(store, found, unreadable)
+            yield from _moving(store, found, unreadable)
 
 
-def _booked(store: Store, found: list[Row], unreadable: Callable[[str], None]) -> Iterator[Booked]:
+def _moving(store: Store, found: list[Row], unreadable: Callable[[str], None]) -> Iterator[Order]:
     def put_aside(row: Row, reason: str) -> None:
         unreadable(f"{row['pk']}: {reason.removeprefix(row['pk'] + ': ')}")
 
-    moving = []
     for row in batch.read(store, found, put_aside):
         try:
             if order := _order(row):
-                moving.append(order)
+                yield order
         except MalformedRow as malformed:
             put_aside(row, str(malformed))
-    marks = batch.read(store, [keys.banked(one.key) for one in moving], put_aside)
-    lines = {keys.subject(row)[1]: row.get("line") for row in marks}
-    for one in moving:
-        line = lines.get(one.key, "")
-        if isinstance(line, str):
-            yield Booked(one, line)
-        else:
-            put_aside(keys.banked(one.key), "line is missing, or no text")
 
 
 def _order(row: Row) -> Order | None:

@@ -68,7 +68,7 @@ class Kind(StrEnum):
 TODO = {
     Kind.ONLY_BANK: "find whose money it is, and book it with the line's reference",
     Kind.ONLY_BOOKS: "ask the bank for it; if it never came, book the opposite order with the same reference",
-    Kind.AMOUNT: "if the bank is right, book the opposite order and its amount, with the same reference",
+    Kind.AMOUNT: "if the bank is right, book the opposite order, then its amount, with the same reference",
     Kind.CURRENCY: "book the opposite order, and one in the bank's currency, with the same reference",
     Kind.APART: "check that the line is the order's, and pass more --days",
     Kind.RETURN: "book it with the reference of what it returns",

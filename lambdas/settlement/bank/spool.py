@@ -24,7 +24,6 @@ _PRAGMAS = (
 
 _TABLES = """
 CREATE TABLE orders (key TEXT UNIQUE, account, currency, amount INTEGER, side, reference, day);
-CREATE TABLE recorded (identity, key);
 CREATE TABLE lines (
     identity TEXT UNIQUE, account, currency, amount INTEGER, side, booked, valued, bank_reference, reference,
     returns, statement, file, at INTEGER, told_by
@@ -34,11 +33,6 @@ CREATE TABLE pairs (line INTEGER PRIMARY KEY, entry INTEGER UNIQUE);
 CREATE TABLE cancelled (entry INTEGER UNIQUE, opposite INTEGER UNIQUE);
 CREATE INDEX by_reference ON orders (reference);
 CREATE INDEX by_entry ON edges (entry);
-"""
-
-_RECORDED = """
-INSERT OR IGNORE INTO pairs SELECT coalesce(lines.rowid, -orders.rowid), orders.rowid
-FROM recorded JOIN orders USING (key) LEFT JOIN lines USING (identity)
 """
 
 _PAIR = """
@@ -95,11 +89,8 @@ class Spool:
     ) -> None:
         self._database.close()
 
-    def add_order(self, order: Order, recorded: str = "") -> None:
-        """Add an order, with the identity of the line that an earlier comparison gave it."""
+    def add_order(self, order: Order) -> None:
         self._database.execute("INSERT OR IGNORE INTO orders VALUES (?, ?, ?, ?, ?, ?, ?)", order)
-        if recorded:
-            self._database.execute("INSERT INTO recorded VALUES (?, ?)", (recorded, order.key))
 
     def add_line(self, line: Line, file: str) -> Finding | None:
         """Add a line once. Return a finding if an earlier file has it with another amount.
@@ -138,14 +129,10 @@ class Spool:
             )
 
     def pair(self, days: int) -> int:
-        """Pair lines with orders, at most so many days apart. Return the number of pairs.
-
-        An order that was paired before keeps its line, also one that is not here.
-        """
-        self._database.execute(_RECORDED)
+        """Pair lines with orders, at most so many days apart. Return the number of pairs."""
         self._database.execute(_PAIR, (days,))
         self._database.execute(_CANCEL)
-        ((found,),) = self._database.execute("SELECT count(*) FROM pairs WHERE line > 0")
+        ((found,),) = self._database.execute("SELECT count(*) FROM pairs")
         return int(found)
 
     def pairs(self) -> Iterator[tuple[BankLine, Order]]:

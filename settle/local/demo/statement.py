@@ -52,7 +52,7 @@ def walk(stack: Stack, report: Callable[[str], None]) -> dict[str, Any]:
         given = {"key": f"demo-{run}-{number:04}", "account": account, "reason": "demo"}
         give(stack, OrderKind.DEPOSIT, reference=f"{reference}-{run}", **given, **moved)
     orders = sorted(
-        (one.order for one in books.orders(stack.store, datetime.now(UTC), report)),
+        books.orders(stack.store, datetime.now(UTC), report),
         key=lambda order: (order.day, order.key),
     )
     lines = [order for order in orders if order.currency == CURRENCY]

@@ -102,11 +102,6 @@ def order(key: str) -> Row:
     return {"pk": f"ORDER#{key}", "sk": "ORDER"}
 
 
-def banked(key: str) -> Row:
-    """The bank's line of a deposit or withdrawal, by the order's key."""
-    return {"pk": f"BANKED#{key}", "sk": "LINE"}
-
-
 def waiting(key: str) -> Row:
     return {"pk": f"WAITING#{key}", "sk": "WAITING"}
 
