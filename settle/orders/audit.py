@@ -31,9 +31,6 @@ FIELDS = (
 )
 """An order's fields, all texts. `amount`: the money that it moves; `payment`: the settlement's amount."""
 
-FIRST_MONTH = "2026-01"
-"""Earliest month searched: no stage is older."""
-
 _RESOLVE = "resolve"
 _MOVES = (Move.PROPOSE, Move.APPROVE, Move.WITHDRAW)
 _PERSONS = ("user_id", "approved_by", "approved_in", "break_glass", "request_id", "source_ip")
@@ -46,18 +43,11 @@ def pages(stack: Stack, since: datetime, until: datetime, by: str | None) -> Ite
     unreadable row, whose reason is in `unreadable`: spoiling a row hides no order.
     """
     first, last = timestamp(since), timestamp(until)
-    for month in _months(max(first[: keys.MONTH], FIRST_MONTH), last[: keys.MONTH]):
+    for month in keys.order_months(first[: keys.MONTH], last[: keys.MONTH]):
         listed = index.between(stack, keys.orders_partition(month), first, last)
         while found := list(islice(listed, index.BATCH_MAX)):
             if page := _page(stack, found, by):
                 yield page
-
-
-def _months(month: str, last: str) -> Iterator[str]:
-    year, number = map(int, month.split("-"))
-    while f"{year:04}-{number:02}" <= last:
-        yield f"{year:04}-{number:02}"
-        year, number = (year, number + 1) if number < 12 else (year + 1, 1)
 
 
 def _page(stack: Stack, found: Sequence[Row], by: str | None) -> list[dict[str, str]]:

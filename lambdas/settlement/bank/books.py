@@ -1,32 +1,29 @@
 """The books' side: people's deposits and withdrawals, which are all that moves `external:<CUR>`."""
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
+
 from settlement.accounts.order import AccountOrder, OrderKind
 from settlement.bank.matching import Order
 from settlement.bank.statement import REFERENCE_MAX, Side
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.core.model.stored import MalformedRow
+from settlement.core.model.timestamps import timestamp
 from settlement.core.store.dynamodb import Store
 from settlement.proof import batch
-
-FIRST_MONTH = "2026-01"
-"""No stage is older."""
 
 _SIDES = {OrderKind.DEPOSIT: Side.IN, OrderKind.WITHDRAW: Side.OUT}
 _LISTED_MAX = 2**31
 
 
-def orders(
-    store: Store, now: datetime, unreadable: Callable[[str], None], since: str = FIRST_MONTH
-) -> Iterator[Order]:
-    """Yield the orders since a month that moved money, at one index read and one row read for each.
+def orders(store: Store, now: datetime, unreadable: Callable[[str], None]) -> Iterator[Order]:
+    """Yield all orders that moved money, at one index read and one row read for each.
 
     Names each row that cannot be read to `unreadable`. The index may lag some seconds.
     """
-    for month in _months(since, now.astimezone(UTC).strftime("%Y-%m")):
+    for month in keys.order_months("", timestamp(now)[: keys.MONTH]):
         listed = store.listed(keys.orders_partition(month), up_to=keys.END_OF_TIME, limit=_LISTED_MAX)
         own = (key for key in listed if key["sk"] == keys.order("")["sk"])
         while found := list(islice(own, batch.BATCH_MAX)):
@@ -60,10 +57,3 @@ def _order(row: Row) -> Order | None:
         raise MalformedRow("posted_at is no time") from None
     reference = " ".join(told.reference.split())[:REFERENCE_MAX]
     return Order(told.key, told.account, currency, amount, side, reference, day)
-
-
-def _months(month: str, last: str) -> Iterator[str]:
-    year, number = map(int, month.split("-"))
-    while f"{year:04}-{number:02}" <= last:
-        yield f"{year:04}-{number:02}"
-        year, number = (year, number + 1) if number < 12 else (year + 1, 1)

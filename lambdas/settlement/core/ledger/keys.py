@@ -1,4 +1,5 @@
 import zlib
+from collections.abc import Iterator
 from typing import Any
 
 from settlement.core.model.accounts import is_customer, is_merchant
@@ -23,6 +24,9 @@ ORDERS = "ORDERS#"
 """Prefix of an index partition; one partition a month (UTC), as the door takes only ten orders a second."""
 
 MONTH = len("2026-11")
+
+_FIRST_MONTH = "2026-01"
+"""No stage is older."""
 
 END_OF_TIME = "9999"
 
@@ -140,6 +144,15 @@ def in_flight_partition(shard: int) -> str:
 def orders_index(posted_at: str) -> Row:
     """Sorted by time. Written once, with the row: the proof compares the two."""
     return {"gsi1pk": orders_partition(posted_at[:MONTH]), "gsi1sk": posted_at}
+
+
+def order_months(first: str, last: str) -> Iterator[str]:
+    """Yield the months of orders, such as 2026-11, from one to another."""
+    month = max(first, _FIRST_MONTH)
+    year, number = map(int, month.split("-"))
+    while f"{year:04}-{number:02}" <= last:
+        yield f"{year:04}-{number:02}"
+        year, number = (year, number + 1) if number < 12 else (year + 1, 1)
 
 
 def orders_partition(month: str) -> str:
