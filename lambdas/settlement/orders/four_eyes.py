@@ -37,10 +37,7 @@ _TOLD = (
 
 @dataclass(frozen=True, kw_only=True)
 class FourEyes:
-    """Proposals of orders, and the moves of several persons on them.
-
-    `pager` names the runbook of a broken glass.
-    """
+    """`pager` names the runbook of a broken glass."""
 
     orders: Orders
     pager: PagerConfig
@@ -73,10 +70,7 @@ class FourEyes:
         return self._answer(Proposal.from_row(self.orders.store.record(writes)), state)
 
     def approve(self, decision: str, body: object, caller: Caller) -> dict[str, Any]:
-        """Approve a proposal; the last person needed carries it out.
-
-        A repeated approval gets the answer on record, and wakes the execution if none was woken.
-        """
+        """A repeated approval gets the answer on record, and wakes the execution if none was woken."""
         key, named = parse_shown(body, decision)
         # Read before the settlement: a proposal that does not fit it then never will.
         latest = self._latest(key)
@@ -97,7 +91,7 @@ class FourEyes:
         return self._moved(proposals.approve(proposal, caller, now), evidence, state)
 
     def withdraw(self, decision: str, body: object, caller: Caller) -> dict[str, Any]:
-        """Withdraw one's own or another person's proposal."""
+        """One's own or another person's."""
         key, named = parse_named(body, decision)
         latest = self._latest(key)
         state, now = self.orders.state_of(key), self.orders.now()
@@ -110,10 +104,9 @@ class FourEyes:
         return self._moved(proposals.withdraw(proposal, caller, now), evidence, state)
 
     def break_glass(self, decision: str, body: object, caller: Caller) -> dict[str, Any]:
-        """Carry out alone an order that needs several persons.
+        """Everybody is paged first, so no order is carried out in silence.
 
-        Everybody is paged first, so no order is carried out in silence. Raises PageUnavailable and the
-        order's refusals.
+        Raises PageUnavailable and the order's refusals.
         """
         key, order = self._parsed(decision, body, caller, break_glass="yes")
         state = self.orders.state_of(key)

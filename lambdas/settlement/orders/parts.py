@@ -45,7 +45,7 @@ def refusal_of(state: SettlementState) -> NotReversible | None:
 
 
 def ensure_next(state: SettlementState, order: PartialReversal) -> None:
-    """Raise NotReversible or PartRefused unless the order is the next part, within the rest."""
+    """Raises NotReversible, PartRefused."""
     if refusal := refusal_of(state):
         raise refusal
     if refused := _misfit(state, order):
@@ -82,10 +82,7 @@ def record(settlement: Settlement, order: PartialReversal, now: datetime) -> Wri
 
 
 def count(settlement: Settlement, order: PartialReversal, layout: int) -> Write:
-    """Count the part on the settlement's row, which stays SETTLED.
-
-    `layout` replaces the row's layout.
-    """
+    """The row stays SETTLED, in this `layout`."""
 
     def explain(name: str, state: SettlementState) -> SettlementError:
         if refusal := refusal_of(state):

@@ -49,11 +49,10 @@ UNKNOWN = Stage()
 def reconcile(
     all_rows: Iterable[Row], look_again: LookAgain, watch: Watch = unwatched, stage: Stage = UNKNOWN
 ) -> Findings:
-    """Compare every balance and escrow with its entries, and every entry with its cause.
+    """Money moves during the scan, so a row may be newer or older than its scanned entries.
 
-    Money moves during the scan, so a row may be newer or older than its scanned entries. `look_again` reads
-    such a row once more; only a confirmed difference is a fault. If the watch, the table or the disk ends the
-    run early, the whole table is unproven.
+    `look_again` reads such a row once more; only a confirmed difference is a fault. If the watch, the table
+    or the disk ends the run early, the whole table is unproven.
     """
     findings = Findings()
     with Spool() as own, findings.unless_cut_off():
@@ -65,7 +64,7 @@ def reconcile(
 def collect(
     all_rows: Iterable[Row], own: Spool, findings: Findings, watch: Watch, stage: Stage = UNKNOWN
 ) -> None:
-    """Check each row, its currency and signature, and spool its facts. Raises CutOff."""
+    """Raises CutOff."""
     currencies, row_keys, _, _, retention = stage
     readers = _READERS | {"ENTRIES": partial(_read_entry, retention=retention)}
     for row in watched(all_rows, READING, watch):
@@ -95,7 +94,7 @@ def judge(
     watch: Watch,
     retention: Retention = KEEPS_ALL,
 ) -> None:
-    """Judge all settlements and accounts of the spools. Raises CutOff.
+    """Raises CutOff.
 
     Entries that may be gone are summed here, existing or expired, so expiry during the scan does not matter.
     """
@@ -260,7 +259,7 @@ def _judge_account(account: Account, findings: Findings, look_again: LookAgain, 
 def _second_look(
     difference: Difference, told: Sequence[str], findings: Findings, look_again: LookAgain
 ) -> Look:
-    """Look again at a row that differs, and record the verdict. Raises CutOff."""
+    """Record the verdict. Raises CutOff."""
     name = difference.key["pk"]
     try:
         look = look_again(difference)

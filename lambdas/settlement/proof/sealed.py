@@ -58,7 +58,6 @@ class SealedFindings:
     before: int = 0
     expired: int = 0
     head: str | None = None
-    """Digest of the newest seal."""
 
     head_at: str | None = None
     """End of the newest seal's period."""
@@ -72,12 +71,11 @@ def compare(
     lacks: Callable[[str, str], None] = lambda pk, sk: None,
     retention: Retention = KEEPS_ALL,
 ) -> SealedFindings:
-    """Compare every sealed row with the table, and every row of the table with the journal.
+    """`kept` is the digest of a seal copied out earlier, which must be in the chain.
 
-    `kept` is the digest of a seal copied out earlier, which must be in the chain. `lacks` is called with the
-    key of each row, except young ones, that the journal lacks. Read the journal before the rows, so that each
-    line's row exists by then. An entry may be gone if its sealed expiry is past and its settlement's row
-    matches the journal.
+    `lacks` is called with the key of each row, except young ones, that the journal lacks. Read the journal
+    before the rows, so that each line's row exists by then. An entry may be gone if its sealed expiry is past
+    and its settlement's row matches the journal.
     """
     findings = SealedFindings()
     with SealedSpool() as spool:
@@ -215,7 +213,7 @@ def _judge_objects(spool: SealedSpool, newest: Seal, findings: SealedFindings) -
 
 
 def _judge_row(told: list[Told], bounds: _Bounds, findings: SealedFindings) -> bool:
-    """Judge a row. Return whether the journal lacks it although it is old enough."""
+    """Return whether the journal lacks a row although it is old enough."""
     name = f"{told[0].pk} {told[0].sk}"
     row = next((one for one in told if one.event == "ROW"), None)
     journal = [one for one in told if one.event not in _BY_THE_TABLE]

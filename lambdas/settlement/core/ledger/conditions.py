@@ -19,7 +19,6 @@ class Condition:
 ABSENT = Condition("attribute_not_exists(pk)")
 
 EXISTS = Condition("attribute_exists(pk)")
-"""Keeps an update from creating a row."""
 
 NEVER_RESOLVED = Condition("attribute_not_exists(resolution)")
 """No person has decided a case, so a SETTLED settlement did not come out of LIMBO."""
@@ -55,11 +54,10 @@ EMPTY = Condition("available = :nothing", {":nothing": 0})
 
 
 PROPOSAL_OPEN = Condition("#status = :open", {":open": "OPEN"})
-"""The proposal is neither carried out nor withdrawn."""
 
 
 def status_is(status: Status) -> Condition:
-    """Fence: fails once another execution has moved the settlement on."""
+    """Fails once another execution has moved the settlement on."""
     placeholder = f":{status.value.lower()}"
     return Condition(f"#status = {placeholder}", {placeholder: status})
 
@@ -98,7 +96,7 @@ def parts_are(parts: int) -> Condition:
 
 
 def within_rest(highest_before: int) -> Condition:
-    """The parts never exceed the release. The caller computes the bound."""
+    """The caller computes the bound."""
     return Condition("reversed_in_part <= :highest_before", {":highest_before": highest_before})
 
 
@@ -136,7 +134,7 @@ def this_review(reference: str) -> Condition:
 
 
 def version_unchanged(version: int) -> Condition:
-    """Optimistic lock: no sweep has folded entries of this minute since the caller's read."""
+    """Optimistic lock: no sweep of this minute since the caller's read."""
     return Condition("version = :was", {":was": version})
 
 
@@ -193,5 +191,5 @@ def sufficient(amount: int) -> Condition:
 
 
 def below_cap(highest_before: int) -> Condition:
-    """The credit stays within the highest balance. The caller computes the bound."""
+    """The caller computes the bound."""
     return Condition("available <= :highest_before", {":highest_before": highest_before})

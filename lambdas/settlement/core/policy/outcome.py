@@ -1,4 +1,4 @@
-"""The outcome contract: the output of the state machines and of `settle status`."""
+"""The output of the state machines and of `settle status`."""
 
 import json
 from collections.abc import Mapping
@@ -29,10 +29,10 @@ class Action(StrEnum):
 
 
 def next_action(state: SettlementState) -> dict[str, str]:
-    """Return the caller's action, and the reason in words.
+    """The only answer to whether a payment may be sent again.
 
-    The only answer to whether a payment may be sent again. A program must not repeat a payment that a person
-    reversed, in whole or in parts, or whose payee keeps a release covered by losses.
+    A program must not repeat a payment that a person reversed, in whole or in parts, or whose payee keeps a
+    release covered by losses.
     """
     action, reason = _NEXT[state.status]
     error = (state.failure or {}).get("error")
@@ -142,7 +142,7 @@ def of_settled(
 
 
 def failure(step: str, error: Mapping[str, str]) -> dict[str, str]:
-    """Return the failure for a state machine's error (`Error`, `Cause`).
+    """Read a state machine's error.
 
     A Lambda cause is JSON with the exception's message; any other is kept.
     """
