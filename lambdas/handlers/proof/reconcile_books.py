@@ -19,10 +19,11 @@ _KIND_MAX = 40
 
 @observed("reconcile")
 def handler(event: Any, context: Any) -> dict[str, Any]:
-    """Judge the whole table, and publish the findings. Writes nothing.
+    """Read the whole table, judge each row, and publish the findings. Writes nothing.
 
     A run without enough time or DynamoDB's answer is unproven, never conserved; the faults found by then
-    count. `ahead` has settlements that a wrong clock has listed where no recovery sees them.
+    count. Concurrent runs are harmless. `ahead` has settlements that a wrong clock has listed where no
+    recovery sees them.
     """
     in_time = table_scan.until(RESERVED_MS, context.get_remaining_time_in_millis)
     findings = table_scan.check(

@@ -100,7 +100,10 @@ def after_answers(circuit: Circuit, answers: int) -> Circuit:
 
 
 def may_probe(circuit: Circuit, candidate: str, now: int, limits: Thresholds) -> bool:
-    """A recent failure of the same payment would say nothing about the others."""
+    """Return whether a payment may be the probe now.
+
+    A recent failure of the same payment would say nothing about the others.
+    """
     began = circuit.probed_at if circuit.state is State.HALF_OPEN else circuit.opened_at
     return now - (began or 0) >= limits.recovery_seconds and candidate not in circuit.failed
 

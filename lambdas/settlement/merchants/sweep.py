@@ -98,7 +98,7 @@ def _is_folded(value: object) -> bool:
 
 
 def unswept(found: Row | None, entries: Iterable[Row]) -> dict[str, int]:
-    """By second, in minor units.
+    """Return each second's unfolded amount, in minor units.
 
     Folded sums never shrink. Reconciliation finds a second whose entries sum up to less.
     """

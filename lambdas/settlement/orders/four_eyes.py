@@ -70,7 +70,10 @@ class FourEyes:
         return self._answer(Proposal.from_row(self.orders.store.record(writes)), state)
 
     def approve(self, decision: str, body: object, caller: Caller) -> dict[str, Any]:
-        """A repeated approval gets the answer on record, and wakes the execution if none was woken."""
+        """Approve a proposal; the last person needed carries it out.
+
+        A repeated approval gets the answer on record, and wakes the execution if none was woken.
+        """
         key, named = parse_shown(body, decision)
         # Read before the settlement: a proposal that does not fit it then never will.
         latest = self._latest(key)
@@ -104,9 +107,10 @@ class FourEyes:
         return self._moved(proposals.withdraw(proposal, caller, now), evidence, state)
 
     def break_glass(self, decision: str, body: object, caller: Caller) -> dict[str, Any]:
-        """Everybody is paged first, so no order is carried out in silence.
+        """Carry out alone an order that needs several persons.
 
-        Raises PageUnavailable and the order's refusals.
+        Everybody is paged first, so no order is carried out in silence. Raises PageUnavailable and the
+        order's refusals.
         """
         key, order = self._parsed(decision, body, caller, break_glass="yes")
         state = self.orders.state_of(key)

@@ -49,10 +49,11 @@ UNKNOWN = Stage()
 def reconcile(
     all_rows: Iterable[Row], look_again: LookAgain, watch: Watch = unwatched, stage: Stage = UNKNOWN
 ) -> Findings:
-    """Money moves during the scan, so a row may be newer or older than its scanned entries.
+    """Compare every balance and escrow with its entries, and every entry with its cause.
 
-    `look_again` reads such a row once more; only a confirmed difference is a fault. If the watch, the table
-    or the disk ends the run early, the whole table is unproven.
+    Money moves during the scan, so a row may be newer or older than its scanned entries. `look_again` reads
+    such a row once more; only a confirmed difference is a fault. If the watch, the table or the disk ends the
+    run early, the whole table is unproven.
     """
     findings = Findings()
     with Spool() as own, findings.unless_cut_off():

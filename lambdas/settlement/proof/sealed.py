@@ -71,11 +71,12 @@ def compare(
     lacks: Callable[[str, str], None] = lambda pk, sk: None,
     retention: Retention = KEEPS_ALL,
 ) -> SealedFindings:
-    """`kept` is the digest of a seal copied out earlier, which must be in the chain.
+    """Compare every sealed row with the table, and every row of the table with the journal.
 
-    `lacks` is called with the key of each row, except young ones, that the journal lacks. Read the journal
-    before the rows, so that each line's row exists by then. An entry may be gone if its sealed expiry is past
-    and its settlement's row matches the journal.
+    `kept` is the digest of a seal copied out earlier, which must be in the chain. `lacks` is called with the
+    key of each row, except young ones, that the journal lacks. Read the journal before the rows, so that each
+    line's row exists by then. An entry may be gone if its sealed expiry is past and its settlement's row
+    matches the journal.
     """
     findings = SealedFindings()
     with SealedSpool() as spool:

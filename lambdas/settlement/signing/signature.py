@@ -38,7 +38,10 @@ class RowKeys:
         return cls({number: key.encode() for number, _, key in found})
 
     def signed(self, row: Row) -> Row:
-        """Raises ValueError without a key: the proof would reject the row."""
+        """Return the row, signed if its kind has a signature.
+
+        Raises ValueError without a key: the proof would reject the row.
+        """
         if not row["pk"].startswith(SIGNED):
             return row
         if not self.by_number:

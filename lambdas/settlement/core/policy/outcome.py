@@ -29,10 +29,10 @@ class Action(StrEnum):
 
 
 def next_action(state: SettlementState) -> dict[str, str]:
-    """The only answer to whether a payment may be sent again.
+    """Return the caller's action, and the reason in words.
 
-    A program must not repeat a payment that a person reversed, in whole or in parts, or whose payee keeps a
-    release covered by losses.
+    The only answer to whether a payment may be sent again. A program must not repeat a payment that a person
+    reversed, in whole or in parts, or whose payee keeps a release covered by losses.
     """
     action, reason = _NEXT[state.status]
     error = (state.failure or {}).get("error")
