@@ -44,7 +44,6 @@ def between(since: str, until: str | None, at: datetime) -> tuple[datetime, date
 
 
 def distance(instant: str, at: datetime) -> str:
-    """Return a text such as "3m 20s ago" or "in 2h"."""
     seconds = int((at - datetime.fromisoformat(instant)).total_seconds())
     return f"in {span(-seconds)}" if seconds < 0 else f"{span(seconds)} ago"
 
@@ -69,7 +68,6 @@ def lapse(seconds: float) -> str:
 
 
 def span(seconds: int) -> str:
-    """Return the two greatest units: "3m 20s"."""
     parts = []
     for name, size in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)):
         count, seconds = divmod(seconds, size)

@@ -109,7 +109,6 @@ class Stack:
 
     @property
     def services(self) -> Door:
-        """The API with which services start and read settlements."""
         return self._door("SettlementsApiUrl")
 
     def _door(self, output: str) -> Door:

@@ -86,7 +86,6 @@ class Selection:
         return f"{len(items)}-{hashlib.sha256(text.encode()).hexdigest()}"
 
     def shown(self, seen: str) -> Sequence[Item] | None:
-        """Return the cases under this digest; None if they have changed."""
         count, _, _ = seen.partition("-")
         is_count = count.isascii() and count.isdigit() and len(count) <= _COUNT_DIGITS_MAX
         is_same = is_count and self.seen(int(count)) == seen

@@ -24,8 +24,8 @@ _progress = Progress()
 def handler(event: Any, context: Any) -> None:
     """Take each object that the books lack, and publish how far behind they are.
 
-    Concurrent rounds are harmless. The next round retries unreadable and refused objects, and continues after
-    BooksUnavailable or JournalUnavailable.
+    Concurrent rounds are harmless: an object enters the books once, whole or not at all. The next round
+    retries unreadable and refused objects, and continues after BooksUnavailable or JournalUnavailable.
     """
 
     def has_time() -> bool:

@@ -24,8 +24,8 @@ _remembered: dict[tuple[str, str], int] = {}
 def refusal(settlement: Settlement) -> Exception | None:
     """Return why the payee cannot receive the release, before the hold; None if it can.
 
-    The first read may lag, at half the price; a consistent one confirms a refusal. A malformed row's error is
-    returned too: the caller raises it unless the settlement already holds.
+    The first read may lag, at half the price; a consistent one confirms a refusal, as the account may be new.
+    A malformed row's error is returned too: the caller raises it unless the settlement already holds.
     """
     payee, now = (settlement.payee, settlement.currency), int(time.monotonic())
     if now < _remembered.get(payee, 0):

@@ -141,7 +141,7 @@ def _name_problems(raw: Mapping[str, object]) -> Iterator[str]:
 def _money_problems(
     raw: Mapping[str, object], order: OrderKind, content: dict[str, Any], config: StageConfig
 ) -> Iterator[str]:
-    """Yield the problems, and put the rest into `content`."""
+    """Put currency and amount into `content`, and yield the problems."""
     if "currency" not in order.fields or "currency" not in raw:
         return
     currency = raw["currency"]

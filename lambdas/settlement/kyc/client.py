@@ -105,7 +105,7 @@ class Client:
         self._provider.body(settlement, self._config)
 
     def ask(self, settlement: Settlement, api_key: str) -> Verdict | Refused:
-        """Return a refusal as an answer. Raises KycUnavailable without a valid answer in time."""
+        """Ask once; return a refusal as an answer. Raises KycUnavailable without a valid answer in time."""
         headers = {
             "Accept": "application/json",
             "Accept-Encoding": "identity",

@@ -126,7 +126,7 @@ class SharedCircuit:
             self._note(lambda found: rules.after_answers(found, answers))
 
     def make_due(self) -> None:
-        """Raises ClientError, BotoCoreError."""
+        """Reread the circuit and make its probe due. Raises ClientError, BotoCoreError."""
         self._known = None
         self._read()
         self._change(lambda found: rules.due_now(found, self._clock(), self._thresholds))

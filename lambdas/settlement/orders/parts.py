@@ -45,7 +45,7 @@ def refusal_of(state: SettlementState) -> NotReversible | None:
 
 
 def ensure_next(state: SettlementState, order: PartialReversal) -> None:
-    """Raises NotReversible, PartRefused."""
+    """Raise NotReversible or PartRefused unless the order is the next part, within the rest."""
     if refusal := refusal_of(state):
         raise refusal
     if refused := _misfit(state, order):

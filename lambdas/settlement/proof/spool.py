@@ -273,7 +273,7 @@ def _place(kind: type[Any]) -> Callable[[Any], Any]:
 
 @contextmanager
 def on_disk() -> Iterator[None]:
-    """Raises CutOff for a database failure."""
+    """Raise CutOff for a database failure, such as a full disk."""
     try:
         yield
     except sqlite3.OperationalError as failed:

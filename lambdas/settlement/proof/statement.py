@@ -115,7 +115,7 @@ def read(store: Store, account: str, tail: int | None, retention: Retention = KE
 
 
 def _all_but(store: Store, partition: str, tail: int, before: Tally) -> str:
-    """Return the first sort key of the rest, "" if there is no rest."""
+    """Add up a partition without its last rows; return their first sort key, "" if these are all."""
     add, last = _adder(before, partition), deque[Row]()
     is_longer = False
     for row in pages.query(store, partition):

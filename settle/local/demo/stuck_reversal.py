@@ -60,7 +60,6 @@ def walk(stack: Stack, report: Callable[[str], None]) -> dict[str, Any]:
 
 @contextmanager
 def pager(stack: Stack) -> Iterator[Callable[[str], dict[str, Any]]]:
-    """Yield a function that awaits a message with a text."""
     with messages(stack) as received:
 
         def receive(text: str) -> dict[str, Any]:

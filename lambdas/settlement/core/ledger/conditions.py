@@ -19,6 +19,7 @@ class Condition:
 ABSENT = Condition("attribute_not_exists(pk)")
 
 EXISTS = Condition("attribute_exists(pk)")
+"""Keeps an update from creating a row."""
 
 NEVER_RESOLVED = Condition("attribute_not_exists(resolution)")
 """No person has decided a case, so a SETTLED settlement did not come out of LIMBO."""
@@ -96,7 +97,7 @@ def parts_are(parts: int) -> Condition:
 
 
 def within_rest(highest_before: int) -> Condition:
-    """The caller computes the bound."""
+    """The parts never exceed the release. The caller computes the bound."""
     return Condition("reversed_in_part <= :highest_before", {":highest_before": highest_before})
 
 
@@ -191,5 +192,5 @@ def sufficient(amount: int) -> Condition:
 
 
 def below_cap(highest_before: int) -> Condition:
-    """The caller computes the bound."""
+    """The credit stays within the highest balance. The caller computes the bound."""
     return Condition("available <= :highest_before", {":highest_before": highest_before})

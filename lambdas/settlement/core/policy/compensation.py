@@ -48,9 +48,9 @@ def failure_of(state: SettlementState, error: Mapping[str, str]) -> dict[str, st
 
 
 def about_to_begin(state: SettlementState, error: Mapping[str, str], execution: str) -> SettlementState:
-    """Predict what `execution` will find.
+    """Return the settlement as it will be once `execution` has begun its compensation.
 
-    Nothing changes if that has begun, or if another owner, an open review or a release prevents it. An
+    It is unchanged if that has begun, or if another owner, an open review or a release prevents it. An
     earlier compensation of this name may have begun for another error.
     """
     continues = state.is_in_review or state.is_released or state.owner != execution
@@ -82,7 +82,7 @@ def reverse_step(settlement: Settlement, step: Step, now: datetime) -> StepTrans
 
 
 def machine_state(state: SettlementState, config: StageConfig) -> dict[str, Any]:
-    """After its first step."""
+    """Return the compensating machine's state after its first step."""
     return {
         "settlement": state.settlement.to_wire(config),
         "steps": sorted(state.steps),
@@ -97,7 +97,7 @@ def machine_state(state: SettlementState, config: StageConfig) -> dict[str, Any]
 
 
 def is_completed_by(state: SettlementState, case: int | None) -> bool:
-    """Nothing resumes such a settlement."""
+    """Return whether the decision on this case finished the settlement: nothing resumes it."""
     return state.status is Status.SETTLED and state.resolution is not None and case == state.resolutions
 
 

@@ -144,7 +144,7 @@ class Store:
         return self.listed_settlement(keys.settlement(key))
 
     def listed_settlement(self, listed: Row) -> SettlementState | None:
-        """Raises MalformedRow if it is not a settlement."""
+        """Read a listed row consistently. Raises MalformedRow if it is not a settlement."""
         row = self.read({"pk": listed["pk"], "sk": listed["sk"]})
         return SettlementState.from_row(row) if row else None
 
@@ -194,7 +194,7 @@ class Store:
             parameters["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     def page(self, operation: str, **parameters: Any) -> Row:
-        """A `scan` or `query`, as DynamoDB answers."""
+        """Read one consistent page of a `scan` or `query`, as DynamoDB answers."""
         page: Row = self._call(operation, [], TableName=self.table_name, ConsistentRead=True, **parameters)
         return page
 
