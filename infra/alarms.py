@@ -75,7 +75,7 @@ def watch(core: Core, *, settings: CoreSettings) -> None:
 
 
 def table_metrics(ledger: SettlementTable, *names: str) -> list[cloudwatch.Metric]:
-    """Return metrics of the table and its index, which DynamoDB counts separately."""
+    """DynamoDB counts the table and its index separately."""
     table = {"TableName": ledger.table.table_name}
     return [
         cloudwatch.Metric(
@@ -91,7 +91,7 @@ def table_metrics(ledger: SettlementTable, *names: str) -> list[cloudwatch.Metri
 
 
 def quota_metrics() -> list[cloudwatch.Metric]:
-    """Return throttles of transitions, which wait, and of calls, which callers repeat."""
+    """Throttled transitions wait; callers repeat throttled calls."""
     return [
         cloudwatch.Metric(
             namespace="AWS/States",
@@ -202,7 +202,7 @@ def _groups(handlers: Mapping[str, Handler]) -> dict[str, list[str]]:
 
 
 def _total(metrics: Sequence[cloudwatch.IMetric]) -> cloudwatch.MathExpression:
-    """Return the sum. A gap counts as 0, or else the alarm would keep its state."""
+    """Count a gap as 0, or else the alarm would keep its state."""
     named = {f"m{position}": metric for position, metric in enumerate(metrics)}
     return cloudwatch.MathExpression(
         expression=" + ".join(f"FILL({name}, 0)" for name in named),

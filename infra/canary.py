@@ -23,9 +23,8 @@ Levels (cases of LIMBO, ages) are excluded: they may have been high before.
 class Live(Construct):
     """Newest version of a machine, and the alias that shifts starts to it.
 
-    Earlier versions stay: the alias needs the previous one during a deployment, and a person may point it
-    back. Callers get the alias's ARN from here, so CloudFormation updates them after the shift, and not on a
-    rollback.
+    Earlier versions stay, for the alias during a deployment, and for a person who points it back. Callers get
+    the alias's ARN from here, so CloudFormation updates them after the shift, and not on a rollback.
     """
 
     def __init__(

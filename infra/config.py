@@ -175,7 +175,7 @@ CONTEXT = ("stage", "kyc_url", *_GIVEN)
 
 
 def is_personal(stage: str | None) -> bool:
-    """Return whether a stage is personal: `dev`, without anything that outlives its stack."""
+    """A personal stage is a `dev` without anything that outlives its stack."""
     return stage is not None and _PERSONAL.fullmatch(stage) is not None
 
 
@@ -192,7 +192,7 @@ def _personal(stage: str) -> Settings:
 
 
 def settings_of(context: Mapping[str, str | None]) -> Settings:
-    """Return a stage's settings, with the context's overrides.
+    """Read a stage's settings from CDK's context.
 
     Raises ValueError for an unknown name, a missing setting, or a page that reaches no person.
     """

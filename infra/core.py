@@ -1,5 +1,3 @@
-"""The core of a stage, and the plain data that it exchanges with rooms."""
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -67,7 +65,7 @@ class Added:
 
 @dataclass(frozen=True, kw_only=True)
 class Core:
-    """The core of a stage, and the additions of the rooms built so far.
+    """The core of a stage, and the rooms built so far.
 
     `name` begins its physical names.
     """
@@ -89,7 +87,7 @@ class Core:
         return next((one.part for one in self.added if isinstance(one.part, kind)), None)
 
     def needed(self, kind: type[Part]) -> Part:
-        """Return the part of this kind. Raises ValueError without one."""
+        """Raises ValueError without the part."""
         found = self.part(kind)
         if found is None:
             raise ValueError(f"rooms: {kind.__name__} is missing, which a later room needs")
@@ -102,7 +100,7 @@ class Core:
         caller.add_to_role_policy(iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[called]))
 
     def let_ask_recovery(self, caller: lambda_.Function) -> None:
-        """Let a function ask recovery to resume a settlement, in place of a right to start one."""
+        """Let a function ask recovery to resume a settlement."""
         self.let_call(caller, "RECOVER_STALLED", "RecoverStalled")
 
     def let_start(self, name: str) -> HandlerFunction:
@@ -115,8 +113,8 @@ class Core:
 class Room:
     """A capability beside the core.
 
-    `build` gets the core, which includes these functions, and the stage's settings. `widens` has the rows
-    that other functions touch for the room. `orders` has its orders, each with the people who may give it.
+    `build` gets the core with these functions. `widens` has the rows that other functions touch for the room.
+    `orders` has its orders, each with the people who may give it.
     """
 
     build: Callable[[Core, Any], Added]

@@ -84,7 +84,6 @@ class HandlerFunction(lambda_.Function):
 
 
 def handler_of(name: str) -> str:
-    """Return the handler, in the only file of its name under `handlers/`."""
     module = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
     (file,) = LAMBDAS.glob(f"handlers/*/{module}.py")
     return f"handlers.{file.parent.name}.{module}.handler"

@@ -64,7 +64,7 @@ class HttpApi(Construct):
         )
 
     def open(self, name: str, function: lambda_.Function, routes: Mapping[str, str], calls: str) -> None:
-        """Let routes, by construct name, call a function, but only by these `calls`."""
+        """Let these `calls` of routes, by construct name, reach a function."""
         integration = apigateway.CfnIntegration(
             self,
             f"{name}Integration",
@@ -102,7 +102,6 @@ class HttpApi(Construct):
         )
 
     def arn(self, call: str) -> str:
-        """Return the ARN for `execute-api:Invoke` on a method with a path."""
         stack = self.api.stack
         return stack.format_arn(service="execute-api", resource=self.api.ref, resource_name=f"*/{call}")
 

@@ -27,8 +27,8 @@ class MigrationSettings(CoreSettings):
 class MigrationRole(Construct):
     """Role that `settle migrate` assumes. It may write only the migration's attributes.
 
-    An administrator grants `sts:AssumeRole` on it. It cannot put a settlement or change an entry, a balance,
-    a slot or a status, and it reads no party and no amount.
+    An administrator grants `sts:AssumeRole` on it. It cannot put a settlement, change an entry, a balance, a
+    slot or a status, or read parties and amounts.
     """
 
     def __init__(

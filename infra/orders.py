@@ -73,7 +73,7 @@ class OrdersSettings(CoreSettings):
 
 
 class OrdersApi(HttpApi):
-    """An API that proves who calls, with one route per decision.
+    """One route per decision; AWS proves who calls.
 
     A direct caller of the function could name any identity, so no person's role may invoke it.
     """

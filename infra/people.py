@@ -43,7 +43,6 @@ POLICIES = {kind: kind.title().replace("-", "") for kind in _PEOPLE}
 
 
 def people(of_rooms: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return the routes of each kind, including the rooms' orders."""
     return {
         kind: (*routes, *(order for order, who in of_rooms.items() if who == kind))
         for kind, routes in _PEOPLE.items()

@@ -34,7 +34,7 @@ ROOMS: Sequence[Room] = tuple(
 
 
 def handlers_of(rooms: Sequence[Room]) -> dict[str, Handler]:
-    """Return the functions of a stage, each with the rows that it touches for the rooms."""
+    """Return each function with the rows that it touches for the rooms."""
     found = dict(core.HANDLERS)
     for room in rooms:
         found |= room.handlers

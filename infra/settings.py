@@ -126,7 +126,6 @@ class StageSettings:
 
     @property
     def logs_in_full(self) -> bool:
-        """Whether machines and functions log every call, not only failures."""
         return self.log_detail == "full"
 
     @property
@@ -242,7 +241,7 @@ class CoreSettings(StageSettings):
         return json.dumps(self.rules(), sort_keys=True)
 
     def rules(self) -> dict[str, Any]:
-        """Return the business rules by name. Each room adds its own."""
+        """Each room adds its own."""
         return {
             "currencies": self.exponents,
             "highest_balances": self.in_minor_units(self.highest_balances),

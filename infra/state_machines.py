@@ -137,14 +137,14 @@ class Machine(sfn.StateMachine):
         )
 
     def describable_by(self, function: lambda_.Function) -> None:
-        """Let `function` read an execution's status. Only a Standard machine's have an ARN."""
+        """Only a Standard machine's executions have an ARN."""
         function.add_to_role_policy(
             iam.PolicyStatement(actions=["states:DescribeExecution"], resources=[self.executions])
         )
 
     @staticmethod
     def wakeable_by(function: lambda_.Function) -> None:
-        """Let `function` end a task's wait. IAM has no resource for one task's token."""
+        """IAM has no resource for one task's token."""
         function.add_to_role_policy(iam.PolicyStatement(actions=["states:SendTaskSuccess"], resources=["*"]))
 
     @property

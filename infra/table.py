@@ -109,7 +109,7 @@ class SettlementTable(Construct):
     def grant(
         self, function: lambda_.Function, actions: Mapping[str, Sequence[str]], *, untouched: Sequence[str]
     ) -> None:
-        """Let `function` take exactly these actions, and never update an immutable attribute.
+        """Grant exactly these actions, and no update of an immutable attribute.
 
         Each action has patterns of partition keys. `Put` and `Update` are granted only inside a transaction.
         No write may name an `untouched` attribute.

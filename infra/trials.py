@@ -31,8 +31,6 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True)
 class Trial:
-    """Actions on the table in one context, and IAM's expected decisions."""
-
     function: str
     context: Mapping[str, tuple[str, ...]]
     wanted: Mapping[str, Decision]

@@ -1,5 +1,3 @@
-"""Checks of keys and accounts before any look-up."""
-
 import re
 
 from settle.exit_codes import CommandFailed, Exit
@@ -11,21 +9,21 @@ _WITHOUT_STATEMENT = ("escrow:", "external:")
 
 
 def check_key(key: str) -> str:
-    """Raises CommandFailed for a malformed idempotency key."""
+    """Raises CommandFailed."""
     if not KEY.fullmatch(key):
         raise CommandFailed(Exit.USAGE, f"key: must match ^{KEY.pattern}$")
     return key
 
 
 def check_customer(account: str) -> str:
-    """Raises CommandFailed for a malformed id of a customer's account."""
+    """Raises CommandFailed."""
     if not ACCOUNT.fullmatch(account):
         raise CommandFailed(Exit.USAGE, f"account: must match ^{ACCOUNT.pattern}$")
     return account
 
 
 def check_account(account: str) -> str:
-    """Raises CommandFailed for an account that has no statement."""
+    """Raises CommandFailed for an account without a statement."""
     if account.startswith(_WITHOUT_STATEMENT):
         raise CommandFailed(
             Exit.USAGE, "account: escrow is shown by `settle status KEY`, external by `settle reconcile`"

@@ -114,7 +114,7 @@ def settle(
 
 
 def main() -> None:
-    """Run the command. A failure is one line on standard error, and an `Exit` code."""
+    """A failure is one line on standard error, and an `Exit` code."""
     escape_unknown()
     if not all(map(_is_utf8, sys.argv)):
         _end(Exit.USAGE, "arguments: must be UTF-8")
@@ -133,7 +133,7 @@ def main() -> None:
 
 
 def _is_utf8(argument: str) -> bool:
-    """Return whether an argument is UTF-8: Python decodes other bytes to half surrogates."""
+    """Python decodes other bytes to half surrogates."""
     try:
         argument.encode()
     except UnicodeEncodeError:

@@ -31,11 +31,11 @@ class Door:
     session: boto3.Session
 
     def send(self, decision: str, order: dict[str, Any]) -> Answer:
-        """Send an order once. After BotoCoreError the outcome is unknown: the order may be repeated."""
+        """After BotoCoreError the outcome is unknown: the order may be repeated."""
         return self.call("POST", f"/orders/{decision}", order)
 
     def call(self, method: str, path: str, content: Any = None, **headers: str) -> Answer:
-        """Send a request once. After BotoCoreError the outcome is unknown."""
+        """After BotoCoreError the outcome is unknown."""
         request = AWSRequest(
             method,
             f"{self.url}{path}",

@@ -57,5 +57,4 @@ class CommandFailed(Exception):
 
 
 def message_of(failed: Exception) -> str:
-    """Return the message, with the error's name unless it is a CommandFailed."""
     return str(failed) if isinstance(failed, CommandFailed) else f"{type(failed).__name__}: {failed}"

@@ -14,7 +14,7 @@ def now() -> datetime:
 def parse(text: str, at: datetime, name: str = "since") -> datetime:
     """Return the instant for ISO 8601 with offset, or for an age such as 90m before `at`.
 
-    Raises CommandFailed with the option's name for any other text, and for a future instant.
+    Raises CommandFailed for any other text, and for a future instant.
     """
     try:
         if age := _AGE.fullmatch(text):
@@ -35,10 +35,7 @@ def parse(text: str, at: datetime, name: str = "since") -> datetime:
 
 
 def between(since: str, until: str | None, at: datetime) -> tuple[datetime, datetime]:
-    """Return the instants of `--since` (inclusive) and `--until` (exclusive, by default `at`).
-
-    Adjacent ranges share no instant. Raises CommandFailed.
-    """
+    """`--since` is inclusive, `--until` exclusive and by default `at`. Raises CommandFailed."""
     begin = parse(since, at)
     end = parse(until, at, "until") if until is not None else at
     if end <= begin:
@@ -47,7 +44,6 @@ def between(since: str, until: str | None, at: datetime) -> tuple[datetime, date
 
 
 def distance(instant: str, at: datetime) -> str:
-    """Return a text such as "3m 20s ago" or "in 2h"."""
     seconds = int((at - datetime.fromisoformat(instant)).total_seconds())
     return f"in {span(-seconds)}" if seconds < 0 else f"{span(seconds)} ago"
 
@@ -72,7 +68,6 @@ def lapse(seconds: float) -> str:
 
 
 def span(seconds: int) -> str:
-    """Return the two greatest units: "3m 20s"."""
     parts = []
     for name, size in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)):
         count, seconds = divmod(seconds, size)

@@ -61,7 +61,7 @@ class ApprovalRequired(CommandFailed):
 def give(
     stack: Stack, decision: str, order: dict[str, Any], pauses: Sequence[float] | None = None
 ) -> dict[str, Any]:
-    """Give an order, and return it as recorded. Safe to repeat. Raises CommandFailed.
+    """Return the order as recorded. Safe to repeat. Raises CommandFailed.
 
     Retries while the door throttles, as its limits last seconds, and after a function's failure.
     """
@@ -101,7 +101,7 @@ def _unknown(decision: str, order: dict[str, Any], told: str) -> str:
 
 
 def check_order(parse: Callable[..., Any], order: dict[str, Any], *more: Any) -> Any:
-    """Return a parsed order. Raises CommandFailed for a malformed one."""
+    """Raises CommandFailed for a malformed order."""
     try:
         return parse(order, UNPROVEN, *more)
     except InvalidRequest as refusal:

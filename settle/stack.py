@@ -42,7 +42,7 @@ class Place:
 
 
 class Outputs(dict[str, str]):
-    """A stack's outputs. One that is asked for and absent raises CommandFailed."""
+    """One that is asked for and absent raises CommandFailed."""
 
     def __missing__(self, name: str) -> str:
         raise CommandFailed(
@@ -67,7 +67,6 @@ class Stack:
 
     @property
     def cloudformation(self) -> str:
-        """The name of the stack itself."""
         return self.name.partition("/")[0]
 
     @property
@@ -110,7 +109,6 @@ class Stack:
 
     @property
     def services(self) -> Door:
-        """The API with which services start and read settlements."""
         return self._door("SettlementsApiUrl")
 
     def _door(self, output: str) -> Door:

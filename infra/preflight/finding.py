@@ -26,13 +26,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Account:
-    """The session in the account, and the stage to deploy."""
-
     session: Any
     settings: Settings
 
     def client(self, service: str) -> Any:
-        """Return a client, for calls that change nothing."""
         return self.session.client(service)
 
 

@@ -158,7 +158,7 @@ def _described(account: Account) -> dict[str, Any] | None:
 
 
 def _outputs(account: Account) -> dict[str, str] | None:
-    """Return the outputs; None if the stack was never created."""
+    """Return None if the stack was never created."""
     found = _described(account)
     if found is None or found["StackStatus"] in _NEVER_CREATED:
         return None

@@ -24,7 +24,7 @@ class Room:
 
     `adds` takes the stage's configuration and returns the function that adds to each row that is put.
     `before_refund` makes a payee's releases available before they are taken back, `before_close` before a
-    close. `orders` maps the last part of a route to the order's function, and to the field of its body that
+    close. `orders` maps the last part of a route to the order's function, and to the body's field that
     repeats the route, if any.
     """
 
@@ -61,7 +61,6 @@ def before_refund(store: Store, state: SettlementState) -> None:
 
 
 def credits_later() -> bool:
-    """Return whether a room credits the releases that leave a balance alone."""
     return any(room.before_refund for room in ROOMS)
 
 

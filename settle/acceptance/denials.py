@@ -64,7 +64,7 @@ def _simulated(iam: Any, stack: Stack, role: str, trial: "Trial") -> dict[str, s
 
 
 def _is_as_wanted(decision: str, wanted: str) -> bool:
-    """Return whether a decision is right: a wanted implicit denial may be explicit."""
+    """A wanted implicit denial may be explicit."""
     return decision == wanted if wanted in (_ALLOWED, _DENIED) else decision != _ALLOWED
 
 

@@ -71,7 +71,7 @@ def triggers(run: Run) -> str:
 
 
 def _lag(run: Run, streams: Mapping[str, str]) -> str:
-    """Return the stream records' greatest age at a reader. Two readers that throttle each other lag."""
+    """Two readers that throttle each other lag."""
     if run.stack.endpoint_url:
         return "the embedded AWS: measures no lag"
     client, oldest = run.stack.client("cloudwatch"), 0.0

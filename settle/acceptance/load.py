@@ -42,7 +42,7 @@ _POLL_SECONDS = 2
 
 @dataclass(frozen=True)
 class Paid:
-    """A sent payment; `seconds` is None if its execution did not start."""
+    """`seconds` is None if the execution did not start."""
 
     key: str
     sent_at: float
@@ -51,7 +51,7 @@ class Paid:
 
 
 def load(run: Run, rates: list[int]) -> str:
-    """Pay and measure at each pace. Raises Refuted if the balances do not add up."""
+    """Raises Refuted if the balances do not add up."""
     for rate in rates:
         run.figures.append(_at(run, rate))
     return "; ".join(_told(one) for one in run.figures)
@@ -105,7 +105,7 @@ def _pool(threads: int) -> Iterator[ThreadPoolExecutor]:
 
 
 def _one(run: Run, client: Any, request: dict[str, str]) -> Paid:
-    """Settle one payment; its seconds are AWS's own, without the network."""
+    """Its seconds are AWS's own, without the network."""
     key, sent_at = request["key"], time.monotonic()
     try:
         ended = client.start_sync_execution(
@@ -122,7 +122,6 @@ def _one(run: Run, client: Any, request: dict[str, str]) -> Paid:
 
 
 def _at_rest(run: Run, sent: list[str]) -> list[SettlementState]:
-    """Wait until no execution works on a payment; return the states."""
     run.waits_for = f"{len(sent)} payments to come to rest"
     give_up_at = time.monotonic() + REST_SECONDS_MAX
     while True:

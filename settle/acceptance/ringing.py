@@ -33,7 +33,7 @@ def ringing(run: Run) -> str:
 
 
 def _one_of_each_topic(run: Run, alarms: list[dict[str, Any]]) -> dict[str, str]:
-    """Return one silent alarm per topic. Raises Refuted if a topic has none."""
+    """Raises Refuted if a topic has no silent alarm."""
     found: dict[str, str] = {}
     for alarm in alarms:
         if alarm["StateValue"] != "ALARM" and alarm["AlarmActions"] and alarm["OKActions"]:

@@ -57,7 +57,6 @@ class Run:
 
     @property
     def net(self) -> int:
-        """The payee's share of AMOUNT, in minor units."""
         return AMOUNT - self.stack.config.scheduled_fee(AMOUNT)
 
     def text(self, minor: int) -> str:
@@ -99,7 +98,7 @@ class Run:
         return ended
 
     def balance(self, account: str) -> int:
-        """Return the available balance in minor units. Raises LookupError."""
+        """In minor units. Raises LookupError."""
         state = self.stack.store.account(account)
         if state is None:
             raise LookupError(f"{account} is not open")
@@ -119,7 +118,7 @@ class Run:
         )
 
     def at_rest(self, key: str) -> SettlementState | None:
-        """Wait until no execution works on a settlement; return its state, if any. Raises Throttled."""
+        """Wait until no execution works on the settlement. Raises Throttled."""
         state = self.rested(key)
         failure = (state and state.failure) or {"cause": ""}
         if quota := quota_of_text(failure["cause"]):
@@ -141,7 +140,7 @@ class Run:
         return wait_for(holds, seconds)
 
     def in_flight(self) -> Iterator[str]:
-        """Wait for all payments together; yield those in flight, unreadable or in LIMBO."""
+        """Wait for all together; yield those in flight, unreadable or in LIMBO."""
         give_up_at = time.monotonic() + REST_SECONDS_MAX
         for key in self.keys:
             try:
@@ -156,7 +155,7 @@ class Run:
                 yield f"{key} is {state.status}"
 
     def give_back(self) -> Iterator[str]:
-        """Empty and close the run's accounts; yield each failure."""
+        """Yield each failure."""
         for account in self.accounts:
             try:
                 state = self.stack.store.account(account)

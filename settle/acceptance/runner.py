@@ -24,7 +24,7 @@ BOOKS_SECONDS_MAX = 3600
 """The proof reads the whole table."""
 
 _PROOFS_MAX = 3
-"""Writes during a proof leave rows unproven; the next may find them at rest."""
+"""As `PROOFS_MAX` in `deployed.py`."""
 
 
 @dataclass
@@ -73,10 +73,7 @@ def prove(stack: Stack, checks: Sequence[Check], tell: Callable[[str], None]) ->
 
 
 def judge(check: Check, run: Run) -> Result:
-    """Return a check's verdict.
-
-    An exception ends this check only, as refuted unless AWS denied or throttled a call.
-    """
+    """An exception refutes this check only, unless AWS denied or throttled a call."""
     try:
         with at_most(check.seconds_max):
             verdict, evidence = Verdict.PROVEN, check.prove(run)
@@ -127,7 +124,7 @@ def _give_back(run: Run) -> list[str]:
 
 
 def _books(run: Run, in_flight: list[str]) -> str:
-    """Prove the whole table. Raises Refuted if payments are in flight."""
+    """Raises Refuted if payments are in flight."""
     run.waits_for = "the proof of the whole table"
     for _ in range(_PROOFS_MAX):
         proof = _proof(run.stack)

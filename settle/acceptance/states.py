@@ -36,8 +36,6 @@ _CONTEXT = {
 
 @dataclass(frozen=True)
 class Way:
-    """An error after some retries, and the expected reaction."""
-
     state: str
     error: str
     retries: int
@@ -88,7 +86,7 @@ def _matching(rules: list[Any], error: str) -> Any:
 
 
 def meet(client: Any, text: str, way: Way) -> None:
-    """Test one way. Raises Refuted if the task reacts otherwise."""
+    """Raises Refuted if the task reacts otherwise."""
     told = client.test_state(
         definition=text,
         stateName=way.state,

@@ -32,7 +32,7 @@ def recovery(run: Run) -> str:
 
 
 def _stopped(run: Run, request: dict[str, str]) -> tuple[float, bool]:
-    """Stop an execution; return the seconds until SETTLED, and whether recovery did it."""
+    """Return the seconds until SETTLED, and whether recovery did it."""
     client, key = run.stack.client("stepfunctions"), request["key"]
     arn = client.start_execution(
         stateMachineArn=run.stack.outputs["SettlementStandardArn"],

@@ -26,7 +26,7 @@ class Event:
 
     @property
     def body(self) -> bytes:
-        """Content by docs/contracts/kyc.openapi.yaml."""
+        """By docs/contracts/kyc.openapi.yaml."""
         return json.dumps(
             {
                 "idempotency_key": f"{self.key}:verify",
@@ -38,7 +38,7 @@ class Event:
 
 
 def stage_secret(run: Run) -> str:
-    """Return the secret shared with the provider. AWS may deny it."""
+    """AWS may deny it."""
     client, arn = run.stack.client("secretsmanager"), run.stack.outputs["KycSigningArn"]
     return str(json.loads(client.get_secret_value(SecretId=arn)["SecretString"])["current"])
 

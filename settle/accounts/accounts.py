@@ -13,7 +13,6 @@ from settlement.core.model.accounts import is_merchant
 from settlement.core.model.errors import InvalidRequest
 
 OPENS = "opens the account"
-"""Default reason, and the reference of the first deposit."""
 
 _DIGITS = 18
 """Digits of the account's hash in the keys of its first orders: a statement shows such keys whole."""

@@ -18,7 +18,6 @@ from settlement.reading import statement_line
 from settlement.reading.statement_line import Line
 
 FIELDS = ("posted_at", "key", "step", "change", "sum", "currency", "reference")
-"""Columns of a statement's file."""
 
 NUMBERS = ("change", "sum")
 
@@ -28,9 +27,9 @@ def show(
 ) -> dict[str, Any]:
     """Return an account's balance and statement, oldest entry first.
 
-    A customer's balance is in the account's row; an internal account (`fees:EUR`) is the sum of its entries.
-    `sum` is the running total by entry time. The functions' clocks differ, so it may show a balance that the
-    account never had. `unswept` is received money that a merchant cannot spend yet.
+    An internal account (`fees:EUR`) is the sum of its entries. `sum` is the running total by entry time:
+    functions' clocks differ, so the account may never have had it. `unswept` is received money that a
+    merchant cannot spend yet.
 
     Without an `archive`, a statement whose entries expire starts at `complete_since` with `brought_forward`,
     and an internal account's balance is unknown. Unreadable rows are in `unreadable`, and in no sum.
@@ -111,7 +110,6 @@ def _read(found: list[Row], currency: str) -> tuple[list[Line], list[aside.Line]
 
 
 def _merged(found: list[Row], expired: Mapping[tuple[str, str], Row]) -> list[Row]:
-    """Merge the table's entries with expired ones, each once, in time order."""
     every = {**expired, **{(entry["pk"], entry["sk"]): entry for entry in found}}
     return sorted(every.values(), key=lambda entry: str(entry["sk"]))
 

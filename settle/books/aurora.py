@@ -52,7 +52,7 @@ def migrate(stack: Stack) -> None:
 
 
 def statements(revision: str | None) -> list[str]:
-    """Return the upgrade from a revision as single statements, for the Data API."""
+    """Single statements, as the Data API demands."""
     written = StringIO()
     config = Config(output_buffer=written)
     config.set_main_option("script_location", str(MIGRATIONS))

@@ -27,12 +27,12 @@ class Connected:
 
 
 def project(connection: psycopg.Connection, name: str, content: bytes) -> Projected:
-    """Add an object's entries to the books, once. Raises one of UNREADABLE."""
+    """Idempotent. Raises one of UNREADABLE."""
     return books.project(Connected(connection), name, content)
 
 
 def waiting(connection: psycopg.Connection, copy: Copy) -> Iterator[Found]:
-    """Yield the sealed journal's objects that are not in the inbox."""
+    """Objects that are not in the inbox."""
     known = {name for (name,) in connection.execute("SELECT name FROM ledger.object")}
     for found in copy.objects("journal/"):
         if found.name not in known:
@@ -40,7 +40,7 @@ def waiting(connection: psycopg.Connection, copy: Copy) -> Iterator[Found]:
 
 
 def project_all(connection: psycopg.Connection, copy: Copy, total: Projected | None = None) -> Projected:
-    """Project all waiting objects; return the sum. `total` keeps it if the projection breaks off.
+    """`total` keeps the sum if the projection breaks off.
 
     An unreadable or misnamed object does not block others.
     """

@@ -15,7 +15,6 @@ from settlement.proof import Retention, pages
 
 
 def migrate(url: str, stack: Stack) -> None:
-    """Migrate the schema; the URL `stack` is the stack's own Aurora."""
     if url == schema.OF_THE_STACK:
         aurora.migrate(stack)
         return
@@ -59,7 +58,7 @@ def rebuild(url: str, stack: Stack, source: str) -> dict[str, Any]:
 
 
 def close(url: str, stack: Stack, month: str, now: datetime, *, despite_put_aside: bool = False) -> bool:
-    """Close a month; return whether it was open. Refused while lines are put aside or objects wait."""
+    """Return whether the month was open. Refused while lines are put aside or objects wait."""
     months.check(month, now)
     with schema.books(url) as connection:
         if not despite_put_aside and projection.aside(connection):

@@ -47,7 +47,7 @@ def check(url: str) -> None:
 
 @contextmanager
 def books(url: str) -> Iterator[psycopg.Connection]:
-    """Connect to PostgreSQL. Raises CommandFailed in one line, without the password."""
+    """Raises CommandFailed in one line, without the password."""
     check(url)
     try:
         connection = psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_SECONDS)

@@ -141,14 +141,12 @@ def digest_of_all(connection: psycopg.Connection) -> str:
 
 
 def line(row: Row) -> str:
-    """Return a table entry in the form of _LINE."""
     key = str(row["sk"]).removeprefix(f"{row['posted_at']}#").removesuffix(f":{row['step']}")
     names = ("posted_at", "debit", "credit", "amount", "currency")
     return "|".join((key, row["step"], *(str(row[name]) for name in names)))
 
 
 def _missing(connection: psycopg.Connection, young: Counter[str], end: str) -> list[str]:
-    """Return the seconds with more entries in the table than in the books."""
     books = dict[str, int](connection.execute(_YOUNG, {"end": end}).fetchall())
     return [second for second, count in young.items() if count > books.get(second, 0)]
 
@@ -164,7 +162,6 @@ def _days(connection: psycopg.Connection, begin: str, end: str) -> dict[Day, Sum
 def _differences(
     connection: psycopg.Connection, read: Read, days: set[Day], begin: str, end: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield a line per difference, with the entry's time if the books lack it."""
     table: dict[Day, dict[str, str]] = defaultdict(dict)
     for row in read():
         if begin <= row["posted_at"] < end and (day := _day(row)) in days:

@@ -26,7 +26,6 @@ class Allowed:
         self._known: dict[str, tuple[float, bool]] = {}
 
     def of(self, routes: Iterable[str]) -> frozenset[str]:
-        """Return the allowed routes, including unknown ones."""
         now, wanted = self._clock(), list(dict.fromkeys(routes))
         unknown = [route for route in wanted if now - self._told_at(route) > KNOWN_SECONDS]
         with ThreadPoolExecutor(_AT_ONCE) as threads:

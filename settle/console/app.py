@@ -37,7 +37,7 @@ _ANEW = "If you have not used it, end the console in its terminal. Start it anew
 
 
 def application(console: Console, port: int, ended: Callable[[], None]) -> Guard:
-    """Return the guarded application; it calls `ended` when the person ends the session."""
+    """Call `ended` when the person ends the session."""
 
     async def enter(request: Request) -> Response:
         """Exchange the token for the cookie.

@@ -36,8 +36,6 @@ def shared(stack: Stack) -> Stack:
 
 @dataclass(frozen=True)
 class Console:
-    """A console for one person."""
-
     stack: Stack
     session: Session
     now: Callable[[], datetime] = instants.now

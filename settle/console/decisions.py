@@ -34,7 +34,6 @@ _NUMBER_DIGITS_MAX = 10
 
 
 def decide(console: Console, request: Request) -> Response:
-    """Show this person's possible decisions on a settlement, with their effects."""
     key = check_key(request.path_params["key"])
     state = state_of(console.stack, key)
     case = limbo.show(console.stack, key) if state.status is Status.LIMBO else None
@@ -77,7 +76,7 @@ def _route(decision: str, verb: str) -> str:
 
 
 def _moves(console: Console, key: str, decision: str) -> dict[str, str]:
-    """Return why this person may not approve or withdraw; empty if allowed."""
+    """Map each move that this person may not make to the reason."""
     latest = proposals.latest(console.stack, key)
     routes = {move: f"{decision}/{move}" for move in (Move.APPROVE.value, Move.WITHDRAW.value)}
     allowed = console.allowed.of(routes.values())
@@ -115,7 +114,6 @@ def _effect(console: Console, state: SettlementState, decision: str) -> str:
 
 
 def weigh(console: Console, request: Request) -> Response:
-    """Show one decision on a case, and ask for the reason."""
     key, decision = check_key(request.path_params["key"]), _decision(request)
     verb = _one_of("verb", request.query_params.get("verb", ""), _VERBS)
     case = limbo.show(console.stack, key)
@@ -178,7 +176,7 @@ def _facts(console: Console, key: str, decision: str, more: Mapping[str, str]) -
 
 
 def _effect_now(console: Console, key: str, wanted: Mapping[str, Any]) -> str:
-    """Return the current effect. Raises CommandFailed if a case of LIMBO is over."""
+    """Raises CommandFailed if a case of LIMBO is over."""
     state = state_of(console.stack, key)
     if wanted["decision"] not in (REVERSE, REVERSE_PART) and state.status is not Status.LIMBO:
         raise CommandFailed(Exit.CONFLICT, f"{key}: is {state.status}, not in LIMBO")

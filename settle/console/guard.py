@@ -49,10 +49,9 @@ class Guard:
             await self.app(scope, receive, answer)
 
     def _stranger(self, request: Request) -> Failure | None:
-        """Return a failure for another host or origin, or without a session.
+        """Only the literal 127.0.0.1 is our host, so no foreign name can rebind to it.
 
-        Only the literal 127.0.0.1 is our host, so no foreign name can rebind to it. The address with the
-        token may be followed from anywhere: the token proves it.
+        The address with the token may be followed from anywhere: the token proves it.
         """
         if request.headers.getlist("host") != [self.host]:
             return Failure(421, "This is another host", "Host: it must be 127.0.0.1 with its port", _OTHER)
@@ -68,7 +67,7 @@ class Guard:
         return Failure(401, "There is no session", what, _ANEW)
 
     async def _forged(self, request: Request) -> Failure | None:
-        """Return a failure unless a form is from this session's pages; keep its fields."""
+        """Keep the fields of a form from this session's pages."""
         if request.method in _SAFE_METHODS:
             return None
         again = "Open the page again, and send its form."
@@ -104,10 +103,7 @@ def cookie_name(port: int) -> str:
 
 
 def _headers() -> dict[str, str]:
-    """Return each answer's headers.
-
-    With `no-referrer` a browser would give its own forms the origin `null`.
-    """
+    """With `no-referrer` a browser would give its own forms the origin `null`."""
     policy = render.policy(form_action="'self'")
     return {
         "content-security-policy": f"{policy}; frame-ancestors 'none'",

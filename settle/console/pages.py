@@ -39,7 +39,7 @@ def waiting(console: Console, request: Request) -> Response:
 
 
 def settlement(console: Console, request: Request) -> Response:
-    """Show a settlement; reload it until it is final, in LIMBO or in review."""
+    """Reload it until it is final, in LIMBO or in review."""
     told = report.describe(console.stack, check_key(request.path_params["key"]), console.now())
     status, live = told["outcome"]["status"], None
     if status not in {*FINISHED, Status.LIMBO}:
@@ -58,7 +58,6 @@ def _reloading(page: str, request: Request, live: int | None) -> Response:
 
 
 def account(console: Console, request: Request) -> Response:
-    """Show an account's balance and a page of its statement, by default the latest."""
     name = check_account(request.path_params["account"])
     told = statement.show(console.stack, name, with_references=False)
     since, until = _times(console, request)
@@ -117,7 +116,6 @@ def search(console: Console, request: Request) -> Response:
 def _by_status(
     console: Console, status: str, since: datetime | None, until: datetime | None
 ) -> Mapping[str, Any]:
-    """Return indexed settlements with a status, by the time since which they have it."""
     if status not in _STATUSES:
         raise CommandFailed(Exit.USAGE, f"status: must be one of {', '.join(_STATUSES)}")
     lines: list[dict[str, Any]]
@@ -134,7 +132,6 @@ def _by_status(
 
 
 def _orders(console: Console, by: str, since: datetime | None, until: datetime | None) -> Mapping[str, Any]:
-    """Return people's orders in a period, by default the last week, oldest first."""
     at = console.now()
     pages = audit.pages(console.stack, since or at - _ORDERS_SINCE, until or at, by or None)
     found = list(islice(chain.from_iterable(pages), ORDERS_MAX + 1))

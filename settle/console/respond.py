@@ -12,7 +12,6 @@ def shown(template: str, frame: Frame | None, code: int = 200, **values: Any) ->
 
 
 def refused(failure: Failure, frame: Frame | None = None, back: str = "") -> Response:
-    """Return a failure's page; without a session, it shows nothing else."""
     return shown("failure.html", frame, failure.status, failure=failure, back=back)
 
 

@@ -49,7 +49,7 @@ def serve(console: Console, port: int, announce: Callable[[str], None]) -> None:
 
 @contextmanager
 def _listening(port: int) -> Iterator[socket.socket]:
-    """Listen on a local port; 0 is any free one. Raises CommandFailed."""
+    """0 is any free port. Raises CommandFailed."""
     with socket.socket() as listener:
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -52,5 +52,5 @@ class Session:
         return hmac.compare_digest(csrf.encode(), self.csrf.encode())
 
     def end(self) -> None:
-        """End the session; neither the cookie nor the token reopens it."""
+        """Neither the cookie nor the token reopens it."""
         self.token = self._cookie = ""

@@ -7,7 +7,7 @@ from settlement.events.replay import REPLAY, REPLAYED_MAX, parse_replay
 
 
 def replay(stack: Stack, keys: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield, order by order, the published settlements and why others failed. Safe to repeat.
+    """Yield each order's published settlements, and why others failed.
 
     Raises CommandFailed; earlier orders are carried out.
     """

@@ -46,7 +46,7 @@ def _prefix(stack: Stack) -> str:
 
 
 def _listen(stack: Stack, name: str, key: str | None) -> str:
-    """Create a rule, and the queue that it feeds; return the queue's address.
+    """Return the queue's address.
 
     The queue is created with its policy: AWS may need a second before it answers calls about a new queue.
     """
@@ -95,7 +95,6 @@ def _events(stack: Stack, url: str) -> Iterator[dict[str, Any] | None]:
 
 
 def _left_behind(stack: Stack) -> Iterator[str]:
-    """Yield the rules that killed commands left at least a day ago."""
     prefix, bus = _prefix(stack), stack.outputs["OutcomeBusName"]
     with suppress(BotoCoreError, ClientError):  # a failed clean-up must not fail the command
         for rule in stack.client("events").list_rules(EventBusName=bus, NamePrefix=prefix)["Rules"]:

@@ -13,10 +13,7 @@ ROWS_MAX = 1_000
 
 
 def fill(stack: Stack) -> dict[str, Any]:
-    """Copy rows that the sealed journal lacks, or that predate it, into new objects.
-
-    Their lines record a copy by a person: they show the table at that time, and nothing earlier.
-    """
+    """Their lines record a copy by a person: they show the table at that time, and nothing earlier."""
     now = datetime.now(UTC)
     journal = SealedJournal(stack.client("s3"), sealed.bucket(stack))
     missing: list[Row] = []

@@ -40,7 +40,7 @@ def whole() -> Iterator[None]:
 
 
 def copy(stack: Stack, against: str, option: str = "against") -> Copy:
-    """Return the sealed journal that an option names. Raises CommandFailed."""
+    """Raises CommandFailed."""
     if against == OF_THE_STACK:
         return Bucket(stack.client("s3"), bucket(stack))
     if against.startswith("s3://"):
@@ -52,7 +52,7 @@ def copy(stack: Stack, against: str, option: str = "against") -> Copy:
 
 
 def bucket(stack: Stack) -> str:
-    """Return the stack's own bucket. Raises CommandFailed if it has none."""
+    """Raises CommandFailed if the stack has none."""
     if "JournalBucket" not in stack.outputs:
         raise CommandFailed(Exit.NOT_FOUND, f"stack {stack.name}: has no sealed journal yet; deploy it")
     return stack.outputs["JournalBucket"]

@@ -12,7 +12,7 @@ UNREADABLE = "UNREADABLE"
 
 
 def status(stack: Stack) -> dict[str, Any]:
-    """Return the circuit's state, failures and last probe; times in UTC.
+    """Times are in UTC.
 
     The count is payments without an answer, less the reported answers. Without a row, the circuit is closed.
     """

@@ -32,7 +32,7 @@ def bootstrap(running: Running) -> None:
 
 
 def deploy(running: Running, sources: str) -> Running:
-    """Deploy the app; return the record with outputs. `sources` is the app's digest."""
+    """Return the record with outputs. `sources` is the app's digest."""
     outputs_file = record.SCRATCH / "outputs.json"
     context = ("-c", "stage=local", "-c", f"kyc_url={running.kyc_url}")
     app = () if record.IN_CHECKOUT else ("--app", f"{sys.executable} -m {record.CONSTRUCTS}.own")
@@ -71,7 +71,6 @@ def _without_roles(value: Any) -> Any:
 
 
 def digest() -> str:
-    """Return a hash of the sources that a deployment depends on."""
     hashed = hashlib.sha256(version("settlement-saga").encode())
     for source in _SOURCES:
         path = record.PROJECT / source

@@ -43,7 +43,7 @@ REVIEW_VERDICTS = {
 
 @dataclass
 class State:
-    """The provider's settings and memory. `calls` counts every verification that arrived."""
+    """`calls` counts every verification that arrived."""
 
     behaviour: Behaviour = Behaviour.APPROVE
     delay_seconds: float = 0
@@ -57,7 +57,7 @@ class State:
     SETTINGS = ("behaviour", "delay_seconds", "api_keys", "webhook_url", "signing_secret")
 
     def change(self, settings: dict[str, Any]) -> None:
-        """Change settings. Raises ValueError for an unknown or malformed one."""
+        """Raises ValueError for an unknown or malformed setting."""
         if not (isinstance(settings, dict) and settings.keys() <= set(self.SETTINGS)):
             raise ValueError(f"control: must be an object with the fields {', '.join(self.SETTINGS)}")
         if "behaviour" in settings:
@@ -73,7 +73,6 @@ class State:
                 setattr(self, name, value)
 
     def describe(self) -> dict[str, Any]:
-        """Return the settings without secrets."""
         return {"behaviour": self.behaviour, "delay_seconds": self.delay_seconds, "calls": self.calls}
 
 
@@ -99,7 +98,6 @@ def reference_of(key: str) -> str:
 
 
 def canonical(payment: dict[str, str]) -> bytes:
-    """Return equal bytes for equal payments."""
     return json.dumps(payment, sort_keys=True).encode()
 
 

@@ -31,7 +31,7 @@ def runs() -> bool:
 
 
 def start(running: Running) -> Running:
-    """Start the server and the follower; return the record with the URL. Raises CommandFailed."""
+    """Return the record with the URL. Raises CommandFailed."""
     with needs_extra("settle local up --ledger", "ledger"):
         from settle.books import reach
     installed, port, password = _installed(), ports.free_port(), secrets.token_urlsafe(24)
@@ -82,10 +82,7 @@ def _installed() -> Path:
 
 
 def _account(folder: Path) -> dict[str, Any]:
-    """Return the server's user for Popen, and give it the folder.
-
-    Raises CommandFailed if that user cannot reach the folder.
-    """
+    """Return Popen's arguments for the server's user, who gets the folder. Raises CommandFailed."""
     if os.geteuid():
         return {}
     found = pwd.getpwnam(_UNPRIVILEGED)

@@ -34,7 +34,6 @@ def running() -> Running | None:
 
 
 def absence() -> str:
-    """Return why the embedded AWS is not ready, and the remedy."""
     left = sorted(process.pid for process in processes.ours())
     if not left:
         return "the embedded AWS is not running; start it with `settle local up`"

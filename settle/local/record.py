@@ -10,7 +10,6 @@ PROJECT = _AROUND if IN_CHECKOUT else _AROUND / "settlement_saga" / "data"
 """The checkout, or an installed wheel's copies of its files."""
 
 CONSTRUCTS = "infra" if IN_CHECKOUT else "settlement_saga"
-"""The package of the constructs."""
 
 
 def _home() -> Path:
@@ -46,8 +45,6 @@ _APIS = {"SETTLEMENTS_API_URL": "SettlementsApiUrl", "ORDERS_URL": "OrdersUrl"}
 
 @dataclass(frozen=True)
 class Running:
-    """The started embedded AWS, and its deployment so far."""
-
     pid: int
     port: int
     kyc_port: int
@@ -70,7 +67,6 @@ class Running:
         return reached_at(self.outputs["KycWebhookUrl"], self.endpoint_url)
 
     def describe(self) -> dict[str, object]:
-        """Return the output of `settle local up --json`."""
         return {
             "endpoint_url": self.endpoint_url,
             "region": REGION,

@@ -11,10 +11,10 @@ from settlement.merchants.order import SWEEP
 
 
 def sweep(stack: Stack, merchant: str, since: str | None = None) -> dict[str, Any]:
-    """Fold a merchant's unswept releases; return the amounts by minute.
+    """Return the amounts by minute.
 
-    Safe to repeat. `since` leaves out releases before its minute. The door sweeps what fits into one call, so
-    this function repeats the call until nothing is left. Raises CommandFailed.
+    Safe to repeat. `since` leaves out releases before its minute. Repeats the call until nothing is left.
+    Raises CommandFailed.
     """
     if not accounts.is_merchant(merchant):
         raise CommandFailed(Exit.USAGE, f"account: {merchant} is no merchant's, and has nothing to sweep")

@@ -27,7 +27,6 @@ def plan(stack: Stack, migration: Migration, direction: Direction) -> dict[str, 
 
 
 def obstacles(stack: Stack, migration: Migration, direction: Direction) -> list[str]:
-    """Return why the deployment is not ready for the migration."""
     layout, found = stack.config.row_layout, []
     if direction is Direction.FORWARD and layout < migration.layout:
         found.append(f"row_layout is {layout}: deploy with row_layout={migration.layout} first")
@@ -39,7 +38,6 @@ def obstacles(stack: Stack, migration: Migration, direction: Direction) -> list[
 
 
 def verify(stack: Stack, migration: Migration, direction: Direction) -> dict[str, Any]:
-    """Return the rows that the migration left, and those that contradict their evidence."""
     left, faults, right = list[str](), list[str](), 0
     for row in _concerned(stack, migration):
         key = keys.subject(row)[1]

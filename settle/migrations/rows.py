@@ -58,9 +58,9 @@ class Progress:
     """A migration's row: its only runner, and its progress.
 
     `after` is the key of the last row read. After `leased_until`, the runner counts as dead and another may
-    continue. `read`, `changed` and `left` count settlements' rows; `left` are those migrated after they were
-    read. `reason` explains a pause. `deployment` is the one at `began_at`: a later one may have written the
-    old layout behind `after`.
+    continue. `read`, `changed` and `left` count settlements' rows; `left`: migrated after they were read.
+    `reason` explains a pause. `deployment` is the one at `began_at`: a later one may have written the old
+    layout behind `after`.
     """
 
     name: str
@@ -104,7 +104,6 @@ class Progress:
         return row if self.reason is None else row | {"reason": self.reason}
 
     def is_leased(self, runner: str, now: datetime) -> bool:
-        """Return whether another runner is at work."""
         return self.phase is Phase.RUNNING and self.runner != runner and timestamp(now) < self.leased_until
 
 
@@ -119,7 +118,6 @@ def save(progress: Progress) -> Write:
 
 
 def _left(found: Any) -> AlreadyApplied:
-    """Leave a row that has changed since it was read."""
     return AlreadyApplied(found)
 
 

@@ -29,10 +29,9 @@ class NotAlone(Exception):
 
 @dataclass(frozen=True)
 class Means:
-    """The table and functions that a runner uses.
+    """`deployment` names the stage's newest deployment.
 
-    `deployment` names the stage's newest deployment. `alarm` returns the name of an active alarm.
-    `units_per_second` are write units.
+    `alarm` returns the name of an active alarm. `units_per_second` are write units.
     """
 
     store: Store
@@ -49,7 +48,7 @@ def read_by(migration: Migration) -> tuple[str, ...]:
 
 
 def look(store: Store, migration: Migration) -> Progress | None:
-    """Return a migration's progress; None before its first run."""
+    """None before the first run."""
     row = store.read(keys.migration(migration.name))
     return None if row is None else Progress.from_row(row)
 
@@ -90,7 +89,7 @@ class Bucket:
         self._means, self._units, self._at = means, means.units_per_second, means.now()
 
     def take(self, units: float) -> None:
-        """Take units, and wait until the bucket is out of debt."""
+        """Wait until the bucket is out of debt."""
         rate, now = self._means.units_per_second, self._means.now()
         gained = max(0.0, (now - self._at).total_seconds()) * rate
         self._units, self._at = min(rate, self._units + gained) - units, now
@@ -145,7 +144,6 @@ def _saved(store: Store, progress: Progress) -> Progress | None:
 
 
 def _page(means: Means, migration: Migration, progress: Progress, bucket: Bucket) -> Progress:
-    """Migrate the next page, unless an alarm is active."""
     if alarm := means.alarm():
         return replace(progress, phase=Phase.PAUSED, reason=f"the alarm {alarm} is on")
     start = {"ExclusiveStartKey": to_wire(progress.after)} if progress.after else {}

@@ -51,7 +51,6 @@ def pages(stack: Stack, since: datetime, until: datetime, by: str | None) -> Ite
 
 
 def _page(stack: Stack, found: Sequence[Row], by: str | None) -> list[dict[str, str]]:
-    """Return the orders at these index entries; of unreadable rows, the readable fields."""
     spoilt = {}
     rows = list[Row]()
     times = {(one["pk"], one["sk"]): one["gsi1sk"] for one in found}
@@ -125,7 +124,7 @@ def _described(stack: Stack, rows: Sequence[Row]) -> list[dict[str, str]]:
 
 
 def _read(stack: Stack, wanted: Sequence[Row]) -> dict[str, Row]:
-    """Read each row once; return settlements by partition key, other rows by sort key."""
+    """Settlements by partition key, other rows by sort key."""
     once = {(key["pk"], key["sk"]): key for key in wanted}
     read = batch.read(stack.store, list(once.values()), lambda row, reason: None)
     told = [row for row in read if _has_money(stack, row)]
@@ -133,13 +132,12 @@ def _read(stack: Stack, wanted: Sequence[Row]) -> dict[str, Row]:
 
 
 def _has_money(stack: Stack, row: Row) -> bool:
-    """Return whether the money is readable; otherwise the order is shown without amounts."""
+    """Otherwise the order is shown without amounts."""
     amount, currency = row.get("amount"), row.get("currency")
     return type(amount) is int and isinstance(currency, str) and currency in stack.config.currencies
 
 
 def _entry_of(row: Row, settlement: Row | None) -> Row | None:
-    """Return the key of the entry committed with a decision, if any."""
     if not settlement or row["step"].partition(":")[0] != _RESOLVE or row["decision"] == Decision.RETRY:
         return None
     of_currency = accounts.losses if row["decision"] == Decision.WRITE_OFF else accounts.fees

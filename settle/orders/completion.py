@@ -12,7 +12,7 @@ Offered = list[tuple[str, str]]
 
 
 def stuck_keys(context: typer.Context, incomplete: str) -> Offered:
-    """Return the keys in LIMBO; nothing if the stack does not answer.
+    """Nothing if the stack does not answer.
 
     Asks the stack of a `--stack` before the key, else the embedded one.
     """

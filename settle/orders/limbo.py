@@ -53,7 +53,7 @@ def open_cases(stack: Stack, limit: int | None = None) -> tuple[list[Line], bool
 
 @dataclass(frozen=True)
 class Open:
-    """Settlements with an open case, oldest first, and whether more exist.
+    """Oldest first, and whether more exist.
 
     `unreadable`: rows that the index lists in LIMBO; in every selection, and never decided.
     """
@@ -82,7 +82,6 @@ def chosen(stack: Stack, which: Which) -> Open:
 
 
 def lines(stack: Stack, found: Open) -> list[Line]:
-    """Return open cases with their proposed decisions, then the unreadable rows."""
     proposals = proposal.open_on_many(stack, found.states)
     told = [summary(stack, state) | _proposed(proposals, state.key) for state in found.states]
     return told + found.unreadable
@@ -95,7 +94,7 @@ def _proposed(found: Proposals, key: str) -> dict[str, Any]:
 
 
 def show(stack: Stack, key: str) -> dict[str, Any]:
-    """Return the open case and each decision's effect. Raises CommandFailed."""
+    """Raises CommandFailed."""
     state = state_of(stack, key)
     if state.status is not Status.LIMBO:
         raise CommandFailed(Exit.CONFLICT, f"{key}: is {state.status}, not in LIMBO")
@@ -115,7 +114,7 @@ def show(stack: Stack, key: str) -> dict[str, Any]:
 
 
 def _choice(stack: Stack, state: SettlementState, case: Case, decision: Decision) -> dict[str, Any]:
-    """Return a decision's effect and command; an impossible one has no command."""
+    """An impossible decision has no command."""
     try:
         compensation.ensure_can_resolve(state, decision)
     except Refusal as refusal:

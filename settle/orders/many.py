@@ -51,10 +51,10 @@ Count = Callable[[str, int], None]
 
 
 def carry_out(stack: Stack, wanted: Wanted, items: Sequence[Item], tell: Tell, count: Count) -> None:
-    """Give the order on each case, then wait for the outcomes; report each result once.
+    """A refusal stops no other case.
 
-    A refusal stops no other case. Raises CommandFailed with the progress if the door is shut, if orders fail
-    in a row, or on Ctrl-C. Orders given by then are on record.
+    Raises CommandFailed with the progress if the door is shut, if orders fail in a row, or on Ctrl-C. Orders
+    given by then are on record.
     """
     waiting: dict[str, Item] = {}
     given, current = 0, None
@@ -81,7 +81,7 @@ def carry_out(stack: Stack, wanted: Wanted, items: Sequence[Item], tell: Tell, c
 
 
 def _order(stack: Stack, wanted: Wanted, item: Item, waiting: dict[str, Item], tell: Tell) -> Exit:
-    """Give one order; a case to be carried out joins `waiting`. Raises DoorShut."""
+    """A case to be carried out joins `waiting`. Raises DoorShut."""
     verb, decision = wanted.verb, wanted.decision
     if verb is Verb.APPROVE and item.proposal:
         amount = approval.amount_of(item.state, item.proposal, stack.config)

@@ -57,7 +57,7 @@ KeyAndProposed = Annotated[
 
 
 def is_of_many(account: str | None, error: str | None, **of_one: object) -> bool:
-    """Return whether a command is about many cases. Raises CommandFailed for mixed options.
+    """Raises CommandFailed for mixed options.
 
     `of_one`: the options of a single case, and `seen`, which only many have.
     """
@@ -111,7 +111,7 @@ def order(
     as_json: bool,
     reason: str = "",
 ) -> NoReturn:
-    """Show the cases `of` an account and an error; with a valid digest `seen`, give the orders.
+    """Show the cases; with a valid digest `seen`, give the orders.
 
     Raises CommandFailed if stopped half-way; otherwise typer.Exit with the gravest code.
     """

@@ -11,10 +11,7 @@ from settlement.orders.requests import REVERSE_PART, PartialReversal, parse_part
 
 
 def next_part(stack: Stack, key: str, amount: str, reason: str) -> int:
-    """Return the next part's number.
-
-    Raises CommandFailed if an earlier part equals this one: its answer may have been lost.
-    """
+    """Raises CommandFailed if an earlier part equals this one: its answer may have been lost."""
     number = state_of(stack, key).next_part
     wanted = _parsed(stack, key, amount, reason, number)
     for earlier in range(1, number):
@@ -29,18 +26,18 @@ def next_part(stack: Stack, key: str, amount: str, reason: str) -> int:
 
 
 def reverse_part(stack: Stack, key: str, amount: str, reason: str, part: int) -> dict[str, Any]:
-    """Give the payer an amount back. Safe to repeat with its number."""
+    """Safe to repeat with its number."""
     return _given(stack, REVERSE_PART, _order(stack, key, amount, reason, part))
 
 
 def propose(stack: Stack, key: str, amount: str, reason: str, part: int) -> dict[str, Any]:
-    """Propose to reverse a part. Safe to repeat with its number."""
+    """Safe to repeat with its number."""
     answer = give(stack, f"{REVERSE_PART}/{Move.PROPOSE}", _order(stack, key, amount, reason, part))
     return proposal.proposed(stack, key, answer)
 
 
 def break_glass(stack: Stack, key: str, amount: str, reason: str, part: int) -> dict[str, Any]:
-    """Reverse a part alone, and page everybody. Safe to repeat with its number."""
+    """Reverse alone, and page everybody. Safe to repeat with its number."""
     return _given(stack, f"{REVERSE_PART}/{Move.BREAK_GLASS}", _order(stack, key, amount, reason, part))
 
 

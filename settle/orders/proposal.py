@@ -20,7 +20,7 @@ def latest(stack: Stack, key: str) -> Proposal | None:
 
 
 def open_on(stack: Stack, state: SettlementState) -> dict[str, Any]:
-    """Return the proposal that may be approved now, or {}."""
+    """Return {} unless one may be approved now."""
     return open_in(stack, state, stack.store.read(keys.proposal(state.key)))
 
 
@@ -62,10 +62,7 @@ def approvals(proposal: Proposal) -> str:
 
 
 def told(stack: Stack, state: SettlementState, proposal: Proposal) -> dict[str, Any]:
-    """Return a proposal for a person.
-
-    A closed or void one has neither amount nor command: it cannot be approved.
-    """
+    """A closed or void one has neither amount nor command: it cannot be approved."""
     fits = proposal.status is ProposalStatus.OPEN and approval.is_of(state, proposal, stack.config)
     amount = approval.amount_of(state, proposal, stack.config) if fits else ""
     return {
@@ -82,7 +79,6 @@ def told(stack: Stack, state: SettlementState, proposal: Proposal) -> dict[str, 
 
 
 def shown(proposal: Proposal, amount: str) -> dict[str, Any]:
-    """Return the fields that an approval repeats."""
     numbers = _numbers(proposal)
     return {"decision": proposal.decision, **numbers, "amount": amount, "digest": proposal.seen}
 

@@ -21,7 +21,7 @@ from settlement.orders.requests import parse_named, parse_resolution, parse_reve
 def propose(
     stack: Stack, key: str, decision: Decision | None, reason: str, case: int | None = None
 ) -> dict[str, Any]:
-    """Propose a decision, or a reversal (None). Safe to repeat."""
+    """The decision None is a reversal. Safe to repeat."""
     name, order = _order(stack, Move.PROPOSE, key, decision, reason, case)
     return proposed(stack, key, give(stack, f"{name}/{Move.PROPOSE}", order))
 
@@ -39,7 +39,7 @@ def proposed(stack: Stack, key: str, answer: Mapping[str, Any]) -> dict[str, Any
 
 
 def approve(stack: Stack, key: str, shown: Mapping[str, Any]) -> dict[str, Any]:
-    """Approve a proposal as `shown`; return the outcome, or the proposal if it needs more approvals.
+    """Return the outcome, or the proposal if it needs more approvals.
 
     The door compares the shown values; nothing is looked up here. Safe to repeat.
     """

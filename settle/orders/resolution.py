@@ -18,10 +18,10 @@ from settlement.orders.requests import parse_resolution
 def resolve(
     stack: Stack, key: str, decision: Decision, reason: str, case: int | None = None
 ) -> dict[str, Any]:
-    """Carry out a decision on a case of LIMBO; return the outcome.
+    """Safe to repeat: a decided case is resumed.
 
-    Safe to repeat: a decided case is resumed. From the second case, `case` is required: a repeated command
-    could otherwise decide a newer case than its user saw. Raises CommandFailed.
+    From the second case, `case` is required: a repeated command could otherwise decide a newer case than its
+    user saw. Raises CommandFailed.
     """
     order = {"key": key, "case": 1 if case is None else case, "decision": decision, "reason": reason}
     check_order(parse_resolution, order)
@@ -55,7 +55,6 @@ def resolve(
 
 
 def is_on_record(stack: Stack, state: SettlementState, decision: Decision, reason: str) -> bool:
-    """Return whether the latest closed case has this decision and reason."""
     made = stack.store.evidence(state.key, order_name(state.resolutions))
     return made is not None and _is(made, {"decision": decision, "reason": reason.strip()})
 
@@ -75,7 +74,6 @@ def ensure_shown(
 
 
 def still(stack: Stack, state: SettlementState) -> CommandFailed:
-    """Return the failure after the time limit for following."""
     return CommandFailed(
         Exit.FAILED,
         f"{state.key}: is still {state.status}; look at it with `{stack.command('status', state.key)}`,"

@@ -15,7 +15,7 @@ from settlement.orders.requests import parse_reversal
 
 
 def reverse(stack: Stack, key: str, reason: str) -> dict[str, Any]:
-    """Reverse a settled or stalled payment in full, fee included; return the outcome.
+    """Reverse in full, fee included; return the outcome.
 
     Safe to repeat: resumes a begun reversal, unless an execution runs it. Raises CommandFailed.
     """
@@ -47,11 +47,9 @@ def reverse(stack: Stack, key: str, reason: str) -> dict[str, Any]:
 
 
 def is_on_record(stack: Stack, key: str, reason: str) -> bool:
-    """Return whether an order with this reason reversed the settlement."""
     order = stack.store.evidence(key, "reverse")
     return order is not None and order["reason"] == reason.strip()
 
 
 def _is_completed(state: SettlementState) -> bool:
-    """Return whether a person accepted the settlement out of LIMBO."""
     return state.status is Status.SETTLED and state.resolution is not None

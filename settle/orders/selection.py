@@ -43,7 +43,7 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True)
 class Wanted:
-    """A decision on selected cases; verbs on proposals have no `reason`."""
+    """Verbs on proposals have no `reason`."""
 
     verb: Verb
     decision: Decision
@@ -86,7 +86,6 @@ class Selection:
         return f"{len(items)}-{hashlib.sha256(text.encode()).hexdigest()}"
 
     def shown(self, seen: str) -> Sequence[Item] | None:
-        """Return the cases under this digest; None if they have changed."""
         count, _, _ = seen.partition("-")
         is_count = count.isascii() and count.isdigit() and len(count) <= _COUNT_DIGITS_MAX
         is_same = is_count and self.seen(int(count)) == seen
@@ -168,7 +167,6 @@ def _at_risk(stack: Stack, items: Sequence[Item]) -> dict[str, str]:
 
 
 def _to_propose(stack: Stack, selection: Selection) -> str | None:
-    """Return the command to propose decisions that one person may not make."""
     wanted = selection.wanted
     lacking = any(approval.needed(item.state, wanted.decision, stack.config) > 1 for item in selection.unfit)
     return wanted.command(stack, Verb.PROPOSE) if wanted.verb is Verb.RESOLVE and lacking else None

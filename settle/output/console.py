@@ -45,14 +45,13 @@ _More = ParamSpec("_More")
 
 
 def escape_unknown() -> None:
-    """Let both streams escape characters that their encoding lacks."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def is_written(show: Callable[[], None]) -> bool:
-    """Show an answer; return whether the output accepted it. A failed output stops no work.
+    """Return whether the output accepted it. A failed output stops no work.
 
     After a failure, output goes to the null device: Python would fail when it flushes at exit.
     """
@@ -77,12 +76,10 @@ def counted(done: Sequence[object], total: int, what: str) -> Iterator[None]:
 
 
 def print_line(text: str = "", style: str | None = None) -> None:
-    """Print one unwrapped line."""
     out.print(printable(text), style=style, soft_wrap=True)
 
 
 def note(text: str) -> None:
-    """Print a line on standard error."""
     err.print(printable(text), soft_wrap=True)
 
 
@@ -127,7 +124,7 @@ def print_record(fields: Mapping[str, Any], as_json: bool = False) -> None:
 def print_table(
     lines: Sequence[Mapping[str, Any]], columns: Sequence[str], right: Collection[str] = ()
 ) -> None:
-    """Print a table; the columns `right` are amounts, flush right.
+    """The columns `right` are amounts, flush right.
 
     On a narrow terminal a row takes several lines with named values. A file or pipe gets whole lines, for
     grep.

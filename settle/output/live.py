@@ -40,7 +40,7 @@ def event(told: dict[str, Any]) -> None:
 
 
 def snapshots(taken: Iterable[dict[str, Any]], as_json: bool) -> None:
-    """Print snapshots: in place on a terminal, else one after the other.
+    """In place on a terminal, else one after the other.
 
     After a failed look, a terminal shows the last good snapshot with the error.
     """

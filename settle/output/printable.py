@@ -10,7 +10,6 @@ _BIDIRECTIONAL = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u20
 
 
 def printable(text: str) -> str:
-    """Return the text with control characters escaped."""
     if text.isprintable():
         return text
     return "".join(_escaped(char) if _is_hidden(char) else char for char in text)

@@ -43,10 +43,9 @@ def progress() -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def counting(estimates: Mapping[str, int]) -> Iterator[Count]:
-    """Show an activity's finished items, pace, and estimated time left.
+    """A terminal shows a bar, any other output a line each ten seconds.
 
-    A terminal shows a bar, any other output a line each ten seconds. `estimates` has numbers of items; it may
-    be incomplete or wrong, and ends no bar early.
+    `estimates` has numbers of items; it may be incomplete or wrong, and ends no bar early.
     """
     if not err.is_terminal:
         yield _lines(estimates)

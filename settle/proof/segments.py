@@ -54,7 +54,7 @@ def check(stack: Stack, segments: int, watch: Watch, stage: Stage = UNKNOWN) -> 
 
 @dataclass(frozen=True)
 class _Report:
-    """The fields of a segment's findings; `cut_off` if they are incomplete."""
+    """`cut_off` if the findings are incomplete."""
 
     found: dict[str, Any]
     cut_off: CutOff | None
@@ -67,8 +67,6 @@ class _Failure:
 
 @dataclass
 class Reader:
-    """A process that reads a segment, as its parent sees it."""
-
     place: Place
     part: Part
     stage: Stage
@@ -93,7 +91,7 @@ class Reader:
         self.process.join()
 
     def receive(self) -> Any:
-        """Return the next message. Raises CommandFailed if the process has failed or died."""
+        """Raises CommandFailed if the process has failed or died."""
         name = f"segment {self.part.number + 1} of {self.part.of}"
         try:
             message = self.connection.recv()
@@ -115,7 +113,6 @@ class Reader:
             self.rows = message
 
     def facts(self, kind: type[Any]) -> Iterator[Any]:
-        """Yield the spooled facts of a kind, sorted."""
         is_last = False
         while not is_last:
             with suppress(OSError):  # receive() reports a dead process

@@ -30,7 +30,7 @@ _PERCENTS = (50, 95, 99, 100)
 
 
 def parse(text: str, at: datetime) -> date:
-    """Return a day that has begun, in UTC. Raises CommandFailed."""
+    """A day that has begun, in UTC. Raises CommandFailed."""
     try:
         day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).date()
     except ValueError:
@@ -41,7 +41,7 @@ def parse(text: str, at: datetime) -> date:
 
 
 def describe(stack: Stack, day: date, at: datetime) -> dict[str, Any]:
-    """Return a day's figures. Without an index, it reads the whole table."""
+    """Without an index, it reads the whole table."""
     begin = datetime(day.year, day.month, day.day, tzinfo=UTC)
     first, end = timestamp(begin), timestamp(begin + timedelta(days=1))
     hours = [Counter[str]() for _ in range(24)]
@@ -117,7 +117,7 @@ def _ranked(counts: Counter[str]) -> list[dict[str, Any]]:
 
 
 def _percentile(ordered: Sequence[float], percent: int) -> float | None:
-    """Return the smallest value that `percent` % of the values do not exceed."""
+    """The smallest value that `percent` % of the values do not exceed."""
     return ordered[math.ceil(len(ordered) * percent / 100) - 1] if ordered else None
 
 
@@ -139,7 +139,6 @@ def _currencies(stack: Stack, first: str, end: str, volumes: Counter[str]) -> li
 
 
 def _booked(stack: Stack, account: str, first: str, end: str) -> tuple[int, int]:
-    """Return an account's credits and debits between two instants, in minor units."""
     sums = Counter[str]()
     for partition in keys.entry_partitions(account):
         for entry in stack.store.entries(partition, first, end):

@@ -56,7 +56,6 @@ class Walk:
 
 
 def walks(state: SettlementState, evidence: Sequence[Row]) -> list[Walk]:
-    """Return a settlement's walks, in the order of their beginnings."""
     found = {row["step"]: row for row in evidence}
     return [walk for walk in (*_forward(state, found), *_reversal(state, found)) if walk.visits]
 
@@ -87,7 +86,6 @@ def _forward(state: SettlementState, found: dict[str, Row]) -> Iterator[Walk]:
 
 
 def _stop(state: SettlementState, found: dict[str, Row]) -> Iterator[Visit]:
-    """Yield the end of the way forward: the current state, or the refusal."""
     if state.status is Status.PROCESSING and state.following:
         yield Visit(FORWARD[state.following], Mark.HERE)
     stopped = (state.reversed_for or {}).get("step")
@@ -145,7 +143,6 @@ def _unwound(state: SettlementState, found: dict[str, Row]) -> Iterator[Visit]:
 
 
 def _moves(state: SettlementState, found: dict[str, Row]) -> Iterator[tuple[str, int, str]]:
-    """Yield each move's time, rank within a millisecond, and name."""
     covered = {
         row["posted_at"]
         for row in found.values()

@@ -84,7 +84,6 @@ def _ages(lines: Sequence[dict[str, Any]], at: datetime) -> list[dict[str, Any]]
 
 
 def _at_risk(cases: Iterable[dict[str, Any]]) -> list[str]:
-    """Return the sum at risk in each currency; unreadable cases have no amount."""
     sums = defaultdict[str, Decimal](Decimal)
     for one in cases:
         if one["amount_at_risk"] is not None:

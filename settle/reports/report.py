@@ -25,7 +25,7 @@ _ORDER = ("by", "approved_by", "break_glass", "reason", "request_id", "source_ip
 
 
 def describe(stack: Stack, key: str, at: datetime, *, redact: bool = False) -> dict[str, Any]:
-    """Return a report on one settlement. Raises CommandFailed.
+    """Raises CommandFailed.
 
     `redact` hides attributes that may name a person or a reason.
     """
@@ -90,13 +90,11 @@ def _look(stack: Stack, key: str) -> tuple[Row, journal.Journal, Row | None]:
 
 
 def _digest(found: list[Row]) -> str:
-    """Return a hash that ignores the rows' order."""
     texts = sorted(json.dumps(row, sort_keys=True, default=sorted) for row in found)
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
 
 def _entries(stack: Stack, entries: list[Row], lines: list[dict[str, str]]) -> list[dict[str, Any]]:
-    """Return the entries that moved money."""
     return [
         {
             "posted_at": entry["posted_at"],

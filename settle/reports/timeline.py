@@ -65,7 +65,6 @@ class Moment:
 
 
 def moments(state: SettlementState, row: Row, evidence: Sequence[Row], at: datetime) -> list[Moment]:
-    """Return the moments up to the report's own, oldest first."""
     found = sorted({(instant, _place(name), name) for instant, name in _instants(state, row, evidence)})
     told: list[Moment] = []
     for instant, _, name in found:
@@ -98,7 +97,6 @@ def _instants(state: SettlementState, row: Row, evidence: Sequence[Row]) -> Iter
 
 
 def _place(name: str) -> int:
-    """Return a moment's rank within a millisecond."""
     order = [
         "claimed",
         *Step,

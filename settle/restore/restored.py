@@ -19,7 +19,7 @@ from settlement.proof import pages
 def plan(
     stack: Stack, table: str, source: str, at: datetime | None, now: datetime, counting: Counting = uncounted
 ) -> dict[str, Any]:
-    """Return the plan of a restore. Writes nothing.
+    """Writes nothing.
 
     Rows put since the restored instant come from the sealed journal `source`. `at` is that instant, if AWS
     does not know it. Raises CommandFailed without an instant, and for an unreadable journal.
@@ -69,7 +69,6 @@ def _amount(amount: Any, currency: Any, stack: Stack) -> str | None:
 
 
 def _in_flight(target: Stack, since: dict[str, Lacking]) -> list[dict[str, Any]]:
-    """Return the settlements that recovery or a decision would resume."""
     rows: list[Row] = [
         *pages.scan(
             target.store,

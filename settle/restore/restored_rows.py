@@ -34,7 +34,6 @@ class Lacking:
 
     @property
     def steps(self) -> list[tuple[str, int | None, str | None]]:
-        """Each step by time, its amount and its currency."""
         return [told[1:] for told in sorted(self.timed, key=lambda told: told[:2])]
 
 

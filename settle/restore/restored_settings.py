@@ -24,7 +24,6 @@ def describe(target: Stack) -> dict[str, Any]:
 
 
 def faults(stack: Stack, target: Stack, described: dict[str, Any]) -> list[str]:
-    """Return the restored table's faults, compared with the stack's table."""
     client, name = target.client("dynamodb"), target.outputs["TableName"]
     found = []
     if described["TableStatus"] != "ACTIVE":

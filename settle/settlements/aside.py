@@ -12,7 +12,6 @@ UNREADABLE = "unreadable"
 
 
 def line(fields: Sequence[str], row: Row, reason: str, **known: Any) -> Line:
-    """Return the line of an unreadable row."""
     name = keys.subject(row)[1]
     return {**dict.fromkeys(fields), "key": name, **known, UNREADABLE: f"{row['pk']}: {_short(reason, row)}"}
 

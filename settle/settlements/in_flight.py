@@ -32,10 +32,7 @@ def in_flight(stack: Stack, limit: int) -> Found:
 
 
 def claimed_since(stack: Stack, since: datetime, limit: int) -> Found:
-    """Return the first `limit` settlements, oldest first.
-
-    Without an index, it reads the whole table.
-    """
+    """Oldest first. Without an index, it reads the whole table."""
     found = pages.scan(
         stack.store,
         FilterExpression="sk = :settlement AND claimed_at >= :since",
@@ -49,10 +46,9 @@ def claimed_since(stack: Stack, since: datetime, limit: int) -> Found:
 
 
 def changed_since(stack: Stack, since: datetime) -> list[str]:
-    """Return the keys of all settlements that may have changed since an instant.
+    """Includes every settlement with a reversal in part: its row does not record the time.
 
-    Includes every settlement with a reversal in part: its row does not record the time. Without an index, it
-    reads the whole table.
+    Without an index, it reads the whole table.
     """
     found = pages.scan(
         stack.store,
@@ -79,10 +75,7 @@ _EMPTY: Line = {"steps": [], "in_review": False}
 
 
 def describe_in_flight(stack: Stack, row: Row) -> Line:
-    """Return a line about a settlement in flight.
-
-    `since`: when it was last set in motion; while in review, its claim.
-    """
+    """`since`: when it was last set in motion; while in review, its claim."""
     row, unreadable = _sound(stack, row)
     in_review, claimed_at = "review" in row, row.get("claimed_at")
     return {
@@ -96,7 +89,6 @@ def describe_in_flight(stack: Stack, row: Row) -> Line:
 
 
 def _sound(stack: Stack, row: Row) -> tuple[Row, Line]:
-    """Return the row's sound attributes, and the reason if it is unreadable."""
     try:
         SettlementState.from_row(row).settlement.exponent(stack.config)
     except MalformedRow as malformed:

@@ -63,7 +63,6 @@ def between(stack: Stack, partition: str, since: str, until: str) -> Iterator[Ro
 def _entries(
     stack: Stack, client: Any, partition: str, times: str = "", values: Mapping[str, Any] = NO_VALUES
 ) -> Iterator[Row]:
-    """Yield the keys listed in a partition, page by page on demand."""
     answer = client.get_paginator("query").paginate(
         TableName=stack.outputs["TableName"],
         IndexName=ledger_keys.INDEX,

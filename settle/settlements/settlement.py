@@ -43,7 +43,7 @@ def state_of(stack: Stack, key: str) -> SettlementState:
 
 
 def entries_of(stack: Stack, row: Row) -> list[Row]:
-    """Return the settlement's journal, oldest first: entries and evidence.
+    """Entries and evidence, oldest first.
 
     An entry and its decision's evidence are one line. Expired entries are derived from the settlement's row.
     Raises MalformedRow.
@@ -52,7 +52,6 @@ def entries_of(stack: Stack, row: Row) -> list[Row]:
 
 
 def merged(stack: Stack, row: Row, read: journal.Journal) -> list[Row]:
-    """Like `entries_of`, from rows read already."""
     _ensure_sound(read)
     lines = {one["step"]: one for one in read.evidence}
     for entry in (*read.entries, *_expired(stack, row, read)):
@@ -112,7 +111,7 @@ def _review(state: SettlementState) -> dict[str, str | None] | None:
 
 
 def lines_of(stack: Stack, state: SettlementState, entries: list[Row]) -> list[dict[str, str]]:
-    """Return a line for each entry: the money moved, and the escrow afterwards."""
+    """A line for each entry: the money moved, and the escrow afterwards."""
     exponent, key, held = state.settlement.exponent(stack.config), state.key, 0
     lines = []
     for entry in entries:
@@ -129,7 +128,6 @@ def lines_of(stack: Stack, state: SettlementState, entries: list[Row]) -> list[d
 
 
 def advice(result: dict[str, Any], lines: list[dict[str, str]]) -> dict[str, Any]:
-    """Return whether the payment may be sent again, and the proof."""
     status = result["status"]
     new_key_safe = result["next"]["action"] == outcome.Action.NEW_KEY
     gave_back_otherwise = "covered" in result or "reversed_in_part" in result

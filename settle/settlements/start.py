@@ -43,7 +43,7 @@ class Ended:
 
 
 def start(stack: Stack, machine: Machine, request: str) -> Ended:
-    """Start one settlement and wait for its end. Raises CommandFailed.
+    """Wait for the end. Raises CommandFailed.
 
     Each execution gets a new name. The settlement's row decides whether the key was used before: it outlives
     Step Functions' memory of names.

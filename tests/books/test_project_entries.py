@@ -145,7 +145,6 @@ def refuses(error: BaseException, *calls: str, after: int = 0, times: int = 10**
 
 @contextmanager
 def refused(stage: Stage, name: str, error: Exception) -> Iterator[None]:
-    """Make Aurora refuse one object's transactions."""
     execute = stage.client._execute_statement
 
     def refuse(**parameters: Any) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from tests.world.memory_dynamodb import MemoryDynamoDb
 
 
 def paid(key: str, status: str, table: str = "orders") -> dict[str, Any]:
-    """Return the reader's write: an order's status, and its number of changes."""
     return {
         "Update": {
             "TableName": table,

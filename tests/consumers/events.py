@@ -49,5 +49,4 @@ def event(key: str, sequence: int, status: str) -> dict[str, Any]:
 
 
 def history(key: str, statuses: tuple[str, ...]) -> list[str]:
-    """Return a payment's message bodies, in event order."""
     return [json.dumps(event(key, number, status)) for number, status in enumerate(statuses, start=1)]

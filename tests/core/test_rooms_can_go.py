@@ -50,7 +50,6 @@ BEHIND_AN_EXTRA = {PROJECT / "settle/local/postgresql.py"}
 
 
 def importers(room: str) -> Iterator[Path]:
-    """Yield the modules that import a room, outside it and the lists."""
     for file in (file for tree in TREES for file in (PROJECT / tree).rglob("*.py")):
         if room in (file.stem, *file.parent.relative_to(PROJECT).parts):
             continue

@@ -124,7 +124,6 @@ class Embedded:
         return (self.home / "local.json").exists() and psutil.pid_exists(self.running().pid)
 
     def processes(self) -> list[psutil.Process]:
-        """Return this home's processes, including reparented ones."""
         return [process for process in psutil.process_iter() if self._is_ours(process)]
 
     @cached_property
@@ -237,7 +236,6 @@ class Embedded:
             )
 
     def environments(self, function: str) -> set[int]:
-        """Return the process ids of a function's environments."""
         found = set()
         for process in self.processes():
             with suppress(psutil.Error):
@@ -292,7 +290,6 @@ class Embedded:
         return arn
 
     def ended(self, arn: str) -> dict[str, Any]:
-        """Wait for the end of an execution; return its description."""
         found: list[dict[str, Any]] = []
 
         def has_ended() -> bool:
@@ -452,6 +449,5 @@ def paid_once(embedded: Embedded, request: dict[str, Any]) -> bool:
 
 
 def at_once(calls: list[Any], threads: int = 32) -> list[Any]:
-    """Make all calls concurrently; return their results in order."""
     with ThreadPoolExecutor(threads) as pool:
         return [future.result() for future in [pool.submit(call) for call in calls]]

@@ -21,7 +21,6 @@ class Heard:
         """Seconds from each change to its arrival, by both services' clocks."""
 
     def more(self) -> list[dict[str, Any]]:
-        """Return all events, including new ones."""
         while messages := self._received():
             for message in messages:
                 told = json.loads(message["Body"])
@@ -33,7 +32,6 @@ class Heard:
         return self.events
 
     def of(self, key: str) -> list[dict[str, Any]]:
-        """Return a settlement's events without repetitions, in order."""
         return [*self.by_number(key).values()]
 
     def by_number(self, key: str) -> dict[int, dict[str, Any]]:

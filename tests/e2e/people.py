@@ -43,7 +43,6 @@ class Person:
 
 
 def routes(embedded: Embedded, *decisions: str) -> list[dict[str, Any]]:
-    """Return the statement that allows exactly these orders."""
     api = embedded.stack.outputs["OrdersUrl"].partition("://")[2].partition(".")[0]
     arns = [f"arn:aws:execute-api:{record.REGION}:*:{api}/*/POST/orders/{one}" for one in decisions]
     return [{"Effect": "Allow", "Action": "execute-api:Invoke", "Resource": arns}]
@@ -62,14 +61,12 @@ def person(embedded: Embedded, statements: Sequence[dict[str, Any]], name: str =
 
 @contextmanager
 def of_kind(embedded: Embedded, kind: Kind, name: str = "olga") -> Iterator[Person]:
-    """Yield a person in a role session with exactly one kind's policy."""
     with of_policies(embedded, kind.output, name=name) as person:
         yield person
 
 
 @contextmanager
 def of_policies(embedded: Embedded, *outputs: str, name: str) -> Iterator[Person]:
-    """Yield a role session with exactly these outputs' policies."""
     iam, policies = embedded.stack.client("iam"), [embedded.stack.outputs[output] for output in outputs]
     with _role(embedded) as (role, arn):
         for policy in policies:

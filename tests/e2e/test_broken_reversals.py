@@ -66,7 +66,6 @@ def reversed_by_order(embedded: Embedded, key: str) -> str:
 
 
 def failures(embedded: Embedded, keys: list[str]) -> list[dict[str, Any]]:
-    """Return the failed executions that reversed these payments."""
     pages = embedded.step_functions.get_paginator("list_executions").paginate(
         stateMachineArn=embedded.stack.outputs["CompensationArn"], statusFilter="FAILED"
     )

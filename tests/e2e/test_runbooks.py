@@ -86,7 +86,6 @@ class Shell:
         }
 
     def run(self, runbook: str, *headings: str) -> list[tuple[int, str]]:
-        """Run the commands under the headings; return exit codes and output."""
         results = []
         for language, text in blocks(runbook, *headings):
             if language == "python":

@@ -199,7 +199,6 @@ def log(embedded: Embedded) -> Path:
 
 
 def functions(process: psutil.Process) -> list[psutil.Process]:
-    """Return the functions' processes: the embedded AWS's Python children."""
     found = []
     for child in process.children():
         with suppress(psutil.Error):

@@ -220,7 +220,6 @@ def _held(event: dict[str, Any]) -> Any:
 
 
 def _error(refusal: SettlementError) -> dict[str, str]:
-    """Return a refusal as Lambda passes it to Step Functions."""
     content = {"errorMessage": str(refusal), "errorType": type(refusal).__name__}
     return {"Error": type(refusal).__name__, "Cause": json.dumps(content)}
 

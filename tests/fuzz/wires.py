@@ -80,7 +80,6 @@ def order(choices: Choices) -> dict[str, Any]:
 
 
 def post(choices: Choices) -> dict[str, Any]:
-    """Draw a post; most headers keep the contract."""
     event = posting.asked(message("accept_settlements", choices))
     match choices.below(8):
         case 4:

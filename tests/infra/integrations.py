@@ -97,7 +97,6 @@ def _role(arn: str) -> str:
 
 
 def _tasks(part: Any) -> Iterator[dict[str, Any]]:
-    """Yield a definition's tasks, including those in branches and maps."""
     if isinstance(part, dict) and part.get("Type") == "Task":
         yield part
     members = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()

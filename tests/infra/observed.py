@@ -109,7 +109,6 @@ _VARIABLES = {
 
 
 def _lazy_clients() -> list[tuple[Any, str, str]]:
-    """Return (module, name, service) of each lazily made client."""
     found = [*pkgutil.walk_packages(handlers.__path__, "handlers.")]
     found += pkgutil.walk_packages(settlement.__path__, "settlement.")
     return [

@@ -71,7 +71,6 @@ def name(logical_id: str) -> str:
 
 
 def resources(stage: str, kind: str) -> dict[str, Any]:
-    """Return the resources of a kind, such as `Lambda::Function`, by name."""
     return {one: found for one, found in template(stage).items() if found["Type"] == f"AWS::{kind}"}
 
 
@@ -120,7 +119,6 @@ def template(stage: str) -> dict[str, Any]:
 
 
 def built(stage: str, directory: Path | None = None, /, **changes: Any) -> tuple[App, SettlementStack]:
-    """Return an app with a stage's stack of changed settings."""
     flags = json.loads((templates.PROJECT / "cdk.json").read_text())["context"]
     app = App(context=flags | {"stage": stage}, outdir=str(directory) if directory else None)
     return app, SettlementStack(app, settings=replace(settings_of(context(stage)), **changes))
@@ -134,7 +132,6 @@ def changed_template(stage: str = "prod", /, **changes: Any) -> Any:
 
 @cache
 def changed(stage: str = "prod", /, **changes: Any) -> dict[str, Any]:
-    """Return the resources of a stage with changed settings, as `template` does."""
     found = changed_template(stage, **changes)["Resources"]
     return {name(logical_id): readable(resource) for logical_id, resource in found.items()}
 

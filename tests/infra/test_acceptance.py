@@ -41,7 +41,6 @@ def with_the_viewers(stage: str) -> set[str]:
 
 @cache
 def operations(service: str) -> dict[str, str]:
-    """Return the IAM action of each method of a service's client."""
     client = boto3.client(service, region_name="eu-west-1", aws_access_key_id="a", aws_secret_access_key="b")
     return {
         method: f"{IAM.get(service, service)}:{operation}"
@@ -50,7 +49,6 @@ def operations(service: str) -> dict[str, str]:
 
 
 def called(path: Path) -> Iterator[str]:
-    """Yield each AWS action called by a module: client methods of the services that it names."""
     tree = ast.parse(path.read_text())
     texts = {
         one.value for one in ast.walk(tree) if isinstance(one, ast.Constant) and isinstance(one.value, str)

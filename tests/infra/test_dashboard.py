@@ -47,7 +47,6 @@ def widgets(stage: str) -> list[Any]:
 
 
 def metrics(stage: str) -> list[list[Any]]:
-    """Return each graph line: namespace, name, dimensions, options."""
     return [line for one in widgets(stage) for line in one["properties"].get("metrics", ())]
 
 

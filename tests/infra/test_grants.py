@@ -59,7 +59,6 @@ TOUCHED = {name for update in UPDATES for name in named(update)}
 
 
 def granted(function: str) -> set[tuple[str, str]]:
-    """Return a function's (action, partition key pattern) pairs."""
     return {(action, pattern) for action, patterns in FUNCTIONS[function].items() for pattern in patterns}
 
 
@@ -70,7 +69,6 @@ def admits(grants: Mapping[str, tuple[str, ...]], action: str, row: Row) -> bool
 
 
 def allowed(action: str, *kinds: str) -> set[str]:
-    """Return the functions that may take an action on a row of one of these kinds."""
     return {
         function
         for function, grants in FUNCTIONS.items()

@@ -77,7 +77,6 @@ def reads(function: str) -> Iterator[Row]:
 
 @cache
 def of_the_table(function: str) -> tuple[Request, ...]:
-    """Return IAM's requests for a function's use of the table."""
     found = [Request("dynamodb:GetItem", TABLE, {LEADING: (row["pk"],)}) for row in reads(function)]
     for call in observed():
         if call.function == function and call.service == "dynamodb":
@@ -88,7 +87,6 @@ def of_the_table(function: str) -> tuple[Request, ...]:
 
 
 def of_services(stage: str, function: str) -> set[tuple[str, str]]:
-    """Return (action, resource) of the function's calls of other services."""
     return {
         (_action(call), _resource(stage, call))
         for call in observed()

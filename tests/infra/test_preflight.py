@@ -126,7 +126,6 @@ BOOKS: dict[str, Answer] = DEPLOYED | {
 
 
 def described(status: str = "UPDATE_COMPLETE", **config: Any) -> dict[str, Answer]:
-    """Return the answers of a deployed stack in a state, or with another configuration."""
     told = json.dumps(json.loads(PROD.stage_config) | config)
     return DEPLOYED | {"DescribeStacks": stack(status, StageConfig=told)}
 

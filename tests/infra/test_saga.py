@@ -39,7 +39,6 @@ def resources(stack: Stack) -> dict[str, Any]:
 
 
 def names(found: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Return the physical names that the template gives."""
     return [
         (one["Type"], key, value)
         for one in found.values()
@@ -96,7 +95,6 @@ def test_a_saga_alone_is_the_projects_own_stack() -> None:
 
 
 def granted(role: str, found: dict[str, Any]) -> set[str]:
-    """Return the actions that the policies of a role allow."""
     (logical,) = (name for name in found if name.startswith(role) and found[name]["Type"] == "AWS::IAM::Role")
     statements = [
         statement

@@ -26,7 +26,6 @@ class Context:
 
 @contextmanager
 def trouble(name: str) -> Iterator[Resolver]:
-    """Yield the resolver of a provider in trouble."""
     kind, _, count = name.partition(" ")
     resolver = Resolver()
     if kind == "lookup":

@@ -61,7 +61,6 @@ def kind_of(item: Item) -> str:
 
 
 def singles(rows: Rows) -> Iterator[Mutation]:
-    """Yield every mutation of one attribute or one row."""
     for key, item in rows.items():
         kind, twin = kind_of(item), _twin(rows, item)
         for name in sorted(item.keys() - {"pk", "sk"}):
@@ -123,7 +122,6 @@ def _name(item: Item) -> str:
 
 
 def _changes(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield an attribute's removal, and each plausible value."""
     yield "removed", None
     ((kind, content),) = value.items()
     yield "other type", {"N": "1"} if kind != "N" else {"S": content}

@@ -42,7 +42,6 @@ def seen(desk: Desk, way: Callable[[Desk], object]) -> list[Moment]:
 
 
 def whole(moments: Sequence[Moment]) -> Iterator[Moment]:
-    """Yield the moments with all their rows."""
     rows: dict[tuple[str, str], Any] = {}
     for moment in moments:
         for gone in moment["gone"]:

@@ -272,7 +272,6 @@ class Book:
             row.pop(name, None)
 
     def _reversal(self, row: Row, step: str) -> tuple[str, str, int]:
-        """Return the account, its side and the amount of a step's reversal."""
         return {
             "fee": (f"fees:{row['currency']}", "debit", row["fee"]),
             "release": (row["payee"], "debit", row["amount"] - row["fee"]),

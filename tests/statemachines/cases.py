@@ -102,7 +102,6 @@ def run(machine: str, case: str) -> Run:
 
 
 def answers(state: str) -> list[Any]:
-    """Return the file's answers for a state, without errors."""
     names = sorted({responses[state] for responses in MOCKED.values() if state in responses})
     every = [answer for name in names for answer in MOCKS["MockedResponses"][name].values()]
     return [answer["Return"] for answer in every if "Return" in answer]

@@ -63,7 +63,6 @@ def ways(state: Any) -> Iterator[Way]:
 
 
 def entrances(machine: str, target: str) -> list[tuple[str, Way]]:
-    """Return every transition into a state, with its source."""
     every = [(name, way) for name, state in states(machine).items() for way in ways(state)]
     return [(name, way) for name, way in every if way.target == target]
 
@@ -77,7 +76,6 @@ def is_terminal(state: Any) -> bool:
 
 
 def paths(definition: Any) -> Iterator[list[str]]:
-    """Yield paths from the start to an end, or to a repeated state."""
     pending = [[definition["StartAt"]]]
     while pending:
         path = pending.pop()
@@ -110,7 +108,6 @@ def leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def keys(value: Any) -> Iterator[str]:
-    """Yield all field names, at any depth."""
     members = value.items() if isinstance(value, dict) else [("", member) for member in value or ()]
     for name, member in members:
         yield name

@@ -32,7 +32,6 @@ def states(machine: str) -> dict[str, Any]:
 
 
 def branches(machine: str) -> set[Branch]:
-    """Return every Next, End, Default, Choice rule, Catch entry and Retry entry."""
     found: set[Branch] = set()
     for name, state in states(machine).items():
         found |= {(name, way.how) for way in ways(state)}

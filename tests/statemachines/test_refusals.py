@@ -180,7 +180,6 @@ def test_a_state_retries_every_error_but_a_final_one(machine: str, name: str) ->
 
 
 def finals(machine: str, name: str) -> set[str]:
-    """Return the errors after which a retry is useless."""
     if name == "ResolveLimbo":  # the next alert shows the person the reason
         return raised(name) | {"InvalidRequest", CONFLICT}
     if name == "VerifyKyc":  # ask the provider again; after the last try the settlement is compensated

@@ -132,7 +132,6 @@ def _row_of(write: Write) -> Row:
 
 
 def _parameters(write: Write) -> dict[str, Any]:
-    """Return the parameters that the store sends for the write."""
     parameters = _STORE._parameters(write)
     del parameters["TableName"]
     texts = f"{parameters.get('UpdateExpression')} {parameters.get('ConditionExpression')}"

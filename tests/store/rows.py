@@ -139,7 +139,6 @@ def undone(*steps: Step) -> Row:
 
 
 def book(row: Row, *others: Row, alice: Row | int, bob: Row | int) -> list[Row]:
-    """Return accounts, settlement row, entries and evidence, in table order."""
     accounts = [
         account | ({"available": change} if isinstance(change, int) else change)
         for account, change in ((ALICE, alice), (BOB, bob))

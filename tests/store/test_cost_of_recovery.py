@@ -42,13 +42,11 @@ LATER = timestamp(NOW + timedelta(seconds=31))
 
 
 def in_flight(numbers: range, settlement: Settlement, config: StageConfig) -> list[keys.Row]:
-    """Return newly claimed settlements, due half a minute after `NOW`."""
     found = (replace(settlement, key=f"order-2026-{number:06}") for number in numbers)
     return [dict(forward.claim(each, "execution-1", NOW, config).parameters["Item"]) for each in found]
 
 
 def waiting(numbers: range) -> Iterator[dict[str, Any]]:
-    """Yield rows in wire format that the index lists as due later."""
     for number in numbers:
         key = f"order-2026-{number:06}"
         row = {**keys.settlement(key), **keys.in_flight_index(key, LATER)}

@@ -62,7 +62,6 @@ def test_memory_answers_any_operations_as_a_server_does(name: str, operations: i
 
 
 def answers(client: Any, table_name: str, operation: Operation) -> list[Any]:
-    """Return the client's answers to an operation, page by page; an error is an answer."""
     parameters = dict(operation.parameters)
     if operation.name == "transact_write_items":
         parameters["TransactItems"] = [

@@ -187,7 +187,6 @@ def table(server: str, folder: Path) -> Iterator[Ledger]:
 
 
 def committed(bank: Bank, found: list[Row]) -> dict[str, set[str]]:
-    """Return the names of each settlement's effective calls, derived from the table."""
     rows = {row["pk"].removeprefix("SETTLEMENT#"): row for row in found if row["sk"] == "SETTLEMENT"}
     names = {}
     for key in bank.settlements:

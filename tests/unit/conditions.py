@@ -63,7 +63,6 @@ class _OnTheWire(Mapping[str, Value]):
 
 
 def alternatives(clause: str) -> list[str]:
-    """Return the alternatives of an OR fragment; an empty list for any other fragment."""
     return clause[1:-1].split(" OR ") if clause.startswith("(") else []
 
 

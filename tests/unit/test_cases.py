@@ -14,7 +14,6 @@ PARTIES = {Step.FEE: ("fees:EUR", 48), Step.RELEASE: ("bob", 4772), Step.HOLD: (
 
 
 def blocked(saga: Saga) -> dict[str, int]:
-    """Return the number of blocking settlements of each blocked account."""
     return {row["pk"]: row["limbo_cases"] for row in saga.ledger.rows() if row.get("limbo_cases")}
 
 

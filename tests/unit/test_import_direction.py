@@ -107,7 +107,6 @@ def ours(path: Path) -> set[str]:
 
 
 def strangers(folder: Path, allowed: tuple[str, ...]) -> Iterator[str]:
-    """Yield the project modules that a folder imports beyond `allowed`."""
     for path in sorted(folder.glob("*.py")):
         for name in sorted(ours(path)):
             if not any(name == one or name.startswith(f"{one}.") for one in allowed):

@@ -150,7 +150,6 @@ def _sources() -> list[Path]:
 
 @cache
 def _words(path: Path) -> set[str]:
-    """Return the names, attributes and strings of a file, without comments."""
     words: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Name):

@@ -57,7 +57,6 @@ def floats(source: str) -> Iterator[str]:
 
 
 def _within(statement: ast.stmt) -> Iterator[ast.AST]:
-    """Yield the statement and its expressions, without nested statements."""
     yield statement
     waiting = [child for child in ast.iter_child_nodes(statement) if not isinstance(child, ast.stmt)]
     while waiting:

@@ -30,7 +30,6 @@ STATES: dict[str, Any] = json.loads((PROJECT / "statemachines/compensation.asl.j
 
 
 def alert_times(pager: PagerConfig) -> Iterator[int]:
-    """Yield the time of each alert of a year, in seconds after the first."""
     at, number = 0, 1
     while at < YEAR:
         yield at
@@ -56,7 +55,6 @@ def test_a_wait_never_shortens_and_never_exceeds_a_day(again: int, number: int) 
 
 
 def visited() -> Iterator[dict[str, Any]]:
-    """Yield the states between two alerts without a decision."""
     names, name = ["PrepareAlert", "PageOnCall", "IsPaged", "AwaitResolution"], "PrepareAlert"
     for expected in names:
         assert name == expected

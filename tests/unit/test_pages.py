@@ -45,7 +45,6 @@ def test_each_path_that_a_page_names_exists(page: Path) -> None:
 
 
 def unknown(words: list[str]) -> list[str]:
-    """Return the words after `settle` that are neither a command nor one of its options."""
     command: Any = typer.main.get_command(app)
     while hasattr(command, "commands"):
         if not words or words[0] not in command.commands:

@@ -33,7 +33,6 @@ def page_of(contract: Path) -> str:
 
 
 def paths(part: Any) -> Iterator[str]:
-    """Return the paths in a part of a navigation."""
     if isinstance(part, str):
         yield part
     else:

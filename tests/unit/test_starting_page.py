@@ -31,7 +31,6 @@ def blocks(text: str, language: str) -> list[str]:
 
 
 def rows(heading: str) -> set[str]:
-    """Return the code in the first column of a section's tables."""
     lines = [line for line in section(heading).splitlines() if line.startswith("| `")]
     return {name for line in lines for name in re.findall(r"`([^`]+)`", line.split("|")[1])}
 

@@ -53,7 +53,6 @@ AFTER_THE_HOLD = [put_evidence, record_verdict, commit(Step.RELEASE), commit(Ste
 
 
 def interleavings(first: list[Act], second: list[Act]) -> Iterator[list[Act]]:
-    """Yield all interleavings of both sequences of acts."""
     for places in combinations(range(len(first) + len(second)), len(first)):
         one, other = iter(first), iter(second)
         yield [next(one if place in places else other) for place in range(len(first) + len(second))]

@@ -30,7 +30,6 @@ def committed(row: Row) -> set[Step]:
 
 
 def undone(row: Row) -> set[Step]:
-    """Return the steps that are reversed or covered by a write-off."""
     return {step for step in REVERSIBLE if f"{step}_reversed_at" in row}
 
 

@@ -460,7 +460,6 @@ def only_write(built: Built) -> Write:
 
 
 def named_writes() -> dict[str, Write]:
-    """Return all writes of all vectors, by vector name and, in a transaction, position."""
     found = {vector.name: only_write(vector.build()) for module in BUILDERS.values() for vector in module}
     for vector in (vector for module in POSTERS.values() for vector in module):
         for position, write in enumerate(writes_of(vector.build())):
@@ -469,7 +468,6 @@ def named_writes() -> dict[str, Write]:
 
 
 def settlement_writes() -> dict[str, Write]:
-    """Return the writes of settlement rows, without duplicates."""
     found: dict[str, Write] = {}
     for name, write in named_writes().items():
         known = [other.parameters for other in found.values()]

@@ -73,7 +73,6 @@ class Context:
 
 
 def run(**more: float) -> dict[str, float]:
-    """Return an idle RecoverStalled run's metrics over all partitions."""
     ages = ("OldestInFlightSeconds", "RecoveryBehindSeconds", "OldestLimboSeconds")
     return {
         "StepCalled": len(PARTITIONS),
@@ -226,7 +225,6 @@ class Calls:
         return self.order(decision, order)
 
     def decided(self, event: Any) -> tuple[int, dict[str, str]]:
-        """Call KycDecided; return the status and the parsed body."""
         answer = self.handlers["KycDecided"](event, Context())
         assert answer["headers"] == {"content-type": "application/json"}
         return answer["statusCode"], json.loads(answer["body"])
@@ -265,7 +263,6 @@ class Calls:
         return {attribute: found[attribute] for attribute in found if attribute not in ("pk", "sk")}
 
     def entries(self) -> set[str]:
-        """Return the steps with entries or evidence."""
         return set(journal(self.ledger.rows(), KEY))
 
     def sweep(self, merchant: str) -> Any:

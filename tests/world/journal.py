@@ -7,7 +7,6 @@ REVERSAL_SLOTS = ("fee_reversed_at", "release_reversed_at", "hold_reversed_at")
 
 
 def slots(row: Row) -> set[str]:
-    """Return the slots filled by committed and reversed steps."""
     return row.keys() & {*SLOTS, *REVERSAL_SLOTS}
 
 

@@ -12,7 +12,6 @@ PROOF = {"user_id": "AIDAADA", "request_id": "req-1", "source_ip": "192.0.2.7"}
 
 
 def request(decision: str, body: Any, by: str, **proof: str) -> dict[str, Any]:
-    """Return the event (payload format 2.0) of a request signed by `by`."""
     known = PROOF | proof
     return {
         "version": "2.0",

@@ -10,7 +10,6 @@ NAMELESS = {name: value for name, value in WIRE.items() if name != "key"}
 
 
 def asked(body: Any = NAMELESS, key: str | None = KEY, **headers: str) -> dict[str, Any]:
-    """Return a call's event (payload format 2.0)."""
     return {
         "version": "2.0",
         "routeKey": "POST /settlements",

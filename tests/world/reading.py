@@ -9,7 +9,6 @@ class Answer(NamedTuple):
 
 
 def asked(route: str, path: Any = None, query: Any = None, **headers: str) -> dict[str, Any]:
-    """Return a call's event (payload format 2.0)."""
     named = {name.replace("_", "-"): text for name, text in headers.items()}
     return {
         "version": "2.0",

@@ -342,7 +342,6 @@ class Saga:
 
     @contextmanager
     def writes_only_evidence(self) -> Iterator[None]:
-        """Check that the block writes only a verdict's evidence, which has no effect."""
         before = self.ledger.rows()
         yield
         found = self.ledger.rows()

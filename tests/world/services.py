@@ -36,7 +36,6 @@ ENTRIES_MAX, PUT_BYTES_MAX = 10, 256 * 1_024
 
 
 def released(*entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Return SweepMerchants' event: a queue message per release key."""
     bodies = (json.dumps([[entry["pk"], entry["sk"]]]) for entry in entries)
     return {"Records": [{"messageId": f"m-{number}", "body": body} for number, body in enumerate(bodies)]}
 

@@ -97,7 +97,6 @@ class StepFunctions:
         return {"executionArn": self._call("start_execution", lambda: self._start(machine, name, input))}
 
     def describe_execution(self, *, executionArn: str) -> dict[str, str]:  # noqa: N803
-        """Return a status; AWS describes no Express execution."""
         self.described.append(executionArn)
         assert not executionArn.startswith(f"{ARN}:execution:{EXPRESS}:"), (
             "AWS describes no Express execution"

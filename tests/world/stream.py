@@ -33,7 +33,6 @@ def record(old: Item | None, new: Item | None, at: float) -> dict[str, Any]:
 
 
 def sealed_records(changes: Changes, at: int) -> Iterator[dict[str, Any]]:
-    """Yield a commit's records for SealJournal."""
     for old, new in changes:
         if old == new:
             continue

@@ -23,7 +23,6 @@ def template(stage: str = "dev") -> Template:
 
 
 def resources(resource_type: str, stage: str = "dev") -> dict[str, Any]:
-    """Return a copy of one type's resources by logical id."""
     found: dict[str, Any] = json.loads(_found(resource_type, stage))
     return found
 
@@ -36,7 +35,6 @@ def kind(logical_id: str, stage: str = "dev") -> str:
 
 @cache
 def table_definition() -> dict[str, Any]:
-    """Return CreateTable's arguments for the stack's table."""
     (table,) = resources("AWS::DynamoDB::Table").values()
     properties = table["Properties"]
     kept = ("KeySchema", "AttributeDefinitions", "GlobalSecondaryIndexes", "BillingMode")

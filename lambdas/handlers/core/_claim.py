@@ -29,7 +29,7 @@ def claim(request: Request, execution: str) -> tuple[Settlement, SettlementState
 
 
 def claim_and_hold(request: Request, execution: str) -> tuple[Settlement, SettlementState]:
-    """Claim the key and commit the hold in one transaction, or find the earlier claim.
+    """Claim and hold in one transaction, or find the earlier claim.
 
     Raises the parties' refusals too, which leave the key unclaimed. If the table does not answer, claims the
     key alone and raises StoreUnavailable: a party's row may be too busy, and recovery resumes the claim.

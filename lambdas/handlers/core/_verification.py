@@ -25,7 +25,7 @@ from settlement.core.telemetry import count, logger
 
 class Provider(Protocol):
     def ask(self, settlement: Settlement, context: Any) -> Verdict:
-        """Return a verdict, or REVIEW; `context` is the Lambda context.
+        """Return a verdict, or REVIEW.
 
         Raises KycUnavailable, KycCircuitOpen and KycRequestRefused, and StoreUnavailable if too little of the
         invocation's time is left.
@@ -49,7 +49,7 @@ def verify(event: dict[str, Any], context: Any, provider: Provider) -> None:
 
 
 def _verdict(settlement: Settlement, context: Any, provider: Provider) -> str | None:
-    """Return the verdict's decision. Raises InReview until one exists.
+    """Raises InReview until a verdict exists.
 
     The row is read first: a verdict is replayed for ever, a review requested once.
     """
@@ -97,8 +97,8 @@ def _on_record(settlement: Settlement) -> Row | None:
 def _record(settlement: Settlement, verdict: Verdict) -> str | None:
     """Record the verdict, evidence first: the row never has a verdict without evidence.
 
-    No money moves, so no transaction is needed. If an earlier call died between the writes, its evidence
-    decides, unless the provider's webhook came first. The first verdict counts, but a conflict must be seen.
+    If an earlier call died between the writes, its evidence decides, unless the provider's webhook came
+    first. The first verdict counts, but a conflict must be seen.
     """
     now, store = _dependencies.now(), _dependencies.store
     evidence = store.put(entries.evidence(settlement, Step.VERIFY, verdict.evidence(), now))

@@ -12,13 +12,12 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 THREADS = 8
-"""Items worked on at once. A look waits 60 to 120 ms for services, so eight threads look at about 100
-settlements a second. botocore keeps ten connections open.
+"""A look waits 60 to 120 ms for services, so eight threads look at about 100 settlements a second. botocore
+keeps ten connections open.
 """
 
 
 def starts_per_second() -> float:
-    """Return one partition's share of the stage's `recovery_starts_per_second`."""
     return float(os.environ["STARTS_PER_SECOND"])
 
 

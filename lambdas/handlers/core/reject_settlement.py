@@ -14,7 +14,7 @@ from settlement.core.telemetry import count, observed
 
 @observed("reject")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Return the outcome of the rejected settlement.
+    """Return the outcome.
 
     The refused hold claimed nothing: this claims the key as REJECTED, or rejects the queue's claim. Raises
     StepFenced if something is held after all, AlreadyClaimed for another execution's claim, and

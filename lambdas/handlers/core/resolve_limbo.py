@@ -12,9 +12,9 @@ from settlement.core.telemetry import observed
 
 @observed("resolve")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Read only the case number in `resolution`: any holder of the task token may have written the rest.
+    """Trust only the case number in `resolution`: any holder of the task token may have written the rest.
 
-    Raises InvalidRequest, IdempotencyConflict, and StepFenced if the case is not decided.
+    Raises InvalidRequest, IdempotencyConflict, and StepFenced for an undecided case.
     """
     settlement = parse_settlement(event["settlement"], _dependencies.config)
     number = _case(event["resolution"], event["case"])

@@ -29,8 +29,7 @@ def handler(event: dict[str, Any], context: Any) -> PartialItemFailureResponse:
     """Return the messages to receive again, because a service did not answer.
 
     A message that breaks the contract, or conflicts with its key's claim, goes to the dead-letter queue with
-    the reason. A key is required: a message that returns from that queue has a new id, so no key could be
-    minted.
+    the reason. A key is required: a redriven message has a new id, so no key could be minted.
     """
 
     def start(record: SQSRecord) -> None:

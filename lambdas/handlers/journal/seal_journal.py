@@ -9,7 +9,7 @@ from settlement.journal import bucket, lines, seals
 
 @observed("seal")
 def handler(event: dict[str, Any], context: object) -> None:
-    """Copy a batch of the table's stream as one object; on the schedule, seal the copies.
+    """Copy a batch of the stream as one object; on the schedule, seal.
 
     A failed batch comes again, whole or in halves: repeated copies are identical. An expired entry's deletion
     is not copied, as its own line has the expiry.

@@ -26,7 +26,7 @@ longer.
 
 
 def sweep(body: object, caller: Caller) -> dict[str, Any]:
-    """Add a merchant's unswept releases to its balance; return them by minute.
+    """Sweep a merchant; return the added amounts by minute.
 
     With `more`, time ran out, and the next call continues at `from`. Unreadable rows do not block other
     minutes. Nothing is recorded, as no money changes accounts. Raises InvalidRequest, AccountNotFound,

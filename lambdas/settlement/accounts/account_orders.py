@@ -89,7 +89,7 @@ def deposit(order: AccountOrder, config: StageConfig) -> Write:
 
 
 def withdraw(order: AccountOrder) -> Write:
-    """Debit a withdrawal. A closed account that a reversal has credited may be emptied."""
+    """A closed account that a reversal has credited may be emptied."""
     currency, amount = order.money
 
     def meaning(state: AccountState | None) -> SettlementError:
@@ -143,7 +143,7 @@ def close(order: AccountOrder, now: datetime) -> Write:
 
 
 def external(order: AccountOrder, moved: Transfer, now: datetime) -> Write:
-    """Build a journal entry. Its condition only prevents overwriting: the order's row detects a replay."""
+    """The condition only prevents overwriting: the order's row detects a replay."""
     posted_at = timestamp(now)
     row = {
         **keys.entry(order.account, posted_at, order.key, order.order),

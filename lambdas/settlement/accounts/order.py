@@ -63,7 +63,7 @@ class AccountOrder:
 
     @property
     def request_hash(self) -> str:
-        """SHA-256 of the canonical order: equal orders have equal hashes."""
+        """SHA-256 of the canonical order."""
         return hashlib.sha256(_CANONICAL.encode(self._content()).encode()).hexdigest()
 
     @property
@@ -88,7 +88,7 @@ class AccountOrder:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "AccountOrder":
-        """Read an order's row. Raises MalformedRow."""
+        """Raises MalformedRow."""
         row = sound(row)
         try:
             order = OrderKind(row["order"])
@@ -104,7 +104,7 @@ class AccountOrder:
 
 
 def parse_account_order(raw: object, caller: Caller, config: StageConfig) -> AccountOrder:
-    """Check an order. Raises InvalidRequest, naming each wrong field."""
+    """Raises InvalidRequest, naming each wrong field."""
     if not isinstance(raw, dict):
         raise InvalidRequest("order: must be a JSON object with key, order, account and reason")
     if raw.get("order") not in list(OrderKind):

@@ -12,7 +12,7 @@ _client = LazyClient("lambda", Config(connect_timeout=1, read_timeout=5, retries
 
 
 def send(function: str, event: dict[str, Any]) -> None:
-    """Invoke the function named in the variable `function`, without waiting.
+    """Invoke without waiting; the variable `function` names the function.
 
     Raises StartUnavailable; the event may have been accepted nevertheless.
     """
@@ -23,7 +23,7 @@ def send(function: str, event: dict[str, Any]) -> None:
 
 
 def call(function: str, event: dict[str, Any]) -> dict[str, Any]:
-    """Call the function named in the variable `function`. Raises StartUnavailable."""
+    """Raises StartUnavailable."""
     try:
         answer = _client.invoke(
             FunctionName=os.environ[function], InvocationType="RequestResponse", Payload=json.dumps(event)

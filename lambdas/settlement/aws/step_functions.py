@@ -25,7 +25,6 @@ def arn(variable: str) -> str:
 
 
 def execution_arn(machine_arn: str, name: str) -> str:
-    """Return the ARN of a Standard machine's execution."""
     return f"{machine_arn.replace(':stateMachine:', ':execution:')}:{name}"
 
 
@@ -41,7 +40,7 @@ def is_running(execution: str) -> bool:
 
 
 def wake(waiting: Row | None, output: dict[str, Any]) -> bool:
-    """Wake an execution by its token; return False if it does not wait. Raises StartUnavailable."""
+    """Return False if the execution does not wait. Raises StartUnavailable."""
     if waiting is None:
         return False
     try:

@@ -53,7 +53,7 @@ class DataApi:
 
     @contextmanager
     def transaction(self) -> Iterator[Query]:
-        """Run a transaction: commit it at the end, roll it back after an exception.
+        """Commit at the end, roll back after an exception.
 
         Raises BooksUnavailable. A commit without an answer may have succeeded: the object comes again, and
         the inbox decides. An abandoned transaction is rolled back after three minutes.
@@ -89,7 +89,7 @@ class DataApi:
                 return begun
 
     def _call(self, operation: str, **parameters: Any) -> Any:
-        """Make a call. Raises BooksUnavailable without the database's message, which may name an account.
+        """Raises BooksUnavailable without the database's message, which may name an account.
 
         The SQLSTATE is safe, and identifies the fault: 42P01 is a missing schema.
         """

@@ -1,4 +1,4 @@
-"""Projection of the sealed journal's objects into the books. Pure: the books are a port."""
+"""Projection of sealed objects into the books. Pure: the books are a port."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -106,7 +106,7 @@ def project(books: Books, name: str, content: bytes) -> Projected:
 
 
 def _take(query: Query, found: Sequence[Entry]) -> tuple[int, int, list[Aside]]:
-    """Insert the entries. Return how many are new, how many late, and those put aside."""
+    """Return how many are new, how many late, and those put aside."""
     in_order = sorted(found, key=lambda one: (one.key, one.step))
     new, late, different = 0, 0, list[Aside]()
     for lines in _chunks({"number": number, **asdict(one)} for number, one in enumerate(in_order)):

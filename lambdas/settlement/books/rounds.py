@@ -4,10 +4,10 @@
     journal/ ──────────────────────────────┬───────────────────────┬────────────▶ names, by the minute
                                         `whole`                   now
 
-A process remembers `whole`, so a round without new objects asks only S3 and does not wake a paused database.
-A new process starts some days before the books' newest object, or before the oldest one taken in the last
-days if that is earlier: objects after that were left out, or came late. The newest alone is not enough: a
-backlog of months passes within hours.
+As `whole` is remembered, a round without new objects does not wake a paused database. A new process starts
+some days before the books' newest object, or before the oldest one taken in the last days if that is earlier:
+objects after that were left out, or came late. The newest alone is not enough: a backlog of months passes
+within hours.
 """
 
 import json
@@ -102,8 +102,8 @@ def catch_up(
 ) -> None:
     """Take waiting objects by name while there is time. `done` is up to date even after an exception.
 
-    An object that does not match its name, or that the books refuse, is left out and retried in each round.
-    Raises BooksUnavailable or JournalUnavailable; the next round continues.
+    An object that is misnamed, or that the books refuse, is retried in each round. Raises BooksUnavailable or
+    JournalUnavailable; the next round continues.
     """
     if progress.whole is None:
         progress.whole = _start(books, now)
@@ -164,10 +164,7 @@ def _without_forged(page: list[Found], done: Round) -> Iterator[Found]:
 
 
 def _unknown(books: Books, names: list[str], progress: Progress, done: Round) -> set[str]:
-    """Return the names that the inbox lacks.
-
-    If the query fails, a process that has seen all earlier objects keeps the first name in `waiting`.
-    """
+    """If the query fails, a process that has seen all earlier objects keeps the first name in `waiting`."""
     if not names:
         return set()
     if progress.has_seen_all:

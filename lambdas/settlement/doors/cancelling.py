@@ -11,8 +11,6 @@ _ETAG = re.compile(r'"(0|[1-9][0-9]{0,14})"', re.ASCII)
 
 
 class Cancel(NamedTuple):
-    """The started request, and the sequence that the caller has seen."""
-
     request: Request
     seen: int | None
 
@@ -20,7 +18,7 @@ class Cancel(NamedTuple):
 def parse_cancel(
     key: object, headers: Mapping[str, str], body: Mapping[str, Any], config: StageConfig
 ) -> Cancel:
-    """Check a call; header names are in lower case. Raises InvalidRequest.
+    """Header names are in lower case. Raises InvalidRequest.
 
     The body repeats the request: only a caller who knows all of it may cancel.
     """

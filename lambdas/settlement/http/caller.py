@@ -35,7 +35,6 @@ class Caller:
 
     @property
     def proof(self) -> dict[str, str]:
-        """The evidence that an order stores beside the ARN."""
         return {"user_id": self.user_id, "request_id": self.request_id, "source_ip": self.source_ip}
 
 

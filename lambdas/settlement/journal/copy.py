@@ -1,5 +1,3 @@
-"""Readers of a sealed journal: its bucket, or a directory."""
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,8 +14,6 @@ _GONE = ("NoSuchKey", "NoSuchVersion", "MethodNotAllowed")
 
 @dataclass
 class _Versions:
-    """An object's versions, newest first."""
-
     ids: list[str] = field(default_factory=list)
     is_deleted: bool = False
 
@@ -39,7 +35,7 @@ class Bucket:
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
 
     def objects(self, folder: str, after: str = "") -> Iterator[Found]:
-        """Yield a folder's objects after a name, including those deleted or put again."""
+        """Include objects that were deleted or put again."""
         waiting: dict[str, _Versions] = {}
         behind = {"KeyMarker": self._prefix + after} if after else {}
         pages_of = self._client.get_paginator("list_object_versions")

@@ -35,8 +35,6 @@ class Entry:
 
 @dataclass(frozen=True)
 class Aside:
-    """A line that the books cannot take, and the reason."""
-
     line: str
     reason: str
 

@@ -53,7 +53,7 @@ _TIME_TO_LIVE = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
 
 
 def _listed(value: Any) -> Any:
-    """Return a set as a sorted list, and other types as text."""
+    """Sets as sorted lists, other types as text."""
     return sorted(value) if isinstance(value, set | frozenset) else str(value)
 
 
@@ -89,7 +89,7 @@ def worded_digest(row: Row) -> str | None:
 
 
 def image(row: Row) -> dict[str, Any]:
-    """Return some attributes of a plain row, and digests of all."""
+    """Some attributes, and digests of all."""
     found = {"row": {name: row[name] for name in sorted(_OPEN & row.keys())}, "sha256": digest(row)}
     words = worded_digest(row)
     return found if words is None else found | {WORDED: words}
@@ -101,7 +101,7 @@ def is_as_sealed(row: Row, sealed: Mapping[str, Any]) -> bool:
 
 
 def line(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a stream record's line. Equal records have equal lines."""
+    """Equal records have equal lines."""
     change = record["dynamodb"]
     images = {
         name: image(plain_row(change[of]))
@@ -113,7 +113,7 @@ def line(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def filled(row: Row, at: int) -> dict[str, Any]:
-    """Return the line of a row that a person copied because the stream lost its record."""
+    """Copied by a person, because the stream lost its record."""
     return {"event": "FILL", "at": at, "new": image(row)}
 
 

@@ -38,10 +38,8 @@ class Found(NamedTuple):
 
 
 class Copy(Protocol):
-    """A sealed journal: a bucket, or a directory."""
-
     def objects(self, folder: str, after: str = "") -> Iterator[Found]:
-        """Yield a folder's objects after a name, sorted by name."""
+        """Sorted by name."""
 
     def read(self, found: Found) -> bytes:
         """Return an object's content as first put. Raises OSError."""
@@ -49,7 +47,7 @@ class Copy(Protocol):
 
 @dataclass(frozen=True)
 class Posted:
-    """One object's entries with their line numbers, or its fault."""
+    """One object's entries by line number, or its fault."""
 
     name: str
     entries: list[tuple[int, Entry | Aside]]
@@ -77,7 +75,7 @@ def read(copy: Copy, found: Found) -> Posted:
 
 
 def lines_of(name: str, compressed: bytes) -> Iterator[Any]:
-    """Yield an object's lines one at a time. Raises one of UNREADABLE if it was changed."""
+    """One at a time. Raises one of UNREADABLE if the object was changed."""
     unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     content = unpacker.decompress(compressed, OBJECT_BYTES_MAX)
     if not unpacker.eof:

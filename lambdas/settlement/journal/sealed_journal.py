@@ -77,7 +77,7 @@ class SealedJournal:
             raise JournalUnavailable(f"{name}: {fault}") from None
 
     def _put(self, name: str, content: bytes) -> bool:
-        """Return whether the object is new. Under a lock S3 demands a checksum, which a setting can omit."""
+        """Under a lock S3 demands a checksum, which a setting can omit."""
         put = {"Key": name, "Body": content, "IfNoneMatch": "*", "ChecksumAlgorithm": "CRC32"}
         return self._call("put_object", **put) is not None
 

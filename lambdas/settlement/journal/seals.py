@@ -50,12 +50,11 @@ class Seal:
 
 
 def digest(content: bytes) -> str:
-    """Return the SHA-256 of content before compression."""
     return hashlib.sha256(content).hexdigest()
 
 
 def minute(moment: datetime) -> str:
-    """Format a minute for a name: names sort by time."""
+    """Names sort by time."""
     return moment.astimezone(UTC).strftime(_MINUTE)
 
 

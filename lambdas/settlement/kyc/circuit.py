@@ -44,10 +44,9 @@ class State(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholds:
-    """When the circuit opens, and when it allows a probe.
+    """Failures are forgotten `within_seconds` after the latest.
 
-    Failures are forgotten `within_seconds` after the latest. A probe may begin `recovery_seconds` after the
-    circuit opened or the previous probe began.
+    A probe may begin `recovery_seconds` after the circuit opened or the previous probe began.
     """
 
     failures: int
@@ -57,7 +56,7 @@ class Thresholds:
 
 @dataclass(frozen=True, kw_only=True)
 class Circuit:
-    """The row that all environments share. Times are in seconds, by the writer's clock."""
+    """Times are in seconds, by the writer's clock."""
 
     version: int = 0
     state: State = State.CLOSED
@@ -110,7 +109,6 @@ def may_probe(circuit: Circuit, candidate: str, now: int, limits: Thresholds) ->
 
 
 def due_now(circuit: Circuit, now: int, limits: Thresholds) -> Circuit:
-    """Make an open circuit's probe due now."""
     if circuit.state is not State.OPEN:
         return circuit
     return replace(circuit, opened_at=min(circuit.opened_at or 0, now - limits.recovery_seconds))

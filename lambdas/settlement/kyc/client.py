@@ -48,8 +48,6 @@ class Refused:
 
 
 class Provider(Protocol):
-    """A provider's module: the form of its questions and answers."""
-
     NAME: str
 
     def path(self, dataset: str) -> str: ...
@@ -64,11 +62,10 @@ PROVIDERS: Mapping[str, Provider] = {module.NAME: module for module in _MODULES}
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """The stage's provider and its time limits.
+    """`health_path` may be empty.
 
-    `health_path` may be empty. `connect_timeout_seconds` bounds the attempts at all addresses,
-    `read_timeout_seconds` each silence. Their sum bounds the whole exchange, including DNS lookup and TLS
-    handshake.
+    `connect_timeout_seconds` bounds the attempts at all addresses, `read_timeout_seconds` each silence. Their
+    sum bounds the whole exchange, including DNS lookup and TLS handshake.
     """
 
     url: str

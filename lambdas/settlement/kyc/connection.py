@@ -1,4 +1,4 @@
-"""Connects to the KYC provider within one time limit, trying its addresses side by side.
+"""Connects to the KYC provider within one time limit, its addresses side by side.
 
     lookup     ├──────┤                 in its own thread, as a lookup cannot be interrupted
     address 1         ├─ silent ───     the one that answered last
@@ -42,7 +42,7 @@ Address = tuple[Any, ...]
 
 
 class Cutoff:
-    """Shuts down the connection at the time limit of one exchange.
+    """Shuts down the connection at an exchange's time limit.
 
     It holds a duplicate descriptor, as TLS takes over the socket itself.
     """
@@ -61,7 +61,7 @@ class Cutoff:
         return max(0, self._ends_at - time.monotonic())
 
     def watch(self, connected: socket.socket) -> None:
-        """Shut this connection down at the time limit. Raises KycUnavailable after it."""
+        """Raises KycUnavailable after the time limit."""
         with self._lock:
             if self.is_over:
                 raise KycUnavailable(self.told)
@@ -69,7 +69,6 @@ class Cutoff:
             self._watched = socket.fromfd(connected.fileno(), connected.family, connected.type)
 
     def cancel(self) -> None:
-        """End the time limit and let the connection live."""
         self._timer.cancel()
         with self._lock:
             self._let_go()
@@ -132,7 +131,7 @@ class Addresses:
     _connected_to: Place = ()
 
     def connect(self, seconds: Seconds, cutoff: Cutoff) -> socket.socket:
-        """Connect within `seconds`; the cutoff watches the connection. Raises KycUnavailable.
+        """Raises KycUnavailable after `seconds`.
 
         The address that answered last is tried first, the one that failed last at the end.
         """

@@ -137,7 +137,7 @@ class SharedCircuit:
         return self._known.circuit.state if self._known else State.CLOSED
 
     def _note(self, decide: Callable[[Circuit], Circuit]) -> bool:
-        """Write a change if DynamoDB answers; return whether the cached circuit was renewed."""
+        """Return whether the cached circuit was renewed, if DynamoDB answers."""
         before = self._known
         with suppress(*_UNAVAILABLE):
             self._change(decide)
@@ -170,7 +170,7 @@ class SharedCircuit:
         return self._remember(from_row(from_wire(answer.get("Item", {}))), now)
 
     def _change(self, decide: Callable[[Circuit], Circuit]) -> Circuit:
-        """Write and announce a decision that changes the circuit; return the result."""
+        """Write and announce a change; return the result."""
         circuit = self._known.circuit if self._known else Circuit()
         for _ in range(TRIES_MAX):
             decided = decide(circuit)
@@ -248,7 +248,7 @@ def to_row(circuit: Circuit) -> keys.Row:
 
 
 def guarded(ask: Ask, circuit: SharedCircuit, measure: Announce) -> Ask:
-    """Put the circuit around `ask`. Raises KycCircuitOpen.
+    """Raises KycCircuitOpen.
 
     `measure` gets the state at each refused and each answered call.
     """
@@ -286,7 +286,7 @@ def check_health(circuit: SharedCircuit, is_healthy: Callable[[], bool]) -> None
 
 
 def probe_now(circuit: SharedCircuit, is_healthy: Callable[[], bool] | None) -> State:
-    """Make a probe due; return the new state. Raises ClientError, BotoCoreError.
+    """Return the new state. Raises ClientError, BotoCoreError.
 
     The probe is the health check if there is one, else the next payment.
     """

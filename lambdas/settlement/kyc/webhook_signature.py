@@ -21,7 +21,7 @@ _PREFIX = "whsec_"
 
 
 def check_headers(headers: Mapping[str, str], now: datetime) -> tuple[str, str, str]:
-    """Return the event's id, time and signatures: the part of `verify` without a secret.
+    """Return id, time and signatures: the part of `verify` without a secret.
 
     Raises SignatureRefused.
     """
@@ -56,7 +56,7 @@ def _is_time(text: str) -> bool:
 
 
 def signing_key(secret: object) -> bytes:
-    """Decode a shared secret. Raises KycUnavailable."""
+    """Raises KycUnavailable."""
     try:
         key = base64.b64decode(str(secret).removeprefix(_PREFIX), validate=True)
     except ValueError:

@@ -6,7 +6,7 @@ from settlement.core.model.orders import fields_of
 from settlement.core.model.request import ACCOUNT
 
 SWEEP = "sweep"
-"""Adds a merchant's releases to its balance. It moves no money between accounts."""
+"""Moves no money between accounts."""
 
 _SINCE = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2})?", re.ASCII)
 
@@ -17,10 +17,7 @@ _ANY_TIME = "0"
 
 
 def parse_sweep(raw: object) -> tuple[str, str, tuple[int, str] | None]:
-    """Return merchant, first minute, and the position of an earlier call.
-
-    The position is (partition number, minute). Raises InvalidRequest.
-    """
+    """Return merchant, first minute, earlier call's (partition number, minute). Raises InvalidRequest."""
     content = fields_of(raw, ("account", "since", "from"), optional=("since", "from"))
     account, since, come = (content.get(name, "") for name in ("account", "since", "from"))
     problems = []

@@ -40,7 +40,7 @@ class Span:
 
     @property
     def bounds(self) -> tuple[str, str]:
-        """The sort keys that enclose the entries."""
+        """Sort keys that enclose the entries."""
         return f"{self.minute}:{self.first}", f"{self.minute}:{self.last}{_AFTER}"
 
     def covers(self, partition: str, sort_key: str) -> bool:
@@ -49,12 +49,11 @@ class Span:
 
     @property
     def swept(self) -> Row:
-        """The key of the minute's folded sums."""
         return keys.swept(self.partition, self.minute)
 
 
 def is_release(entry: Row) -> bool:
-    """Return whether an entry needs a sweep: others are in the balance since their commit."""
+    """Other entries are in the balance since their commit."""
     return bool(entry["step"] == Step.RELEASE)
 
 
@@ -63,10 +62,7 @@ def minute_and_second(posted_at: str) -> tuple[str, str]:
 
 
 def readable(entries: Iterable[Row], currency: str, unreadable: Unreadable) -> Iterator[Row]:
-    """Yield readable releases: a damaged entry does not block others.
-
-    `currency` is the merchant's.
-    """
+    """A damaged entry does not block others. `currency` is the merchant's."""
     for entry in entries:
         if reason := _fault(entry, currency):
             unreadable({name: entry[name] for name in ("pk", "sk")}, reason)
@@ -90,7 +86,7 @@ def _fault(entry: Row, currency: str) -> str | None:
 
 
 def ensure_readable(found: Row | None) -> None:
-    """Check a minute's folded sums. Raises MalformedRow."""
+    """Raises MalformedRow."""
     if found and (type(found.get("version")) is not int or not _is_folded(found.get("folded"))):
         raise MalformedRow(
             f"sweep: the row of the minute {found['sk']} must have a version and the sums of its seconds"
@@ -117,7 +113,7 @@ def unswept(found: Row | None, entries: Iterable[Row]) -> dict[str, int]:
 
 
 def doubtful(found: Row | None, releases: Sequence[Row], seconds: Collection[str]) -> Iterator[Row]:
-    """Yield the releases of folded `seconds`, which have an unreadable entry.
+    """Releases of folded `seconds` with an unreadable entry.
 
     That entry may be in the folded sum, which proves nothing about the other releases until it is mended.
     """
@@ -129,7 +125,7 @@ def doubtful(found: Row | None, releases: Sequence[Row], seconds: Collection[str
 
 
 def credit(merchant: str, amount: int, currency: str) -> Write:
-    """Build the credit of a sweep. No highest balance applies: the money is already the merchant's."""
+    """No highest balance applies: the money is already the merchant's."""
 
     def meaning(state: AccountState | None) -> SettlementError:
         return account_refusal("payee", currency, state) or AccountNotFound("payee")
@@ -144,10 +140,7 @@ def credit(merchant: str, amount: int, currency: str) -> Write:
 
 
 def fold(span: Span, found: Row | None, gains: Mapping[str, int], currency: str) -> tuple[Write, Write]:
-    """Build the transaction that adds each second's gains to a merchant's balance.
-
-    `found` is the row as read before the entries. If another sweep has changed it, the caller reads again.
-    """
+    """`found` is the row as read before the entries. If another sweep changed it, the caller reads again."""
     version, folded = (found["version"], dict(found["folded"])) if found else (0, {})
     for second, more in gains.items():
         folded[second] = folded.get(second, 0) + more

@@ -24,7 +24,7 @@ def warn(key: Row, reason: str) -> None:
 
 
 def fold(store: Store, span: Span, unreadable: Unreadable = warn) -> int:
-    """Fold a span into the merchant's balance; return the amount added, in minor units.
+    """Return the amount added, in minor units.
 
     The balance then has all releases committed before the call, except unreadable ones: a later sweep adds
     them once mended. Raises StoreUnavailable, the account's refusals, and ValueError for an unreadable row of
@@ -73,11 +73,10 @@ def fold_backlog(
     is_over: Callable[[], bool],
     unreadable: Unreadable,
 ) -> tuple[dict[str, int], Span | None]:
-    """Fold unswept releases since a minute, until `is_over`; return the amounts by minute.
+    """Return the amounts by minute, and the next call's span, or None at the end.
 
-    Also return the span of the next call, or None at the end. Each call advances by a span, so that repeated
-    calls end. Unreadable rows go to `unreadable` and block no other minute. Raises StoreUnavailable and the
-    account's refusals.
+    Each call advances by a span, so that repeated calls end. Unreadable rows go to `unreadable` and block no
+    other minute. Raises StoreUnavailable and the account's refusals.
     """
     folded: dict[str, int] = {}
     is_first = True

@@ -17,7 +17,7 @@ _ADDRESS = re.compile(r"ENTRIES#merchant\.[^#]*#\d+ \d{4}-\d\d-\d\dT\d\d:\d\d:\d
 
 
 def releases(message: object) -> tuple[list[Release], list[object]]:
-    """Split a message into releases and the rest. Raises ValueError."""
+    """Return releases, and the rest. Raises ValueError."""
     if type(message) is not list:
         raise ValueError("message: must be a list of releases")
     return [(one[0], one[1]) for one in message if _is_release(one)], [
@@ -37,7 +37,7 @@ def bucket(release: Release) -> tuple[str, str]:
 
 
 def spans(entries: Iterable[Release]) -> list[Span]:
-    """Return the covering spans, one for each partition and minute."""
+    """One for each partition and minute."""
     found: dict[tuple[str, str], set[str]] = {}
     for partition, sort_key in entries:
         minute, second = minute_and_second(sort_key)

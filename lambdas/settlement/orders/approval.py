@@ -56,7 +56,7 @@ def digest_of(state: SettlementState, proposal: Proposal) -> str:
 
 
 def needed(state: SettlementState, decision: str, config: StageConfig) -> int:
-    """Return how many persons a direct order needs. Parts count as the whole, as they add up."""
+    """Parts count as the whole, as they add up."""
     decision = REVERSE if decision == REVERSE_PART else decision
     return config.persons_for(decision, state.settlement.amount, state.settlement.currency)
 
@@ -70,7 +70,7 @@ def proposed(
     now: datetime,
     config: StageConfig,
 ) -> Proposal:
-    """Return a person's proposal. Raises the decision's refusal if it is not possible now."""
+    """Raises the decision's refusal if it is not possible now."""
     ensure_fits(state, order)
     decision = decision_of(order)
     proposal = Proposal(
@@ -123,7 +123,7 @@ def decision_of(order: AnyOrder) -> str:
 
 
 def ensure_fits(state: SettlementState, order: AnyOrder) -> None:
-    """Raise ResolutionRefused, StepFenced, NotReversible or PartRefused if not possible now."""
+    """Raises ResolutionRefused, StepFenced, NotReversible or PartRefused."""
     if isinstance(order, Resolution):
         compensation.ensure_can_resolve(state, order.decision, order.case)
     elif isinstance(order, PartialReversal):
@@ -146,7 +146,7 @@ def amount_of(state: SettlementState, proposal: Proposal, config: StageConfig) -
 
 
 def ensure_named(proposal: Proposal | None, named: Named) -> Proposal:
-    """Return the named proposal. Raises ProposalRefused if the latest differs."""
+    """Raises ProposalRefused if the latest differs."""
     if proposal is None or proposal.decision != named.decision:
         raise ProposalRefused(f"digest: there is no proposal to {named.decision}")
     if proposal.seen != named.digest:

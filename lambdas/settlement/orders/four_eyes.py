@@ -37,10 +37,7 @@ _TOLD = (
 
 @dataclass(frozen=True, kw_only=True)
 class FourEyes:
-    """Proposals of orders, and the moves of several persons on them.
-
-    `pager` names the runbook of a broken glass.
-    """
+    """`pager` names the runbook of a broken glass."""
 
     orders: Orders
     pager: PagerConfig
@@ -97,7 +94,7 @@ class FourEyes:
         return self._moved(proposals.approve(proposal, caller, now), evidence, state)
 
     def withdraw(self, decision: str, body: object, caller: Caller) -> dict[str, Any]:
-        """Withdraw one's own or another person's proposal."""
+        """One's own or another person's."""
         key, named = parse_named(body, decision)
         latest = self._latest(key)
         state, now = self.orders.state_of(key), self.orders.now()

@@ -49,10 +49,7 @@ _ON_RECORD = (
 
 @dataclass(frozen=True, kw_only=True)
 class Orders:
-    """Carries out persons' orders on a stage.
-
-    `before_refund` makes a payee's release available before it is taken back.
-    """
+    """`before_refund` makes a payee's release available before it is taken back."""
 
     store: Store
     config: StageConfig
@@ -61,7 +58,7 @@ class Orders:
     before_refund: Callable[[Store, SettlementState], None]
 
     def resolve(self, body: object, caller: Caller) -> dict[str, Any]:
-        """Decide a LIMBO case; return the decision on record.
+        """Return the decision on record.
 
         Raises InvalidRequest, SettlementNotFound, ResolutionRefused, ApprovalNeeded, and StepFenced if the
         case has another decision or is not open.
@@ -74,7 +71,7 @@ class Orders:
     def carry_out_resolution(
         self, state: SettlementState, order: Resolution, now: datetime, completing: Write | None = None
     ) -> dict[str, Any]:
-        """Carry out a decision that has its persons; `completing` is the last approval's write."""
+        """`completing` is the last approval's write."""
         key = state.key
         owner = executions.ordered(key, "resolve", self.nonce())
         if state.resolutions >= order.case:
@@ -95,7 +92,7 @@ class Orders:
         return {"key": key, "case": order.case, "order": _on_record(entry)}
 
     def reverse(self, body: object, caller: Caller) -> dict[str, Any]:
-        """Begin to reverse a settlement; return the order on record, new or earlier.
+        """Return the order on record, new or earlier.
 
         Raises InvalidRequest, SettlementNotFound, NotReversible, and ApprovalNeeded.
         """
@@ -123,7 +120,7 @@ class Orders:
         return {"key": key, "order": _on_record(found or transaction.gate.parameters["Item"])}
 
     def reverse_part(self, body: object, caller: Caller) -> dict[str, Any]:
-        """Give the payer part of a released amount; return the part on record.
+        """Return the part on record.
 
         Raises InvalidRequest, SettlementNotFound, NotReversible, PartRefused, ApprovalNeeded, and the payee's
         refusals.
@@ -140,10 +137,7 @@ class Orders:
     def carry_out_part(
         self, state: SettlementState, order: PartialReversal, now: datetime, completing: Write | None = None
     ) -> dict[str, Any]:
-        """Carry out a part, as `carry_out_resolution`.
-
-        One transaction moves the money, so nothing is left to resume. A merchant's release is swept first.
-        """
+        """One transaction moves the money: nothing is left to resume. A merchant's release is swept first."""
         store, settlement = self.store, state.settlement
         if refusal := parts.refusal_of(state):  # a release after this read is not swept
             raise refusal
@@ -162,7 +156,7 @@ class Orders:
         return self.store.evidence(state.key, REVERSE) is not None
 
     def recover(self, body: object, caller: Caller) -> dict[str, Any]:
-        """Have recovery resume a settlement now. Raises InvalidRequest, SettlementNotFound, StartUnavailable.
+        """Raises InvalidRequest, SettlementNotFound, StartUnavailable.
 
         Nothing is recorded: the schedule would do the same within minutes.
         """

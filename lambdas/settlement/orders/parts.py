@@ -82,10 +82,7 @@ def record(settlement: Settlement, order: PartialReversal, now: datetime) -> Wri
 
 
 def count(settlement: Settlement, order: PartialReversal, layout: int) -> Write:
-    """Count the part on the settlement's row, which stays SETTLED.
-
-    `layout` replaces the row's layout.
-    """
+    """The row stays SETTLED, in this `layout`."""
 
     def explain(name: str, state: SettlementState) -> SettlementError:
         if refusal := refusal_of(state):

@@ -26,7 +26,7 @@ class ProposalStatus(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """A decision on a settlement that waits for the approval of other persons.
+    """A decision that waits for other persons.
 
     A settlement has only its latest one; `proposal_number` counts all. `seen` is the digest of the state.
     `proposer` is a person, `proposed_by` the ARN, the next three its proof. `needed` and `persons` include
@@ -59,7 +59,7 @@ class Proposal:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "Proposal":
-        """Read a proposal's row. Raises MalformedRow."""
+        """Raises MalformedRow."""
         row = sound(row)
         known = {one.name: row[one.name] for one in fields(cls) if one.name in row or one.default is MISSING}
         if row["status"] not in list(ProposalStatus):
@@ -81,18 +81,16 @@ class Proposal:
 
     @property
     def proof(self) -> dict[str, str]:
-        """The evidence about the proposer, beside the ARN."""
         return {"user_id": self.user_id, "request_id": self.request_id, "source_ip": self.source_ip}
 
     @property
     def lacking(self) -> int:
-        """The approvals still missing."""
         return self.needed - 1 - self.approvals
 
     def is_valid(self, now: datetime) -> bool:
         return self.status is ProposalStatus.OPEN and timestamp(now) < self.valid_until
 
     def approved(self, caller: Caller) -> dict[str, str]:
-        """Return the approvers' ARNs and requests, this caller's last."""
+        """ARNs and requests, this caller's last."""
         told = {"approved_by": caller.by, "approved_in": caller.request_id}
         return {name: f"{getattr(self, name)} {value}".strip() for name, value in told.items()}

@@ -24,7 +24,7 @@ from settlement.orders.proposal import Move, Proposal, ProposalStatus
 
 
 def propose(proposal: Proposal, latest: Proposal | None) -> Write:
-    """Replace the latest proposal, which the caller has found void or closed."""
+    """The caller has found the latest proposal void or closed."""
 
     def meaning(found: Row | None) -> SettlementError | AlreadyApplied:
         if found and found["seen"] == proposal.seen:
@@ -56,10 +56,9 @@ def withdraw(proposal: Proposal, caller: Caller, now: datetime) -> Write:
 
 
 def record(settlement: Settlement, proposal: Proposal, move: Move, caller: Caller, now: datetime) -> Write:
-    """Build the evidence of a move.
+    """The proposal's row detects a replay.
 
-    The proposal's row detects a replay. If the evidence exists, the row was lost or is outdated, and the move
-    is refused.
+    If the evidence exists, the row was lost or is outdated, and the move is refused.
     """
     count = f":{proposal.approvals + 1}" if move is Move.APPROVE else ""
     content = {

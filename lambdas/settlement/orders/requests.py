@@ -28,7 +28,7 @@ _PART = ("key", "part", "amount", "reason")
 
 @dataclass(frozen=True, kw_only=True)
 class PartialReversal(Order):
-    """An order to return `amount` (minor units) of the released money to the payer.
+    """`amount` is in minor units.
 
     `part` makes it happen once: the next order names the next part.
     """

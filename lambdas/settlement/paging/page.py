@@ -55,7 +55,7 @@ def page_of(event: Mapping[str, Any]) -> Page:
 
 
 def _subject(kind: str, named: Mapping[str, str]) -> str:
-    """Return the subject; empty for an unknown event or a missing field."""
+    """Empty for an unknown event or a missing field."""
     with suppress(KeyError):
         return _SUBJECTS[kind].format_map(named)
     return ""

@@ -1,8 +1,7 @@
 """Proof, from the rows alone, that no money was lost or made.
 
 Per currency, all accounts must sum to zero. Each entry has one debit and one credit, so that holds if balance
-rows equal the sums of their entries, and settlements' rows have exactly the entries of their slots. The state
-machines are not asked.
+rows equal the sums of their entries, and settlements' rows have exactly the entries of their slots.
 """
 
 from settlement.proof.findings import Difference, Findings, Look, describe

@@ -29,19 +29,16 @@ class SettlementFacts(NamedTuple):
     resolutions: int
     resolution: str | None
     resolved: str | None = None
-    """Digest of the latest decision."""
 
     ordered: str | None = None
     """Digest of the order to reverse the settlement."""
 
     stuck: str | None = None
-    """Digest of the open case of LIMBO."""
 
     since: str | None = None
     """`in_flight_since`, if evidence has the same time: the order's, or a webhook verdict's."""
 
     parts: int = 0
-    """Number of reversals in part."""
 
     reversed_in_part: int = 0
 
@@ -93,14 +90,12 @@ class EvidenceFacts(NamedTuple):
 
 
 class WaitingFacts(NamedTuple):
-    """The execution that waits for the decision on case `number` of LIMBO."""
-
     key: str
     number: int
 
 
 class ProposalFacts(NamedTuple):
-    """The latest proposal about a settlement; `number` counts all of its proposals."""
+    """`number` counts all of a settlement's proposals."""
 
     key: str
     number: int
@@ -128,8 +123,6 @@ class OrderFacts(NamedTuple):
 
 
 class ExternalFacts(NamedTuple):
-    """The entry of a deposit or withdrawal, listed by `owner`."""
-
     owner: str
     key: str
     step: str
@@ -160,7 +153,7 @@ class SweepFacts(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A merchant's unswept amount, and the first second in which too much is folded.
+    """A merchant's unswept amount, and the first second with too much folded.
 
     `old` and `old_above` cover only the seconds whose entries may be gone; `unswept` includes `old`.
     """
@@ -172,7 +165,7 @@ class Waiting(NamedTuple):
 
 
 class BalanceFacts(NamedTuple):
-    """A customer's balance, in minor units."""
+    """In minor units."""
 
     account: str
     currency: str
@@ -182,11 +175,10 @@ class BalanceFacts(NamedTuple):
     frozen_at: str | None = None
     closed_at: str | None = None
     last_order: str = ""
-    """Key of the latest order that changed the account's state."""
 
 
 def waiting(sweeps: Iterable[SweepFacts], kept_from: str = "") -> Waiting:
-    """Sum up one merchant's facts, given second by second.
+    """One merchant's facts come second by second.
 
     Entries from before `kept_from`, a full minute, may be gone.
     """

@@ -32,8 +32,6 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Look:
-    """A second look: its verdict, the agreeing row, and a merchant's unswept amount."""
-
     verdict: Verdict
     row: SettlementFacts | BalanceFacts | None = None
     unswept: int = 0
@@ -54,11 +52,11 @@ Look.MOVING = Look(Verdict.MOVING)
 
 @dataclass(frozen=True)
 class Difference:
-    """A row that differs in the scan from the rows that explain it.
+    """`row` is None if it is missing or malformed.
 
-    `row` is None if it is missing or malformed. `entries` are a settlement's, or an account's deposits and
-    withdrawals. An account has `sums` of its entries by currency, and `cases` that block it. Entries may be
-    gone by the `retention`; `old` sums an account's.
+    `entries` are a settlement's, or an account's deposits and withdrawals. An account has `sums` of its
+    entries by currency, and `cases` that block it. Entries may be gone by the `retention`; `old` sums an
+    account's.
     """
 
     key: Row
@@ -102,13 +100,12 @@ class Findings:
 
     @property
     def conserved(self) -> bool:
-        """Whether each currency sums to zero and each row is proven."""
         sums = (sum(kinds.values()) for kinds in self.totals.values())
         return not self.faults and not self.unproven and not any(sums)
 
     @contextmanager
     def unless_cut_off(self) -> Iterator[None]:
-        """Discard the sums, and report the table as unproven, after a CutOff."""
+        """After a CutOff, the table is unproven."""
         try:
             yield
         except CutOff as reason:
@@ -118,7 +115,6 @@ class Findings:
             self.unproven.append(f"the table: cut off after {self.rows} rows: {reason}")
 
     def add(self, other: "Findings") -> None:
-        """Add the findings in another part of the table."""
         self.faults += other.faults
         self.unproven += other.unproven
         self.ahead += other.ahead

@@ -88,7 +88,7 @@ def address(entry: EntryFacts) -> Row:
 
 
 def escrow_by(entries: Iterable[EntryFacts], currency: str) -> int:
-    """Return the escrow's balance: it gets each account's debit."""
+    """The escrow gets each account's debit."""
     return -sum(one.change for one in entries if one.currency == currency)
 
 
@@ -113,10 +113,7 @@ def account_differences(
     waiting: Waiting = _NOTHING,
     cases: Collection[str] = (),
 ) -> list[str]:
-    """Compare a customer's balance with its entries' sums and its cases of LIMBO.
-
-    A merchant's unswept amount is not in the balance yet.
-    """
+    """A merchant's unswept amount is not in the balance yet."""
     if row is None:
         return [NO_ROW]
     posted, found = sums.get(row.currency, 0) - waiting.unswept, []
@@ -153,7 +150,7 @@ def _decide(
     entries: Collection[EntryFacts],
     evidence: Iterable[EvidenceFacts],
 ) -> Iterator[str]:
-    """Add the decisions' entries to `expected`; yield each write-off that covers no reversal.
+    """Add to `expected`; yield each write-off that covers no reversal.
 
     A write-off's entry replaces the covered reversal.
     """

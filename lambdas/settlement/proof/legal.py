@@ -91,7 +91,6 @@ def steps_of(layout: int) -> tuple[str, ...]:
 
 
 def _without(layout: int) -> frozenset[str]:
-    """Return the slots that an older layout lacks."""
     return _STEPS - {f"{step}_at" for step in steps_of(layout)}
 
 
@@ -108,7 +107,7 @@ def _status_faults(
 
 
 def _held(facts: SettlementFacts, steps: set[str], reversed_: set[str]) -> int:
-    """Return the escrow that the slots imply; 0 after a decision to complete."""
+    """0 after a decision to complete."""
     if facts.status == Status.SETTLED and facts.resolution == Decision.COMPLETE:
         return 0
     moved = {_HOLD: facts.amount, _RELEASE: facts.fee - facts.amount, _FEE: -facts.fee}

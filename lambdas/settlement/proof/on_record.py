@@ -38,7 +38,6 @@ def differences(row: SettlementFacts, evidence: Collection[EvidenceFacts]) -> It
 def of_others(
     evidence: Iterable[EvidenceFacts], events: Collection[EventFacts], waiting: WaitingFacts | None
 ) -> Iterator[str]:
-    """Compare webhook events and the waiting execution with the evidence."""
     facts = {one.step: one for one in evidence}
     decided_at = facts[REVIEW].posted_at if REVIEW in facts else None
     at_fault = [one.event for one in events if one.received_at != decided_at]
@@ -50,10 +49,7 @@ def of_others(
 
 
 def of_proposals(evidence: Collection[EvidenceFacts], latest: ProposalFacts | None) -> Iterator[str]:
-    """Compare recorded moves with their proposals and the latest proposal's row.
-
-    One transaction writes a proposal's row and evidence. Only the latest row stays.
-    """
+    """One transaction writes a proposal's row and evidence. Only the latest row stays."""
     proposed = {one.step.removeprefix(_PROPOSE): one for one in evidence if one.step.startswith(_PROPOSE)}
     moves = {one.step for one in evidence if one.step.startswith(PROPOSALS)}
     for move in sorted(moves):
@@ -75,10 +71,9 @@ def of_proposals(evidence: Collection[EvidenceFacts], latest: ProposalFacts | No
 
 
 def _verdict_differs(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
-    """Compare the verdict with its evidence.
+    """A provider's evidence may stand alone: its function died, or was fenced off, before the row's write.
 
-    A provider's evidence may stand alone: its function died, or was fenced off, before it wrote to the row. A
-    webhook's verdict is written with its evidence.
+    A webhook's verdict is written with its evidence.
     """
     proof = facts.get(REVIEW) or facts.get(_VERIFY)
     said = proof.decision if proof else None
@@ -147,10 +142,7 @@ def _parts_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> I
 
 
 def _persons_differ(facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
-    """Compare decisions by several persons with their proposals and approvals.
-
-    A proposal's row is unsigned: a writer of the table can forge one for another person to approve.
-    """
+    """A proposal's row is unsigned: a writer of the table can forge one for another person to approve."""
     for step, one in facts.items():
         is_decision = step == _REVERSE or step.startswith((_RESOLVE, _PART))
         if one.persons and is_decision and not _is_agreed(one, facts):

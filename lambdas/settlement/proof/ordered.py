@@ -1,4 +1,4 @@
-"""Comparison of an account's orders with its row, deposits and withdrawals.
+"""Comparison of an account's orders with its row and movements.
 
 One transaction writes a deposit or withdrawal and its order.
 """
@@ -42,10 +42,7 @@ def money_differences(orders: Iterable[OrderFacts], entries: Iterable[EntryFacts
 
 
 def state_differences(row: BalanceFacts, orders: Collection[OrderFacts]) -> Iterator[str]:
-    """Compare the account's times and its last order with its orders.
-
-    Freezes and unfreezes alternate, but clocks may disagree: only count them.
-    """
+    """Freezes and unfreezes alternate, but clocks may disagree: only count them."""
     times: dict[str, list[str]] = {}
     for one in orders:
         times.setdefault(one.kind, []).append(one.posted_at)

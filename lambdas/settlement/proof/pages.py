@@ -45,7 +45,7 @@ WHOLE = Part(0, 1)
 
 
 def scan(store: Store, part: Part = WHOLE, **parameters: Any) -> Iterator[Row]:
-    """Yield a part's rows, unordered, read consistently. Raises StoreUnavailable."""
+    """Unordered, read consistently. Raises StoreUnavailable."""
 
     def read(segment: int, start: Row | None) -> tuple[int, Page]:
         place = {"Segment": segment, "TotalSegments": SEGMENTS * part.of}
@@ -106,7 +106,7 @@ def _plain_rows(client: Any, operation: str) -> Iterator[None]:
 
 
 def _read(response_dict: Any, customized_response_dict: Any, **_: Any) -> None:
-    """Parse a successful response, and give botocore's parser an empty body."""
+    """Give botocore's parser an empty body."""
     if response_dict["status_code"] == 200:
         body = response_dict["body"].decode()
         decode = _exactly if _AMBIGUOUS.search(body) else _DECODER.decode
@@ -124,7 +124,7 @@ def _exactly(body: str) -> Page:
 
 
 def _plain(members: list[tuple[str, Any]]) -> Any:
-    """Convert DynamoDB's JSON to plain Python: an object's only member names its type."""
+    """An object's only member names its type."""
     if len(members) == 1:
         ((kind, value),) = members
         if kind in ("S", "M", "BOOL"):

@@ -65,7 +65,7 @@ def reconcile(
 def collect(
     all_rows: Iterable[Row], own: Spool, findings: Findings, watch: Watch, stage: Stage = UNKNOWN
 ) -> None:
-    """Check each row, its currency and signature, and spool its facts. Raises CutOff."""
+    """Raises CutOff."""
     currencies, row_keys, _, _, retention = stage
     readers = _READERS | {"ENTRIES": partial(_read_entry, retention=retention)}
     for row in watched(all_rows, READING, watch):
@@ -95,7 +95,7 @@ def judge(
     watch: Watch,
     retention: Retention = KEEPS_ALL,
 ) -> None:
-    """Judge all settlements and accounts of the spools. Raises CutOff.
+    """Raises CutOff.
 
     Entries that may be gone are summed here, existing or expired, so expiry during the scan does not matter.
     """
@@ -260,7 +260,7 @@ def _judge_account(account: Account, findings: Findings, look_again: LookAgain, 
 def _second_look(
     difference: Difference, told: Sequence[str], findings: Findings, look_again: LookAgain
 ) -> Look:
-    """Look again at a row that differs, and record the verdict. Raises CutOff."""
+    """Record the verdict. Raises CutOff."""
     name = difference.key["pk"]
     try:
         look = look_again(difference)

@@ -253,7 +253,6 @@ def migration(row: Row) -> None:
 
 
 def received(entry: EntryFacts) -> SweepFacts | None:
-    """Return a merchant's release; None for any other entry."""
     if entry.step != Step.RELEASE or not accounts.is_merchant(entry.account):
         return None
     partition = keys.entry(entry.account, entry.posted_at, entry.key, entry.step)["pk"]

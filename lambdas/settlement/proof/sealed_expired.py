@@ -1,4 +1,4 @@
-"""Expired entries, by the journal and by the table.
+"""Expired entries.
 
 A slot of a settlement's row implies each. No signed entry proves the slot any more; the journal does.
 """

@@ -41,10 +41,7 @@ class Freezes:
             self._times[str(row.get("account")), row["order"]].setdefault(row["pk"], int(line["at"]))
 
     def broken_by(self, told: list[Told], until: datetime) -> str | None:
-        """Return the order that should have stopped an entry.
-
-        An entry at `until` or later is not judged: the freeze's end may be missing.
-        """
+        """An entry at `until` or later is not judged: the freeze's end may be missing."""
         account = told[0].pk.removeprefix("ENTRIES#").partition("#")[0]
         step = told[0].sk.partition("#")[2].partition(":")[2]
         puts = [int(one.at) for one in told if one.event == "INSERT"]

@@ -24,10 +24,10 @@ _BATCH = 1_000
 class Told(NamedTuple):
     """A statement about a row, by the table (`event` is `ROW`) or by a line of the journal.
 
-    `sha256` is the row's digest, and `before` its digest before a change. `status` and `paid_at` are a
-    settlement's; in a change, those before it. An entry that may be gone has its line and a `SLOT` of its
-    settlement's row, both with its `content` digest. A write-off marks the entry that it replaces as
-    `COVERED`. `worded` also covers a settlement's words; earlier releases lack it.
+    `before` is the digest before a change. `status` and `paid_at` are a settlement's; in a change, those
+    before it. An entry that may be gone has its line and a `SLOT` of its settlement's row, both with its
+    `content` digest. A write-off marks the entry that it replaces as `COVERED`. `worded` also covers a
+    settlement's words; earlier releases lack it.
     """
 
     pk: str
@@ -68,7 +68,7 @@ class SealedSpool:
         self._database.close()
 
     def add(self, rows: Iterable[Told] | Iterable[Named]) -> None:
-        """Add rows of one kind. Raises CutOff if the disk is full."""
+        """Raises CutOff if the disk is full."""
         waiting: list[Told | Named] = []
         for one in rows:
             waiting.append(one)

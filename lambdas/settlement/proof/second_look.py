@@ -1,5 +1,3 @@
-"""The second look at one row that differs in the scan, and at the rows that explain it."""
-
 import time
 from collections.abc import Collection
 from datetime import datetime, timedelta
@@ -41,10 +39,7 @@ _CLOCKS, _LONGEST = timedelta(hours=1), timedelta(days=1)
 
 
 def look_again(store: WatchedStore, difference: Difference, began: datetime) -> Look:
-    """Look at a row until it and the rows that explain it are known at one instant.
-
-    `began` is the start of the scan. Raises CutOff if the store's watch does.
-    """
+    """Look until the row and those that explain it are known at one instant. `began`: the scan's start."""
     try:
         if keys.is_settlement(difference.key):
             return _settlement(store, difference)
@@ -57,7 +52,7 @@ def look_again(store: WatchedStore, difference: Difference, began: datetime) -> 
 
 
 def _settlement(store: Store, difference: Difference) -> Look:
-    """Look at a settlement. Slots are written once, so an unchanged row has not moved in between.
+    """Slots are written once, so an unchanged row has not moved in between.
 
     Proposals move separately, so the proposal's row must be unchanged too.
     """
@@ -83,7 +78,7 @@ def _settlement(store: Store, difference: Difference) -> Look:
 
 
 def _account(store: Store, difference: Difference) -> Look:
-    """Look at a balance and its statement, with a longer tail after each difference.
+    """Read a longer tail of the statement after each difference.
 
     A difference is a fault if nothing was added before the tail: then all entries are known. Entries that may
     be gone keep the scan's sums.
@@ -121,12 +116,11 @@ def _differs(row: BalanceFacts, total: statement.Tally, waiting: Waiting) -> boo
 
 
 def _cases(store: WatchedStore, difference: Difference) -> Look:
-    """Compare an account's count with the open cases that block it, at one instant.
+    """The scan has older cases, the index newer ones.
 
-    The scan has older cases, the index newer ones. Their rows decide, and must be equal before and after the
-    count is read. A settlement back in LIMBO has a higher case number. The index may lag, so a count above
-    the cases is a fault only after all looks. A count below them is a fault at once: an unknown case can only
-    add to them.
+    Their rows decide, and must be equal before and after the count is read. A settlement back in LIMBO has a
+    higher case number. The index may lag, so a count above the cases is a fault only after all looks. A count
+    below them is a fault at once: an unknown case can only add to them.
     """
     account, excess = keys.subject(difference.key)[1], 0
     if not difference.cases and _counted(store, difference) == 0:
@@ -157,7 +151,7 @@ def _counted(store: Store, difference: Difference) -> int | None:
 
 
 def _orders(store: WatchedStore, difference: Difference, began: datetime) -> Look:
-    """Compare an account with its orders. Orders and entries never change, so the scan's remain valid.
+    """Orders and entries never change, so the scan's remain valid.
 
     An order is found only by key, and the row names only the last. So several orders since the scan began may
     leave the account unproven until the next scan.

@@ -1,4 +1,4 @@
-"""Comparison of a settlement's event number with the events on its row.
+"""A settlement's event number, and the events on its row.
 
 The row has no trace of some events: a review that ended, a claim in the millisecond of the hold, and whether
 an earlier write-off covers a step. So the number has bounds.

@@ -1,7 +1,4 @@
-"""A settlement's row: its facts and its contradictions.
-
-The row is read in one piece, so no second look can resolve a contradiction.
-"""
+"""A settlement's row, read in one piece: no second look can resolve a contradiction."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta

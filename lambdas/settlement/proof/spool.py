@@ -54,8 +54,6 @@ class Change(NamedTuple):
 
 
 class OldChange(NamedTuple):
-    """A change by entries that may be gone."""
-
     account: str
     currency: str
     change: str
@@ -89,7 +87,7 @@ _TABLES: dict[type[Any], str] = {
     Change: "changes",
     OldChange: "old_changes",
 }
-"""Kinds of facts. Their first column, a key or an account, sorts them."""
+"""The first column, a key or an account, sorts the facts."""
 
 _ORDER = {SweepFacts: ("account", "second")}
 """Kinds sorted by more than their first column."""
@@ -108,10 +106,10 @@ class Journal:
 
 @dataclass
 class Account:
-    """An account's balance, and its entries' sums by currency.
+    """`waiting`: a merchant's unswept amount.
 
-    `waiting`: a merchant's unswept amount. `cases`: settlements whose case of LIMBO blocks the account.
-    `external`: entries of deposits and withdrawals. `old`: the part of the sums whose entries may be gone.
+    `cases`: settlements whose case of LIMBO blocks the account. `external`: entries of deposits and
+    withdrawals. `old`: the part of the sums whose entries may be gone.
     """
 
     name: str
@@ -157,7 +155,7 @@ class Spool:
         self._add(facts)
 
     def post(self, account: str, currency: str, change: int) -> None:
-        """Add a change to an account's sums. A scan meets a partition's entries together."""
+        """A scan meets a partition's entries together."""
         self._sums[account, currency] += change
         if len(self._sums) >= _BATCH:
             self._flush_sums()
@@ -198,7 +196,7 @@ class Source(Protocol):
 
 
 def settlements(sources: Sequence[Source]) -> Iterator[Journal]:
-    """Yield each settlement by key. Raises CutOff if the scan met a row twice."""
+    """By key. Raises CutOff if the scan met a row twice."""
     kinds = (SettlementFacts, EntryFacts, EvidenceFacts, EventFacts, WaitingFacts, ProposalFacts)
     for key, facts in _merged(sources, *kinds):
         journal = Journal(key)
@@ -223,10 +221,7 @@ def settlements(sources: Sequence[Source]) -> Iterator[Journal]:
 
 
 def accounts(sources: Sequence[Source], kept_from: str = "") -> Iterator[Account]:
-    """Yield each account by name. Raises CutOff if the scan met a row twice.
-
-    Entries from before `kept_from` may be gone.
-    """
+    """By name. Raises CutOff if the scan met a row twice. Entries from before `kept_from` may be gone."""
     kinds = (BalanceFacts, Change, OldChange, CaseFacts, OrderFacts, ExternalFacts, SweepFacts)
     for name, facts in _merged(sources, *kinds):
         account = Account(name)

@@ -57,7 +57,6 @@ class Tally:
             self.moves += 1
 
     def add_sweep(self, row: Row) -> None:
-        """A malformed sweep is a separate fault."""
         for folded in rows.sound(rows.swept, [row]):
             for one in folded:
                 if not is_before(one.second, self.retention.kept_from):
@@ -73,7 +72,7 @@ class Tally:
         return total
 
     def is_still(self, later: "Tally") -> bool:
-        """Return whether the balance row has not moved between two readings: entries are only added."""
+        """Entries are only added."""
         return self.moves == later.moves and self.folded == later.folded
 
     def waiting(self, account: str) -> Waiting:

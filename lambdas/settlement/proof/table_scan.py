@@ -69,7 +69,7 @@ def check(
     row_keys: RowKeys | None = None,
     shortest_retention_days: int | None = None,
 ) -> Findings:
-    """Reconcile the whole table. If DynamoDB stops answering, the table is unproven.
+    """If DynamoDB stops answering, the table is unproven.
 
     A currency outside `currencies` or a signature by none of the `row_keys` is a fault; None disables a
     check. Only entries older than the shortest retention may be gone. A settlement listed too far ahead is
@@ -104,7 +104,7 @@ def rows(store: Store, part: Part = WHOLE) -> Generator[Row, None, None]:
 
 
 def look(store: Store, difference: Difference, began: datetime, watch: Watch = unwatched) -> Look:
-    """Look again at a row of a scan. Raises CutOff."""
+    """Raises CutOff."""
     phase = looking_again(keys.subject(difference.key)[0])
     try:
         return look_again(WatchedStore(store, phase, watch), difference, began)
@@ -113,10 +113,7 @@ def look(store: Store, difference: Difference, began: datetime, watch: Watch = u
 
 
 def rendered(findings: Findings, currencies: Mapping[str, int], *, signatures: bool) -> dict[str, Any]:
-    """Return the findings with amounts as decimal strings.
-
-    `currencies` maps currencies to exponents. `signatures`: whether they were judged.
-    """
+    """`currencies` maps currencies to exponents. `signatures`: whether they were judged."""
 
     def render(amount: int, currency: str) -> str:
         if currency not in currencies:

@@ -26,10 +26,8 @@ PAGE_JOURNAL, PAGE_JOURNAL_MAX = 100, 500
 """Default and maximum per page of the journal."""
 
 IN_FLIGHT = (Status.PROCESSING, Status.COMPENSATING)
-"""Statuses that the index lists by recovery's next look."""
 
 LISTED = (*IN_FLIGHT, Status.LIMBO)
-"""Statuses that the index lists: all but finished ones."""
 
 BEGINNING, END = "0", keys.END_OF_TIME
 """They sort before and after every timestamp."""
@@ -48,7 +46,7 @@ _FIELD_LENGTH_MAX = 40
 
 @dataclass(frozen=True, kw_only=True)
 class OutcomeQuery:
-    """Asks at once, or waits up to `wait` seconds for a sequence above `after`."""
+    """Wait up to `wait` seconds for a sequence above `after`."""
 
     key: str
     after: int | None
@@ -57,7 +55,7 @@ class OutcomeQuery:
 
 @dataclass(frozen=True, kw_only=True)
 class EntriesQuery:
-    """Asks for entries at or after `since` and before `before`.
+    """From `since` to before `before`.
 
     `position` is the reader's last sort key.
     """
@@ -74,10 +72,7 @@ class EntriesQuery:
 
 @dataclass(frozen=True, kw_only=True)
 class StatusQuery:
-    """Asks for settlements with a status, as the index lists them.
-
-    `position` is the reader's last place in it: partition number, sort key, settlement key.
-    """
+    """`position` is the reader's last place in the index: partition number, sort key, settlement key."""
 
     status: Status
     since: str
@@ -90,10 +85,7 @@ class StatusQuery:
 
 @dataclass(frozen=True, kw_only=True)
 class JournalQuery:
-    """Asks for all entries posted at or after `since`.
-
-    `position` is the reader's last object of the sealed journal and last line in it; 0 for the whole object.
-    """
+    """`position` is the reader's last sealed object and last line in it; 0 for the whole object."""
 
     since: str
     limit: int
@@ -104,7 +96,7 @@ class JournalQuery:
 
 
 def parse_outcome_query(key: object, raw: Mapping[str, str]) -> OutcomeQuery:
-    """Check a query. Raises InvalidRequest, naming each wrong field."""
+    """Raises InvalidRequest, naming each wrong field."""
     checks = _Checks(raw, ("wait", "after"))
     if not (isinstance(key, str) and KEY.fullmatch(key)):
         checks.wrong("key", f"must match {KEY.pattern}")
@@ -117,7 +109,7 @@ def parse_outcome_query(key: object, raw: Mapping[str, str]) -> OutcomeQuery:
 
 
 def parse_entries_query(account: object, raw: Mapping[str, str]) -> EntriesQuery:
-    """Check a query. Raises InvalidRequest, naming each wrong field."""
+    """Raises InvalidRequest, naming each wrong field."""
     checks = _Checks(raw, ("from", "to", "limit", "cursor"))
     if not _is_account(account):
         checks.wrong("id", "must be an account's id, or an internal account such as fees:EUR")
@@ -130,7 +122,7 @@ def parse_entries_query(account: object, raw: Mapping[str, str]) -> EntriesQuery
 
 
 def parse_list_query(raw: Mapping[str, str]) -> EntriesQuery | StatusQuery:
-    """Check a query that an index can serve. Raises InvalidRequest.
+    """Raises InvalidRequest.
 
     By account, it lists the account's entries, whose settlements are then read.
     """
@@ -158,7 +150,7 @@ def parse_list_query(raw: Mapping[str, str]) -> EntriesQuery | StatusQuery:
 
 
 def parse_journal_query(raw: Mapping[str, str]) -> JournalQuery:
-    """Check a query. Raises InvalidRequest, naming each wrong field."""
+    """Raises InvalidRequest, naming each wrong field."""
     checks = _Checks(raw, ("since", "limit", "cursor"))
     since = checks.instant("since", BEGINNING)
     limit = checks.number("limit", 1, PAGE_JOURNAL_MAX) or PAGE_JOURNAL

@@ -43,17 +43,14 @@ def adds(config: StageConfig) -> Callable[[Row], Row]:
 
 
 def with_expiry(row: Row, retention_days: int | None) -> Row:
-    """Return the row with its expiry, or unchanged if it stays."""
+    """Unchanged if it stays."""
     if retention_days is None or not (keys.is_entry(row) and row["step"] in STEPS):
         return row
     return {**row, EXPIRES: _second(row["posted_at"]) + retention_days * DAY_SECONDS}
 
 
 def may_expire(row: Row, least_days: int | None) -> bool:
-    """Return whether a row is an entry with a valid expiry.
-
-    Valid are whole days after posting, at least the shortest retention.
-    """
+    """Valid are whole days after posting, at least the shortest retention."""
     expires, posted_at, step = row.get(EXPIRES), row.get("posted_at"), row.get("step")
     if not (type(expires) is int and isinstance(posted_at, str) and isinstance(step, str)):
         return False

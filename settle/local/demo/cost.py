@@ -34,7 +34,6 @@ class Cost:
 
 
 def since(stack: Stack, instant: float) -> dict[str, Cost]:
-    """Return each execution's cost since an instant (Unix time, seconds)."""
     costs: dict[str, Cost] = defaultdict(Cost)
     for line in lines(stack, instant):
         for operation, used in line["dynamodb"].items():
@@ -43,10 +42,7 @@ def since(stack: Stack, instant: float) -> dict[str, Cost]:
 
 
 def lines(stack: Stack, instant: float) -> list[dict[str, Any]]:
-    """Return the functions' lines about DynamoDB since an instant.
-
-    Late lines may be on their way: it looks until two looks agree, or LOOKS_MAX times.
-    """
+    """Late lines may be on their way: it looks until two looks agree, or LOOKS_MAX times."""
     log_groups, earlier = _function_logs(stack), None
     for _ in range(LOOKS_MAX):
         time.sleep(LOOK_SECONDS)

@@ -72,7 +72,6 @@ def walk(stack: Stack, kyc_url: str, report: Callable[[str], None]) -> dict[str,
 
 
 def _control(kyc_url: str, **settings: str) -> dict[str, Any]:
-    """Change settings of the simulated provider, if any; return them and its call count."""
     answer = urllib3.request("PUT" if settings else "GET", f"{kyc_url}/control", json=settings or None)
     described: dict[str, Any] = answer.json()
     return described

@@ -41,7 +41,6 @@ def settle_all(stack: Stack, machine: Machine, run: str) -> Iterator[Settled]:
 
 
 def new_run(machine: Machine) -> str:
-    """Return a suffix that keeps the keys and accounts of runs apart."""
     return f"{secrets.token_hex(2)}{machine[0]}"
 
 

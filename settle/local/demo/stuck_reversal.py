@@ -60,7 +60,6 @@ def walk(stack: Stack, report: Callable[[str], None]) -> dict[str, Any]:
 
 @contextmanager
 def pager(stack: Stack) -> Iterator[Callable[[str], dict[str, Any]]]:
-    """Subscribe a queue to TOPICS; yield a function that awaits a message with a text."""
     with messages(stack) as received:
 
         def receive(text: str) -> dict[str, Any]:
@@ -79,7 +78,7 @@ def pager(stack: Stack) -> Iterator[Callable[[str], dict[str, Any]]]:
 def messages(
     stack: Stack, topics: Sequence[str] | None = None
 ) -> Iterator[Callable[[], Iterator[dict[str, str]]]]:
-    """Subscribe a queue to topics, by default TOPICS; yield a function that takes messages.
+    """Yield a function that takes messages of topics, by default TOPICS.
 
     Each has a `Subject` and a `Message`, whose last line is JSON. The queue and its subscriptions are removed
     at the end; what cannot be removed is named on standard error.

@@ -14,7 +14,6 @@ _UNFINISHED = (Exit.FAILED, Exit.IN_FLIGHT)
 
 
 def run(report: Callable[[str], None]) -> tuple[dict[str, Any], bool]:
-    """Run the demo on the embedded AWS; return its figures, and whether all went well."""
     running = embedded_aws.up(report)
     target, since = embedded(running), time.time()
     settled = []

@@ -206,7 +206,6 @@ def in_order(embedded: Embedded) -> Iterator[Callable[[], list[dict[str, Any]]]]
 
 
 def put_aside(embedded: Embedded) -> dict[str, str]:
-    """Wait for a failed event's message and take it from its queue."""
     sqs, url = embedded.stack.client("sqs"), embedded.stack.outputs["EventsPutAsideQueueUrl"]
     found: list[dict[str, str]] = []
 

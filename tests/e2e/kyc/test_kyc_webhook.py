@@ -18,7 +18,6 @@ ENDS = {
 
 
 def persistently(embedded: Embedded, sent: Call) -> tuple[int, dict[str, Any]]:
-    """Call like a provider: retry server faults."""
     answers: list[tuple[int, dict[str, Any]]] = []
 
     def is_final() -> bool:

@@ -16,14 +16,12 @@ PROOFS_MAX = 3
 
 
 def runs(embedded: Embedded) -> list[dict[str, Any]]:
-    """Return the metric lines of the runs so far."""
     lines = (json.loads(line) for line in embedded.logged("ReconcileBooks") if line.startswith("{"))
     return [line for line in lines if "ReconciledRows" in line]
 
 
 @contextmanager
 def each_minute(embedded: Embedded) -> Iterator[None]:
-    """Run the proof's schedule alone, each minute."""
     scheduler = embedded.stack.client("scheduler")
     (listed,) = (one for one in scheduler.list_schedules()["Schedules"] if "Proof" in one["Name"])
     found = scheduler.get_schedule(Name=listed["Name"], GroupName=listed["GroupName"])

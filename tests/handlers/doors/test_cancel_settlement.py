@@ -29,7 +29,6 @@ def cancel(calls: Calls) -> Cancel:
 
 
 def told(found: Answer) -> tuple[int, str, str]:
-    """Return the answer's HTTP status and its outcome's status and error."""
     outcome = checked_outcome(found.content)
     return found.status, outcome["status"], outcome["failure"]["error"]
 

@@ -35,7 +35,6 @@ ENTRY = keys.entry("merchant.shop", CLAIMED_AT, KEY, "release")
 
 
 def sweep(*entries: Row, left_ms: Iterator[int] | None = None) -> list[int]:
-    """Call SweepMerchants with a message per entry; return the failed entries' numbers."""
     answer = sweep_merchants.handler(released(*entries), Context(left_ms))
     return [int(one["itemIdentifier"].removeprefix("m-")) for one in answer["batchItemFailures"]]
 

@@ -12,7 +12,6 @@ _OTHER_DOORS = re.compile(r"Orders|Settlements(Api|Stage|.*Integration|.*Route)|
 
 
 def of(kind: str) -> list[Any]:
-    """Return a kind's resources, except the other APIs'."""
     return [
         one["Properties"]
         for name, one in template().items()

@@ -43,7 +43,6 @@ def as_person(desk: Desk, arn: str) -> Visitor:
 
 
 def given(desk: Desk) -> list[str]:
-    """Return the orders on settlements, without questions about accepted orders."""
     return [route for route, order in desk.door.given if "key" in order and "account" not in order]
 
 

@@ -55,7 +55,6 @@ class Ledger:
 
 
 def left(account: stack.Stack) -> tuple[list[str], list[str]]:
-    """Return the existing rules and queues."""
     rules = account.client("events").list_rules(EventBusName=BUS)["Rules"]
     return [rule["Name"] for rule in rules], account.client("sqs").list_queues().get("QueueUrls", [])
 

@@ -71,7 +71,6 @@ class Town:
         return runner.run(replace(self.means, **other), PARTS, direction, name)
 
     def layouts(self) -> list[tuple[int, int]]:
-        """Return each payment's (layout, number of parts)."""
         rows = [self.desk.row(key) for key in PAID]
         return [(row.get("layout", 1), parts_of(row)) for row in rows]
 

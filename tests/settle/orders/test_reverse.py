@@ -17,7 +17,6 @@ WHY = "the goods came back"
 
 
 def reverse(desk: Desk, reason: str = WHY, *, is_on_record: bool = True) -> dict[str, Any]:
-    """Return the command's outcome; check whether its reason is on record."""
     outcome = reversal.reverse(desk.stack, KEY, reason)
     assert reversal.is_on_record(desk.stack, KEY, reason) is is_on_record
     return outcome

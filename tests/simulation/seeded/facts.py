@@ -76,7 +76,6 @@ def done(row: Item | None) -> set[str]:
 
 
 def undone(row: Item | None) -> set[str]:
-    """Return the reversed or written-off steps."""
     return {step for step in FORWARD if row and f"{step}_reversed_at" in row}
 
 
@@ -87,7 +86,6 @@ def is_cancelled(row: Item | None) -> bool:
 
 
 def settlement_in(payload: Mapping[str, Any]) -> dict[str, str]:
-    """Return a payload's settlement; empty if none."""
     route = payload.get("routeKey", "")
     if route.endswith("/cancel"):
         return {**payload["pathParameters"], **json.loads(payload["body"])}

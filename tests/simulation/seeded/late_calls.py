@@ -106,7 +106,6 @@ def calls(settlement: Mapping[str, Any], row: Item | None, at: int) -> dict[str,
 
 
 def cancellations(settlement: Mapping[str, Any], row: Item | None) -> dict[str, Asked]:
-    """Return cancellations with right and wrong sequence and content."""
     key, sequence = settlement["key"], number(row, "sequence")
     made = {"": posting.cancel(dict(settlement), key)}
     for name, seen in (("of its sequence", sequence), ("of the next sequence", sequence + 1)):
@@ -118,7 +117,6 @@ def cancellations(settlement: Mapping[str, Any], row: Item | None) -> dict[str, 
 
 
 def posts(settlement: Mapping[str, Any]) -> dict[str, Asked]:
-    """Return repeated posts, unchanged or different."""
     key = settlement["key"]
     body = {name: value for name, value in settlement.items() if name != "key"}
     made = {"": body, " with other amount": body | {"amount": OTHERWISE["amount"]}}
@@ -135,7 +133,6 @@ def _of_functions_there(asked: dict[str, Asked]) -> dict[str, Asked]:
 
 
 def approvals(key: str, items: Mapping[tuple[str, str], Item]) -> dict[str, Asked]:
-    """Return orders about a reversal by several persons, from each."""
     found = items.get((f"PROPOSAL#{key}", "PROPOSAL"))
     named = {"key": key, "decision": "reverse", "digest": text(found, "seen") or "0" * 64}
     amount = number(items.get((f"SETTLEMENT#{key}", "SETTLEMENT")), "amount")
@@ -151,7 +148,6 @@ def approvals(key: str, items: Mapping[tuple[str, str], Item]) -> dict[str, Aske
 
 
 def _decisions(key: str, row: Item | None) -> dict[str, Asked]:
-    """Return orders about a settlement: decisions, reversals, a recovery."""
     case, asked = number(row, "resolutions") + 1, dict[str, Asked]()
     for decision in ("retry", "write-off", "complete"):
         order = {"key": key, "decision": decision, "reason": "a late call", "by": "a late call"}

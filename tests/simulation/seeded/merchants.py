@@ -38,7 +38,6 @@ class Merchants:
         self._own[key_of(entry)] = (second, self._received[second])
 
     def swept(self, changes: Changes) -> Sums[str]:
-        """Check a commit's sweeps; return additions to balances."""
         added: Sums[str] = Sums()
         kinds = {(new or old or {})["pk"]["S"].partition("#")[0] for old, new in changes}
         if "SWEPT" not in kinds:

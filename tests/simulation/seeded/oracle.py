@@ -326,7 +326,6 @@ class Oracle:
         demand(not any(totals.values()), "per currency all accounts sum to zero", dict(totals))
 
     def _blocking(self) -> Counter[str]:
-        """Count settlements in LIMBO per blocked account."""
         blocks: Counter[str] = Counter()
         for row in self.settlements.values():
             step = (text(row, "stuck_step") or "").partition(":")[2]

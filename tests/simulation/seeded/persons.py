@@ -39,7 +39,6 @@ _COVERED = ("status", "escrow", "release_at", "resolutions", "request_hash", "st
 
 
 def approvals(seed: int) -> dict[str, int]:
-    """Return the persons per decision; mostly one."""
     random = Random(f"persons {seed}")
     if random.random() >= 0.25:
         return {}

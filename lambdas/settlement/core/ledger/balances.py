@@ -86,7 +86,7 @@ def debit_part(settlement: Settlement, amount: int) -> Write:
 
 
 def credit_payer(settlement: Settlement) -> Write:
-    """Neither a closed account nor the highest balance stops it: the money was the payer's."""
+    """Neither closure nor highest balance stops it: the money was the payer's."""
     return credit_part(settlement, settlement.amount)
 
 

@@ -55,11 +55,10 @@ EMPTY = Condition("available = :nothing", {":nothing": 0})
 
 
 PROPOSAL_OPEN = Condition("#status = :open", {":open": "OPEN"})
-"""The proposal is neither carried out nor withdrawn."""
 
 
 def status_is(status: Status) -> Condition:
-    """Fence: fails once another execution has moved the settlement on."""
+    """Fails once another execution has moved the settlement on."""
     placeholder = f":{status.value.lower()}"
     return Condition(f"#status = {placeholder}", {placeholder: status})
 
@@ -136,7 +135,7 @@ def this_review(reference: str) -> Condition:
 
 
 def version_unchanged(version: int) -> Condition:
-    """Optimistic lock: no sweep has folded entries of this minute since the caller's read."""
+    """Optimistic lock: no sweep of this minute since the caller's read."""
     return Condition("version = :was", {":was": version})
 
 

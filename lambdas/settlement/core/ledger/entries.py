@@ -14,7 +14,7 @@ from settlement.core.model.timestamps import timestamp
 
 
 def transfer(settlement: Settlement, step: str, moved: Transfer, now: datetime) -> Write:
-    """Build the journal entry of a transfer between escrow and another account.
+    """Build a transfer's journal entry.
 
     The settlement's row in the same transaction records the step; this condition only prevents overwriting.
     """

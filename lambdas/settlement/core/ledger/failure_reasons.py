@@ -90,7 +90,7 @@ def account_refusal(party: str, currency: str, state: AccountState | None) -> Se
 
 
 def out_of_use(party: str, state: AccountState | None) -> SettlementError | None:
-    """Return why an account places no holds; None if it does or is missing."""
+    """Return why an account places no holds, if so."""
     if state is None:
         return None
     if state.is_closed:

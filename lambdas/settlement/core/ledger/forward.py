@@ -80,7 +80,7 @@ def advance(settlement: Settlement, step: Step, *, escrow_change: int, now: date
 
 
 def in_turn(step: Step, layout: int = NEWEST) -> list[Condition]:
-    """Return the condition that the previous step of the row's layout has committed."""
+    """Require the previous step of the row's layout."""
     previous = step.previous(layout)
     if previous is None:
         return []

@@ -39,7 +39,6 @@ MINUTE = len("2026-11-22T06:04")
 
 
 def subject(row: Row) -> tuple[str, str]:
-    """Return kind and name of a partition key, such as ("SETTLEMENT", key)."""
     kind, _, name = row["pk"].partition("#")
     return kind, name
 
@@ -81,8 +80,7 @@ def entry_partitions(account: str) -> list[str]:
 def entry(account: str, posted_at: str, key: str, step: str) -> Row:
     """Return the key of a journal entry; a statement lists the oldest first.
 
-    A retry would post at another time, but finds the step committed on the settlement's row, which has the
-    entry's account, time and step.
+    A retry has another time, but finds the step on the settlement's row.
     """
     is_sharded = is_merchant(account) or not is_customer(account)
     shard = f"#{_shard(key, ENTRY_SHARDS)}" if is_sharded else ""

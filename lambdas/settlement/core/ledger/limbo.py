@@ -47,7 +47,7 @@ def enter(settlement: Settlement, case: Case, failure: Mapping[str, str], now: d
 
 
 def await_decision(settlement: Settlement, case: int, token: str, execution: str) -> Write:
-    """Record the execution that waits for a case's decision, and its task token.
+    """Record the waiting execution and its task token.
 
     A separate row, as every later write to the settlement's row would pay for the token's kilobyte. The last
     execution to wait for a case is the one to wake.

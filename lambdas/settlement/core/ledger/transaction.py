@@ -94,7 +94,7 @@ class StepTransaction:
 
     @property
     def writes(self) -> tuple[Write, ...]:
-        """The transaction's items. DynamoDB lists cancellation reasons in the same order."""
+        """DynamoDB lists cancellation reasons in the same order."""
         writes = (self.evidence, self.settlement, self.entry, self.balance, self.proposal)
         return tuple(write for write in writes if write is not None)
 
@@ -148,7 +148,7 @@ def update_with_event(
 
 
 def placeholders(attributes: Row) -> Row:
-    """Return attributes as placeholder values: `gsi1pk` as `:gsi1pk`."""
+    """Map `gsi1pk` to `:gsi1pk`, and so on."""
     return {f":{name}": value for name, value in attributes.items()}
 
 

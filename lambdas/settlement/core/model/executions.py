@@ -1,4 +1,4 @@
-"""Names of executions: the one place that forms them.
+"""The only place that forms names of executions.
 
 Step Functions reserves a Standard execution's name for 90 days after its end, so a caller who may start
 executions could take a predictable one. Takeovers and reversals have a nonce: eight random hexadecimal
@@ -20,7 +20,6 @@ def resume(key: str, owner_epoch: int, nonce: str) -> str:
 
 
 def compensate(key: str, owner_epoch: int, nonce: str) -> str:
-    """Return the execution that reverses a settlement or alerts in LIMBO."""
     return f"{key}-c{owner_epoch}-{nonce}"
 
 
@@ -35,7 +34,7 @@ def queued(key: str, message: str) -> str:
 
 
 def follows_claim(key: str, name: str) -> bool:
-    """Return whether a name is of the form of an execution that was started after its key's claim."""
+    """Judge a name's form only."""
     return re.fullmatch(rf"{re.escape(key)}-([0-9a-f]{{12}}|r[0-9]+-[0-9a-f]{{8}})", name) is not None
 
 

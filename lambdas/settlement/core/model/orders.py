@@ -46,7 +46,6 @@ class Order:
     proof: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def record(self) -> dict[str, str]:
-        """Return the part that the settlement's row keeps."""
         return {"reason": self.reason, "by": self.by}
 
     def evidence(self) -> dict[str, str]:

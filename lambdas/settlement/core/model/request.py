@@ -76,7 +76,7 @@ class Request:
         return Settlement(**vars(self) | {"fee": fee if self.fee is None else self.fee})
 
     def claim_problems(self, config: StageConfig) -> list[str]:
-        """Return the faults for which the stage refuses a first claim of the key.
+        """Faults that refuse a first claim.
 
         Rules about fees and names may change, so settlements in flight are exempt: they must neither get
         stuck nor change.
@@ -232,7 +232,7 @@ def _canonical_metadata(given: Mapping[str, str] | None) -> dict[str, str] | Non
 
 
 def _canonical_name(text: str) -> str:
-    """Return the canonical text: NFC, plain spaces, trimmed."""
+    """NFC, plain spaces, trimmed."""
     composed = unicodedata.normalize("NFC", text)
     return "".join(" " if unicodedata.category(each) == "Zs" else each for each in composed).strip(" ")
 

@@ -1,7 +1,7 @@
 """The saga's table: the steps in commit order, and their facts.
 
-The functions, the events and `settle` read it. The state machines and the proof (`proof/`) state their own
-rules, which reveal a wrong row. See docs/internals/add-a-step.md.
+The state machines and the proof (`proof/`) state their own rules, which reveal a wrong row. See
+docs/internals/add-a-step.md.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class Step(StrEnum):
     FEE = "fee"
 
     def previous(self, layout: int = NEWEST) -> "Step | None":
-        """The step to commit before this one in this layout; None for the first."""
+        """None for the first step of this layout."""
         order = list(Step)
         earlier = reversed(order[: order.index(self)])
         return next((step for step in earlier if SAGA[step].since <= layout), None)
@@ -59,12 +59,11 @@ class Movement(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """The facts of a step. `state` is its machine state, `event` the event of its commit.
+    """`state` is the step's machine state, `event` the event of its commit.
 
-    `decides` is the row attribute with its decision; a refusal sets it without a commit.
-    `cut_off` is the error and cause of a reversal after the step ran out of time, memory or concurrency;
-    without it, the settlement waits for recovery.
-    `since` is the first row layout with the step: older rows skip it.
+    `decides` is the row attribute with its decision; a refusal sets it without a commit. `cut_off` is the
+    error and cause of a reversal after the step ran out of time, memory or concurrency; without it, the
+    settlement waits for recovery. `since` is the first row layout with the step: older rows skip it.
     """
 
     state: str

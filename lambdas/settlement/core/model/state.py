@@ -103,7 +103,7 @@ class SettlementState:
 
     @property
     def following(self) -> Step | None:
-        """The next step to commit in this layout; None after the last."""
+        """None after the last step of this layout."""
         return next((step for step in Step if self.takes(step) and step not in self.steps), None)
 
     def takes(self, step: Step) -> bool:
@@ -139,12 +139,11 @@ class SettlementState:
 
     @property
     def is_given_back(self) -> bool:
-        """Whether parts have given back the whole release."""
         return bool(self.parts) and self.reversed_in_part >= self.settlement.net
 
     @property
     def case_number(self) -> int:
-        """The number of the open LIMBO case, or of the next."""
+        """Number of the open LIMBO case, or the next."""
         return self.resolutions + 1
 
     @property
@@ -189,12 +188,10 @@ class AccountState:
 
     @property
     def is_blocked(self) -> bool:
-        """A blocked account places no holds."""
         return self.limbo_cases != 0
 
     @property
     def is_frozen(self) -> bool:
-        """A frozen account places no holds."""
         return self.frozen_at is not None
 
     @property
@@ -207,7 +204,6 @@ class AccountState:
         return exponent_of("ACCOUNT", self.currency, config)
 
     def to_wire(self, config: StageConfig) -> dict[str, Any]:
-        """Return the answer to an order."""
         times = {name: value for name in _TIMES if (value := getattr(self, name)) is not None}
         return {
             "account": self.account,

@@ -17,7 +17,7 @@ class Stored(dict[str, Any]):
 
 
 def subject_of(row: Mapping[str, Any]) -> str:
-    """Return a row's name for messages, without an account."""
+    """Never contains an account."""
     name = str(row.get("pk"))
     kind = name.partition("#")[0]
     return kind if kind in _OF_ACCOUNTS else name
@@ -70,7 +70,6 @@ STATE_TYPES: dict[str, type] = {
     **dict.fromkeys(_MAPS, dict),
     **dict.fromkeys(_TEXTS, str),
 }
-"""Attribute types of settlements and accounts."""
 
 _TYPES = STATE_TYPES | {
     **dict.fromkeys(("version", "case", "part", "needed", "approvals", "proposal_number", "expires_at"), int),
@@ -86,6 +85,6 @@ _TYPES = STATE_TYPES | {
     "folded": dict,
     "persons": set,
 }
-"""Attribute types of all rows. A later release may add some."""
+"""A later release may add some."""
 
 _MEMBERS: dict[str, type] = {**dict.fromkeys((*_MAPS, "persons"), str), "folded": int}

@@ -138,7 +138,7 @@ def enter_limbo(
 
 
 def ensure_can_resolve(state: SettlementState, decision: Decision, number: int | None = None) -> None:
-    """Raise ResolutionRefused for a decision that does not fit, StepFenced outside LIMBO.
+    """Raises ResolutionRefused; StepFenced outside LIMBO.
 
     `number` is the case that the person saw; None stands for the open one.
     """

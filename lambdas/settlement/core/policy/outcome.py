@@ -1,4 +1,4 @@
-"""The outcome contract: the output of the state machines and of `settle status`."""
+"""The output of the state machines and of `settle status`."""
 
 import json
 from collections.abc import Mapping
@@ -142,7 +142,7 @@ def of_settled(
 
 
 def failure(step: str, error: Mapping[str, str]) -> dict[str, str]:
-    """Return the failure for a state machine's error (`Error`, `Cause`).
+    """Read a state machine's error.
 
     A Lambda cause is JSON with the exception's message; any other is kept.
     """

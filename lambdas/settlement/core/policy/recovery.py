@@ -46,8 +46,6 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Takeover:
-    """The write that makes `execution` the owner, and its input."""
-
     action: Action
     execution: str
     input: dict[str, Any]
@@ -143,7 +141,7 @@ def take_over(state: SettlementState, now: datetime, config: StageConfig, nonce:
 
 
 def _unannounced(state: SettlementState) -> dict[str, str]:
-    """Return the decision that no execution has taken over.
+    """The decision that no execution has taken over.
 
     The order's function named an owner, and died before waking one.
     """
@@ -153,7 +151,7 @@ def _unannounced(state: SettlementState) -> dict[str, str]:
 
 
 def _extended_deadline(state: SettlementState, extended_at: str) -> str:
-    """Return the deadline plus recovery's delay, so the new owner loses no time.
+    """Add recovery's delay, so the new owner loses no time.
 
     The remaining time shrinks by the pause before each look: extensions are few, and end once recovery
     catches up.

@@ -54,7 +54,10 @@ def pause(failed_tries: int) -> None:
 
 
 class Store:
-    """The settlement table. Methods raise StoreUnavailable if DynamoDB gives no definite answer."""
+    """The settlement table.
+
+    Methods raise StoreUnavailable without a definite answer, else the first failed condition's refusal.
+    """
 
     def __init__(
         self,
@@ -110,10 +113,7 @@ class Store:
         return dict(write.parameters["Item"])
 
     def commit(self, transaction: StepTransaction) -> Any:
-        """Return None, or the gate's state or row if an earlier call committed the step.
-
-        Raises the refusal of the first failed condition.
-        """
+        """Return None, or the gate's state or row if an earlier call committed the step."""
         try:
             self.transact(transaction.writes)
         except AlreadyApplied as earlier:
@@ -126,7 +126,7 @@ class Store:
     def record(self, writes: Sequence[Write]) -> Row:
         """Commit an order's row, the first write, with its effect; return the row on record.
 
-        An earlier call's row wins. Raises the refusal of the first failed condition.
+        An earlier call's row wins.
         """
         try:
             self.transact(writes)
@@ -137,7 +137,6 @@ class Store:
         return dict(writes[0].parameters["Item"])
 
     def transact(self, writes: Sequence[Write]) -> None:
-        """Raises the refusal of the first failed condition."""
         items = [{write.action: self._parameters(write)} for write in writes]
         self._call("transact_write_items", writes, TransactItems=items)
 
