@@ -5,12 +5,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from settle.bank import files, remedy
+from settle.bank import booked, files, remedy
 from settle.bank.table import Columns
 from settle.exit_codes import CommandFailed, Exit
 from settle.proof.books import Counting, uncounted
 from settle.stack import Stack
-from settlement.bank import books
 from settlement.bank.comparison import Verdict, judge
 from settlement.bank.matching import TODO, BankLine, Finding, Order
 from settlement.bank.spool import Spool
@@ -50,7 +49,7 @@ def compare(
     digests = {files.digest(path): path for path in reversed(paths)}
     unreadable = list[str]()
     with Spool() as spool, counting({}) as watch:
-        orders = books.orders(stack.store, datetime.now(UTC), unreadable.append)
+        orders = booked.orders(stack.store, datetime.now(UTC), unreadable.append)
         for order in watched(orders, ORDERS, watch):
             spool.add_order(order)
         statements, findings, given = list[Statement](), list[Finding](), list[dict[str, Any]]()
