@@ -112,7 +112,7 @@ def template(stage: str) -> dict[str, Any]:
 
     Cached and shared: tests must not change them.
     """
-    found = templates.template(stage).to_json()["Resources"]
+    found = templates.template(stage)["Resources"]
     named = {name(logical_id): resource for logical_id, resource in found.items()}
     assert len(named) == len(found), "two resources have one name"
     return {one: readable(resource) for one, resource in named.items()}

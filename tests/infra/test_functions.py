@@ -122,7 +122,7 @@ def test_a_lean_stage_logs_metrics_and_only_the_platforms_failures(
 
 @each_stage_on_aws
 def test_on_aws_functions_have_the_managed_runtime_and_tested_powertools(stage: str) -> None:
-    parameters = templates.template(stage).to_json()["Parameters"]
+    parameters = templates.template(stage)["Parameters"]
     powertools = version("aws-lambda-powertools")
 
     for name, function in functions(stage).items():

@@ -9,7 +9,7 @@ import pytest
 from tests.world import templates
 from tools.guard_changes import IN_PLACE, faults, main
 
-DEPLOYED: Any = templates.template("prod").to_json()
+DEPLOYED: Any = templates.template("prod")
 GUARDED = {name: one["Type"] for name, one in DEPLOYED["Resources"].items() if one["Type"] in IN_PLACE}
 (TABLE,) = (name for name, kind in GUARDED.items() if kind == "AWS::DynamoDB::Table")
 (KEY,) = (name for name, kind in GUARDED.items() if kind == "AWS::KMS::Key" and name.startswith("Ledger"))

@@ -42,7 +42,7 @@ def template(stage: str) -> str:
         _, stack = everything_on.stack(stage)
         return json.dumps(Template.from_stack(stack).to_json(), indent=1)
     assert is_personal(stage) or context(stage)
-    return json.dumps(templates.template(stage).to_json(), indent=1)
+    return json.dumps(templates.template(stage), indent=1)
 
 
 class Deployed:

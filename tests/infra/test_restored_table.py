@@ -27,7 +27,7 @@ def test_nothing_points_to_the_stacks_own_table() -> None:
 
 def test_the_stacks_own_table_and_key_stay_unchanged() -> None:
     """So neither the restore nor its end deletes or makes a table, and the guard accepts both."""
-    deployed, after = templates.template("prod").to_json(), changed_template(**RESTORED)
+    deployed, after = templates.template("prod"), changed_template(**RESTORED)
 
     for one in (OWN, "LedgerKey"):
         assert restored()[one] == template("prod")[one]

@@ -216,7 +216,7 @@ def test_the_embedded_settings_are_refused_in_an_account_of_aws() -> None:
     (own,) = (one for name, one in rules.items() if name.startswith("EuOnlyOnTheEmbeddedAws"))
     (refusal,) = own["Assertions"]
     assert refusal["Assert"] == {"Fn::Equals": [{"Ref": "AWS::AccountId"}, "000000000000"]}
-    assert "OnlyOnTheEmbeddedAws" not in json.dumps(templates.template("prod").to_json().get("Rules", {}))
+    assert "OnlyOnTheEmbeddedAws" not in json.dumps(templates.template("prod").get("Rules", {}))
 
 
 @pytest.mark.parametrize("given", ["yes", "1", "[]", '{"python": "p"}', {"python": "p"}])

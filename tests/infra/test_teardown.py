@@ -145,7 +145,7 @@ def test_nothing_of_a_personal_stage_outlives_its_stack() -> None:
 
     A version goes with its function.
     """
-    found = templates.template(STAGE).to_json()["Resources"]
+    found = templates.template(STAGE)["Resources"]
     kept = {one["Type"] for one in found.values() if "Retain" in str(one.get("DeletionPolicy"))}
     (table,) = (one for one in found.values() if one["Type"] == "AWS::DynamoDB::Table")
 

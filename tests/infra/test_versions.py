@@ -73,7 +73,7 @@ def test_another_setting_of_a_function_is_another_version() -> None:
     def versions(found: Any) -> set[str]:
         return {name for name, one in found["Resources"].items() if one["Type"] == "AWS::Lambda::Version"}
 
-    before = versions(templates.template("prod").to_json())
+    before = versions(templates.template("prod"))
 
     assert versions(changed_template("prod")) == before != set()
     assert not versions(changed_template("prod", function_memory_mb=1_024)) & before

@@ -22,12 +22,12 @@ RELEASES = sorted({path.parent.name for path in HERE.glob(f"*/{FILE}")} | ({RECO
 
 def resources() -> dict[str, str]:
     """Another logical id replaces a resource, with its data."""
-    found = templates.template("prod").to_json()["Resources"]
+    found = templates.template("prod")["Resources"]
     return {logical_id: one["Type"] for logical_id, one in found.items() if "Version" not in one["Type"]}
 
 
 def outputs() -> dict[str, str]:
-    return dict.fromkeys(templates.template("prod").to_json()["Outputs"], "output")
+    return dict.fromkeys(templates.template("prod")["Outputs"], "output")
 
 
 def settings() -> dict[str, str]:

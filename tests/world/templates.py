@@ -1,25 +1,31 @@
 """The synthesised templates, made once: tests use the real stack's table and configuration."""
 
+import hashlib
 import json
+import os
+import sys
+import tempfile
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk.assertions import Template
 
-from app import build
-
 PROJECT = Path(__file__).parents[2]
+
+CACHE = PROJECT / ".cache" / "templates"
+SOURCES = ("app.py", "cdk.json", "docs/runbooks/alarms.md", "infra", "lambdas", "statemachines")
+"""All that a synthesis reads."""
 
 REACHED = {"prod": {"page_address": "oncall@example.com", "runbooks": "https://runbooks.example.com"}}
 """Arguments of stages that require addresses for pages and runbooks."""
 
 
-@cache
-def template(stage: str = "dev") -> Template:
-    given = _context() | REACHED.get(stage, {}) | {"stage": stage}
-    return Template.from_stack(build(cdk.App(context=given)))
+def template(stage: str = "dev") -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(_text(stage))
+    return found
 
 
 def resources(resource_type: str, stage: str = "dev") -> dict[str, Any]:
@@ -29,7 +35,7 @@ def resources(resource_type: str, stage: str = "dev") -> dict[str, Any]:
 
 @cache
 def kind(logical_id: str, stage: str = "dev") -> str:
-    found: str = template(stage).to_json()["Resources"][logical_id]["Type"]
+    found: str = template(stage)["Resources"][logical_id]["Type"]
     return found
 
 
@@ -43,7 +49,39 @@ def table_definition() -> dict[str, Any]:
 
 @cache
 def _found(resource_type: str, stage: str) -> str:
-    return json.dumps(template(stage).find_resources(resource_type))
+    every = template(stage)["Resources"].items()
+    return json.dumps({name: one for name, one in every if one["Type"] == resource_type})
+
+
+@cache
+def _text(stage: str) -> str:
+    """Return a stage's template, synthesised once for all processes and runs on the same sources."""
+    file = CACHE / f"{stage}-{_sources()}.json"
+    if not file.exists():
+        from app import build  # noqa: PLC0415 (the CDK takes seconds to import)
+
+        given = _context() | REACHED.get(stage, {}) | {"stage": stage}
+        text = json.dumps(Template.from_stack(build(cdk.App(context=given))).to_json())
+        CACHE.mkdir(parents=True, exist_ok=True)
+        for old in CACHE.glob(f"{stage}-*.json"):
+            old.unlink(missing_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=CACHE, delete=False) as written:
+            written.write(text)
+        os.replace(written.name, file)
+    return file.read_text()
+
+
+@cache
+def _sources() -> str:
+    """Return a digest of all that a synthesis reads."""
+    digest = hashlib.sha256(f"{version('aws-cdk-lib')} {sys.version}".encode())
+    for name in SOURCES:
+        found = sorted((PROJECT / name).rglob("*")) if (PROJECT / name).is_dir() else [PROJECT / name]
+        for file in found:
+            if file.is_file() and "__pycache__" not in file.parts:
+                digest.update(f"{file.relative_to(PROJECT)}\0{file.stat().st_mode}\0".encode())
+                digest.update(file.read_bytes())
+    return digest.hexdigest()[:32]
 
 
 def _context() -> dict[str, Any]:
