@@ -1,3 +1,4 @@
+import hashlib
 import inspect
 import os
 from collections.abc import Callable, Iterator
@@ -129,7 +130,13 @@ def set_up() -> Iterator[Current]:
         monotonic=lambda: current.world.hub.now / 1000,
         sleep=lambda seconds: current.world.hub.sleep(int(seconds * 1000)),
     )
-    probes = SimpleNamespace(urandom=lambda size: current.world.circuit.random.randbytes(size))  # noqa: PLW0108
+
+    def urandom(size: int) -> bytes:
+        """Return bytes that never come again, not even in a later life, whose randomness begins anew."""
+        world = current.world
+        told = f"{world.hub.now} {world.circuit.random.randbytes(size).hex()}"
+        return hashlib.sha256(told.encode()).digest()[:size]
+
     replaced: dict[tuple[Any, str], Any] = {
         **dict.fromkeys(_OF_A_WORLD),
         (_dependencies.store, "_pause"): lambda failed_tries: current.world.hub.sleep(
@@ -141,7 +148,7 @@ def set_up() -> Iterator[Current]:
         (_workers, "pause"): clock.sleep,
         (_kyc._client, "ask"): lambda *question: current.world.people.exchange(*question),  # noqa: PLW0108 (of a later world)
         (_kyc._client, "is_healthy"): lambda: current.world.people.is_healthy(),  # noqa: PLW0108
-        (kyc_circuit, "os"): probes,
+        (kyc_circuit, "os"): SimpleNamespace(urandom=urandom),
         (_kyc, "review_seconds"): REVIEW_SECONDS,
         (approval, "VALID_FOR"): VALID_FOR,
         (_secrets, "read"): lambda secret_id, **_: shared[secret_id],
