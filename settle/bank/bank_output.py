@@ -23,15 +23,17 @@ def lines(found: Mapping[str, Any]) -> None:
         for command in one["commands"]:
             print_line(f"  {command}")
     for order in found["open"]:
-        print_line(f"OPEN {_order(order)}: no line yet; the statements end before it is due")
+        print_line(f"OPEN {_order(order)}: its line may come later, or be in an earlier statement")
     for row in found["unreadable"]:
         print_line(f"UNREADABLE {row}")
     for currency, sums in found["currencies"].items():
         print_line(f"{currency} at the end of {sums['day']}: {_sums(sums)}")
-    verdict = "agrees to the cent" if found["agrees"] else "DOES NOT AGREE"
-    if found["unreadable"]:
-        verdict = "NOT PROVEN"
-    print_line(f"{verdict}: {found['matched']} lines matched, {len(found['findings'])} differ")
+    cents = "agrees" if found["unsummed"] else "agrees to the cent"
+    verdict = "NOT PROVEN" if found["unreadable"] else cents if found["agrees"] else "DOES NOT AGREE"
+    if found["unsummed"]:
+        print_line(f"NO BALANCES of {', '.join(found['unsummed'])}: only the lines were compared")
+    differ, waiting = len(found["findings"]), len(found["open"])
+    print_line(f"{verdict}: {found['matched']} lines matched, {differ} differ, {waiting} orders open")
 
 
 def _told(one: Mapping[str, Any]) -> str:
@@ -46,7 +48,8 @@ def _told(one: Mapping[str, Any]) -> str:
 
 
 def _line(line: Mapping[str, Any]) -> str:
-    name = line["bank_reference"] or line["reference"] or "without a reference"
+    names = " / ".join(filter(None, (line["reference"], line["bank_reference"])))
+    name = names or "without a reference"
     where = f"line {line['at']} of {line['file']}"
     return f"{line['side']} {line['amount']} {line['currency']} on {line['booked']}, {name} ({where})"
 

@@ -1,6 +1,8 @@
 """The bank's files beside the stage's orders. Reads only."""
 
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -28,15 +30,25 @@ class Wanted:
     days: int
     columns: Columns | None = None
     before: Mapping[str, int] = field(default_factory=dict)
+    currency: str | None = None
     with_pairs: bool = False
 
 
 def wanted(
-    stack: Stack, days: int, columns: str | None, before: Sequence[str] | None, *, with_pairs: bool = False
+    stack: Stack,
+    days: int,
+    columns: str | None,
+    before: Sequence[str] | None,
+    currency: str | None,
+    *,
+    with_pairs: bool = False,
 ) -> Wanted:
     """Read the options of a command. Raises CommandFailed."""
     mapping = None if columns is None else files.columns(columns)
-    return Wanted(days, mapping, _amounts(stack, before or ()), with_pairs)
+    if currency is not None and currency not in stack.config.currencies:
+        known = ", ".join(sorted(stack.config.currencies))
+        raise CommandFailed(Exit.USAGE, f"currency: must be one of {known}")
+    return Wanted(days, mapping, _amounts(stack, before or ()), currency, with_pairs)
 
 
 def compare(
@@ -48,7 +60,7 @@ def compare(
     """
     digests = {files.digest(path): path for path in reversed(paths)}
     unreadable = list[str]()
-    with Spool() as spool, counting({}) as watch:
+    with _on_disk(), Spool() as spool, counting({}) as watch:
         orders = booked.orders(stack.store, datetime.now(UTC), unreadable.append)
         for order in watched(orders, ORDERS, watch):
             spool.add_order(order)
@@ -59,7 +71,7 @@ def compare(
             statements += own
             told = {"lines": sum(one.lines for one in own), "statements": len(own)}
             given.append({"file": path, "sha256": _key(digests, path), **told})
-        verdict = judge(spool, statements, wanted.days, wanted.before, findings)
+        verdict = judge(spool, statements, wanted.days, wanted.before, findings, wanted.currency)
         pairs = [_pair(line, order, stack) for line, order in spool.pairs()] if wanted.with_pairs else None
     return {
         "read_at": timestamp(datetime.now(UTC)),
@@ -70,6 +82,15 @@ def compare(
         "unreadable": unreadable,
         "agrees": verdict.agrees and not unreadable,
     }
+
+
+@contextmanager
+def _on_disk() -> Iterator[None]:
+    """Raise CommandFailed if the disk, at TMPDIR, has no room for the comparison."""
+    try:
+        yield
+    except sqlite3.Error as failed:
+        raise CommandFailed(Exit.FAILED, f"statement: the comparison's space in TMPDIR: {failed}") from failed
 
 
 def _amounts(stack: Stack, given: Sequence[str]) -> dict[str, int]:
@@ -94,6 +115,7 @@ def _added(
 ) -> Iterator[Statement]:
     for one in lines:
         if isinstance(one, Statement):
+            spool.add_statement(one)
             yield one
         elif fault := spool.add_line(one, path):
             findings.append(fault)
@@ -104,6 +126,7 @@ def _told(verdict: Verdict, stack: Stack) -> dict[str, Any]:
         "matched": verdict.pairs,
         "findings": [_finding(one, stack) for one in verdict.findings],
         "open": [_order(one, stack) for one in verdict.open],
+        "unsummed": verdict.unsummed,
         "currencies": {
             currency: {
                 name: value if name == "day" else _shown(value, currency, stack)

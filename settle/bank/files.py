@@ -50,6 +50,8 @@ def read(
 
 def _opened(path: str) -> BufferedReader:
     try:
+        if Path(path).exists() and not Path(path).is_file():
+            raise CommandFailed(Exit.USAGE, f"statement: {path}: must be a file, not a folder or a pipe")
         return Path(path).open("rb")
     except OSError as failed:
         raise CommandFailed(Exit.USAGE, f"statement: {path}: {failed.strerror}") from failed

@@ -12,7 +12,7 @@ DAYS = 3
 
 Days = Annotated[
     int,
-    typer.Option(min=0, max=31, help="Most days between an order and the value date of its line."),
+    typer.Option(min=0, max=10, help="Most days between an order and the value date of its line."),
 ]
 ColumnsFile = Annotated[
     str | None,
@@ -24,6 +24,9 @@ Before = Annotated[
         metavar="CURRENCY=AMOUNT", help="Money on the accounts from before the books began. May be repeated."
     ),
 ]
+Currency = Annotated[
+    str | None, typer.Option("--currency", help="Compare only this currency; by default all of the stage.")
+]
 
 
 @app.command("compare")
@@ -32,6 +35,7 @@ def compare(
     days: Days = DAYS,
     columns: ColumnsFile = None,
     before: Before = None,
+    currency: Currency = None,
     matched: Annotated[bool, typer.Option("--matched", help="Also list each matched line.")] = False,
     stack: StackName = None,
     as_json: AsJson = False,
@@ -47,7 +51,7 @@ def compare(
     from settle.output.progress import counting
 
     found = find(stack)
-    wanted = comparison.wanted(found, days, columns, before, with_pairs=matched)
+    wanted = comparison.wanted(found, days, columns, before, currency, with_pairs=matched)
     told = comparison.compare(found, files, wanted, counting)
     bank_output.comparison(told, as_json)
     if not told["agrees"]:

@@ -2,7 +2,7 @@ from typing import Annotated
 
 import typer
 
-from settle.bank.statement_command import DAYS, Before, ColumnsFile, Days
+from settle.bank.statement_command import DAYS, Before, ColumnsFile, Currency, Days
 from settle.commands.options import Against, AsJson, Head, StackName, find
 from settle.exit_codes import Exit
 from settle.proof import reconcile_output
@@ -30,6 +30,7 @@ def reconcile(
     days: Days = DAYS,
     columns: ColumnsFile = None,
     before: Before = None,
+    currency: Currency = None,
     segments: Segments = 1,
     signatures: Signatures = True,
 ) -> None:
@@ -48,7 +49,7 @@ def reconcile(
     from settle.proof import books
 
     found = find(stack)
-    wanted = comparison.wanted(found, days, columns, before) if statement else None
+    wanted = comparison.wanted(found, days, columns, before, currency) if statement else None
     proof = books.prove(found, segments, signatures=signatures, counting=counting)
     if against:
         proof["sealed_journal"] = sealed.compare(found, against, head)

@@ -1,9 +1,10 @@
-"""Statements in their order: whether one is missing, and what they cover."""
+"""Statements in their order: whether one is missing, which days they cover, and what they add up to."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from itertools import pairwise
+from typing import NamedTuple
 
 from settlement.bank.matching import Finding, Kind
 from settlement.bank.statement import Statement
@@ -11,65 +12,95 @@ from settlement.bank.statement import Statement
 Days = tuple[str, str]
 """First and last day."""
 
+Ordered = Mapping[tuple[str, str], Sequence[Statement]]
+"""Statements by account and currency, oldest first."""
+
+
+class Span(NamedTuple):
+    """The days of a currency's statements.
+
+    `first`: of any account. `start` to `end`: days of all accounts. `late`: the account that starts last.
+    `holes`: days without a statement of some account, which may have lines.
+    """
+
+    first: str
+    start: str
+    end: str
+    late: str
+    holes: Sequence[Days]
+
 
 def in_order(statements: Iterable[Statement]) -> dict[tuple[str, str], list[Statement]]:
-    """Return each account's statements, oldest first, each once: by (account, currency)."""
+    """Return each account's statements, each once."""
     found: dict[tuple[str, str], list[Statement]] = defaultdict(list)
     for one in sorted(set(statements), key=_place):
         found[one.account, one.currency].append(one)
     return dict(found)
 
 
-def faults(ordered: Iterable[Sequence[Statement]]) -> Iterator[Finding]:
+def faults(ordered: Ordered) -> Iterator[Finding]:
     """Yield each statement that does not add up, and each hole between two of an account.
 
-    Statements without balances, as a camt.054 and a CSV file, cannot show a hole.
+    Statements without balances, as a camt.054 and a CSV file, show no hole but a missing page.
     """
-    for statements in ordered:
-        told = [
-            (one, one.opening, one.closing)
-            for one in statements
-            if one.opening is not None and one.closing is not None
-        ]
-        for one, opening, closes in told:
-            if wrong := closes - opening - one.credits + one.debits:
+    for statements in ordered.values():
+        told = [(one, *both) for one in _apart(statements) if (both := _balances(one))]
+        for one, opening, closing in told:
+            if wrong := closing - opening - one.credits + one.debits:
                 yield Finding(Kind.SUM, one.currency, wrong, text=_name(one))
-        for (one, _, closes), (following, opens, _) in pairwise(told):
-            if closes != opens and not _overlap(one, following):
+        for (one, _, closing), (following, opening, _) in pairwise(told):
+            if closing != opening:
                 where = f"between {_name(one)} and {_name(following)}"
-                yield Finding(Kind.GAP, one.currency, opens - closes, text=where)
-        last = statements[-1]
-        if last.page and not last.page[1]:
-            yield Finding(Kind.GAP, last.currency, 0, text=f"after page {last.page[0]} of {_name(last)}")
+                yield Finding(Kind.GAP, one.currency, opening - closing, text=where)
+        yield from _pages(statements)
 
 
-def covered(ordered: Mapping[tuple[str, str], Sequence[Statement]]) -> dict[str, list[Days]]:
-    """Return, by currency, the days that the statements of all its accounts cover.
-
-    Days without a statement are covered if one balance leads over them, as over a weekend.
-    """
-    found: dict[str, list[Days]] = {}
-    for (_, currency), statements in ordered.items():
-        told = [one for one in statements if one.opening is not None]
-        quiet = [(a.last, b.first) for a, b in pairwise(told) if a.closing == b.opening and a.last < b.first]
-        own = _merged([*((one.first, one.last) for one in statements), *quiet])
-        found[currency] = _common(found[currency], own) if currency in found else own
+def spans(ordered: Ordered) -> dict[str, Span]:
+    """Return each currency's days."""
+    found: dict[str, Span] = {}
+    for currency in {currency for _, currency in ordered}:
+        accounts = {account: own for (account, of), own in ordered.items() if of == currency}
+        firsts = {account: min(one.first for one in own) for account, own in accounts.items()}
+        lasts = [max(one.last for one in own) for own in accounts.values()]
+        late = max(firsts, key=lambda account: firsts[account])
+        holes = [hole for own in accounts.values() for hole in _holes(own)]
+        found[currency] = Span(min(firsts.values()), firsts[late], min(lasts), late, holes)
     return found
 
 
-def is_within(day: str, days: int, covered: Iterable[Days]) -> bool:
-    """Return whether the statements cover a day, and as many days around it."""
-    around = timedelta(days=days)
-    first, last = (
-        (date.fromisoformat(day) - around).isoformat(),
-        (date.fromisoformat(day) + around).isoformat(),
-    )
-    return any(start <= first and last <= end for start, end in covered)
+def covered(ordered: Ordered) -> Iterator[tuple[str, str, str, str]]:
+    """Yield account, currency, and first and last day of statements with balances: they have all lines."""
+    for (account, currency), statements in ordered.items():
+        for first, last in _merged(_told(statements)):
+            yield account, currency, first, last
 
 
-def closing(statements: Sequence[Statement], day: str) -> int | None:
-    """Return an account's balance at the end of a day; None without a statement that ends then."""
-    return next((one.closing for one in reversed(statements) if one.last == day), None)
+def closing(ordered: Ordered, currency: str) -> tuple[str, int] | None:
+    """Return the last day at whose end each account of a currency has a known balance, and their sum."""
+    accounts = [_apart(own) for (_, of), own in ordered.items() if of == currency]
+    known = [[(one.first, one.last, one.closing) for one in own if _balances(one)] for own in accounts]
+    if not all(known):
+        return None
+    for day in sorted({last for own in known for _, last, _ in own}, reverse=True):
+        found = [_at_end(own, day) for own in known]
+        if None not in found:
+            return day, sum(filter(None, found))
+    return None
+
+
+def days_later(day: str, days: int) -> str:
+    return (date.fromisoformat(day) + timedelta(days=days)).isoformat()
+
+
+def _at_end(known: Sequence[tuple[str, str, int | None]], day: str) -> int | None:
+    """Return an account's balance at the end of a day within its statements, or between two of them."""
+    before = [closing for _, last, closing in known if last <= day]
+    is_known = day <= max(last for _, last, _ in known) and not any(f <= day < last for f, last, _ in known)
+    return before[-1] if before and is_known else None
+
+
+def _balances(one: Statement) -> tuple[int, int] | None:
+    return None if one.opening is None or one.closing is None else (one.opening, one.closing)
 
 
 def _place(one: Statement) -> tuple[object, ...]:
@@ -77,12 +108,53 @@ def _place(one: Statement) -> tuple[object, ...]:
     return (one.account, one.currency, one.first, one.last, one.number or 0, page, one.created, one.name)
 
 
-def _overlap(one: Statement, following: Statement) -> bool:
-    """Return whether two statements tell the same days, as a week and one of its days, or an issue anew."""
-    if one.page and following.page:
-        return False
-    is_anew = one.number is not None and one.number == following.number and one.first == following.first
-    return is_anew or (following.first <= one.last and one.first != one.last)
+def _apart(statements: Sequence[Statement]) -> list[Statement]:
+    """Leave out what another statement tells too: a day of a week, or a number that was issued anew."""
+    longest = ""
+    longer = set[Days]()
+    """Periods that another one includes."""
+    periods = {(one.first, one.last) for one in statements if _balances(one)}
+    for first, last in sorted(periods, key=lambda days: (days[0], -date.fromisoformat(days[1]).toordinal())):
+        if last <= longest:
+            longer.add((first, last))
+        longest = max(longest, last)
+    found = dict[object, Statement]()
+    for one in statements:
+        if (one.first, one.last) not in longer:
+            number = one.number or (one.last, one.opening, one.closing)
+            found.setdefault((number, one.page, one.first), one)
+    return list(found.values())
+
+
+def _pages(statements: Sequence[Statement]) -> Iterator[Finding]:
+    """Yield each statement of which a page is absent."""
+    pages: dict[tuple[object, ...], list[Statement]] = defaultdict(list)
+    for one in statements:
+        if one.page:
+            pages[one.number, one.first, one.last, one.created].append(one)
+    for own in pages.values():
+        numbers = sorted({one.page[0] for one in own if one.page})
+        is_whole = any(one.page[1] for one in own if one.page)
+        if numbers != list(range(1, len(numbers) + 1)) or not is_whole:
+            told = ", ".join(map(str, numbers))
+            yield Finding(Kind.GAP, own[0].currency, 0, text=f"only page {told} of {_name(own[0])}")
+
+
+def _told(statements: Sequence[Statement]) -> list[Days]:
+    """Return the days of statements with balances, and those over which one balance leads, as a weekend."""
+    told = [(one, *both) for one in _apart(statements) if (both := _balances(one))]
+    quiet = [
+        (one.last, following.first)
+        for (one, _, closing), (following, opening, _) in pairwise(told)
+        if closing == opening and one.last < following.first
+    ]
+    return [*((one.first, one.last) for one, *_ in told), *quiet]
+
+
+def _holes(statements: Sequence[Statement]) -> Iterator[Days]:
+    """Yield the days between statements with balances that none of them covers."""
+    for (_, last), (first, _) in pairwise(_merged(_told(statements))):
+        yield days_later(last, 1), days_later(first, -1)
 
 
 def _name(one: Statement) -> str:
@@ -94,17 +166,8 @@ def _merged(periods: Iterable[Days]) -> list[Days]:
     """Join periods that overlap or follow each other."""
     found: list[Days] = []
     for first, last in sorted(periods):
-        if found and first <= _next(found[-1][1]):
+        if found and first <= days_later(found[-1][1], 1):
             found[-1] = (found[-1][0], max(found[-1][1], last))
         else:
             found.append((first, last))
     return found
-
-
-def _common(one: Sequence[Days], other: Sequence[Days]) -> list[Days]:
-    pairs = ((max(a[0], b[0]), min(a[1], b[1])) for a in one for b in other)
-    return [(first, last) for first, last in pairs if first <= last]
-
-
-def _next(day: str) -> str:
-    return (date.fromisoformat(day) + timedelta(days=1)).isoformat()

@@ -1,12 +1,19 @@
 """The verdict on statements and books: whether they agree, and what is left."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from settlement.bank import balances
+from settlement.bank.balances import Ordered, Span
 from settlement.bank.matching import Finding, Kind, Order
 from settlement.bank.spool import Spool
 from settlement.bank.statement import Statement
+
+_NAMING = (Kind.AMOUNT, Kind.CURRENCY, Kind.APART)
+"""Findings of a line and an order: the order has no other one."""
+
+_EDGES_MAX = 16
+"""Orders of the first days of which a sum is tried, each as earlier or missing."""
 
 
 class Sums(NamedTuple):
@@ -33,86 +40,151 @@ class Sums(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """`open`: orders without a line, around which the statements do not cover enough days."""
+    """`open`: orders whose line may still come, or be in an earlier statement.
+
+    `unsummed`: currencies whose statements have no balances.
+    """
 
     pairs: int
     findings: list[Finding]
     open: list[Order]
     sums: dict[str, Sums]
+    unsummed: list[str]
 
     @property
     def agrees(self) -> bool:
         return not self.findings
 
 
-def judge(
+class _Left(NamedTuple):
+    """A currency's orders without a line: of the first days, equal to one of these, and named by a line."""
+
+    edges: list[tuple[Order, Finding]]
+    twins: list[Order]
+    named: list[Order]
+
+
+def judge(  # noqa: PLR0912
     spool: Spool,
     statements: Sequence[Statement],
     days: int,
     before: Mapping[str, int],
     findings: list[Finding],
+    only: str | None = None,
 ) -> Verdict:
-    """Pair what is in the spool, and explain the rest. `findings` are those of its reading."""
-    ordered = balances.in_order(statements)
-    covered = balances.covered(ordered)
+    """Pair what is in the spool, and explain the rest.
+
+    `findings` are those of its reading. `only`: the one currency to compare.
+    """
+    ordered = balances.in_order(one for one in statements if only in (None, one.currency))
+    spans = balances.spans(ordered)
+    spool.settle(balances.covered(ordered))
     pairs = spool.pair(days)
-    found, waiting = [*findings, *balances.faults(ordered.values())], list[Order]()
-    named = dict[str, Order]()
+    _exchange(spool, spans, days)
+    for currency, days_of in spans.items():
+        spool.cancel(currency, days_of.first)
+    found, waiting = [*findings, *balances.faults(ordered)], list[Order]()
+    left = {currency: _Left([], [], []) for currency in spans}
+    for one in spool.lines_left(days):
+        if only in (None, one.currency):
+            found.append(one)
+            if one.order and one.kind in _NAMING and one.order.currency in left:
+                left[one.order.currency].named.append(one.order)
+    named = {order.key for own in left.values() for order in own.named}
+    for order, one in spool.orders_left():
+        span = spans.get(order.currency)
+        if span is None or order.key in named or order.day < span.first:
+            continue
+        if order.day < span.start:
+            text = f"{span.late} has no statement before {span.start}"
+            found.append(one._replace(kind=Kind.GAP, text=text))
+        elif _may_come(order, span, days):
+            # An equal order of the first days may have its line, and own one in the opening balance.
+            has_twin = spool.has_equal(order, order.side, balances.days_later(span.start, days))
+            (left[order.currency].twins if has_twin else waiting).append(order)
+        elif _is_first(order, span, days) or spool.has_equal(order, order.side.other, span.first):
+            left[order.currency].edges.append((order, one))
+        else:
+            found.append(one)
+    missing = [one for one in spool.currencies() if one not in spans and only in (None, one)]
+    found += [Finding(Kind.NO_STATEMENT, one, 0) for one in sorted(missing)]
+    sums = dict(_sums(spool, ordered, spans, before, left))
+    for currency, (edges, twins, _) in sorted(left.items()):
+        orders = [*(order for order, _ in edges), *twins]
+        earlier = _earlier(sums[currency], orders) if currency in sums else None
+        waiting += twins
+        waiting += [order for order, _ in edges if earlier is None or order.key in earlier]
+        if earlier is not None:
+            found += [one for order, one in edges if order.key not in earlier]
+        elif currency in sums:
+            where = f"at the end of {sums[currency].day}"
+            found.append(Finding(Kind.LEFT, currency, sums[currency].left, text=where))
+    return Verdict(pairs, found, waiting, sums, sorted(spans.keys() - sums.keys()))
+
+
+def _exchange(spool: Spool, spans: Mapping[str, Span], days: int) -> None:
+    """Let equal orders change places, so that those without a line are the ones that may have none."""
 
     def is_due(order: Order) -> bool:
-        return balances.is_within(order.day, days, covered.get(order.currency, ()))
+        span = spans.get(order.currency)
+        return span is not None and not (_may_come(order, span, days) or _is_first(order, span, days))
 
-    def is_here(order: Order) -> bool:
-        return any(first <= order.day for first, _ in covered.get(order.currency, ()))
+    for order in [order for order, _ in spool.orders_left() if is_due(order)]:
+        spool.exchange(order.key, days, is_due)
 
-    for one in spool.lines_left(days):
-        found.append(one)
-        if one.order and one.kind in (Kind.AMOUNT, Kind.CURRENCY, Kind.APART):
-            named[one.order.key] = one.order
-    for order, one in spool.orders_left():
-        if order.key in named:
-            continue
-        if is_due(order):
-            found.append(one)
-        elif is_here(order):
-            waiting.append(order)
-    sums = dict(_sums(spool, ordered, before, named.values()))
-    found += [
-        Finding(Kind.LEFT, currency, one.left, text=f"at the end of {one.day}")
-        for currency, one in sums.items()
-        if one.left
-    ]
-    return Verdict(pairs, found, waiting, sums)
+
+def _is_first(order: Order, span: Span, days: int) -> bool:
+    """Return whether an order's line may be from before all statements."""
+    return order.day < balances.days_later(span.start, days)
+
+
+def _may_come(order: Order, span: Span, days: int) -> bool:
+    """Return whether an order's line may come after the statements, or be in one that is missing."""
+    first, last = (balances.days_later(order.day, around) for around in (-days, days))
+    return last > span.end or any(first <= end and start <= last for start, end in span.holes)
+
+
+def _earlier(sums: Sums, orders: Sequence[Order]) -> set[str] | None:
+    """Return which of the orders explain what is left, as many as can; None if no choice does.
+
+    An order of the first days may be in the opening balance, booked a day after its line. One may undo an
+    order from before.
+    """
+    found: dict[int, frozenset[str]] = {0: frozenset()}
+    for order in orders[:_EDGES_MAX]:
+        more = {sum_ + order.signed: keys | {order.key} for sum_, keys in found.items()}
+        found |= {sum_: keys for sum_, keys in more.items() if len(keys) > len(found.get(sum_, ()))}
+    chosen = found.get(sums.left)
+    return None if chosen is None else set(chosen)
 
 
 def _sums(
     spool: Spool,
-    ordered: Mapping[tuple[str, str], Sequence[Statement]],
+    ordered: Ordered,
+    spans: Mapping[str, Span],
     before: Mapping[str, int],
-    named: Collection[Order],
+    left: Mapping[str, _Left],
 ) -> Iterator[tuple[str, Sums]]:
     """Yield each currency's sums at the last day on which all its accounts have a balance.
 
     Orders from before the first statement are in its opening balance, but for those that a finding names.
     """
-    for currency in sorted({currency for _, currency in ordered}):
-        accounts = [statements for (_, own), statements in ordered.items() if own == currency]
-        day = min(statements[-1].last for statements in accounts)
-        found = [balances.closing(statements, day) for statements in accounts]
-        closing = [one for one in found if one is not None]
-        if len(closing) == len(accounts):
-            first = min(statements[0].first for statements in accounts)
-            older = [one for one in named if one.currency == currency and one.day < first]
-            yield (
-                currency,
-                Sums(
-                    day=day,
-                    bank=sum(closing),
-                    books=spool.books(currency, day),
-                    only_bank=spool.only_bank(currency, day),
-                    only_books=spool.only_books(currency, first, day) + sum(one.signed for one in older),
-                    early=spool.early(currency, day),
-                    late=spool.late(currency, day),
-                    before=before.get(currency, 0),
-                ),
-            )
+    for currency, span in sorted(spans.items()):
+        found = balances.closing(ordered, currency)
+        if found is None:
+            continue
+        day, bank = found
+        older = sum(one.signed for one in left[currency].named if one.day < span.first)
+        yield (
+            currency,
+            Sums(
+                day=day,
+                bank=bank,
+                books=spool.books(currency, day),
+                only_bank=spool.only_bank(currency, day),
+                only_books=spool.only_books(currency, span.first, day) + older,
+                early=spool.early(currency, day),
+                late=spool.late(currency, day),
+                before=before.get(currency, 0),
+            ),
+        )

@@ -62,21 +62,23 @@ class Kind(StrEnum):
     CHANGED = "line changed"
     SUM = "statement does not add up"
     GAP = "statement missing"
+    NO_STATEMENT = "currency without a statement"
     LEFT = "not explained"
 
 
 TODO = {
-    Kind.ONLY_BANK: "find whose money it is, and book it with the line's reference",
+    Kind.ONLY_BANK: "find whose money it is, and book it with one of the line's references",
     Kind.ONLY_BOOKS: "ask the bank for it; if it never came, book the opposite order with the same reference",
-    Kind.AMOUNT: "if the bank is right, book the opposite order, then its amount, with the same reference",
-    Kind.CURRENCY: "book the opposite order, and one in the bank's currency, with the same reference",
-    Kind.APART: "check that the line is the order's, and pass more --days",
+    Kind.AMOUNT: "if the line is the order's, book the opposite order, then the line's amount",
+    Kind.CURRENCY: "if the line is the order's, book the opposite order, then one in the line's currency",
+    Kind.APART: "if the line is the order's, pass more --days",
     Kind.RETURN: "book it with the reference of what it returns",
-    Kind.BANK_TWICE: "ask the bank; if both are real, book the second one",
+    Kind.BANK_TWICE: "find whose money the second one is, and book it, or ask the bank",
     Kind.BOOKS_TWICE: "if the second order is a mistake, book the opposite order with the same reference",
     Kind.CHANGED: "ask the bank for a right statement: one line has two contents",
     Kind.SUM: "ask the bank for a right statement: the lines do not lead from opening to closing balance",
     Kind.GAP: "get the missing statement or page, and pass it too",
+    Kind.NO_STATEMENT: "pass the statements of this currency too, or --currency with the one to compare",
     Kind.LEFT: "pass the earlier statements too, or --before with the money from before the books began",
 }
 
@@ -106,34 +108,28 @@ def of_line(line: BankLine, candidates: Sequence[Candidate], days: int) -> Findi
     def told(kind: Kind, order: Order | None = None, text: str = "") -> Finding:
         return Finding(kind, line.currency, line.amount, line, order, text)
 
-    if not candidates:
-        return told(Kind.RETURN if line.returns else Kind.ONLY_BANK, None, line.returns)
     of_currency = [one for one in candidates if one.order.currency == line.currency]
-    if not of_currency:
-        return told(Kind.CURRENCY, candidates[0].order)
     same_side = [one for one in of_currency if one.order.side is line.side]
+    exact = [one for one in same_side if one.order.amount == line.amount]
     opposite = [one for one in of_currency if one.order.side is not line.side]
+    free = [one for one in exact if not one.is_taken]
     if opposite and (line.returns or not same_side):
         return told(Kind.RETURN, _nearest(opposite, line.amount).order, line.returns)
-    free = [one for one in same_side if not one.is_taken]
-    nearest = _nearest(free or same_side, line.amount).order
-    if not free:
-        return told(Kind.BANK_TWICE, nearest)
-    if nearest.amount != line.amount:
-        return told(Kind.AMOUNT, nearest)
-    return told(Kind.APART, nearest, f"{apart(line.valued, nearest.day)} days, not {days}")
+    if free:
+        return told(Kind.APART, free[0].order, f"{apart(line.valued, free[0].order.day)} days, not {days}")
+    if exact:
+        return told(Kind.BANK_TWICE, exact[0].order)
+    if other := [one for one in same_side if not one.is_taken]:
+        return told(Kind.AMOUNT, _nearest(other, line.amount).order)
+    if candidates and not of_currency:
+        return told(Kind.CURRENCY, candidates[0].order)
+    return told(Kind.RETURN if line.returns else Kind.ONLY_BANK, None, line.returns)
 
 
-def of_order(order: Order, candidates: Sequence[Candidate]) -> Finding:
-    """Explain an order without a line, by the lines that name it and have their own order."""
-    twice = [
-        one
-        for one in candidates
-        if (one.line.currency, one.line.side, one.line.amount) == (order.currency, order.side, order.amount)
-    ]
-    if twice:
-        return Finding(Kind.BOOKS_TWICE, order.currency, order.amount, twice[0].line, order)
-    return Finding(Kind.ONLY_BOOKS, order.currency, order.amount, None, order)
+def of_order(order: Order, twin: BankLine | None) -> Finding:
+    """Explain an order without a line. `twin`: a line that fits it, and has another order."""
+    kind = Kind.BOOKS_TWICE if twin else Kind.ONLY_BOOKS
+    return Finding(kind, order.currency, order.amount, twin, order)
 
 
 def apart(one: str, other: str) -> int:

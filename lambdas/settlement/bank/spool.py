@@ -1,21 +1,23 @@
 """Lines and orders side by side, on disk: a bank's file may have a million lines.
 
-    orders ──▶ orders ──┐
-                        ├─ edges, by reference ──▶ pairs ──▶ what is left, explained
-    lines ───▶ lines ───┘
+    orders ──▶ orders ─┐
+                       ├─ by name, currency, side and amount ──▶ pairs ──▶ what is left, explained
+    lines ──▶ lines ───┘
 
 SQLite's unnamed database has no directory entry: it disappears with this process.
 """
 
 import hashlib
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
 from settlement.bank import matching
+from settlement.bank.balances import days_later
 from settlement.bank.matching import BankLine, Candidate, Finding, Kind, Order
-from settlement.bank.statement import Line, Side
+from settlement.bank.statement import Line, Side, Statement
 
 _PRAGMAS = (
     *("journal_mode = OFF", "synchronous = OFF", "locking_mode = EXCLUSIVE", "temp_store = FILE"),
@@ -23,42 +25,44 @@ _PRAGMAS = (
 )
 
 _TABLES = """
-CREATE TABLE orders (key TEXT UNIQUE, account, currency, amount INTEGER, side, reference, day);
+CREATE TABLE orders (key TEXT UNIQUE, account, currency, amount INTEGER, side, reference, day, name);
 CREATE TABLE lines (
     identity TEXT UNIQUE, account, currency, amount INTEGER, side, booked, valued, bank_reference, reference,
-    returns, statement, file, at INTEGER, told_by
+    returns, statement, file, at INTEGER, part INTEGER, names, told_by, final INTEGER
 );
-CREATE TABLE edges (line INTEGER, entry INTEGER, UNIQUE (line, entry));
+CREATE TABLE names (name, line INTEGER, UNIQUE (name, line));
+CREATE TABLE touched (line INTEGER PRIMARY KEY);
 CREATE TABLE pairs (line INTEGER PRIMARY KEY, entry INTEGER UNIQUE);
 CREATE TABLE cancelled (entry INTEGER UNIQUE, opposite INTEGER UNIQUE);
-CREATE INDEX by_reference ON orders (reference);
-CREATE INDEX by_entry ON edges (entry);
+CREATE INDEX by_name ON orders (name, currency, side, amount, day, key);
+CREATE INDEX by_line ON names (line);
+CREATE INDEX by_bank ON lines (bank_reference, account, booked, part);
 """
 
-_PAIR = """
-INSERT OR IGNORE INTO pairs
-SELECT lines.rowid, orders.rowid FROM edges
-JOIN lines ON lines.rowid = edges.line JOIN orders ON orders.rowid = edges.entry
-WHERE lines.currency = orders.currency AND lines.side = orders.side AND lines.amount = orders.amount
-    AND abs(julianday(lines.valued) - julianday(orders.day)) <= ?
-ORDER BY lines.valued, lines.identity, orders.day, orders.key
+_LINES = """
+SELECT name, currency, side, amount, valued, lines.rowid FROM names JOIN lines ON lines.rowid = names.line
+ORDER BY name, currency, side, amount, valued, identity
 """
-"""The oldest line takes the oldest free order that fits. As all bounds are equal, no other way finds more."""
+_ORDERS = """
+SELECT name, currency, side, amount, day, orders.rowid FROM orders
+WHERE orders.rowid NOT IN (SELECT entry FROM pairs) ORDER BY name, currency, side, amount, day, key
+"""
+
+_FITTING = """
+SELECT pairs.line, givers.rowid, givers.* FROM orders JOIN names USING (name)
+JOIN lines ON lines.rowid = names.line AND lines.currency = orders.currency AND lines.side = orders.side
+    AND lines.amount = orders.amount AND abs(julianday(lines.valued) - julianday(orders.day)) <= ?
+JOIN pairs ON pairs.line = lines.rowid JOIN orders AS givers ON givers.rowid = pairs.entry
+WHERE orders.rowid = ? ORDER BY lines.valued, lines.identity LIMIT 1000
+"""
+"""The lines that fit an order, each with the order that has it now."""
 
 _CANCEL = """
 INSERT OR IGNORE INTO cancelled
-SELECT one.rowid, other.rowid FROM orders AS one
-JOIN orders AS other USING (reference, account, currency, amount)
-WHERE one.side = 'in' AND other.side = 'out'
+SELECT one.rowid, other.rowid FROM orders AS one JOIN orders AS other USING (name, account, currency, amount)
+WHERE one.side = 'in' AND other.side = 'out' AND one.currency = ? AND min(one.day, other.day) >= ?
     AND one.rowid NOT IN (SELECT entry FROM pairs) AND other.rowid NOT IN (SELECT entry FROM pairs)
 ORDER BY one.day, one.key, other.day, other.key
-"""
-"""A mistaken order and its opposite are no business of the bank's."""
-
-_HALVES = """
-SELECT coalesce(sum(CASE WHEN one.day > other.day THEN -one.amount ELSE one.amount END), 0)
-FROM cancelled JOIN orders AS one ON one.rowid = entry JOIN orders AS other ON other.rowid = opposite
-WHERE one.currency = ? AND min(one.day, other.day) <= ? AND max(one.day, other.day) > ?
 """
 
 _NO_LINE = (
@@ -66,11 +70,34 @@ _NO_LINE = (
     " AND orders.rowid NOT IN (SELECT opposite FROM cancelled)"
 )
 
-_SIGNED = "CASE side WHEN 'in' THEN amount ELSE -amount END"
+_OF_LINE = (
+    "currency = ?1 AND booked <= ?2 AND EXISTS (SELECT 1 FROM pairs JOIN orders ON orders.rowid = pairs.entry"
+    " WHERE pairs.line = lines.rowid AND orders.day > ?2)"
+)
+_OF_ORDER = (
+    "currency = ?1 AND day <= ?2 AND EXISTS (SELECT 1 FROM pairs JOIN lines ON lines.rowid = pairs.line"
+    " WHERE pairs.entry = orders.rowid AND lines.booked > ?2)"
+)
+_HALF = (
+    "currency = ?1 AND day <= ?2 AND orders.rowid IN (SELECT {0} FROM cancelled"
+    " JOIN orders AS other ON other.rowid = {1} WHERE other.day > ?2)"
+)
+
+_WHOLES = """
+SELECT rowid, account, currency, booked, bank_reference, CASE side WHEN 'in' THEN amount ELSE -amount END
+FROM lines AS whole WHERE part = 0 AND bank_reference <> '' AND EXISTS (
+    SELECT 1 FROM lines AS parts WHERE parts.bank_reference = whole.bank_reference
+    AND parts.account = whole.account AND parts.booked = whole.booked AND parts.part > 0
+)
+"""
+
+_CANDIDATES_MAX = 20
+_NUMBERS_MAX = 200
+_BILLION = 10**9
 
 
 class Spool:
-    """One comparison. Add all orders before the first line."""
+    """One comparison. Add all orders before the first line, and each statement after its lines."""
 
     def __init__(self) -> None:
         self._database = sqlite3.connect("", isolation_level=None)
@@ -79,7 +106,7 @@ class Spool:
         self._database.executescript(_TABLES)
         self._database.execute("BEGIN")
         self._numbers: dict[tuple[str, str], int] = {}
-        """The last number of each repeated reference in a place: a statement of a file."""
+        """The last number of each repeated reference in a file."""
 
     def __enter__(self) -> "Spool":
         return self
@@ -90,50 +117,149 @@ class Spool:
         self._database.close()
 
     def add_order(self, order: Order) -> None:
-        self._database.execute("INSERT OR IGNORE INTO orders VALUES (?, ?, ?, ?, ?, ?, ?)", order)
+        name = order.reference.casefold()
+        self._database.execute("INSERT OR IGNORE INTO orders VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*order, name))
 
     def add_line(self, line: Line, file: str) -> Finding | None:
         """Add a line once. Return a finding if an earlier file has it with another amount.
 
         Statements may overlap, and a camt.054 tells lines before their statement. A bank may use a reference
-        for several lines of one statement: these are numbered.
+        for several lines: these are numbered. A line of 0.00 moves nothing.
         """
-        place = f"{file}\n{line.statement}"
-        number = self._numbers.get((place, line.identity), 1)
+        if not line.amount:
+            return None
+        number = self._number(line, file)
         told = _shown(line, file, number)
-        while (known := self._known(told.identity)) and known[1] == place:
-            self._numbers[place, line.identity] = number = number + 1
-            told = _shown(line, file, number)
-        if known:
-            self._database.execute("UPDATE lines SET told_by = ? WHERE identity = ?", (place, told.identity))
-            is_same = (known[0].amount, known[0].side) == (told.amount, told.side)
-            where = f"line {known[0].at} of {known[0].file} has another amount"
-            return None if is_same else Finding(Kind.CHANGED, told.currency, told.amount, told, text=where)
+        known = self._known(told.identity)
+        if known is None:
+            self._insert(line, told, file)
+            return None
+        rowid, earlier, _ = known
+        self._database.execute("UPDATE lines SET told_by = ? WHERE rowid = ?", (file, rowid))
+        self._touch(rowid, line)
+        if (earlier.amount, earlier.side) == (told.amount, told.side):
+            return None
+        where = f"line {earlier.at} of {earlier.file} has another amount"
+        return Finding(Kind.CHANGED, told.currency, told.amount, told, text=where)
+
+    def _number(self, line: Line, file: str) -> int:
+        """Return which of the lines with one identity this one is: a known one, or the next."""
+        place = (file, line.identity)
+        number = 1 if (last := self._numbers.get(place, 0)) < _NUMBERS_MAX else last
+        while known := self._known(_identity(line, number)):
+            _, earlier, told_by = known
+            if told_by != file and _is_same(earlier, self._names(known[0]), line):
+                break
+            number += 1
+        if number > 1:
+            self._numbers[place] = max(number, last)
+        return number
+
+    def _insert(self, line: Line, told: BankLine, file: str) -> None:
+        names = "\n".join(line.references)
+        values = (*told, line.part, names, file, 0)
         cursor = self._database.execute(
-            f"INSERT INTO lines VALUES ({', '.join('?' * len(told))}, ?)",  # noqa: S608
-            (*told, place),
+            f"INSERT INTO lines VALUES ({', '.join('?' * len(values))})",  # noqa: S608
+            values,
         )
-        self._connect(cursor.lastrowid, line.references)
-        return None
+        self._touch(cursor.lastrowid or 0, line)
 
-    def _known(self, identity: str) -> tuple[BankLine, str] | None:
-        """Return the line of an identity, and the place that told it last."""
-        rows = self._database.execute("SELECT * FROM lines WHERE identity = ?", (identity,))
-        return next(((_line(row), row[-1]) for row in rows), None)
-
-    def _connect(self, line: int | None, references: tuple[str, ...]) -> None:
-        for reference in references:
+    def _touch(self, rowid: int, line: Line) -> None:
+        """Note that the next statement has a line, and connect it with the names of orders."""
+        self._database.execute("INSERT OR IGNORE INTO touched VALUES (?)", (rowid,))
+        for reference in (*line.references, line.bank_reference):
             self._database.execute(
-                "INSERT OR IGNORE INTO edges SELECT ?, rowid FROM orders WHERE reference = ?",
-                (line, reference),
+                "INSERT OR IGNORE INTO names SELECT ?1, ?2"
+                " WHERE EXISTS (SELECT 1 FROM orders WHERE name = ?1)",
+                (reference.casefold(), rowid),
             )
 
+    def _known(self, identity: str) -> tuple[int, BankLine, str] | None:
+        """Return the row and line of an identity, and the file that told it last."""
+        rows = self._database.execute("SELECT *, rowid FROM lines WHERE identity = ?", (identity,))
+        return next(((row[-1], _line(row), row[-3]) for row in rows), None)
+
+    def _names(self, rowid: int) -> set[str]:
+        ((names,),) = self._database.execute("SELECT names FROM lines WHERE rowid = ?", (rowid,))
+        return set(filter(None, names.split("\n")))
+
+    def add_statement(self, statement: Statement) -> None:
+        """End a statement. One with balances has all lines of its days."""
+        if statement.closing is not None:
+            self._database.execute("UPDATE lines SET final = 1 WHERE rowid IN (SELECT line FROM touched)")
+        self._database.execute("DELETE FROM touched")
+
+    def settle(self, covered: Iterable[tuple[str, str, str, str]]) -> None:
+        """Keep each line once: a sum's parts in its place, and of covered days only what statements have.
+
+        `covered`: account, currency, first and last day of statements with balances.
+        """
+        for rowid, *place, whole in self._database.execute(_WHOLES).fetchall():
+            parts = self._database.execute(
+                "SELECT rowid, CASE side WHEN 'in' THEN amount ELSE -amount END FROM lines"
+                " WHERE account = ? AND currency = ? AND booked = ? AND bank_reference = ? AND part > 0",
+                place,
+            ).fetchall()
+            if sum(amount for _, amount in parts) == whole:
+                self._database.execute("DELETE FROM lines WHERE rowid = ?", (rowid,))
+                self._database.executemany(
+                    "UPDATE lines SET final = 1 WHERE rowid = ?", [(part,) for part, _ in parts]
+                )
+        self._database.executemany(
+            "DELETE FROM lines WHERE final = 0 AND account = ? AND currency = ? AND booked BETWEEN ? AND ?",
+            covered,
+        )
+
     def pair(self, days: int) -> int:
-        """Pair lines with orders, at most so many days apart. Return the number of pairs."""
-        self._database.execute(_PAIR, (days,))
-        self._database.execute(_CANCEL)
+        """Pair lines with orders, at most so many days apart. Return the number of pairs.
+
+        The oldest line takes the oldest order that fits: as all bounds are equal, no other way finds more.
+        """
+        orders = self._database.execute(_ORDERS)
+        order = next(orders, None)
+        for *group, valued, line in self._database.execute(_LINES):
+            if self._is_paired(line):
+                continue
+            oldest = [*group, days_later(valued, -days)]
+            while order and [*order[:5]] < oldest:
+                order = next(orders, None)
+            if order and [*order[:4]] == group and order[4] <= days_later(valued, days):
+                self._database.execute("INSERT INTO pairs VALUES (?, ?)", (line, order[5]))
+                order = next(orders, None)
         ((found,),) = self._database.execute("SELECT count(*) FROM pairs")
         return int(found)
+
+    def exchange(self, key: str, days: int, keeps: Callable[[Order], bool]) -> bool:
+        """Give an order without a line the line of an equal one that need not have one, if there is one.
+
+        Equal orders may pass lines on, each to the next.
+        """
+        ((start,),) = self._database.execute("SELECT rowid FROM orders WHERE key = ?", (key,))
+        came: dict[int, tuple[int, int]] = {}
+        looking = deque([start])
+        while looking:
+            taker = looking.popleft()
+            for line, giver, *row in self._database.execute(_FITTING, (days, taker)).fetchall():
+                if giver == start or giver in came:
+                    continue
+                came[giver] = (line, taker)
+                if keeps(_order(row)):
+                    looking.append(giver)
+                    continue
+                moves = [came[giver]]
+                while moves[-1][1] != start:
+                    moves.append(came[moves[-1][1]])
+                self._database.executemany("DELETE FROM pairs WHERE line = ?", [(one,) for one, _ in moves])
+                self._database.executemany("INSERT INTO pairs VALUES (?, ?)", moves)
+                return True
+        return False
+
+    def _is_paired(self, line: int) -> bool:
+        return bool(self._database.execute("SELECT 1 FROM pairs WHERE line = ?", (line,)).fetchone())
+
+    def cancel(self, currency: str, since: str) -> None:
+        """Pair mistaken orders with their opposites: they are no business of the bank's."""
+        self._database.execute(_CANCEL, (currency, since))
 
     def pairs(self) -> Iterator[tuple[BankLine, Order]]:
         """Yield the pairs, oldest line first."""
@@ -142,7 +268,7 @@ class Spool:
             " JOIN orders ON orders.rowid = pairs.entry ORDER BY valued, identity"
         )
         for row in found:
-            yield _line(row), _order(row[len(BankLine._fields) + 1 :])
+            yield _line(row), _order(row[-len(Order._fields) - 1 :])
 
     def lines_left(self, days: int) -> Iterator[Finding]:
         """Yield a finding for each line without an order, oldest first."""
@@ -152,74 +278,98 @@ class Spool:
         )
         for rowid, *row in left:
             line = _line(row)
-            taken = self._database.execute(
-                "SELECT orders.*, pairs.line IS NOT NULL FROM edges JOIN orders ON orders.rowid = edges.entry"
-                " LEFT JOIN pairs ON pairs.entry = orders.rowid WHERE edges.line = ? ORDER BY day, key",
-                (rowid,),
+            yield matching.of_line(line, list(self._candidates(rowid, line)), days)
+
+    def _candidates(self, rowid: int, line: BankLine) -> Iterator[Candidate]:
+        """Yield some orders that a line names: first those that agree with it, then any."""
+        exact = "AND orders.currency = ?2 AND orders.side = ?3 AND orders.amount = ?4"
+        for more in (f"{exact} AND pairs.line IS NULL", exact, ""):
+            found = self._database.execute(
+                "SELECT orders.*, pairs.line IS NOT NULL FROM names JOIN orders USING (name)"  # noqa: S608
+                f" LEFT JOIN pairs ON pairs.entry = orders.rowid WHERE names.line = ?1 {more} LIMIT ?5",
+                (rowid, line.currency, line.side, line.amount, _CANDIDATES_MAX),
             )
-            candidates = [Candidate(_order(one), line, bool(is_taken)) for *one, is_taken in taken]
-            yield matching.of_line(line, candidates, days)
+            for *one, is_taken in found:
+                yield Candidate(_order(one), line, bool(is_taken))
 
     def orders_left(self) -> Iterator[tuple[Order, Finding]]:
         """Yield each order without a line, oldest first, with its finding."""
         left = self._database.execute(
-            f"SELECT orders.rowid, orders.* FROM orders WHERE {_NO_LINE} ORDER BY day, key"  # noqa: S608
+            f"SELECT * FROM orders WHERE {_NO_LINE} ORDER BY day, key"  # noqa: S608
         )
-        for rowid, *row in left:
+        for row in left:
             order = _order(row)
             taken = self._database.execute(
-                "SELECT lines.* FROM edges JOIN lines ON lines.rowid = edges.line"
-                " JOIN pairs ON pairs.line = lines.rowid WHERE edges.entry = ? ORDER BY valued, identity",
-                (rowid,),
+                "SELECT lines.* FROM names JOIN lines ON lines.rowid = names.line"
+                " JOIN pairs ON pairs.line = lines.rowid WHERE names.name = ? AND currency = ? AND side = ?"
+                " AND amount = ? LIMIT 1",
+                (row[-1], order.currency, order.side, order.amount),
             )
-            yield order, matching.of_order(order, [Candidate(order, _line(one), True) for one in taken])
+            yield order, matching.of_order(order, next((_line(one) for one in taken), None))
+
+    def has_equal(self, order: Order, side: Side, before: str) -> bool:
+        """Return whether an order from before a day has the reference, currency and amount, and this side."""
+        found = self._database.execute(
+            "SELECT 1 FROM orders WHERE name = ? AND currency = ? AND side = ? AND amount = ? AND day < ?",
+            (order.reference.casefold(), order.currency, side, order.amount, before),
+        )
+        return found.fetchone() is not None
+
+    def currencies(self) -> dict[str, int]:
+        """Return the number of orders of each currency."""
+        return dict(self._database.execute("SELECT currency, count(*) FROM orders GROUP BY currency"))
 
     def books(self, currency: str, until: str) -> int:
         """Return what the orders up to the end of a day have brought in, in minor units."""
-        return self._sum("orders", "currency = ? AND day <= ?", currency, until)
+        return self._sum("orders", "currency = ?1 AND day <= ?2", currency, until)
 
     def early(self, currency: str, until: str) -> int:
         """Return the sum of lines up to a day whose orders came later."""
-        return self._sum("lines", f"{_OF_LINE} AND orders.day > ?3)", currency, until, until)
+        return self._sum("lines", _OF_LINE, currency, until)
 
     def late(self, currency: str, until: str) -> int:
         """Return the sum of orders up to a day whose lines came later."""
-        return self._sum("orders", f"{_OF_ORDER} AND lines.booked > ?3)", currency, until, until)
+        return self._sum("orders", _OF_ORDER, currency, until)
 
     def only_bank(self, currency: str, until: str) -> int:
-        where = "currency = ? AND booked <= ? AND rowid NOT IN (SELECT line FROM pairs)"
+        where = "currency = ?1 AND booked <= ?2 AND rowid NOT IN (SELECT line FROM pairs)"
         return self._sum("lines", where, currency, until)
 
     def only_books(self, currency: str, since: str, until: str) -> int:
-        """Return the sum of orders without a line, with halves of pairs that cancel out later."""
-        where = f"currency = ? AND day >= ? AND day <= ? AND {_NO_LINE}"
-        ((halves,),) = self._database.execute(_HALVES, (currency, until, until))
-        return self._sum("orders", where, currency, since, until) + int(halves)
+        """Return the sum of orders without a line, with those whose opposite comes after the day."""
+        alone = self._sum(
+            "orders", f"currency = ?1 AND day <= ?2 AND day >= ?3 AND {_NO_LINE}", currency, until, since
+        )
+        halves = (_HALF.format(*both) for both in (("entry", "opposite"), ("opposite", "entry")))
+        return alone + sum(self._sum("orders", half, currency, until) for half in halves)
 
     def _sum(self, table: str, where: str, *values: str) -> int:
-        ((found,),) = self._database.execute(
-            f"SELECT coalesce(sum({_SIGNED}), 0) FROM {table} WHERE {where}",  # noqa: S608
+        """Return a signed sum. SQLite's own integers would overflow."""
+        signed = "CASE side WHEN 'in' THEN amount ELSE -amount END"
+        ((high, low),) = self._database.execute(
+            f"SELECT coalesce(sum({signed} / {_BILLION}), 0), coalesce(sum({signed} % {_BILLION}), 0)"  # noqa: S608
+            f" FROM {table} WHERE {where}",
             values,
         )
-        return int(found)
+        return int(high) * _BILLION + int(low)
 
 
-_OF_LINE = (
-    "currency = ?1 AND booked <= ?2 AND EXISTS (SELECT 1 FROM pairs JOIN orders ON orders.rowid = pairs.entry"
-    " WHERE pairs.line = lines.rowid"
-)
-_OF_ORDER = (
-    "currency = ?1 AND day <= ?2 AND EXISTS (SELECT 1 FROM pairs JOIN lines ON lines.rowid = pairs.line"
-    " WHERE pairs.entry = orders.rowid"
-)
+def _is_same(earlier: BankLine, names: set[str], line: Line) -> bool:
+    """Return whether a line of another file is this one: with its amount, or its first reference."""
+    if (earlier.amount, earlier.side) == (line.amount, line.side):
+        return not names or not line.references or bool(names & set(line.references))
+    return bool(line.bank_reference and line.references) and earlier.reference == line.references[0]
+
+
+def _identity(line: Line, number: int) -> str:
+    if number == 1:
+        return line.identity
+    return hashlib.sha256(f"{line.identity} {number}".encode()).hexdigest()
 
 
 def _shown(line: Line, file: str, number: int) -> BankLine:
-    identity = line.identity
-    if number > 1:
-        identity = hashlib.sha256(f"{identity} {number}".encode()).hexdigest()
     return BankLine(
-        identity=identity,
+        identity=_identity(line, number),
         account=line.account,
         currency=line.currency,
         amount=line.amount,
@@ -241,5 +391,5 @@ def _line(row: Sequence[Any]) -> BankLine:
 
 
 def _order(row: Sequence[Any]) -> Order:
-    found = Order._make(row)
+    found = Order._make(row[: len(Order._fields)])
     return found._replace(side=Side(found.side))

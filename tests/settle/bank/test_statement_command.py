@@ -134,7 +134,7 @@ def test_an_order_that_may_still_come_is_open(booked: Desk, command: Command, wr
     code, out, _ = command("statement", "compare", written(lines=RIGHT[:3]), "--days", "3")
 
     assert code == Exit.FINE
-    assert "OPEN withdraw withdraw-PAY-1-0001 of alice, 20.00 EUR on 2026-11-20, PAY-1: no line yet" in out
+    assert "OPEN withdraw withdraw-PAY-1-0001 of alice, 20.00 EUR on 2026-11-20, PAY-1: its line may" in out
 
 
 def test_an_unreadable_order_is_named_and_nothing_agrees(

@@ -48,14 +48,15 @@ def right(seed: int) -> History:
     for number in range(draw.randrange(1, 25)):
         currency = draw.choice(_CURRENCIES)
         day = FIRST + timedelta(days=draw.randrange(-DAYS, history.length))
+        side = draw.choice((Side.IN, Side.IN, Side.OUT))
         order = Order(
             key=f"order-{number:04}-of-the-books",
             account=f"customer-{draw.randrange(3)}",
             currency=currency,
             amount=draw.choice((100, 100, 250, 4_820)),
-            side=draw.choice((Side.IN, Side.IN, Side.OUT)),
+            side=side,
             # Of two equal orders around the first statement, nothing tells which one its balance has.
-            reference=draw.choice(_REFERENCES) if day >= FIRST else f"INV-{number}",
+            reference=f"{draw.choice(_REFERENCES)}-{side}" if day >= FIRST else f"INV-{number}",
             day=day.isoformat(),
         )
         history.orders.append(order)
@@ -68,7 +69,8 @@ def right(seed: int) -> History:
             ]
             history.orders.remove(order)
         else:
-            history.lines.append(_line(history, order, day + timedelta(days=draw.randrange(DAYS))))
+            lag = timedelta(days=draw.randrange(1 - DAYS, DAYS))
+            history.lines.append(_line(history, order, day + lag))
     _number(history)
     return history
 
@@ -125,6 +127,7 @@ def compared(history: History, days: int = DAYS) -> Verdict:
         for name, statement, lines in files:
             statements.append(statement)
             findings += filter(None, (spool.add_line(line, name) for line in lines))
+            spool.add_statement(statement)
         return judge(spool, statements, days, {}, findings)
 
 
@@ -168,9 +171,13 @@ def faulty(seed: int) -> tuple[str, History]:
     """Draw a right history, and plant one fault in the middle of it."""
     history = right(seed)
     name = history.random.choice(sorted(FAULTS))
-    day = history.days[history.length // 2]
+    day = history.days[DAYS + history.random.randrange(2)]
     order = Order("order-with-a-fault", "customer-0", "EUR", 777, Side.IN, "FAULT-1", day)
-    line = replace(_line(history, order, date.fromisoformat(day)), account="EUR-0", bank_reference="FAULT")
+    line = replace(
+        _line(history, order, date.fromisoformat(day)),
+        account=f"EUR-{history.random.randrange(2)}",
+        bank_reference="FAULT",
+    )
     history.orders.append(order)
     history.lines.append(line)
     FAULTS[name](history, order, line)
