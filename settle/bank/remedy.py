@@ -2,7 +2,6 @@
 
 import hashlib
 
-from settle.output.printable import printable
 from settle.placeholder import REASON
 from settle.stack import Stack
 from settlement.accounts.order import OrderKind
@@ -55,7 +54,7 @@ def _opposite(stack: Stack, order: Order) -> list[str]:
 def _order(  # noqa: PLR0913, PLR0917
     stack: Stack, side: Side, account: str, amount: int, currency: str, reference: str, key: str
 ) -> list[str]:
-    if printable(reference) != reference:  # it could not be pasted as it is
+    if not reference.isprintable():  # it could not be pasted as it is
         return []
     told = money.render(amount, stack.config.currencies[currency])
     moved = {"currency": currency, "reference": reference, "reason": REASON, "key": key}
