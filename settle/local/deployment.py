@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
-from settle.local import processes, record
+from settle.local import processes, record, state
 from settle.local.record import Running
 
 DEPLOY_SECONDS_MAX = 600
@@ -28,15 +28,15 @@ _SOURCES = ("app.py", "cdk.json", "infra", "lambdas", "statemachines")
 
 def bootstrap(running: Running) -> None:
     """Prepare the embedded account for the CDK, from a folder without an app to synthesise."""
-    _cdk(running, record.SCRATCH, "bootstrap", f"aws://{record.ACCOUNT}/{record.REGION}")
+    _cdk(running, state.SCRATCH, "bootstrap", f"aws://{record.ACCOUNT}/{record.REGION}")
 
 
 def deploy(running: Running, sources: str) -> Running:
     """Deploy the app; return the record with outputs. `sources` is the app's digest."""
-    outputs_file = record.SCRATCH / "outputs.json"
+    outputs_file = state.SCRATCH / "outputs.json"
     context = ("-c", "stage=local", "-c", f"kyc_url={running.kyc_url}")
     app = () if record.IN_CHECKOUT else ("--app", f"{sys.executable} -m {record.CONSTRUCTS}.own")
-    output = ("-o", str(record.SCRATCH / "cdk.out"), "--outputs-file", str(outputs_file))
+    output = ("-o", str(state.SCRATCH / "cdk.out"), "--outputs-file", str(outputs_file))
     _cdk(running, record.PROJECT, "deploy", "--require-approval", "never", *app, *context, *output)
     outputs = json.loads(outputs_file.read_text("utf-8"))[record.STACK_NAME]
     return replace(running, sources=sources, outputs=outputs)
@@ -48,7 +48,7 @@ def deploy_app(running: Running, app: str, folder: Path) -> dict[str, dict[str, 
     Its sagas take the settings of the embedded AWS. The roles of CDK's bootstrap are left out, as there they
     may not use the staging bucket. Raises CommandFailed.
     """
-    out, outputs_file = record.SCRATCH / "app.out", record.SCRATCH / "app.json"
+    out, outputs_file = state.SCRATCH / "app.out", state.SCRATCH / "app.json"
     place = json.dumps({"python": sys.executable, "kyc_url": running.kyc_url})
     outputs_file.unlink(missing_ok=True)
     shutil.rmtree(out, ignore_errors=True)
@@ -87,7 +87,7 @@ def ensure_cdk(report: Report) -> Path:
 
     Raises CommandFailed.
     """
-    folder = record.PROJECT if record.IN_CHECKOUT else record.HOME / "node"
+    folder = record.PROJECT if record.IN_CHECKOUT else state.HOME / "node"
     cdk, pinned = folder / "node_modules" / ".bin" / "cdk", record.PROJECT / "package-lock.json"
     if record.IN_CHECKOUT:
         if not cdk.exists():

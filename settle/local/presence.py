@@ -3,7 +3,7 @@ import urllib.error
 import urllib.request
 
 from settle.exit_codes import CommandFailed, Exit
-from settle.local import processes, record
+from settle.local import processes, state
 from settle.local.record import Running
 from settle.output.console import note
 
@@ -45,7 +45,7 @@ def absence() -> str:
 
 
 def started() -> Running | None:
-    found = record.read()
+    found = state.read()
     return found if found and any(process.pid == found.pid for process in processes.ours()) else None
 
 

@@ -1,0 +1,40 @@
+"""The folder of the embedded AWS: its record, its files, and the CDK CLI."""
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+from platformdirs import user_state_path
+
+from settle.local import record
+from settle.local.record import Running
+
+
+def _home() -> Path:
+    if named := os.environ.get("SETTLE_HOME"):
+        return Path(named)
+    return record.PROJECT / ".settle" if record.IN_CHECKOUT else user_state_path("settle", appauthor=False)
+
+
+HOME = _home().resolve()
+"""Tests use their own."""
+
+STATE = HOME / "local.json"
+SCRATCH = HOME / "embedded"
+"""Files of the running embedded AWS, removed with it."""
+
+
+def read() -> Running | None:
+    try:
+        return Running(**json.loads(STATE.read_text("utf-8")))
+    except (FileNotFoundError, ValueError, TypeError, OverflowError):
+        return None
+
+
+def write(running: Running) -> None:
+    """Replace the record atomically, so that a crash leaves the old one. It may have a password."""
+    unfinished = STATE.with_suffix(".new")
+    unfinished.touch(mode=0o600)
+    unfinished.write_text(json.dumps(asdict(running)))
+    unfinished.replace(STATE)
