@@ -14,7 +14,7 @@ _NEVER_CREATED = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED", _REVI
 
 
 def state(account: Account) -> Iterator[Finding]:
-    name = account.settings.stack_name
+    name = account.plan.stack
     found = _described(account)
     if found is None:
         yield Finding("stack", Verdict.FINE, f"{name} is not deployed yet")
@@ -51,8 +51,8 @@ def state(account: Account) -> Iterator[Finding]:
 def names(account: Account) -> Iterator[Finding]:
     if _described(account) is not None:
         return
-    stack = account.settings.stack_name
-    taken = [*_buses(account, stack), *_log_groups(account, stack)]
+    name = account.plan.name
+    taken = [*_buses(account, name), *_log_groups(account, name)]
     if taken:
         yield Finding(
             "names",
@@ -82,7 +82,7 @@ def exponents(account: Account) -> Iterator[Finding]:
         )
         return
     deployed: dict[str, int] = json.loads(outputs["StageConfig"])["currencies"]
-    found = list(changed(deployed, account.settings.exponents))
+    found = list(changed(deployed, account.plan.exponents))
     for each in found:
         yield Finding("currencies", Verdict.LACKING, each, "put it back into the settings as it was")
     if not found:
@@ -141,14 +141,14 @@ def _reached(account: Account, check: str, output: str, setting: str) -> Iterato
         yield Finding(check, Verdict.FINE, f"{len(found)} confirmed subscription(s) to {output}")
     else:
         yield Finding(
-            check, Verdict.LACKING, f"{output} reaches no one", f"pass -c {setting}=ADDRESS, and deploy"
+            check, Verdict.LACKING, f"{output} reaches no one", f"name one by {setting}, and deploy"
         )
 
 
 def _described(account: Account) -> dict[str, Any] | None:
     """Return the stack, or None. Raises ClientError if the answer is unknown."""
     try:
-        answer = account.client("cloudformation").describe_stacks(StackName=account.settings.stack_name)
+        answer = account.client("cloudformation").describe_stacks(StackName=account.plan.stack)
     except ClientError as error:
         if "does not exist" in error.response["Error"].get("Message", ""):
             return None
@@ -158,11 +158,16 @@ def _described(account: Account) -> dict[str, Any] | None:
 
 
 def _outputs(account: Account) -> dict[str, str] | None:
-    """Return the outputs; None if the stack was never created."""
+    """Return the saga's outputs by their own names; None if the stack was never created."""
     found = _described(account)
     if found is None or found["StackStatus"] in _NEVER_CREATED:
         return None
-    return {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", ())}
+    saga = account.plan.saga
+    return {
+        output["OutputKey"].removeprefix(saga): output["OutputValue"]
+        for output in found.get("Outputs", ())
+        if output["OutputKey"].startswith(saga)
+    }
 
 
 def _buses(account: Account, stack: str) -> Iterator[str]:

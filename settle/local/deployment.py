@@ -15,6 +15,7 @@ from typing import Any
 from settle.exit_codes import CommandFailed, Exit
 from settle.local import processes, record, state
 from settle.local.record import Running
+from settle.output.console import note
 
 DEPLOY_SECONDS_MAX = 600
 
@@ -101,18 +102,28 @@ def ensure_cdk(report: Report) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         for file in (pinned, record.PROJECT / "package.json"):
             shutil.copy(file, folder)
-        _run(["npm", "ci", "--omit=dev", "--omit=optional", "--no-audit", "--no-fund"], folder, {})
+        _run(
+            ["npm", "ci", "--omit=dev", "--omit=optional", "--no-audit", "--no-fund"],
+            folder,
+            processes.environment(),
+        )
         ready.write_text(wanted)
     return cdk
+
+
+def synth(app: str, folder: Path, out: Path, *options: str) -> None:
+    """Synthesise an app of the user's own, with the user's credentials. Raises CommandFailed."""
+    words = [str(ensure_cdk(note)), "synth", "--quiet", "--no-notices", "--app", app, "-o", str(out)]
+    _run([*words, *options], folder, os.environ | {"PATH": processes.environment()["PATH"]})
 
 
 def _cdk(running: Running, folder: Path, command: str, *options: str) -> None:
     cdk = ensure_cdk(lambda told: None)
     variables = {"AWS_ENDPOINT_URL": running.endpoint_url}
-    _run([str(cdk), command, "--no-notices", *options], folder, variables)
+    _run([str(cdk), command, "--no-notices", *options], folder, processes.environment() | variables)
 
 
-def _run(words: list[str], folder: Path, variables: Mapping[str, str]) -> None:
+def _run(words: list[str], folder: Path, environment: Mapping[str, str]) -> None:
     command = " ".join((Path(words[0]).name, *words[1:2]))
     with subprocess.Popen(
         words,
@@ -120,7 +131,7 @@ def _run(words: list[str], folder: Path, variables: Mapping[str, str]) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env=processes.environment() | dict(variables),
+        env=environment,
         cwd=folder,
         start_new_session=True,
     ) as process:
