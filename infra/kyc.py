@@ -71,7 +71,7 @@ class KycRoomSettings(CoreSettings):
                 f"kyc: both timeouts must leave {_REST_SECONDS} s of function_timeout_seconds for the rest"
             )
         if not (self.kyc.is_secure or self.is_embedded):
-            raise ValueError("kyc.url: must be an HTTPS address")
+            raise ValueError("kyc_url: must be an HTTPS address")
         if self.kyc.provider in SCREENS_BY_NAME and self.party_names != "required":
             raise ValueError(
                 f"party_names: must be required with the KYC provider {self.kyc.provider}, which screens"

@@ -20,9 +20,9 @@ from typing import Any
 import boto3
 import urllib3
 
+from infra.preflight.guard import faults
 from settle.local.record import reached_at
 from tools.dist import build
-from tools.guard_changes import faults
 from tools.stranger import PROJECT, Stranger, ensure
 
 INTERFACE = "tests/released/0.1.0/interface.json"

@@ -13,6 +13,7 @@ CHECKS: Mapping[str, Check] = {
     "stack": stack.state,
     "names": stack.names,
     "currencies": stack.exponents,
+    "data": stack.data,
     "secrets": stack.secrets,
     "pages": stack.pages,
     "finance": stack.finance,

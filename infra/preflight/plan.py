@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..config import Settings
@@ -39,6 +39,7 @@ class Plan:
     powertools_layer: str | None
     exponents: Mapping[str, int]
     definitions: tuple[Definition, ...]
+    template: Template | None = field(default=None, repr=False)
 
 
 def of_settings(settings: Settings) -> Plan:
@@ -61,6 +62,7 @@ def of_template(template: Template, stack: str, saga: str) -> Plan:
     functions = list(_properties(template, saga, "AWS::Lambda::Function"))
     layer = next((one["Layers"][0] for one in functions if one.get("Layers")), None)
     return Plan(
+        template=template,
         stack=stack,
         saga=saga,
         name=resources[outputs[f"{saga}EventBusName"]["Value"]["Ref"]]["Properties"]["Name"],

@@ -7,6 +7,7 @@ from botocore.exceptions import ClientError
 from ..http_api import ACCESS_LOGS
 from ..state_machines import MACHINE_LOGS
 from .finding import Account, Finding, Verdict, absent
+from .guard import faults
 
 _GONE = "DELETE_COMPLETE"
 _REVIEWED = "REVIEW_IN_PROGRESS"
@@ -95,6 +96,18 @@ def changed(deployed: Mapping[str, int], planned: Mapping[str, int]) -> Iterator
             yield f"{code} is deployed with the exponent {exponent}, and must stay"
         elif planned[code] != exponent:
             yield f"{code} is deployed with the exponent {exponent}, and must not get {planned[code]}"
+
+
+def data(account: Account) -> Iterator[Finding]:
+    """Compare an app's template with the deployed one. A stage has the guard's own step."""
+    if account.plan.template is None or _outputs(account) is None:
+        return
+    answer = account.client("cloudformation").get_template(StackName=account.plan.stack)
+    found = list(faults(answer["TemplateBody"], account.plan.template))
+    for each in found:
+        yield Finding("data", Verdict.LACKING, each, "deploy it as it was: no data moves to another resource")
+    if not found:
+        yield Finding("data", Verdict.FINE, "the table, the keys and the journal stay as they are")
 
 
 def secrets(account: Account) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -144,7 +145,9 @@ def _run(words: list[str], folder: Path, environment: Mapping[str, str]) -> None
             _kill_group(process.pid)
             raise
     if process.returncode != 0:
-        raise CommandFailed(Exit.FAILED, f"{command} failed:", details=told[-2000:])
+        reasons = re.findall(r"^\w+(?:Error|Exception): .*", told, re.MULTILINE)
+        why = " ".join((f"{command} failed:", *reasons[-1:]))
+        raise CommandFailed(Exit.FAILED, why, details=told[-2000:])
 
 
 def _kill_group(leader: int) -> None:

@@ -42,7 +42,7 @@ def up(report: Report, port: int | None = None, *, ledger: bool = False) -> Runn
             started = deployment.deploy(started, sources)
             state.write(started)
         if not kyc_provider.runs():
-            _ensure_free(started.kyc_port)
+            _ensure_free(started.kyc_port, "run `settle local down`, then `settle local up`")
             unless_done.callback(processes.stop, processes.KYC_SIMULATOR)
             report(f"starting the simulated KYC provider on {started.kyc_url}")
             kyc_provider.start(started)
@@ -62,7 +62,7 @@ def down() -> bool:
 
 
 def _start(report: Report, port: int) -> Running:
-    _ensure_free(port)
+    _ensure_free(port, "give another one by --port")
     deployment.ensure_cdk(report)
     report(f"starting the embedded AWS on 127.0.0.1:{port}")
     state.SCRATCH.mkdir(parents=True, exist_ok=True)
@@ -87,9 +87,9 @@ def _start(report: Report, port: int) -> Running:
     return started
 
 
-def _ensure_free(port: int) -> None:
+def _ensure_free(port: int, remedy: str) -> None:
     if ports.is_taken(port):
-        raise CommandFailed(Exit.CONFLICT, f"port: {port} is taken by another process")
+        raise CommandFailed(Exit.CONFLICT, f"port: {port} is taken by another process; {remedy}")
 
 
 def _clean_up() -> bool:

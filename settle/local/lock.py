@@ -14,9 +14,11 @@ WAIT_SECONDS_MAX = 600
 @contextmanager
 def locked() -> Iterator[None]:
     """Serialise `settle local up`, `deploy` and `down`; a crash releases the lock. Raises CommandFailed."""
-    state.HOME.mkdir(parents=True, exist_ok=True)
+    with state.usable():
+        state.HOME.mkdir(parents=True, exist_ok=True)
+        lock = (state.HOME / "lock").open("w")
     give_up_at = time.monotonic() + WAIT_SECONDS_MAX
-    with (state.HOME / "lock").open("w") as lock:
+    with lock:
         while not _try_to_lock(lock):
             if time.monotonic() > give_up_at:
                 raise CommandFailed(

@@ -1,21 +1,17 @@
 import json
-import os
-import sys
 from dataclasses import asdict
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
-from settle.local import needs_extra
-from settle.local.record import CONSTRUCTS
+from settle.local import constructs, needs_extra
 from settle.stack import sagas_of
 
 
 def findings(stage: str, context: list[str]) -> list[dict[str, Any]]:
     """Return the findings of a stage's checks, with settings from the context. Raises CommandFailed."""
-    config, plan = _module("config"), _module("preflight.plan")
+    config, plan = constructs.module("preflight", "config"), constructs.module("preflight", "preflight.plan")
     try:
         settings = config.settings_of({"stage": stage} | dict(map(_pair, context)))
     except ValueError as wrong:
@@ -30,14 +26,13 @@ def findings_of_app(app: str, stack: str | None, context: list[str]) -> list[dic
 
     `app` is its command, or the folder of its synthesis. `stack` chooses among several sagas.
     """
-    plan, session = _module("preflight.plan"), _session()
-    with needs_extra("preflight"):
-        from settle.local import deployment
-
+    plan, session = constructs.module("preflight", "preflight.plan"), _session()
     with TemporaryDirectory() as folder:
         out = Path(app) if Path(app).is_dir() else Path(folder)
         if out != Path(app):
             options = [word for one in context for word in ("-c", "=".join(_pair(one)))]
+            with needs_extra("preflight"):
+                from settle.local import deployment
             deployment.synth(app, Path.cwd(), out, *options)
         templates = _templates(out)
     sagas = {
@@ -58,7 +53,7 @@ def findings_of_app(app: str, stack: str | None, context: list[str]) -> list[dic
 def _templates(folder: Path) -> dict[str, Any]:
     """Return the templates of a cloud assembly and its nested ones, by the names of their stacks."""
     found = {}
-    for manifest in folder.rglob("manifest.json"):
+    for manifest in (*folder.glob("manifest.json"), *folder.rglob("assembly-*/manifest.json")):
         for name, one in json.loads(manifest.read_text("utf-8")).get("artifacts", {}).items():
             if one["type"] == "aws:cloudformation:stack":
                 properties = one["properties"]
@@ -68,22 +63,16 @@ def _templates(folder: Path) -> dict[str, Any]:
 
 
 def _session() -> Any:
-    ours = _module("account").session()
+    ours = constructs.module("preflight", "account").session()
     if ours.region_name is None:
         raise CommandFailed(Exit.USAGE, "region: name one, by AWS_REGION or by the profile")
     return ours
 
 
 def _findings(session: Any, plan: Any) -> list[dict[str, Any]]:
-    account = _module("preflight.finding").Account(session, plan)
-    found = _module("preflight.checks").findings(account)
+    account = constructs.module("preflight", "preflight.finding").Account(session, plan)
+    found = constructs.module("preflight", "preflight.checks").findings(account)
     return [asdict(one) | {"verdict": one.verdict.value} for one in found]
-
-
-def _module(name: str) -> Any:
-    os.environ.setdefault("JSII_NODE", str(Path(sys.executable).with_name("node")))  # from `make setup`
-    with needs_extra("preflight"):
-        return import_module(f"{CONSTRUCTS}.{name}")
 
 
 def _pair(given: str) -> tuple[str, str]:

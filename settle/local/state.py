@@ -2,11 +2,14 @@
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
 from platformdirs import user_state_path
 
+from settle.exit_codes import CommandFailed, Exit
 from settle.local import record
 from settle.local.record import Running
 
@@ -25,9 +28,20 @@ SCRATCH = HOME / "embedded"
 """Files of the running embedded AWS, removed with it."""
 
 
+@contextmanager
+def usable() -> Iterator[None]:
+    """Raise CommandFailed with the remedy if the folder may not be used."""
+    try:
+        yield
+    except (PermissionError, FileExistsError, NotADirectoryError) as error:
+        told = f"{error.filename}: {error.strerror}; name a folder of yours by SETTLE_HOME"
+        raise CommandFailed(Exit.FAILED, told) from error
+
+
 def read() -> Running | None:
     try:
-        return Running(**json.loads(STATE.read_text("utf-8")))
+        with usable():
+            return Running(**json.loads(STATE.read_text("utf-8")))
     except (FileNotFoundError, ValueError, TypeError, OverflowError):
         return None
 

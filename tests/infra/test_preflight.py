@@ -290,7 +290,9 @@ def test_the_plan_of_an_apps_template_is_that_of_its_settings(layer: str | None)
     assert [json.loads(filled(one)) for one in of_app.definitions] == [
         json.loads(filled(one)) for one in ours.definitions
     ]
-    assert replace(of_app, definitions=()) == replace(ours, stack="Payments", saga="Saga", definitions=())
+    assert replace(of_app, definitions=(), template=None) == replace(
+        ours, stack="Payments", saga="Saga", definitions=()
+    )
 
 
 def test_a_saga_in_a_stack_of_ones_own_is_asked_by_its_outputs() -> None:
@@ -306,6 +308,16 @@ def test_a_saga_in_a_stack_of_ones_own_is_asked_by_its_outputs() -> None:
     assert told["stack"].found == "Payments is UPDATE_COMPLETE"
     assert (told["currencies"].verdict, told["secrets"].verdict) == (Verdict.FINE, Verdict.LACKING)
     assert "pages" not in told
+
+
+@pytest.mark.parametrize(("table", "verdicts"), [("Ledger", ["fine"]), ("Other", ["lacking"])])
+def test_an_app_that_would_replace_data_is_refused(table: str, verdicts: list[str]) -> None:
+    """As does another id of its construct."""
+    deployed, planned = ({"Resources": {one: {"Type": "AWS::DynamoDB::Table"}}} for one in ("Ledger", table))
+    aws = Aws(**DEPLOYED, GetTemplate={"TemplateBody": json.dumps(deployed)})
+    told = checks.findings(Account(aws, replace(PLAN, template=planned)))
+
+    assert [one.verdict.value for one in told if one.check == "data"] == verdicts
 
 
 GIVEN = "arn:aws:lambda:eu-west-1:123456789012:layer:Powertools:9"

@@ -193,6 +193,7 @@ def test_an_impossible_home_is_reported_in_one_line(
     assert code in (1, 2, 3)
     assert (out, len(err.splitlines())) == ("", 1)
     assert err.startswith("settle: ")
+    assert err.endswith("; name a folder of yours by SETTLE_HOME\n")
 
 
 def test_the_installed_command_ends_with_the_code_and_the_line(tmp_path: Path) -> None:

@@ -279,7 +279,9 @@ def test_a_port_that_another_process_has_taken_is_named(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
 
-        with pytest.raises(CommandFailed, match=f"port: {port} is taken by another process") as refused:
+        with pytest.raises(
+            CommandFailed, match=f"port: {port} is taken by another process; .* --port$"
+        ) as refused:
             embedded_aws.up(silent, port)
 
     assert refused.value.code == Exit.CONFLICT

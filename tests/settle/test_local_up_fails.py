@@ -247,13 +247,27 @@ def test_ones_own_app_is_deployed_without_bootstraps_roles(
     assert place == {"python": sys.executable, "kyc_url": Running(1, 4566, 8081).kyc_url}
 
 
+def test_a_refused_app_is_told_by_its_last_error(project: Path, home: Path) -> None:
+    state.SCRATCH.mkdir()
+    cdk = project / "node_modules/.bin/cdk"
+    cdk.parent.mkdir(parents=True)
+    told = "Traceback\\nValueError: stage: must be\\npython3 app.py: Subprocess exited with error 1"
+    cdk.write_text(f"#!/bin/sh\nprintf '{told}'\nexit 1\n")
+    cdk.chmod(0o755)
+
+    with pytest.raises(CommandFailed, match=r"^cdk synth failed: ValueError: stage: must be$") as refused:
+        deployment.deploy_app(Running(1, 4566, 8081), "python3 app.py", home)
+
+    assert refused.value.details.startswith("Traceback")
+
+
 def state_folder(code: Path, **environment: str) -> str:
     """Return the state folder of a process with its code elsewhere."""
     (code / "settle").mkdir(parents=True)
     for part in ("settle", "settle/local"):
         (code / part).mkdir(exist_ok=True)
         (code / part / "__init__.py").touch()
-    for module in ("settle/local/record.py", "settle/local/state.py"):
+    for module in ("settle/exit_codes.py", "settle/local/record.py", "settle/local/state.py"):
         (code / module).write_text((PROJECT / module).read_text())
     return subprocess.run(
         [sys.executable, "-c", "from settle.local.state import HOME; print(HOME)"],

@@ -1,4 +1,7 @@
 import json
+import os
+import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -170,3 +173,18 @@ def test_an_app_is_synthesised_with_the_users_own_credentials(
         tmp_path,
     ), err
     assert environment["AWS_PROFILE"] == "payments"
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_without_node_one_line_names_the_extra_that_brings_it(
+    settle: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: bool
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.delenv("JSII_NODE", raising=False)
+    if own:
+        (tmp_path / "node").touch()
+    _, _, err = settle("preflight", "--stage", "production")
+
+    assert ("Node.js is not installed; run: pip install 'settlement-saga[local]'" in err) is not own
+    assert os.environ.get("JSII_NODE") == (str(tmp_path / "node") if own else None)

@@ -192,7 +192,7 @@ def test_a_failed_up_stops_only_its_own_provider(
 def test_another_process_on_the_port_is_not_the_provider(starts: Starts, receiver: Receiver) -> None:
     running = recorded(starts, receiver, kyc_port=receiver.port, sources=deployment.digest())
 
-    with pytest.raises(CommandFailed, match=f"{running.kyc_port} is taken by another process") as refused:
+    with pytest.raises(CommandFailed, match=f"{running.kyc_port} is taken .* `settle local down`") as refused:
         embedded_aws.up(silent)
 
     assert refused.value.code == Exit.CONFLICT
