@@ -163,7 +163,7 @@ class Journal(Construct):
     def _refuse_unconditional_puts(self) -> None:
         """Refuse puts that may overwrite, and deletions, even by administrators.
 
-        A person who may change the bucket's policy can lift this. The lock and the seals stand behind it.
+        A person who may change the bucket's policy can lift this.
         """
         self.bucket.add_to_resource_policy(
             iam.PolicyStatement(

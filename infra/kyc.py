@@ -113,7 +113,7 @@ class Kyc(Construct):
     def _check_health(self, verify: lambda_.Function) -> None:
         """Check each minute whether an open circuit can close without a payment.
 
-        Only VerifyKyc reaches the provider. A lost or failed run is not repeated.
+        Only VerifyKyc reaches the provider.
         """
         verify.configure_async_invoke(retry_attempts=0, max_event_age=Duration.minutes(1))
         scheduler.Schedule(

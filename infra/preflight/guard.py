@@ -1,7 +1,6 @@
-"""The guard before an update: no table, key or journal is removed, replaced or unprotected.
+"""The guard before an update: no table, key or journal is lost, replaced or unprotected.
 
-A resource that holds money or evidence may change in the properties named here alone, which CloudFormation
-updates in place. Any other change is refused, also one that would be harmless: a person decides about it.
+A change outside IN_PLACE is refused, even a harmless one: a person decides.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +27,7 @@ IN_PLACE: Mapping[str, frozenset[str]] = {
     "AWS::S3::Bucket": frozenset(("Tags",)),
     "AWS::SecretsManager::Secret": frozenset(("Description", "Tags")),
 }
-"""The types that hold money or evidence, and their properties that may change: each is updated in place."""
+"""Types that hold money or evidence, and their properties that CloudFormation updates in place."""
 
 _POLICIES = ("DeletionPolicy", "UpdateReplacePolicy")
 _RECOVERY, _RECOVERY_DAYS = "PointInTimeRecoverySpecification", 35

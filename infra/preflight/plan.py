@@ -1,4 +1,4 @@
-"""The parts of a saga that an account must bear: from its settings, or from an app's template."""
+"""Needs of a saga, from its settings or from an app's template."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ Template = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Definition:
-    """A machine's definition with its placeholders, its type, and its way to start a compensation."""
+    """`start` is the way to start a compensation."""
 
     machine: str
     text: str
@@ -57,7 +57,6 @@ def of_settings(settings: Settings) -> Plan:
 
 
 def of_template(template: Template, stack: str, saga: str) -> Plan:
-    """Return the plan of a saga in a stack's synthesised template."""
     resources, outputs = template["Resources"], template["Outputs"]
     functions = list(_properties(template, saga, "AWS::Lambda::Function"))
     layer = next((one["Layers"][0] for one in functions if one.get("Layers")), None)

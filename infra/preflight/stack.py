@@ -68,8 +68,7 @@ def names(account: Account) -> Iterator[Finding]:
 def exponents(account: Account) -> Iterator[Finding]:
     """Compare the currencies with the deployed stack's.
 
-    Rows are in minor units: a changed exponent changes their meaning, and without its currency a row is
-    unreadable. Checked only here, so calls do not pay for it.
+    A changed exponent changes the meaning of rows, and without its currency a row is unreadable.
     """
     outputs = _outputs(account)
     if outputs is None:

@@ -1,6 +1,6 @@
 """The PostgreSQL beside the embedded AWS, and the follower that fills finance's books.
 
-Listens on 127.0.0.1 only, with a password. Each start rebuilds its data from the journal.
+Each start rebuilds its data from the journal.
 """
 
 import importlib.util

@@ -24,7 +24,7 @@ def findings(stage: str, context: list[str]) -> list[dict[str, Any]]:
 def findings_of_app(app: str, stack: str | None, context: list[str]) -> list[dict[str, Any]]:
     """Return the findings of a saga's checks in an app of the user's own. Raises CommandFailed.
 
-    `app` is its command, or the folder of its synthesis. `stack` chooses among several sagas.
+    `app` is its command or its synthesis.
     """
     plan, session = constructs.module("preflight", "preflight.plan"), _session()
     with TemporaryDirectory() as folder:

@@ -15,7 +15,7 @@ ANSWER_SECONDS_MAX = 5
 def running() -> Running | None:
     """Return the embedded AWS if it runs with the app deployed; else None.
 
-    Waits while it is busy. Raises CommandFailed if it stays silent.
+    Raises CommandFailed if it stays silent.
     """
     found = started()
     if found is None or not found.outputs:

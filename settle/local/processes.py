@@ -1,6 +1,6 @@
 """The processes of the embedded AWS, known by program and working folder.
 
-So `up` and `down` can clean up after a crash at any point. Process ids alone are reused.
+Process ids alone are reused.
 """
 
 import os

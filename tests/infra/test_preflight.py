@@ -277,7 +277,7 @@ def test_the_judged_definitions_are_those_of_the_template(stage: str) -> None:
 
 
 @pytest.mark.parametrize("layer", [None, "arn:aws:lambda:eu-west-1:123456789012:layer:Powertools:9"])
-def test_the_plan_of_an_apps_template_is_that_of_its_settings(layer: str | None) -> None:
+def test_an_apps_template_plans_what_its_settings_do(layer: str | None) -> None:
     settings = replace(PROD, powertools_layer=layer)
     app = Stack(App(), "Payments")
     SettlementSaga(app, "Saga", settings=settings)
@@ -295,7 +295,7 @@ def test_the_plan_of_an_apps_template_is_that_of_its_settings(layer: str | None)
     )
 
 
-def test_a_saga_in_a_stack_of_ones_own_is_asked_by_its_outputs() -> None:
+def test_a_saga_in_a_stack_is_asked_by_its_outputs() -> None:
     outputs = {
         "SagaStageConfig": PROD.stage_config,
         "SagaKycCredentialsArn": SECRET,
@@ -312,7 +312,6 @@ def test_a_saga_in_a_stack_of_ones_own_is_asked_by_its_outputs() -> None:
 
 @pytest.mark.parametrize(("table", "verdicts"), [("Ledger", ["fine"]), ("Other", ["lacking"])])
 def test_an_app_that_would_replace_data_is_refused(table: str, verdicts: list[str]) -> None:
-    """As does another id of its construct."""
     deployed, planned = ({"Resources": {one: {"Type": "AWS::DynamoDB::Table"}}} for one in ("Ledger", table))
     aws = Aws(**DEPLOYED, GetTemplate={"TemplateBody": json.dumps(deployed)})
     told = checks.findings(Account(aws, replace(PLAN, template=planned)))

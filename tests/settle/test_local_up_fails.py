@@ -184,7 +184,6 @@ def test_without_the_cdk_up_is_refused_before_it_starts_anything(
 
 @pytest.fixture
 def installed(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """An installed wheel with its lock, and a list of the commands that it runs."""
     data, ran = tmp_path / "data", list[list[str]]()
     data.mkdir()
     for file in ("package.json", "package-lock.json"):
