@@ -41,20 +41,23 @@ MADE_ANEW = ("AWS::CDK::Metadata",)
 def older(folder: Path) -> Path:
     """Build the newest earlier release; before the first one, the commit that promised its interface.
 
-    A shallow clone's oldest commit stands for it.
+    Without either, as in a shallow clone, build today's distribution in `folder` under an older version.
     """
     tags = _git("tag", "--list", "v*", "--no-contains", "HEAD", "--sort=-v:refname").split()
-    commit = (tags or _git("log", "--diff-filter=A", "--format=%H", "--", INTERFACE).split())[0]
-    if commit == _git("rev-parse", "HEAD").strip():
-        print("this clone has no earlier commit: the older wheel has today's code", flush=True)
+    commits = tags or _git("log", "--diff-filter=A", "--format=%H", "--", INTERFACE).split()
     source, built = folder / "older-source", folder / "older"
-    with tarfile.open(fileobj=io.BytesIO(_archive(commit))) as packed:
+    if commits and commits[0] != _git("rev-parse", "HEAD").strip():
+        archive = io.BytesIO(_run("archive", commits[0]).stdout)
+    else:
+        print("         there is no earlier commit here: the older wheel has today's code", flush=True)
+        archive = io.BytesIO(next(folder.glob("*.tar.gz")).read_bytes())
+    with tarfile.open(fileobj=archive) as packed:
         packed.extractall(source, filter="data")
+    (project,) = (*source.glob("pyproject.toml"), *source.glob("settlement_saga-*/pyproject.toml"))
     if not tags:
-        project = source / "pyproject.toml"
         project.write_text(re.sub(r'^version = ".*"', 'version = "0.0.0"', project.read_text(), flags=re.M))
     built.mkdir()
-    return build(built, source)
+    return build(built, project.parent)
 
 
 class Unfinished:
@@ -171,9 +174,11 @@ class Unfinished:
         )
 
 
-def _archive(commit: str) -> bytes:
-    return subprocess.run(["git", "archive", commit], cwd=PROJECT, check=True, capture_output=True).stdout  # noqa: S607
-
-
 def _git(*words: str) -> str:
-    return subprocess.run(["git", *words], cwd=PROJECT, check=True, capture_output=True, text=True).stdout  # noqa: S607
+    """Return git's answer; an empty one outside a clone."""
+    return _run(*words).stdout.decode()
+
+
+def _run(*words: str) -> subprocess.CompletedProcess[bytes]:
+    trusted = ("-c", f"safe.directory={PROJECT}")  # CI runs as another user than the clone's
+    return subprocess.run(["git", *trusted, *words], cwd=PROJECT, check=False, capture_output=True)  # noqa: S607
