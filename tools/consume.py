@@ -28,7 +28,7 @@ COMPENSATED = 4
 def settles(stranger: Stranger, saga: str, key: str, settlements: int) -> None:
     """Pay, reverse, and prove that the saga has so many settlements, and no others."""
     settle = ("settle", "account", "open")
-    stranger.run(*settle, "alice", "--currency", "EUR", "--deposit", "100.00", "--stack", saga)
+    stranger.run(*settle, "alice", "--currency", "EUR", "--deposit", "1000.00", "--stack", saga)
     stranger.run(*settle, "bob", "--currency", "EUR", "--stack", saga)
     ensure(stranger.pay(saga, key=key)["status"], "SETTLED")
     stranger.run("settle", "reverse", key, "--reason", "goods came back", "--stack", saga)
