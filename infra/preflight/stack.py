@@ -103,9 +103,10 @@ def data(account: Account) -> Iterator[Finding]:
         return
     answer = account.client("cloudformation").get_template(StackName=account.plan.stack)
     found = list(faults(answer["TemplateBody"], account.plan.template))
-    for each in found:
-        yield Finding("data", Verdict.LACKING, each, "deploy it as it was: no data moves to another resource")
-    if not found:
+    if found:
+        do = "deploy it as it was: no data moves to another resource"
+        yield Finding("data", Verdict.LACKING, "; ".join(found), do)
+    else:
         yield Finding("data", Verdict.FINE, "the table, the keys and the journal stay as they are")
 
 
