@@ -15,7 +15,7 @@ _OF_NO_RESOURCE = (
     *("cloudwatch:DescribeAlarms", "cloudwatch:GetMetricStatistics", "events:ListRules"),
     *("sns:Unsubscribe", "states:TestState", "states:ValidateStateMachineDefinition"),
 )
-"""Actions that IAM scopes to no resource. They read no row, and change nothing but a subscription."""
+"""Actions that IAM scopes to no resource."""
 
 _QUEUES = (
     "CreateQueue",
@@ -31,7 +31,7 @@ class Acceptance(Construct):
     """Policy for a role that pays, pages, proposes and approves.
 
     It writes no row and changes no function: it moves money only as a caller does. Its reads are in the
-    viewers' policy, because both together exceed IAM's limit of 6,144 characters.
+    viewers' policy: together they exceed IAM's limit.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, core: Core) -> None:

@@ -42,7 +42,7 @@ _COUNTED = {
 
 
 def watch(core: Core, *, settings: CoreSettings) -> None:
-    """Add the core's alarms. Rooms must have added theirs before.
+    """Add the core's alarms, after the rooms'.
 
     Functions of states report refusals as errors, so Lambda's metric Errors has no alarm. FunctionFailed
     counts unexpected errors; a timeout or a failed start fails the execution.

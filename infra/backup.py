@@ -50,8 +50,7 @@ class BackupSettings(CoreSettings):
 class Backup(Construct):
     """The locked vault, the daily plan, and notices of failures.
 
-    The backups cover the loss of the account: its owner can delete the table with its point-in-time recovery,
-    but neither a locked backup nor the other account's copy.
+    The account's owner can delete neither a locked backup nor the other account's copy.
     """
 
     def __init__(self, core: Core, days: int, settings: BackupSettings) -> None:

@@ -16,7 +16,7 @@ STOPS = (
 )
 """Alarms that end a deployment: a broken version makes executions fail or stall.
 
-Levels (cases of LIMBO, ages) are excluded: they may have been high before.
+Levels are excluded.
 """
 
 

@@ -66,8 +66,5 @@ class Concurrency:
 
     @property
     def account_min(self) -> int:
-        """The smallest quota that bears the reservations, or without any, payments beside recovery.
-
-        A new account may have 10, of which recovery takes nine each minute.
-        """
+        """The smallest quota that bears the reservations, or without any, payments beside recovery."""
         return self.reserved + UNRESERVED_MIN

@@ -13,6 +13,7 @@ from .books import BooksSettings
 from .concurrency import Concurrency
 from .doors import DoorsSettings
 from .events import EventsSettings
+from .given import check_types
 from .journal import JournalSettings
 from .kyc import KycRoomSettings
 from .kyc_config import NOT_NAMED, KycSettings
@@ -122,12 +123,17 @@ def prod(
 def _profile(
     profile: Mapping[str, Any], stage: str, currencies: Sequence[str], kyc_url: str, more: Mapping[str, Any]
 ) -> Settings:
-    if not _NAME.fullmatch(stage):
+    if not (isinstance(stage, str) and _NAME.fullmatch(stage)):
         raise ValueError(
             "stage: must be up to 16 lowercase letters, digits and hyphens, and begin with a letter"
         )
     if unknown := sorted(more.keys() - {one.name for one in fields(Settings)}):
         raise ValueError(f"{unknown[0]}: is no setting; docs/reference/settings.md has all")
+    if isinstance(currencies, str) or not isinstance(currencies, Sequence) or not currencies:
+        raise ValueError('currencies: must be a list of codes, such as ["EUR"]')
+    if not isinstance(kyc_url, str):
+        raise ValueError("kyc_url: must be an address")
+    check_types({"currencies": tuple(currencies), **more}, Settings)
     kyc = replace(more.get("kyc", KycSettings()), url=kyc_url)
     settings = Settings(
         **{**_of_rooms(profile), **more, "stage": stage, "currencies": tuple(currencies), "kyc": kyc}

@@ -58,8 +58,7 @@ _EMBEDDED_MARGIN_SECONDS = 50
 def visibility_seconds(settings: CoreSettings) -> int:
     """Return how long a received message stays hidden: the delay before a retry.
 
-    AWS asks for at least six times the function's timeout, to retry throttled batches. The embedded AWS
-    throttles nothing, and six times its multiplied timeout would be 25 minutes.
+    AWS asks for six times the function's timeout, which the embedded AWS, without throttles, does not need.
     """
     timeout_seconds = function_seconds(START, settings)
     if settings.is_embedded:

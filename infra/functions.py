@@ -30,8 +30,8 @@ class HandlerFunction(lambda_.Function):
     """The function of a handler: `HoldFunds` runs `handlers/core/hold_funds.py`.
 
     The settlement machine calls `qualified`: the function, or a version, which an execution in flight keeps
-    over a deployment. Versions stay as long as their function. A failed deployment's version goes, as Lambda
-    does not publish the same code again; recovery resumes its settlements.
+    over a deployment. Versions stay as long as their function. A failed deployment's version goes;
+    recovery resumes its settlements.
     """
 
     def __init__(

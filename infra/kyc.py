@@ -71,7 +71,7 @@ class KycRoomSettings(CoreSettings):
                 f"kyc: both timeouts must leave {_REST_SECONDS} s of function_timeout_seconds for the rest"
             )
         if not (self.kyc.is_secure or self.is_embedded):
-            raise ValueError("kyc.url: must be an HTTPS address")
+            raise ValueError("kyc_url: must be an HTTPS address")
         if self.kyc.provider in SCREENS_BY_NAME and self.party_names != "required":
             raise ValueError(
                 f"party_names: must be required with the KYC provider {self.kyc.provider}, which screens"
@@ -113,7 +113,7 @@ class Kyc(Construct):
     def _check_health(self, verify: lambda_.Function) -> None:
         """Check each minute whether an open circuit can close without a payment.
 
-        Only VerifyKyc reaches the provider. A lost or failed run is not repeated.
+        Only VerifyKyc reaches the provider.
         """
         verify.configure_async_invoke(retry_attempts=0, max_event_age=Duration.minutes(1))
         scheduler.Schedule(

@@ -44,7 +44,7 @@ class KycSettings:
         if self.provider not in PROVIDERS:
             raise ValueError(f"provider: must be one of {', '.join(PROVIDERS)}")
         if not re.fullmatch(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[^\s?#]*)?", self.url):
-            raise ValueError("url: must be an address without user, query or fragment")
+            raise ValueError("kyc_url: must be an address without user, query or fragment")
         if not re.fullmatch(r"[A-Za-z0-9_-]+", self.dataset):
             raise ValueError("dataset: must be letters, digits, _ and -")
         if not re.fullmatch(r"(/[A-Za-z0-9._~/-]*)?", self.health_path):

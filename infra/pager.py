@@ -58,8 +58,7 @@ class Pager(Construct):
     def watch(self, machine: sfn.StateMachine) -> None:
         """Alert once per fault on executions of `machine` that do not succeed.
 
-        Recovery restarts them after at most 15 minutes. A longer alarm pages once, however many fail, and
-        reports the end.
+        Recovery restarts them after at most 15 minutes.
         """
         minutes = Duration.minutes(_ONE_FAULT_MINUTES // _PERIODS)
         for end, metric, verb, urgency in (

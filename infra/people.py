@@ -35,7 +35,7 @@ _PEOPLE: Mapping[str, tuple[str, ...]] = {
 
 No kind may both propose and approve: that takes two roles, even for a person with two sessions. An operator
 tries again, stops an account, and gives orders that move no money. Only an approver lets an account pay
-again. Either may withdraw a proposal, which only stops a decision.
+again. Either may withdraw a proposal.
 """
 
 POLICIES = {kind: kind.title().replace("-", "") for kind in _PEOPLE}
@@ -55,7 +55,7 @@ _TABLE_READS = ("BatchGetItem", "DescribeTable", "GetItem", "Query", "Scan")
 class People(Construct):
     """Managed policies, named by CloudFormation.
 
-    A fixed name would be unique in the account: a second region could not have the stack.
+    A fixed name would bar a second region.
     """
 
     def __init__(self, core: Core, *, orders: OrdersApi, reads: Sequence[dict[str, Any]]) -> None:

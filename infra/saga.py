@@ -60,6 +60,8 @@ class SettlementSaga(Construct):
     ) -> None:
         """Raise ValueError if another saga of the app has the same `stage`."""
         super().__init__(scope, construct_id)
+        if not isinstance(settings, Settings):
+            raise ValueError(f"{self.node.path}: settings: must come from dev(...) or prod(...)")
         stack = Stack.of(self)
         if self.node.scope is not stack or not _ID.fullmatch(construct_id):
             raise ValueError(f"{self.node.path}: must be a stack's child, of up to 24 letters and digits")
@@ -162,4 +164,4 @@ class SettlementSaga(Construct):
         place = Stack.of(self).environment
         for other in others:
             if other is not self and other.name == name and Stack.of(other).environment == place:
-                raise ValueError(f"stage: {other.node.path} has the name {name}, too")
+                raise ValueError(f"stage: {other.node.path} has {name} already; give each saga its own")

@@ -41,8 +41,8 @@ class SigningSettings(CoreSettings):
 class RowKeys(Construct):
     """Keys that sign rows, and the key that encrypts them.
 
-    CloudFormation writes them into the environment: reading a secret would cost a client and a call at each
-    cold start. Only users of the encryption key can read a secret or the environment.
+    CloudFormation writes them into the environment: reading a secret would slow each cold
+    start. Only users of the encryption key can read a secret or the environment.
     """
 
     def __init__(self, core: Core, settings: SigningSettings) -> None:

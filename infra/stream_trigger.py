@@ -30,8 +30,8 @@ def call_by_stream(
 ) -> sqs.Queue:
     """Let batches of the stream call a function; return the queue of given-up batches.
 
-    A failed batch is halved and retried until `age_max`; the records behind it wait. Then its shard and
-    sequence numbers go to the queue, for a person.
+    A failed batch is halved and retried until `age_max`. Then its shard and sequence numbers go
+    to the queue, for a person.
     """
     given_up = new_queue(scope, "GivenUp", settings)
     reads = [f"dynamodb:{read}" for read in ("DescribeStream", "GetRecords", "GetShardIterator")]

@@ -21,9 +21,7 @@ IMMUTABLE_ATTRIBUTES = (
     *("digest", "received_at"),
     EXPIRES,
 )
-"""IAM denies updates of entries, evidence, orders, markers and claimed requests that name these. It is a
-second fence for the first three kinds, which no function may update at all.
-"""
+"""IAM denies updates of entries, evidence, orders, markers and claimed requests that name these."""
 
 IN_A_TRANSACTION = {"Put": "PutItem", "Update": "UpdateItem"}
 """Writes of a transaction, and their IAM actions."""

@@ -1,6 +1,6 @@
 """Delete a personal stage: `python -m infra.teardown --stage my-olga`, or `make teardown STAGE=my-olga`.
 
-Repeatable: each run continues after the previous one.
+Each run continues after the previous one.
 """
 
 import argparse

@@ -20,9 +20,9 @@ _BUILD = (
 )
 
 
-def build(folder: Path) -> Path:
+def build(folder: Path, sources: Path = PROJECT) -> Path:
     """Build both distributions into a folder; return the wheel, made from the other one as users get it."""
-    _run("sdist", PROJECT, folder)
+    _run("sdist", sources, folder)
     (archive,) = folder.glob("*.tar.gz")
     with tempfile.TemporaryDirectory() as source, tarfile.open(archive) as packed:
         packed.extractall(source, filter="data")

@@ -33,7 +33,7 @@ def bootstrap(account: Account) -> Iterator[Finding]:
 def layer(account: Account) -> Iterator[Finding]:
     """Check Powertools' layer: AWS's of the tests' version, or the configured one."""
     name = layer_parameter()
-    found, given = _parameter(account, name), account.settings.powertools_layer
+    found, given = _parameter(account, name), account.plan.powertools_layer
     if given is not None:
         yield _configured_layer(account, given, found)
     elif found:
@@ -43,7 +43,7 @@ def layer(account: Account) -> Iterator[Finding]:
             "layer",
             Verdict.LACKING,
             f"{account.session.region_name} has no parameter {name}",
-            "name a layer's ARN by `-c powertools_layer=ARN`, in this region, of the same version",
+            "name a layer's ARN by powertools_layer, in this region, of the same version",
         )
 
 
@@ -67,42 +67,45 @@ def _configured_layer(account: Account, given: str, found: str | None) -> Findin
 
 
 def concurrency(account: Account) -> Iterator[Finding]:
-    wanted = account.settings.concurrency
+    """Compare the quota with the reservations of the stage and of others."""
+    wanted = account.plan.reserved
     functions = account.client("lambda")
     limit = functions.get_account_settings()["AccountLimit"]
     quota, free = limit["ConcurrentExecutions"], limit["UnreservedConcurrentExecutions"]
     free += sum(_reserved(account, functions))
-    if quota < wanted.account_min:
+    if quota < wanted + UNRESERVED_MIN:
         yield Finding(
             "concurrency",
             Verdict.LACKING,
-            f"the stage, with {wanted.reserved} reserved, needs a quota of {wanted.account_min}"
+            f"the stage, with {wanted} reserved, needs a quota of {wanted + UNRESERVED_MIN}"
             f" concurrent executions, and the account has {quota}",
             "ask AWS for the quota (Lambda, Concurrent executions), or reserve less by `concurrency`",
         )
-    elif not wanted.reserved:
+    elif not wanted:
         yield Finding("concurrency", Verdict.FINE, f"the stage reserves none of the quota of {quota}")
-    elif free - wanted.reserved < UNRESERVED_MIN:
+    elif free - wanted < UNRESERVED_MIN:
         yield Finding(
             "concurrency",
             Verdict.LACKING,
-            f"the stage reserves {wanted.reserved}, and of the quota of {quota} other functions leave {free},"
+            f"the stage reserves {wanted}, and of the quota of {quota} other functions leave {free},"
             f" of which Lambda keeps {UNRESERVED_MIN}",
             "ask AWS for a larger quota, or take reservations from other functions",
         )
     else:
-        yield Finding("concurrency", Verdict.FINE, f"the quota of {quota} bears the {wanted.reserved}")
+        yield Finding("concurrency", Verdict.FINE, f"the quota of {quota} bears the {wanted}")
 
 
 def _reserved(account: Account, functions: Any) -> Iterator[int]:
-    """Yield the reservations of the stage's own stack, which count as free."""
+    """Yield the saga's own reservations, which count as free."""
     pages = account.client("cloudformation").get_paginator("list_stack_resources")
     try:
         listed = [
             one["PhysicalResourceId"]
-            for page in pages.paginate(StackName=account.settings.stack_name)
+            for page in pages.paginate(StackName=account.plan.stack)
             for one in page["StackResourceSummaries"]
-            if one["ResourceType"] == "AWS::Lambda::Function" and "PhysicalResourceId" in one
+            if one["ResourceType"] == "AWS::Lambda::Function"
+            and "PhysicalResourceId" in one
+            and one["LogicalResourceId"].startswith(account.plan.saga)
         ]
     except ClientError as error:
         if not absent(error, "ValidationError"):

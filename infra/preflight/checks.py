@@ -13,6 +13,7 @@ CHECKS: Mapping[str, Check] = {
     "stack": stack.state,
     "names": stack.names,
     "currencies": stack.exponents,
+    "data": stack.data,
     "secrets": stack.secrets,
     "pages": stack.pages,
     "finance": stack.finance,
@@ -22,7 +23,7 @@ CHECKS: Mapping[str, Check] = {
 def findings(of: Account) -> Iterator[Finding]:
     """Yield the findings, the account's identity first.
 
-    Without an identity every other check would fail, so none is made.
+    Without one, no other check is made.
     """
     identity = list(look(of, "identity", _identity))
     yield from identity

@@ -5,7 +5,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from ..config import Settings
+from .plan import Plan
 
 
 class Verdict(StrEnum):
@@ -26,8 +26,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Account:
+    """The session in the account, and the saga to deploy."""
+
     session: Any
-    settings: Settings
+    plan: Plan
 
     def client(self, service: str) -> Any:
         return self.session.client(service)

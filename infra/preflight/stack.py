@@ -7,6 +7,7 @@ from botocore.exceptions import ClientError
 from ..http_api import ACCESS_LOGS
 from ..state_machines import MACHINE_LOGS
 from .finding import Account, Finding, Verdict, absent
+from .guard import faults
 
 _GONE = "DELETE_COMPLETE"
 _REVIEWED = "REVIEW_IN_PROGRESS"
@@ -14,7 +15,7 @@ _NEVER_CREATED = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED", _REVI
 
 
 def state(account: Account) -> Iterator[Finding]:
-    name = account.settings.stack_name
+    name = account.plan.stack
     found = _described(account)
     if found is None:
         yield Finding("stack", Verdict.FINE, f"{name} is not deployed yet")
@@ -51,8 +52,8 @@ def state(account: Account) -> Iterator[Finding]:
 def names(account: Account) -> Iterator[Finding]:
     if _described(account) is not None:
         return
-    stack = account.settings.stack_name
-    taken = [*_buses(account, stack), *_log_groups(account, stack)]
+    name = account.plan.name
+    taken = [*_buses(account, name), *_log_groups(account, name)]
     if taken:
         yield Finding(
             "names",
@@ -67,8 +68,7 @@ def names(account: Account) -> Iterator[Finding]:
 def exponents(account: Account) -> Iterator[Finding]:
     """Compare the currencies with the deployed stack's.
 
-    Rows are in minor units: a changed exponent changes their meaning, and without its currency a row is
-    unreadable. Checked only here, so calls do not pay for it.
+    A changed exponent changes the meaning of rows, and without its currency a row is unreadable.
     """
     outputs = _outputs(account)
     if outputs is None:
@@ -82,7 +82,7 @@ def exponents(account: Account) -> Iterator[Finding]:
         )
         return
     deployed: dict[str, int] = json.loads(outputs["StageConfig"])["currencies"]
-    found = list(changed(deployed, account.settings.exponents))
+    found = list(changed(deployed, account.plan.exponents))
     for each in found:
         yield Finding("currencies", Verdict.LACKING, each, "put it back into the settings as it was")
     if not found:
@@ -95,6 +95,19 @@ def changed(deployed: Mapping[str, int], planned: Mapping[str, int]) -> Iterator
             yield f"{code} is deployed with the exponent {exponent}, and must stay"
         elif planned[code] != exponent:
             yield f"{code} is deployed with the exponent {exponent}, and must not get {planned[code]}"
+
+
+def data(account: Account) -> Iterator[Finding]:
+    """Compare an app's template with the deployed one. A stage has the guard's own step."""
+    if account.plan.template is None or _outputs(account) is None:
+        return
+    answer = account.client("cloudformation").get_template(StackName=account.plan.stack)
+    found = list(faults(answer["TemplateBody"], account.plan.template))
+    if found:
+        do = "deploy it as it was: no data moves to another resource"
+        yield Finding("data", Verdict.LACKING, "; ".join(found), do)
+    else:
+        yield Finding("data", Verdict.FINE, "the table, the keys and the journal stay as they are")
 
 
 def secrets(account: Account) -> Iterator[Finding]:
@@ -141,14 +154,14 @@ def _reached(account: Account, check: str, output: str, setting: str) -> Iterato
         yield Finding(check, Verdict.FINE, f"{len(found)} confirmed subscription(s) to {output}")
     else:
         yield Finding(
-            check, Verdict.LACKING, f"{output} reaches no one", f"pass -c {setting}=ADDRESS, and deploy"
+            check, Verdict.LACKING, f"{output} reaches no one", f"name one by {setting}, and deploy"
         )
 
 
 def _described(account: Account) -> dict[str, Any] | None:
     """Return the stack, or None. Raises ClientError if the answer is unknown."""
     try:
-        answer = account.client("cloudformation").describe_stacks(StackName=account.settings.stack_name)
+        answer = account.client("cloudformation").describe_stacks(StackName=account.plan.stack)
     except ClientError as error:
         if "does not exist" in error.response["Error"].get("Message", ""):
             return None
@@ -158,11 +171,16 @@ def _described(account: Account) -> dict[str, Any] | None:
 
 
 def _outputs(account: Account) -> dict[str, str] | None:
-    """Return None if the stack was never created."""
+    """Return the saga's outputs by their own names; None if the stack was never created."""
     found = _described(account)
     if found is None or found["StackStatus"] in _NEVER_CREATED:
         return None
-    return {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", ())}
+    saga = account.plan.saga
+    return {
+        output["OutputKey"].removeprefix(saga): output["OutputValue"]
+        for output in found.get("Outputs", ())
+        if output["OutputKey"].startswith(saga)
+    }
 
 
 def _buses(account: Account, stack: str) -> Iterator[str]:

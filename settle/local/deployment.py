@@ -1,6 +1,7 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -13,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
-from settle.local import processes, record
+from settle.local import processes, record, state
 from settle.local.record import Running
+from settle.output.console import note
 
 DEPLOY_SECONDS_MAX = 600
 
@@ -28,15 +30,15 @@ _SOURCES = ("app.py", "cdk.json", "infra", "lambdas", "statemachines")
 
 def bootstrap(running: Running) -> None:
     """Prepare the embedded account for the CDK, from a folder without an app to synthesise."""
-    _cdk(running, record.SCRATCH, "bootstrap", f"aws://{record.ACCOUNT}/{record.REGION}")
+    _cdk(running, state.SCRATCH, "bootstrap", f"aws://{record.ACCOUNT}/{record.REGION}")
 
 
 def deploy(running: Running, sources: str) -> Running:
-    """Return the record with outputs. `sources` is the app's digest."""
-    outputs_file = record.SCRATCH / "outputs.json"
+    """Deploy the app; return the record with outputs. `sources` is the app's digest."""
+    outputs_file = state.SCRATCH / "outputs.json"
     context = ("-c", "stage=local", "-c", f"kyc_url={running.kyc_url}")
     app = () if record.IN_CHECKOUT else ("--app", f"{sys.executable} -m {record.CONSTRUCTS}.own")
-    output = ("-o", str(record.SCRATCH / "cdk.out"), "--outputs-file", str(outputs_file))
+    output = ("-o", str(state.SCRATCH / "cdk.out"), "--outputs-file", str(outputs_file))
     _cdk(running, record.PROJECT, "deploy", "--require-approval", "never", *app, *context, *output)
     outputs = json.loads(outputs_file.read_text("utf-8"))[record.STACK_NAME]
     return replace(running, sources=sources, outputs=outputs)
@@ -48,7 +50,7 @@ def deploy_app(running: Running, app: str, folder: Path) -> dict[str, dict[str, 
     Its sagas take the settings of the embedded AWS. The roles of CDK's bootstrap are left out, as there they
     may not use the staging bucket. Raises CommandFailed.
     """
-    out, outputs_file = record.SCRATCH / "app.out", record.SCRATCH / "app.json"
+    out, outputs_file = state.SCRATCH / "app.out", state.SCRATCH / "app.json"
     place = json.dumps({"python": sys.executable, "kyc_url": running.kyc_url})
     outputs_file.unlink(missing_ok=True)
     shutil.rmtree(out, ignore_errors=True)
@@ -86,7 +88,7 @@ def ensure_cdk(report: Report) -> Path:
 
     Raises CommandFailed.
     """
-    folder = record.PROJECT if record.IN_CHECKOUT else record.HOME / "node"
+    folder = record.PROJECT if record.IN_CHECKOUT else state.HOME / "node"
     cdk, pinned = folder / "node_modules" / ".bin" / "cdk", record.PROJECT / "package-lock.json"
     if record.IN_CHECKOUT:
         if not cdk.exists():
@@ -100,18 +102,28 @@ def ensure_cdk(report: Report) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         for file in (pinned, record.PROJECT / "package.json"):
             shutil.copy(file, folder)
-        _run(["npm", "ci", "--omit=dev", "--omit=optional", "--no-audit", "--no-fund"], folder, {})
+        _run(
+            ["npm", "ci", "--omit=dev", "--omit=optional", "--no-audit", "--no-fund"],
+            folder,
+            processes.environment(),
+        )
         ready.write_text(wanted)
     return cdk
+
+
+def synth(app: str, folder: Path, out: Path, *options: str) -> None:
+    """Synthesise an app of the user's own, with the user's credentials. Raises CommandFailed."""
+    words = [str(ensure_cdk(note)), "synth", "--quiet", "--no-notices", "--app", app, "-o", str(out)]
+    _run([*words, *options], folder, os.environ | {"PATH": processes.environment()["PATH"]})
 
 
 def _cdk(running: Running, folder: Path, command: str, *options: str) -> None:
     cdk = ensure_cdk(lambda told: None)
     variables = {"AWS_ENDPOINT_URL": running.endpoint_url}
-    _run([str(cdk), command, "--no-notices", *options], folder, variables)
+    _run([str(cdk), command, "--no-notices", *options], folder, processes.environment() | variables)
 
 
-def _run(words: list[str], folder: Path, variables: Mapping[str, str]) -> None:
+def _run(words: list[str], folder: Path, environment: Mapping[str, str]) -> None:
     command = " ".join((Path(words[0]).name, *words[1:2]))
     with subprocess.Popen(
         words,
@@ -119,7 +131,7 @@ def _run(words: list[str], folder: Path, variables: Mapping[str, str]) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env=processes.environment() | dict(variables),
+        env=environment,
         cwd=folder,
         start_new_session=True,
     ) as process:
@@ -132,7 +144,9 @@ def _run(words: list[str], folder: Path, variables: Mapping[str, str]) -> None:
             _kill_group(process.pid)
             raise
     if process.returncode != 0:
-        raise CommandFailed(Exit.FAILED, f"{command} failed:", details=told[-2000:])
+        reasons = re.findall(r"^\w+(?:Error|Exception): .*", told, re.MULTILINE)
+        why = " ".join((f"{command} failed:", *reasons[-1:]))
+        raise CommandFailed(Exit.FAILED, why, details=told[-2000:])
 
 
 def _kill_group(leader: int) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from settle.exit_codes import CommandFailed, Exit
-from settle.local import deployment, kyc_provider, ports, postgresql, presence, processes, record
+from settle.local import deployment, kyc_provider, ports, postgresql, presence, processes, record, state
 from settle.local.endings import undoable
 from settle.local.lock import locked
 from settle.local.record import Running
@@ -40,9 +40,9 @@ def up(report: Report, port: int | None = None, *, ledger: bool = False) -> Runn
         if started.sources != sources:
             report(f"deploying {record.STACK_NAME}")
             started = deployment.deploy(started, sources)
-            record.write(started)
+            state.write(started)
         if not kyc_provider.runs():
-            _ensure_free(started.kyc_port)
+            _ensure_free(started.kyc_port, "run `settle local down`, then `settle local up`")
             unless_done.callback(processes.stop, processes.KYC_SIMULATOR)
             report(f"starting the simulated KYC provider on {started.kyc_url}")
             kyc_provider.start(started)
@@ -62,10 +62,10 @@ def down() -> bool:
 
 
 def _start(report: Report, port: int) -> Running:
-    _ensure_free(port)
+    _ensure_free(port, "give another one by --port")
     deployment.ensure_cdk(report)
     report(f"starting the embedded AWS on 127.0.0.1:{port}")
-    record.SCRATCH.mkdir(parents=True, exist_ok=True)
+    state.SCRATCH.mkdir(parents=True, exist_ok=True)
     variables = {
         "AUTH": "true",
         "BIND_HOST": "127.0.0.1",
@@ -74,26 +74,26 @@ def _start(report: Report, port: int) -> Running:
         "LAMBDA_WARM_TTL_SECONDS": "20",  # a burst leaves processes of 50 MB each, for 300 s by default
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
         "MINISTACK_REGION": record.REGION,
-        "TMPDIR": str(record.SCRATCH),
-        "STATE_DIR": str(record.SCRATCH / "state"),
-        "S3_DATA_DIR": str(record.SCRATCH / "s3"),
+        "TMPDIR": str(state.SCRATCH),
+        "STATE_DIR": str(state.SCRATCH / "state"),
+        "S3_DATA_DIR": str(state.SCRATCH / "s3"),
     }
     pid = processes.start("ministack", log="log", variables=variables)
     started = Running(pid, port, ports.free_port())
-    record.write(started)
+    state.write(started)
     if not presence.answers_in_time(started, START_SECONDS_MAX):
-        log_tail = (record.SCRATCH / "log").read_text(errors="replace")[-500:].strip().replace("\n", " | ")
+        log_tail = (state.SCRATCH / "log").read_text(errors="replace")[-500:].strip().replace("\n", " | ")
         raise CommandFailed(Exit.FAILED, f"the embedded AWS did not start: {log_tail}")
     return started
 
 
-def _ensure_free(port: int) -> None:
+def _ensure_free(port: int, remedy: str) -> None:
     if ports.is_taken(port):
-        raise CommandFailed(Exit.CONFLICT, f"port: {port} is taken by another process")
+        raise CommandFailed(Exit.CONFLICT, f"port: {port} is taken by another process; {remedy}")
 
 
 def _clean_up() -> bool:
     stopped = processes.stop()
-    record.STATE.unlink(missing_ok=True)
-    shutil.rmtree(record.SCRATCH, ignore_errors=True)
+    state.STATE.unlink(missing_ok=True)
+    shutil.rmtree(state.SCRATCH, ignore_errors=True)
     return stopped

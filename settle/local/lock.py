@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import IO
 
 from settle.exit_codes import CommandFailed, Exit
-from settle.local import record
+from settle.local import state
 
 WAIT_SECONDS_MAX = 600
 """Maximum wait for another command: a deployment takes no longer."""
@@ -14,13 +14,15 @@ WAIT_SECONDS_MAX = 600
 @contextmanager
 def locked() -> Iterator[None]:
     """Serialise `settle local up`, `deploy` and `down`; a crash releases the lock. Raises CommandFailed."""
-    record.HOME.mkdir(parents=True, exist_ok=True)
+    with state.usable():
+        state.HOME.mkdir(parents=True, exist_ok=True)
+        lock = (state.HOME / "lock").open("w")
     give_up_at = time.monotonic() + WAIT_SECONDS_MAX
-    with (record.HOME / "lock").open("w") as lock:
+    with lock:
         while not _try_to_lock(lock):
             if time.monotonic() > give_up_at:
                 raise CommandFailed(
-                    Exit.CONFLICT, f"another `settle local` has held {record.HOME / 'lock'} for too long"
+                    Exit.CONFLICT, f"another `settle local` has held {state.HOME / 'lock'} for too long"
                 )
             time.sleep(0.1)
         yield

@@ -1,6 +1,6 @@
 """The PostgreSQL beside the embedded AWS, and the follower that fills finance's books.
 
-Listens on 127.0.0.1 only, with a password. Each start rebuilds its data from the journal.
+Each start rebuilds its data from the journal.
 """
 
 import importlib.util
@@ -16,7 +16,7 @@ from typing import Any
 
 from settle import stack
 from settle.exit_codes import CommandFailed, Exit
-from settle.local import needs_extra, ports, processes, record
+from settle.local import needs_extra, ports, processes, state
 from settle.local.record import Running
 
 START_SECONDS_MAX = 60
@@ -36,7 +36,7 @@ def start(running: Running) -> Running:
         from settle.books import reach
     installed, port, password = _installed(), ports.free_port(), secrets.token_urlsafe(24)
     processes.stop(processes.POSTGRESQL, processes.FOLLOWER)
-    folder = record.SCRATCH / "postgresql"
+    folder = state.SCRATCH / "postgresql"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)
     account = _account(folder)
@@ -47,7 +47,7 @@ def start(running: Running) -> Running:
     (folder / "password").unlink()
     server = [installed / processes.POSTGRESQL, "-D", data, "-h", "127.0.0.1", "-p", str(port)]
     no_socket = ["-c", "unix_socket_directories="]
-    with (record.SCRATCH / "postgresql-log").open("wb") as log:
+    with (state.SCRATCH / "postgresql-log").open("wb") as log:
         subprocess.Popen(
             [*map(str, server), *no_socket],
             stdin=subprocess.DEVNULL,
@@ -61,12 +61,12 @@ def start(running: Running) -> Running:
     _await([str(installed / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port)])
     reach.migrate(url, stack.embedded(running))
     started = replace(running, ledger_url=url)
-    record.write(started)
+    state.write(started)
     processes.start(
         "settle",
         *("ledger", processes.FOLLOWER, "--every", str(EVERY_SECONDS), "--json"),
         log="ledger-log",
-        variables={"LEDGER_URL": url, "SETTLE_HOME": str(record.HOME)},
+        variables={"LEDGER_URL": url, "SETTLE_HOME": str(state.HOME)},
     )
     return started
 
@@ -107,6 +107,6 @@ def _await(asks: list[str]) -> None:
     give_up_at = time.monotonic() + START_SECONDS_MAX
     while subprocess.run(asks, check=False).returncode:
         if time.monotonic() > give_up_at or not processes.run(processes.POSTGRESQL):
-            log = (record.SCRATCH / "postgresql-log").read_text(errors="replace")[-2000:]
+            log = (state.SCRATCH / "postgresql-log").read_text(errors="replace")[-2000:]
             raise CommandFailed(Exit.FAILED, "PostgreSQL did not start:", details=log)
         time.sleep(0.1)

@@ -1,37 +1,78 @@
-import os
-import sys
+import json
 from dataclasses import asdict
-from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
-from settle.local import needs_extra
-from settle.local.record import CONSTRUCTS
+from settle.local import constructs, needs_extra
+from settle.stack import sagas_of
 
 
 def findings(stage: str, context: list[str]) -> list[dict[str, Any]]:
     """Return the findings of a stage's checks, with settings from the context. Raises CommandFailed."""
-    os.environ.setdefault("JSII_NODE", str(Path(sys.executable).with_name("node")))  # from `make setup`
-    with needs_extra("preflight"):
-        account, config, checks, finding = (
-            import_module(f"{CONSTRUCTS}.{name}")
-            for name in ("account", "config", "preflight.checks", "preflight.finding")
-        )
-
+    config, plan = constructs.module("preflight", "config"), constructs.module("preflight", "preflight.plan")
     try:
-        settings = config.settings_of({"stage": stage} | dict(_pair(one) for one in context))
+        settings = config.settings_of({"stage": stage} | dict(map(_pair, context)))
     except ValueError as wrong:
         raise CommandFailed(Exit.USAGE, str(wrong)) from wrong
     if settings.is_embedded:
         raise CommandFailed(Exit.USAGE, f"stage: {stage} runs on the embedded AWS, and needs no account")
-    ours = account.session()
+    return _findings(_session(), plan.of_settings(settings))
+
+
+def findings_of_app(app: str, stack: str | None, context: list[str]) -> list[dict[str, Any]]:
+    """Return the findings of a saga's checks in an app of the user's own. Raises CommandFailed.
+
+    `app` is its command or its synthesis.
+    """
+    plan, session = constructs.module("preflight", "preflight.plan"), _session()
+    with TemporaryDirectory() as folder:
+        out = Path(app) if Path(app).is_dir() else Path(folder)
+        if out != Path(app):
+            options = [word for one in context for word in ("-c", "=".join(_pair(one)))]
+            with needs_extra("preflight"):
+                from settle.local import deployment
+            deployment.synth(app, Path.cwd(), out, *options)
+        templates = _templates(out)
+    sagas = {
+        f"{name}/{saga}" if saga else name: (template, name, saga)
+        for name, template in templates.items()
+        for saga in sagas_of(template.get("Outputs", ()))
+    }
+    if not sagas:
+        raise CommandFailed(Exit.NOT_FOUND, f"app: {app} has no saga")
+    chosen = stack or (next(iter(sagas)) if len(sagas) == 1 else "")
+    if chosen not in sagas:
+        raise CommandFailed(
+            Exit.USAGE, f"stack: pass --stack {' or '.join(sorted(sagas))}, a saga of the app"
+        )
+    return _findings(session, plan.of_template(*sagas[chosen]))
+
+
+def _templates(folder: Path) -> dict[str, Any]:
+    """Return the templates of a cloud assembly and its nested ones, by the names of their stacks."""
+    found = {}
+    for manifest in (*folder.glob("manifest.json"), *folder.rglob("assembly-*/manifest.json")):
+        for name, one in json.loads(manifest.read_text("utf-8")).get("artifacts", {}).items():
+            if one["type"] == "aws:cloudformation:stack":
+                properties = one["properties"]
+                file = manifest.parent / properties["templateFile"]
+                found[properties.get("stackName", name)] = json.loads(file.read_text("utf-8"))
+    return found
+
+
+def _session() -> Any:
+    ours = constructs.module("preflight", "account").session()
     if ours.region_name is None:
         raise CommandFailed(Exit.USAGE, "region: name one, by AWS_REGION or by the profile")
-    return [
-        asdict(one) | {"verdict": one.verdict.value}
-        for one in checks.findings(finding.Account(ours, settings))
-    ]
+    return ours
+
+
+def _findings(session: Any, plan: Any) -> list[dict[str, Any]]:
+    account = constructs.module("preflight", "preflight.finding").Account(session, plan)
+    found = constructs.module("preflight", "preflight.checks").findings(account)
+    return [asdict(one) | {"verdict": one.verdict.value} for one in found]
 
 
 def _pair(given: str) -> tuple[str, str]:

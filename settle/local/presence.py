@@ -3,7 +3,7 @@ import urllib.error
 import urllib.request
 
 from settle.exit_codes import CommandFailed, Exit
-from settle.local import processes, record
+from settle.local import processes, state
 from settle.local.record import Running
 from settle.output.console import note
 
@@ -15,7 +15,7 @@ ANSWER_SECONDS_MAX = 5
 def running() -> Running | None:
     """Return the embedded AWS if it runs with the app deployed; else None.
 
-    Waits while it is busy. Raises CommandFailed if it stays silent.
+    Raises CommandFailed if it stays silent.
     """
     found = started()
     if found is None or not found.outputs:
@@ -44,7 +44,7 @@ def absence() -> str:
 
 
 def started() -> Running | None:
-    found = record.read()
+    found = state.read()
     return found if found and any(process.pid == found.pid for process in processes.ours()) else None
 
 

@@ -1,6 +1,6 @@
 """The processes of the embedded AWS, known by program and working folder.
 
-So `up` and `down` can clean up after a crash at any point. Process ids alone are reused.
+Process ids alone are reused.
 """
 
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from settle.local import record
+from settle.local import record, state
 
 STOP_SECONDS_MAX = 10
 KYC_SIMULATOR = "settle.local.kyc_simulator"
@@ -37,14 +37,14 @@ def environment() -> dict[str, str]:
 
 def start(module: str, *arguments: str, log: str, variables: Mapping[str, str] | None = None) -> int:
     """Start a Python module in SCRATCH that outlives this command; return its process id."""
-    with (record.SCRATCH / log).open("wb") as output:
+    with (state.SCRATCH / log).open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             env=environment() | dict(variables or {}),
-            cwd=record.SCRATCH,
+            cwd=state.SCRATCH,
             start_new_session=True,
         )
     return process.pid
@@ -64,7 +64,7 @@ def has_ended(pid: int) -> bool:
 def ours(programs: Collection[str] = _PROGRAMS) -> Iterator[psutil.Process]:
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            at_work_here = Path(process.cwd()).is_relative_to(record.SCRATCH)
+            at_work_here = Path(process.cwd()).is_relative_to(state.SCRATCH)
             parts = process.cmdline()
             if at_work_here and not {*parts, *(Path(part).name for part in parts[:1])}.isdisjoint(programs):
                 yield process

@@ -1,6 +1,4 @@
-import json
-import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -10,23 +8,6 @@ PROJECT = _AROUND if IN_CHECKOUT else _AROUND / "settlement_saga" / "data"
 """The checkout, or an installed wheel's copies of its files."""
 
 CONSTRUCTS = "infra" if IN_CHECKOUT else "settlement_saga"
-
-
-def _home() -> Path:
-    if named := os.environ.get("SETTLE_HOME"):
-        return Path(named)
-    if IN_CHECKOUT:
-        return PROJECT / ".settle"
-    state = os.environ.get("XDG_STATE_HOME", "")
-    return Path(state if os.path.isabs(state) else os.path.expanduser("~/.local/state")) / "settle"
-
-
-HOME = _home().resolve()
-"""The folder of the record and of the embedded AWS's files; tests use their own."""
-
-STATE = HOME / "local.json"
-SCRATCH = HOME / "embedded"
-"""Files of the running embedded AWS, removed with it."""
 
 STACK_NAME = "settlement-local"
 ACCOUNT = "000000000000"
@@ -103,18 +84,3 @@ def reached_at(url: str, endpoint_url: str) -> str:
     if kind == "execute-api":
         return f"{endpoint_url}/_aws/execute-api/{name}/$default/"
     return f"{endpoint_url}/_aws/lambda-url/{name}/"
-
-
-def read() -> Running | None:
-    try:
-        return Running(**json.loads(STATE.read_text("utf-8")))
-    except (FileNotFoundError, ValueError, TypeError, OverflowError):
-        return None
-
-
-def write(running: Running) -> None:
-    """Replace the record atomically, so that a crash leaves the old one. It may have a password."""
-    unfinished = STATE.with_suffix(".new")
-    unfinished.touch(mode=0o600)
-    unfinished.write_text(json.dumps(asdict(running)))
-    unfinished.replace(STATE)

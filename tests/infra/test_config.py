@@ -32,8 +32,8 @@ UNCHANGED = (
 
 VAULT = "arn:aws:backup:eu-central-1:123456789012:backup-vault:safe"
 LABEL = "2026-11-23T06:00:00.000"
-ADDRESS = "url: must be an address without user, query or fragment$"
-HTTPS = r"kyc\.url: must be an HTTPS address$"
+ADDRESS = "kyc_url: must be an address without user, query or fragment$"
+HTTPS = r"kyc_url: must be an HTTPS address$"
 EMBEDDED = {"embedded_python": "/usr/bin/python3"}
 PROD = {"stage": "prod", "kyc_url": "https://kyc.example"}
 PAGED = PROD | {"page_address": "oncall@example.com"}

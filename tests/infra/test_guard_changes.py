@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from infra.preflight.guard import IN_PLACE, faults
 from tests.world import templates
-from tools.guard_changes import IN_PLACE, faults, main
+from tools.guard_changes import main
 
 DEPLOYED: Any = templates.template("prod")
 GUARDED = {name: one["Type"] for name, one in DEPLOYED["Resources"].items() if one["Type"] in IN_PLACE}

@@ -5,18 +5,21 @@ from typing import Any
 
 import boto3
 import pytest
+from aws_cdk import App, Stack
+from aws_cdk.assertions import Template
 from botocore.exceptions import EndpointConnectionError
 from botocore.stub import ANY, Stubber
 
+from infra import SettlementSaga
 from infra.concurrency import UNRESERVED_MIN
 from infra.config import STAGES, settings_of
 from infra.functions import layer_parameter
 from infra.preflight import checks
 from infra.preflight.account import BOOTSTRAP_MIN, BOOTSTRAP_PARAMETER
-from infra.preflight.definitions import MACHINES, filled
+from infra.preflight.definitions import filled
 from infra.preflight.finding import Account, Finding, Verdict
+from infra.preflight.plan import of_settings, of_template
 from infra.preflight.stack import changed
-from infra.state_machines import render_definition
 from tests.infra.stack import context, definition, each_stage_on_aws, properties
 
 PROD = settings_of(
@@ -27,7 +30,7 @@ PROD = settings_of(
         "runbooks": "https://runbooks.example.com",
     }
 )
-WANTED = PROD.concurrency
+PLAN, WANTED = of_settings(PROD), PROD.concurrency
 STACK = PROD.stack_name
 SECRET = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:KycCredentials-abcdef"
 TOPIC = f"arn:aws:sns:eu-west-1:123456789012:{STACK}-PagerNow"
@@ -131,7 +134,7 @@ def described(status: str = "UPDATE_COMPLETE", **config: Any) -> dict[str, Answe
 
 
 def found(**answers: Answer) -> dict[str, Finding]:
-    return {one.check: one for one in checks.findings(Account(Aws(**answers), PROD))}
+    return {one.check: one for one in checks.findings(Account(Aws(**answers), PLAN))}
 
 
 def verdicts(**answers: Answer) -> dict[str, str]:
@@ -156,7 +159,7 @@ def test_a_ready_account_is_fine_before_and_after_first_deployment() -> None:
 def test_no_check_makes_a_call_that_writes() -> None:
     for answers in ({}, DEPLOYED):
         aws = Aws(**answers)
-        list(checks.findings(Account(aws, PROD)))
+        list(checks.findings(Account(aws, PLAN)))
         assert {
             name for name in aws.called if not name.startswith(("Get", "Describe", "List", "Validate"))
         } == set()
@@ -255,21 +258,64 @@ def test_what_is_lacking_is_told_with_what_to_do(case: str) -> None:
 @each_stage_on_aws
 def test_the_judged_definitions_are_those_of_the_template(stage: str) -> None:
     machines = properties(stage, "StepFunctions::StateMachine")
-    settings = settings_of(context(stage))
+    plan = of_settings(settings_of(context(stage)))
 
-    assert {name for name, *_ in MACHINES} == machines.keys()
-    for machine, name, kind, start in MACHINES:
-        judged = json.loads(filled(render_definition(name, settings), start))
+    assert {one.machine for one in plan.definitions} == machines.keys()
+    for one in plan.definitions:
+        judged, machine = json.loads(filled(one)), one.machine
         deployed = definition(stage, machine)
         starts = {
             "${StartCompensation}": machines[machine]["DefinitionSubstitutions"].get("StartCompensation")
         }
         resources = {key: state.get("Resource") for key, state in deployed["States"].items()}
         assert {key: state.get("Resource") for key, state in judged["States"].items()} == {
-            key: starts.get(one, one) for key, one in resources.items()
+            key: starts.get(name, name) for key, name in resources.items()
         }
-        assert machines[machine].get("StateMachineType", "STANDARD") == kind
+        assert machines[machine].get("StateMachineType", "STANDARD") == one.kind
         assert "${" not in json.dumps(judged)
+
+
+@pytest.mark.parametrize("layer", [None, "arn:aws:lambda:eu-west-1:123456789012:layer:Powertools:9"])
+def test_an_apps_template_plans_what_its_settings_do(layer: str | None) -> None:
+    settings = replace(PROD, powertools_layer=layer)
+    app = Stack(App(), "Payments")
+    SettlementSaga(app, "Saga", settings=settings)
+
+    ours, of_app = of_settings(settings), of_template(Template.from_stack(app).to_json(), "Payments", "Saga")
+
+    assert [replace(one, text="") for one in of_app.definitions] == [
+        replace(one, text="") for one in ours.definitions
+    ]
+    assert [json.loads(filled(one)) for one in of_app.definitions] == [
+        json.loads(filled(one)) for one in ours.definitions
+    ]
+    assert replace(of_app, definitions=(), template=None) == replace(
+        ours, stack="Payments", saga="Saga", definitions=()
+    )
+
+
+def test_a_saga_in_a_stack_is_asked_by_its_outputs() -> None:
+    outputs = {
+        "SagaStageConfig": PROD.stage_config,
+        "SagaKycCredentialsArn": SECRET,
+        "PagerTopicArn": "other",
+    }
+    answers = DEPLOYED | {"DescribeStacks": stack(**outputs), "DescribeSecret": secret(stored=False)}
+    plan = replace(PLAN, stack="Payments", saga="Saga")
+    told = {one.check: one for one in checks.findings(Account(Aws(**answers), plan))}
+
+    assert told["stack"].found == "Payments is UPDATE_COMPLETE"
+    assert (told["currencies"].verdict, told["secrets"].verdict) == (Verdict.FINE, Verdict.LACKING)
+    assert "pages" not in told
+
+
+@pytest.mark.parametrize(("table", "verdicts"), [("Ledger", ["fine"]), ("Other", ["lacking"])])
+def test_an_app_that_would_replace_data_is_refused(table: str, verdicts: list[str]) -> None:
+    deployed, planned = ({"Resources": {one: {"Type": "AWS::DynamoDB::Table"}}} for one in ("Ledger", table))
+    aws = Aws(**DEPLOYED, GetTemplate={"TemplateBody": json.dumps(deployed)})
+    told = checks.findings(Account(aws, replace(PLAN, template=planned)))
+
+    assert [one.verdict.value for one in told if one.check == "data"] == verdicts
 
 
 GIVEN = "arn:aws:lambda:eu-west-1:123456789012:layer:Powertools:9"
@@ -300,7 +346,7 @@ FITS: dict[str, Answer] = {
 def test_a_configured_layer_has_the_version_and_the_runtime(
     answers: dict[str, Answer], verdict: str, told: str
 ) -> None:
-    account = Account(Aws(**answers), replace(PROD, powertools_layer=GIVEN))
+    account = Account(Aws(**answers), replace(PLAN, powertools_layer=GIVEN))
     (one,) = (each for each in checks.findings(account) if each.check == "layer")
 
     assert (one.verdict, told in one.found) == (verdict, True), one
@@ -359,7 +405,7 @@ def test_without_an_identity_nothing_else_is_asked() -> None:
             raise EndpointConnectionError(endpoint_url=f"https://{service}")
 
     aws = Aws(GetCallerIdentity="ExpiredToken")
-    (refused,), (unanswered,) = (list(checks.findings(Account(one, PROD))) for one in (aws, Silent()))
+    (refused,), (unanswered,) = (list(checks.findings(Account(one, PLAN))) for one in (aws, Silent()))
 
     assert (refused.check, refused.verdict, aws.called) == ("identity", Verdict.UNKNOWN, [])
     assert (unanswered.check, unanswered.verdict) == ("identity", Verdict.UNKNOWN)
@@ -378,7 +424,7 @@ def test_a_stage_that_reserves_nothing_needs_a_quota_too(executions: int, lackin
     answers = {
         f"DescribeEventBus:{dev.stack_name}{end}": "ResourceNotFoundException" for end in ("", "-outcomes")
     }
-    told = checks.findings(Account(Aws(**answers, GetAccountSettings=quota(executions)), dev))
+    told = checks.findings(Account(Aws(**answers, GetAccountSettings=quota(executions)), of_settings(dev)))
 
     assert {one.check for one in told if one.verdict is not Verdict.FINE} == lacking
 

@@ -1,9 +1,9 @@
 import json
 from typing import Any
 
+from infra.preflight.guard import faults
 from tests.infra.stack import FUNCTIONS, changed, changed_template, readable, template
 from tests.world import templates
-from tools.guard_changes import faults
 
 NAME, LABEL = "settlement-prod-restored", "2026-11-23T06:00:00.000"
 ARN = f"arn:${{AWS::Partition}}:dynamodb:${{AWS::Region}}:${{AWS::AccountId}}:table/{NAME}"

@@ -82,7 +82,7 @@ def test_a_name_is_refused_twice_in_one_place() -> None:
     SettlementSaga(Stack(app, "Far", env={"region": "eu-west-2"}), "Saga", settings=settings(), rooms=FEW)
 
     again = Stack(app, "Two", env={"region": "eu-west-1"})
-    with pytest.raises(ValueError, match=r"^stage: One/Saga has the name eu, too$"):
+    with pytest.raises(ValueError, match=r"^stage: One/Saga has eu already; give each saga its own$"):
         SettlementSaga(again, "Saga", settings=settings(), rooms=FEW)
 
 
@@ -161,8 +161,18 @@ def test_a_room_that_is_left_out_is_named() -> None:
     [
         ({"stage": "Eu"}, "stage: must be"),
         ({"stage": "a" * 17}, "stage: must be"),
-        ({"currencies": ("EURO",)}, "EURO"),
-        ({"kyc_url": "ftp://kyc"}, "url: must be"),
+        ({"currencies": ("EURO",)}, "currencies: .*EURO"),
+        ({"stage": None}, "stage: must be"),
+        *(({"currencies": wrong}, "currencies: must be a list of codes") for wrong in ("EUR", (), None)),
+        ({"currencies": [1]}, r"currencies: must be tuple\[str, ...\], and not \(1,\)"),
+        *(({"kyc_url": wrong}, "kyc_url: must be") for wrong in ("ftp://kyc", "http://kyc", "", None)),
+        ({"keeps_data": "no"}, "keeps_data: must be bool, and not 'no'"),
+        ({"deadline_seconds": True}, "deadline_seconds: must be int, and not True"),
+        ({"backup_days": "7"}, r"backup_days: must be int \| None, and not '7'"),
+        ({"traced_percent": "1"}, "traced_percent: must be float, and not '1'"),
+        ({"assets": {"POINTS": "0"}}, r"assets: must be Mapping\[str, int\], and not"),
+        ({"approvals": 2}, r"approvals: must be Mapping\[str, int\], and not 2"),
+        ({"concurrency": 5}, "concurrency: must be Concurrency, and not 5"),
         ({"colour": "red"}, "colour: is no setting"),
         ({"page_address": "oncall"}, "page_address: must be"),
     ],
@@ -170,9 +180,14 @@ def test_a_room_that_is_left_out_is_named() -> None:
 def test_a_wrong_prop_is_named_in_one_line(wrong: dict[str, Any], told: str) -> None:
     given = {"stage": "eu", "currencies": ("EUR",), "kyc_url": KYC} | wrong
 
-    with pytest.raises(ValueError, match=told) as refused:
+    with pytest.raises(ValueError, match=f"^{told}") as refused:
         dev(**given)
     assert "\n" not in str(refused.value)
+
+
+def test_settings_of_another_kind_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"^Payments/Eu: settings: must come from dev\(...\) or prod"):
+        SettlementSaga(Stack(App(), "Payments"), "Eu", settings={"stage": "eu"})  # type: ignore[arg-type]
 
 
 def test_the_profiles_differ_as_the_projects_own_stages() -> None:

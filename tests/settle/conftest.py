@@ -10,7 +10,7 @@ import pytest
 from handlers import _dependencies
 from handlers.kyc import _provider as _kyc
 from settle import cli, stack
-from settle.local import record
+from settle.local import record, state
 from settle.settlements import follow
 from settlement.aws import functions as _functions
 from settlement.aws import step_functions as _step_functions
@@ -39,9 +39,9 @@ def engine() -> str:
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A separate folder for the embedded AWS's record, with none running."""
-    monkeypatch.setattr(record, "HOME", tmp_path)
-    monkeypatch.setattr(record, "STATE", tmp_path / "local.json")
-    monkeypatch.setattr(record, "SCRATCH", tmp_path / "embedded")
+    monkeypatch.setattr(state, "HOME", tmp_path)
+    monkeypatch.setattr(state, "STATE", tmp_path / "local.json")
+    monkeypatch.setattr(state, "SCRATCH", tmp_path / "embedded")
     return tmp_path
 
 
@@ -60,12 +60,12 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def starts(home: Path) -> Iterator[Starts]:
     """Start a process named `program` in `folder`, until the test ends."""
-    record.SCRATCH.mkdir()
+    state.SCRATCH.mkdir()
     started = []
 
     def start(program: str, folder: Path | None = None, *, code: str = WAIT) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
-            [sys.executable, "-c", code, program], cwd=folder or record.SCRATCH, stdout=subprocess.PIPE
+            [sys.executable, "-c", code, program], cwd=folder or state.SCRATCH, stdout=subprocess.PIPE
         )
         started.append(process)
         assert process.stdout

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from settle import __main__, cli
-from settle.local import record
+from settle.local import state
 from tests.settle.conftest import Command
 from tests.world.rooms import there
 
@@ -184,15 +184,16 @@ def test_an_impossible_home_is_reported_in_one_line(
     settle: Command, home: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     (home / "a-file").touch()
-    monkeypatch.setattr(record, "HOME", home / "a-file")
-    monkeypatch.setattr(record, "STATE", home / "a-file" / "local.json")
-    monkeypatch.setattr(record, "SCRATCH", home / "a-file" / "embedded")
+    monkeypatch.setattr(state, "HOME", home / "a-file")
+    monkeypatch.setattr(state, "STATE", home / "a-file" / "local.json")
+    monkeypatch.setattr(state, "SCRATCH", home / "a-file" / "embedded")
 
     code, out, err = settle(*command)
 
     assert code in (1, 2, 3)
     assert (out, len(err.splitlines())) == ("", 1)
     assert err.startswith("settle: ")
+    assert err.endswith("; name a folder of yours by SETTLE_HOME\n")
 
 
 def test_the_installed_command_ends_with_the_code_and_the_line(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from settle.exit_codes import CommandFailed, Exit
-from settle.local import deployment, embedded_aws, presence, processes, record
+from settle.local import deployment, embedded_aws, presence, processes, state
 from settle.local.record import Running
 from tests.settle.conftest import WAIT, Command, Starts
 
@@ -43,7 +43,7 @@ def has_ended(process: subprocess.Popen[bytes]) -> bool:
 
 
 def write(content: bytes | dict[str, Any]) -> None:
-    record.STATE.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    state.STATE.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
 
 
 SOURCE = "lambdas/handlers/a.py"
@@ -103,7 +103,7 @@ def test_a_bad_record_counts_as_not_running_and_is_removed(home: Path, content: 
 
     assert presence.running() is None
     assert embedded_aws.down() is False
-    assert not record.STATE.exists()
+    assert not state.STATE.exists()
 
 
 def test_a_record_of_another_version_counts_as_not_running(starts: Starts) -> None:
@@ -130,7 +130,7 @@ def test_an_ended_server_is_not_running_and_its_leftovers_stop(
     assert presence.running() is None
     assert embedded_aws.down() is bool(left_behind)
     assert has_ended(process)
-    assert not record.STATE.exists()
+    assert not state.STATE.exists()
 
 
 def test_a_process_is_asked_politely_before_it_is_killed(
@@ -182,8 +182,8 @@ def test_down_stops_this_homes_processes_and_removes_their_files(starts: Starts,
     assert embedded_aws.down() is True
 
     assert all(has_ended(process) for process in processes)
-    assert not record.SCRATCH.exists()
-    assert not record.STATE.exists()
+    assert not state.SCRATCH.exists()
+    assert not state.STATE.exists()
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,9 @@ def test_a_port_that_another_process_has_taken_is_named(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
 
-        with pytest.raises(CommandFailed, match=f"port: {port} is taken by another process") as refused:
+        with pytest.raises(
+            CommandFailed, match=f"port: {port} is taken by another process; .* --port$"
+        ) as refused:
             embedded_aws.up(silent, port)
 
     assert refused.value.code == Exit.CONFLICT
@@ -290,7 +292,7 @@ def test_irremovable_files_do_not_stop_up_from_starting(
     starts: Starts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A CDK whose `up` was killed keeps writing into the folder being removed."""
-    (record.SCRATCH / "cdk.out").mkdir()
+    (state.SCRATCH / "cdk.out").mkdir()
     monkeypatch.setattr(embedded_aws, "shutil", SimpleNamespace(rmtree=lambda *_, **__: None))
 
     def started(*_: Any, **__: Any) -> None:

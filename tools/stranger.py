@@ -1,0 +1,77 @@
+"""A person who has the package, and no checkout: a folder with an environment of its own."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+PROJECT = Path(__file__).parents[1]
+COMMAND_SECONDS_MAX = 1_800
+
+
+class Stranger:
+    """Runs commands in the folder, which knows nothing of the checkout."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.folder, self._variables = folder, dict[str, str]()
+        self.run(sys.executable, "-m", "venv", "venv")
+
+    def install(self, wheel: str, constraints: str = "") -> None:
+        """Install a wheel with an extra, in place of an earlier one."""
+        (self.folder / "constraints.txt").write_text(constraints)
+        uv = str(Path(sys.executable).with_name("uv"))
+        options = ("-q", "--python", "venv/bin/python", "--constraint", "constraints.txt")
+        self.run(uv, "pip", "install", *options, "--reinstall-package", "settlement-saga", wheel)
+
+    def run(self, *words: str, exits: int = 0) -> str:
+        """Run a command; return its output. Raises SystemExit, after showing it, if it exits otherwise."""
+        known = ("PYTHON", "VIRTUAL_ENV", "AWS_", "SETTLE_", "POWERTOOLS_")
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(known)}
+        ours = str(PROJECT / ".venv")
+        path = [one for one in os.environ["PATH"].split(os.pathsep) if not one.startswith(ours)]
+        environment["PATH"] = os.pathsep.join((str(self.folder / "venv/bin"), *path))
+        environment["XDG_STATE_HOME"] = str(self.folder / "state")
+        began = time.monotonic()
+        ran = subprocess.run(
+            words,
+            cwd=self.folder,
+            env=environment | self._variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=COMMAND_SECONDS_MAX,
+        )
+        print(f"{time.monotonic() - began:5.0f} s  {shlex.join(words)}", flush=True)
+        if ran.returncode != exits:
+            print(ran.stdout)
+            raise SystemExit(f"exit code {ran.returncode}: {shlex.join(words)}")
+        return ran.stdout
+
+    def told(self, *words: str, exits: int = 0) -> Any:
+        """Run a command of `settle`; return its JSON."""
+        return json.loads(self.run("settle", *words, "--json", exits=exits))
+
+    def pay(self, saga: str, exits: int = 0, **request: str) -> Any:
+        """Start a payment of 40.00 EUR, unless the request says otherwise; return its outcome."""
+        (self.folder / "payment.json").write_text(json.dumps(PAYMENT | request))
+        return self.told("start", "payment.json", "--stack", saga, exits=exits)
+
+    def use(self, variables: Mapping[str, str]) -> None:
+        """Take variables into the shell."""
+        self._variables |= variables
+
+
+PAYMENT = {"payer": "alice", "payee": "bob", "amount": "40.00", "currency": "EUR"}
+
+
+def ensure(found: object, wanted: object) -> None:
+    """Raise SystemExit if something else is found."""
+    if found != wanted:
+        raise SystemExit(f"found {found}, wanted {wanted}")
