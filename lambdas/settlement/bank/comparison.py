@@ -74,7 +74,7 @@ def judge(  # noqa: PLR0912
 ) -> Verdict:
     """Pair what is in the spool, and explain the rest.
 
-    `findings` are those of its reading. `only`: the one currency to compare.
+    `findings` are those of its reading, `only` the one currency to compare.
     """
     ordered = balances.in_order(one for one in statements if only in (None, one.currency))
     spans = balances.spans(ordered)
@@ -134,12 +134,10 @@ def _exchange(spool: Spool, spans: Mapping[str, Span], days: int) -> None:
 
 
 def _is_first(order: Order, span: Span, days: int) -> bool:
-    """Return whether an order's line may be from before all statements."""
     return order.day < balances.days_later(span.start, days)
 
 
 def _may_come(order: Order, span: Span, days: int) -> bool:
-    """Return whether an order's line may come after the statements, or be in one that is missing."""
     first, last = (balances.days_later(order.day, around) for around in (-days, days))
     return last > span.end or any(first <= end and start <= last for start, end in span.holes)
 

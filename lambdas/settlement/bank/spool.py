@@ -143,7 +143,6 @@ class Spool:
         return Finding(Kind.CHANGED, told.currency, told.amount, told, text=where)
 
     def _number(self, line: Line, file: str) -> int:
-        """Return which of the lines with one identity this one is: a known one, or the next."""
         place = (file, line.identity)
         number = 1 if (last := self._numbers.get(place, 0)) < _NUMBERS_MAX else last
         while known := self._known(_identity(line, number)):
@@ -175,7 +174,7 @@ class Spool:
             )
 
     def _known(self, identity: str) -> tuple[int, BankLine, str] | None:
-        """Return the row and line of an identity, and the file that told it last."""
+        """Return an identity's row and line, and the file that told it last."""
         rows = self._database.execute("SELECT *, rowid FROM lines WHERE identity = ?", (identity,))
         return next(((row[-1], _line(row), row[-3]) for row in rows), None)
 
@@ -184,7 +183,7 @@ class Spool:
         return set(filter(None, names.split("\n")))
 
     def add_statement(self, statement: Statement) -> None:
-        """End a statement. One with balances has all lines of its days."""
+        """End a statement."""
         if statement.closing is not None:
             self._database.execute("UPDATE lines SET final = 1 WHERE rowid IN (SELECT line FROM touched)")
         self._database.execute("DELETE FROM touched")

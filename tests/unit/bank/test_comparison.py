@@ -143,7 +143,7 @@ def test_the_banks_own_reference_may_be_booked() -> None:
     assert (verdict.pairs, kinds(verdict)) == (1, [])
 
 
-def test_an_order_of_the_first_days_may_be_in_the_opening() -> None:
+def test_an_order_of_the_first_days_may_be_older() -> None:
     """Somebody booked it a day after its line: only the balance tells."""
     files = [written([], day=day, opening="100.00", number=None) for day in DAYS]
     early, missing = order("INV-1", DAYS[0]), order("INV-2", DAYS[1])
@@ -153,7 +153,7 @@ def test_an_order_of_the_first_days_may_be_in_the_opening() -> None:
     assert kinds(compared([early], daily())) == [Kind.ONLY_BOOKS]
 
 
-def test_an_undone_order_from_before_is_told_by_the_balance() -> None:
+def test_the_balance_tells_of_an_undone_order() -> None:
     old, undone = order("INV-1", "2026-09-01"), order("INV-1", side=Side.OUT)._replace(key="undo-1")
 
     mistake = compared([old, undone], daily())
