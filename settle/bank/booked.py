@@ -9,7 +9,8 @@ from settlement.bank.matching import Order
 from settlement.bank.statement import REFERENCE_MAX, Side
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
-from settlement.core.model.stored import MalformedRow
+from settlement.core.model.stage_config import StageConfig
+from settlement.core.model.stored import MalformedRow, exponent_of
 from settlement.core.model.timestamps import timestamp
 from settlement.core.store.dynamodb import Store
 from settlement.proof import batch
@@ -18,7 +19,9 @@ _SIDES = {OrderKind.DEPOSIT: Side.IN, OrderKind.WITHDRAW: Side.OUT}
 _LISTED_MAX = 2**31
 
 
-def orders(store: Store, now: datetime, unreadable: Callable[[str], None]) -> Iterator[Order]:
+def orders(
+    store: Store, config: StageConfig, now: datetime, unreadable: Callable[[str], None]
+) -> Iterator[Order]:
     """Yield all orders that moved money, at one index read and one row read for each.
 
     Names each row that cannot be read to `unreadable`. The index may lag some seconds.
@@ -27,16 +30,19 @@ def orders(store: Store, now: datetime, unreadable: Callable[[str], None]) -> It
         listed = store.listed(keys.orders_partition(month), up_to=keys.END_OF_TIME, limit=_LISTED_MAX)
         own = (key for key in listed if key["sk"] == keys.order("")["sk"])
         while found := list(islice(own, batch.BATCH_MAX)):
-            yield from _moving(store, found, unreadable)
+            yield from _moving(store, config, found, unreadable)
 
 
-def _moving(store: Store, found: list[Row], unreadable: Callable[[str], None]) -> Iterator[Order]:
+def _moving(
+    store: Store, config: StageConfig, found: list[Row], unreadable: Callable[[str], None]
+) -> Iterator[Order]:
     def put_aside(row: Row, reason: str) -> None:
         unreadable(f"{row['pk']}: {reason.removeprefix(row['pk'] + ': ')}")
 
     for row in batch.read(store, found, put_aside):
         try:
             if order := _order(row):
+                exponent_of(row["pk"], order.currency, config)
                 yield order
         except MalformedRow as malformed:
             put_aside(row, str(malformed))
@@ -48,6 +54,8 @@ def _order(row: Row) -> Order | None:
     if side is None:
         return None
     currency, amount = told.money
+    if amount < 1:
+        raise MalformedRow("amount must be at least 1")
     if not isinstance(told.reference, str) or not isinstance(row.get("posted_at"), str):
         raise MalformedRow("reference and posted_at must be texts")
     day = row["posted_at"][: len("2026-11-27")]

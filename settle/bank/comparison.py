@@ -61,7 +61,7 @@ def compare(
     digests = {files.digest(path): path for path in reversed(paths)}
     unreadable = list[str]()
     with _on_disk(), Spool() as spool, counting({}) as watch:
-        orders = booked.orders(stack.store, datetime.now(UTC), unreadable.append)
+        orders = booked.orders(stack.store, stack.config, datetime.now(UTC), unreadable.append)
         for order in watched(orders, ORDERS, watch):
             spool.add_order(order)
         statements, findings, given = list[Statement](), list[Finding](), list[dict[str, Any]]()

@@ -51,7 +51,7 @@ def walk(stack: Stack, report: Callable[[str], None]) -> dict[str, Any]:
         given = {"key": f"demo-{run}-{number:04}", "account": account, "reason": "demo"}
         give(stack, OrderKind.DEPOSIT, reference=f"{reference}-{run}", **given, **moved)
     orders = sorted(
-        booked.orders(stack.store, datetime.now(UTC), report),
+        booked.orders(stack.store, stack.config, datetime.now(UTC), report),
         key=lambda order: (order.day, order.key),
     )
     lines = [order for order in orders if order.currency == CURRENCY]

@@ -137,13 +137,21 @@ def test_an_order_that_may_still_come_is_open(booked: Desk, command: Command, wr
     assert "OPEN withdraw withdraw-PAY-1-0001 of alice, 20.00 EUR on 2026-11-20, PAY-1: its line may" in out
 
 
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        *({"amount": "a lot"}, {"amount": 0}, {"currency": "XXX"}, {"currency": 7}),
+        *({"posted_at": "2026-13-01T"}, {"reference": 7}, {"order": "give"}),
+    ],
+    ids=str,
+)
 def test_an_unreadable_order_is_named_and_nothing_agrees(
-    booked: Desk, command: Command, written: Written
+    booked: Desk, command: Command, written: Written, spoil: dict[str, Any]
 ) -> None:
     key = keys.order("deposit-INV-7-0001")
     row = booked.ledger.row(key)
     assert row is not None
-    booked.ledger.put(row | {"amount": "a lot"})
+    booked.ledger.put(row | spoil)
 
     code, found = compared(command, written())
 
