@@ -82,6 +82,7 @@ def _compared(file: Path, size: int) -> int:
         for one in camt.read(content, {"EUR": 2}):
             if isinstance(one, Statement):
                 statements.append(one)
+                spool.add_statement(one)
             else:
                 spool.add_line(one, "day.xml")
         return judge(spool, statements, 3, {"EUR": 100_000}, []).pairs
