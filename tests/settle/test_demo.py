@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from settle.accounts.accounts import open_account
 from settle.exit_codes import CommandFailed, Exit
 from settle.local import embedded_aws
 from settle.local.demo import cost, outage, report, settlements, statement, stuck_reversal, tour
@@ -164,6 +165,7 @@ def test_a_lossy_walk_fails_the_demo_with_one_json_value(
 def test_the_demo_shows_a_right_statement_and_six_faults(
     desk: Desk, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    open_account(desk.stack, "yuki", "JPY", "500")  # of a currency that the statements do not have
     compared = statement.walk(desk.stack, lambda text: None)
     report._statements(compared)
 

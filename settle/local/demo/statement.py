@@ -75,7 +75,7 @@ def _compared(stack: Stack, name: str, lines: Sequence[Order]) -> dict[str, Any]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / name
         file.write_text(_statement(stack, lines), "utf-8")
-        return comparison.compare(stack, [str(file)], Wanted(days=0))
+        return comparison.compare(stack, [str(file)], Wanted(days=0, currency=CURRENCY))
 
 
 def _statement(stack: Stack, lines: Sequence[Order]) -> str:
