@@ -8,6 +8,7 @@ sagas pays and reverses, and its books are proved.
 import argparse
 import re
 import shlex
+import shutil
 import tempfile
 import time
 import tomllib
@@ -62,6 +63,7 @@ def consume(wheel: Path, folder: Path) -> None:
         deploy(newest, newest, "app.py")
         unfinished = Unfinished(newest, addresses)
         newest.install(f"{wheel}[local]")
+        tested(newest)
         with unfinished.paying():
             newest.run("settle", "local", "up")
             deploy(newest, newest, "app.py")
@@ -76,6 +78,13 @@ def consume(wheel: Path, folder: Path) -> None:
                     settles(stranger, saga, key, settlements[saga])
     finally:
         newest.run("settle", "local", "down")
+
+
+def tested(stranger: Stranger) -> None:
+    """Run the example app's own tests, as a team would."""
+    shutil.copytree(PROJECT / "examples/app", stranger.folder / "app")
+    stranger.add("pytest")
+    stranger.run("pytest", "-q", "app")
 
 
 def deploy(by: Stranger, of: Stranger, app: str) -> None:

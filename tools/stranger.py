@@ -25,9 +25,11 @@ class Stranger:
     def install(self, wheel: str, constraints: str = "") -> None:
         """Install a wheel with an extra, in place of an earlier one."""
         (self.folder / "constraints.txt").write_text(constraints)
+        self.add("--constraint", "constraints.txt", "--reinstall-package", "settlement-saga", wheel)
+
+    def add(self, *words: str) -> None:
         uv = str(Path(sys.executable).with_name("uv"))
-        options = ("-q", "--python", "venv/bin/python", "--constraint", "constraints.txt")
-        self.run(uv, "pip", "install", *options, "--reinstall-package", "settlement-saga", wheel)
+        self.run(uv, "pip", "install", "-q", "--python", "venv/bin/python", *words)
 
     def run(self, *words: str, exits: int = 0) -> str:
         """Run a command; return its output. Raises SystemExit, after showing it, if it exits otherwise."""

@@ -9,7 +9,8 @@ import pytest
 import infra
 from tests.world.templates import PROJECT
 
-APPS = sorted((PROJECT / "examples/app").glob("*.py"))
+FOLDER = PROJECT / "examples/app"
+APPS = (FOLDER / "app.py", FOLDER / "two.py")
 
 
 @pytest.mark.parametrize("app", APPS, ids=lambda app: app.name)
@@ -24,6 +25,12 @@ def test_an_example_app_synthesises(app, monkeypatch: pytest.MonkeyPatch) -> Non
     (assembly,) = made
     outputs = [stack.template["Outputs"] for stack in assembly.stacks]
     assert all("SagaTableName" in found for found in outputs)
+
+
+def test_its_own_tests_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "settlement_saga", infra)
+
+    assert pytest.main(["-q", "-p", "no:cacheprovider", "-c", "/dev/null", str(FOLDER)]) == 0
 
 
 def test_the_page_shows_the_example() -> None:
