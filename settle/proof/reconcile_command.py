@@ -4,7 +4,7 @@ import typer
 
 from settle.bank.statement_command import DAYS, Before, ColumnsFile, Currency, Days
 from settle.commands.options import Against, AsJson, Head, StackName, find
-from settle.exit_codes import Exit
+from settle.exit_codes import CommandFailed, Exit
 from settle.proof import reconcile_output
 
 Segments = Annotated[
@@ -49,12 +49,16 @@ def reconcile(
     from settle.proof import books
 
     found = find(stack)
-    wanted = comparison.wanted(found, days, columns, before, currency) if statement else None
+    if not statement and (columns or before or currency):
+        raise CommandFailed(Exit.USAGE, "statement: --columns, --before and --currency need --statement")
+    wanted = comparison.wanted(found, days, columns, before, currency)
+    # First: a file that cannot be read ends the command before the long proof.
+    bank = comparison.compare(found, statement, wanted, counting) if statement else None
     proof = books.prove(found, segments, signatures=signatures, counting=counting)
     if against:
         proof["sealed_journal"] = sealed.compare(found, against, head)
-    if statement and wanted:
-        proof["bank"] = comparison.compare(found, statement, wanted, counting)
+    if bank:
+        proof["bank"] = bank
     reconcile_output.findings(proof, as_json, stack)
     others = [proof[name]["agrees"] for name in ("sealed_journal", "bank") if name in proof]
     if not (proof["conserved"] and all(others)):

@@ -61,7 +61,7 @@ class _Left(NamedTuple):
 
     edges: list[tuple[Order, Finding]]
     twins: list[Order]
-    named: list[Order]
+    named: dict[str, Order]
 
 
 def judge(  # noqa: PLR0912
@@ -83,14 +83,15 @@ def judge(  # noqa: PLR0912
     _exchange(spool, spans, days)
     for currency, days_of in spans.items():
         spool.cancel(currency, days_of.first)
-    found, waiting = [*findings, *balances.faults(ordered)], list[Order]()
-    left = {currency: _Left([], [], []) for currency in spans}
+    known = (one for one in findings if only in (None, one.currency))
+    found, waiting = [*known, *balances.faults(ordered)], list[Order]()
+    left = {currency: _Left([], [], {}) for currency in spans}
     for one in spool.lines_left(days):
         if only in (None, one.currency):
             found.append(one)
             if one.order and one.kind in _NAMING and one.order.currency in left:
-                left[one.order.currency].named.append(one.order)
-    named = {order.key for own in left.values() for order in own.named}
+                left[one.order.currency].named[one.order.key] = one.order
+    named = {key for own in left.values() for key in own.named}
     for order, one in spool.orders_left():
         span = spans.get(order.currency)
         if span is None or order.key in named or order.day < span.first:
@@ -109,17 +110,24 @@ def judge(  # noqa: PLR0912
     missing = [one for one in spool.currencies() if one not in spans and only in (None, one)]
     found += [Finding(Kind.NO_STATEMENT, one, 0) for one in sorted(missing)]
     sums = dict(_sums(spool, ordered, spans, before, left))
-    for currency, (edges, twins, _) in sorted(left.items()):
-        orders = [*(order for order, _ in edges), *twins]
+    for currency, (edges, twins, of_lines) in sorted(left.items()):
+        old = [one for one in of_lines.values() if one.day < spans[currency].first]
+        orders = [*(order for order, _ in edges), *twins, *old]
         earlier = _earlier(sums[currency], orders) if currency in sums else None
         waiting += twins
         waiting += [order for order, _ in edges if earlier is None or order.key in earlier]
         if earlier is not None:
+            found = [_alone(one) if one.order in old and one.order.key in earlier else one for one in found]
             found += [one for order, one in edges if order.key not in earlier]
         elif currency in sums:
             where = f"at the end of {sums[currency].day}"
             found.append(Finding(Kind.LEFT, currency, sums[currency].left, text=where))
     return Verdict(pairs, found, waiting, sums, sorted(spans.keys() - sums.keys()))
+
+
+def _alone(one: Finding) -> Finding:
+    """Return a line's finding without the order that it names: an earlier line has it."""
+    return one._replace(kind=Kind.ONLY_BANK, order=None, text="")
 
 
 def _exchange(spool: Spool, spans: Mapping[str, Span], days: int) -> None:
@@ -145,8 +153,8 @@ def _may_come(order: Order, span: Span, days: int) -> bool:
 def _earlier(sums: Sums, orders: Sequence[Order]) -> set[str] | None:
     """Return which of the orders explain what is left, as many as can; None if no choice does.
 
-    An order of the first days may be in the opening balance, booked a day after its line. One may undo an
-    order from before.
+    An order of the first days may be in the opening balance, booked a day after its line, and one from before
+    that a line names again. One may undo an order from before.
     """
     found: dict[int, frozenset[str]] = {0: frozenset()}
     for order in orders[:_EDGES_MAX]:
@@ -172,7 +180,7 @@ def _sums(
         if found is None:
             continue
         day, bank = found
-        older = sum(one.signed for one in left[currency].named if one.day < span.first)
+        older = sum(one.signed for one in left[currency].named.values() if one.day < span.first)
         yield (
             currency,
             Sums(

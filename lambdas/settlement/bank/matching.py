@@ -95,10 +95,9 @@ class Finding(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """An order that a line names, or a line that names an order, and whether another one has taken it."""
+    """An order that a line names, and whether another line has it."""
 
     order: Order
-    line: BankLine
     is_taken: bool
 
 

@@ -289,7 +289,7 @@ class Spool:
                 (rowid, line.currency, line.side, line.amount, _CANDIDATES_MAX),
             )
             for *one, is_taken in found:
-                yield Candidate(_order(one), line, bool(is_taken))
+                yield Candidate(_order(one), bool(is_taken))
 
     def orders_left(self) -> Iterator[tuple[Order, Finding]]:
         """Yield each order without a line, oldest first, with its finding."""

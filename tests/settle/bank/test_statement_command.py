@@ -173,6 +173,13 @@ def test_the_proof_of_the_books_includes_the_statement(
     assert "ONLY IN THE BOOKS " in told
 
 
+def test_options_of_a_statement_need_one(desk: Desk, command: Command) -> None:
+    code, out, err = command("reconcile", "--currency", "EUR")
+
+    assert (code, out) == (Exit.USAGE, "")
+    assert err == "settle: statement: --columns, --before and --currency need --statement\n"
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -163,6 +163,19 @@ def test_the_balance_tells_of_an_undone_order() -> None:
     assert [(one.kind, one.order) for one in wrong.findings] == [(Kind.ONLY_BOOKS, undone)]
 
 
+def test_a_monthly_reference_names_no_order_of_another_month() -> None:
+    old = order("rent", "2026-09-05")
+    files = [written([], day=day, opening="100.00", number=None) for day in DAYS[:5]]
+    files.append(written([paid("rent")], day=DAYS[5], opening="100.00", number=None))
+    files += [written([], day=day, opening="200.00", number=None) for day in DAYS[6:]]
+
+    (told,) = compared([old], files).findings
+    (late,) = compared([old], daily(paid("rent"))).findings
+
+    assert (told.kind, told.order) == (Kind.ONLY_BANK, None)
+    assert (late.kind, late.order) == (Kind.APART, old)
+
+
 def test_a_missing_page_is_told() -> None:
     pages = [
         message(
