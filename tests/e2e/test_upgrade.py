@@ -5,7 +5,6 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ CHANGED = (
 )
 """Files whose shared field is renamed by the upgrade."""
 
-AT_ONCE = 4
+AT_ONCE, BETWEEN_SECONDS = 4, 0.3
 DELAY_SECONDS = 1
 """The provider's delay keeps payments in flight during the change; it may take four."""
 
@@ -77,41 +76,44 @@ def deploy(embedded: Embedded, folder: Path, **settings: Any) -> None:
 
 
 class Load:
-    """Successive payments, a few at once, until stopped; a slow machine has no more."""
+    """Payments until stopped, each begun while the one before it is under way."""
 
     def __init__(self, embedded: Embedded) -> None:
         self.embedded, self.over = embedded, threading.Event()
         self.payer = new_account(embedded, "gina", "100000.00")
         self.payee = new_account(embedded, "hugo")
         self.started: list[str] = []
-        self._threads = [threading.Thread(target=self._pay) for _ in range(AT_ONCE)]
+        self._thread = threading.Thread(target=self._pay)
 
     def __enter__(self) -> "Load":
-        for thread in self._threads:
-            thread.start()
+        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.over.set()
-        for thread in self._threads:
-            thread.join()
+        self._thread.join()
+        self.embedded.wait_for(lambda: not self._under_way(self.started))
 
     def _pay(self) -> None:
         machine = self.embedded.stack.outputs["SettlementStandardArn"]
-        while not self.over.is_set():
+        under_way: list[str] = []
+        while not self.over.wait(BETWEEN_SECONDS):
+            under_way = self._under_way(under_way)
+            if len(under_way) == AT_ONCE:
+                continue
             request = {"key": new_key("pay"), "payer": self.payer, "payee": self.payee}
             text = json.dumps(request | {"amount": "1.00", "currency": "EUR"})
             begun = self.embedded.step_functions.start_execution(
                 stateMachineArn=machine, name=request["key"], input=text
             )
             self.started.append(begun["executionArn"])
-            self.embedded.wait_for(partial(self._is_over, begun["executionArn"]))
+            under_way.append(begun["executionArn"])
+
+    def _under_way(self, arns: list[str]) -> list[str]:
+        return [arn for arn in arns if self._described(arn)["status"] == "RUNNING"]
 
     def ends(self) -> list[dict[str, Any]]:
         return [self._described(arn) for arn in self.started]
-
-    def _is_over(self, arn: str) -> bool:
-        return bool(self._described(arn)["status"] != "RUNNING")
 
     def _described(self, arn: str) -> dict[str, Any]:
         found: dict[str, Any] = self.embedded.step_functions.describe_execution(executionArn=arn)
