@@ -9,6 +9,7 @@ from typing import Any
 from aws_cdk.aws_logs import RetentionDays
 
 from .backup import BackupSettings
+from .bank import BankSettings
 from .books import BooksSettings
 from .concurrency import Concurrency
 from .doors import DoorsSettings
@@ -36,6 +37,7 @@ class Settings(
     SigningSettings,
     ProofSettings,
     BooksSettings,
+    BankSettings,
     RetentionSettings,
     BackupSettings,
     MigrationSettings,
@@ -77,6 +79,7 @@ _EMBEDDED: Mapping[str, Any] = {
     "snap_start": False,
     "canary_percent": None,
     "warm_write_units": None,
+    "statements_every_minutes": 60,
     "backup_days": None,
     "backup_copy_to": None,
     "books_every_minutes": None,

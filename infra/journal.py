@@ -20,7 +20,7 @@ from .settings import LOCK_DAYS_MAX, CoreSettings
 from .stream_trigger import Batches, call_by_stream
 from .urgency import Urgency
 
-_IMMUTABLE = ("ENTRIES#", "EVIDENCE#", "ORDER#")
+_IMMUTABLE = ("ENTRIES#", "EVIDENCE#", "ORDER#", "BANK_LINE#", "BANKED#", "BANK_FILE#")
 _CREATED = ("SETTLEMENT#", "ACCOUNT#")
 _UNPAID = ["COMPENSATED", "REJECTED"]
 
@@ -141,6 +141,22 @@ class Journal(Construct):
             ),
         ):
             function.add_to_role_policy(statement)
+
+    def kept_by(self, function: lambda_.Function, objects: str) -> None:
+        """Let a function put objects with these names."""
+        function.add_environment("JOURNAL_BUCKET", self.bucket.bucket_name)
+        via_s3 = {"kms:ViaService": f"s3.{Stack.of(self).region}.amazonaws.com"}
+        for actions, resource, condition in (
+            (["s3:PutObject"], self.bucket.arn_for_objects(objects), None),
+            (["kms:Decrypt", "kms:GenerateDataKey"], self.key.key_arn, via_s3),
+        ):
+            function.add_to_role_policy(
+                iam.PolicyStatement(
+                    actions=actions,
+                    resources=[resource],
+                    conditions={"StringEquals": condition} if condition else None,
+                )
+            )
 
     def read_by(self, function: lambda_.Function) -> None:
         """Let a function list and read the first version of journal objects, but not of seals."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from . import (
     acceptance,
     backup,
+    bank,
     books,
     core,
     doors,
@@ -27,7 +28,7 @@ from .grants import Handler
 ROOMS: Sequence[Room] = tuple(
     room.ROOM
     for room in (
-        *(kyc, doors, orders, reading, merchants, events, paging, journal, proof, books, signing),
+        *(kyc, doors, orders, reading, merchants, events, paging, journal, proof, books, bank, signing),
         *(retention, backup, migration, people, acceptance),
     )
 )

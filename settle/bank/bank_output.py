@@ -11,12 +11,43 @@ def comparison(found: Mapping[str, Any]) -> None:
     lines(found)
 
 
+@or_json
+def files(found: Mapping[str, Any]) -> None:
+    for one in found["files"]:
+        _file(one)
+    _unreadable(found)
+
+
+@or_json
+def file(found: Mapping[str, Any]) -> None:
+    _file(found)
+    for line in found["lines"]:
+        owner = f"{line['order']} of {line['customer']}" if line["order"] else "no order"
+        print_line(f"  {_line(line)}: {owner}")
+    _unreadable(found)
+
+
+def _file(one: Mapping[str, Any]) -> None:
+    print_line(f"{one['sha256']} {one['name']}, read at {one['read_at']}")
+    for statement in one["statements"]:
+        print_line(f"  {_statement(statement)}")
+
+
+def _unreadable(found: Mapping[str, Any]) -> None:
+    for row in found["unreadable"]:
+        print_line(f"UNREADABLE {row}")
+
+
+def _statement(one: Mapping[str, Any]) -> str:
+    opening, closing = one["opening"], one["closing"]
+    told = f"{one['account']} {one['first']} to {one['last']}: {one['lines']} lines"
+    balances = "without balances" if closing is None else f"from {opening} to {closing}"
+    return f"{told}, {balances} {one['currency']}"
+
+
 def lines(found: Mapping[str, Any]) -> None:
     for one in found["statements"]:
-        opening, closing = one["opening"], one["closing"]
-        told = f"{one['account']} {one['first']} to {one['last']}: {one['lines']} lines"
-        balances = "without balances" if closing is None else f"from {opening} to {closing}"
-        print_line(f"{told}, {balances} {one['currency']}")
+        print_line(_statement(one))
     for one in found["findings"]:
         print_line(f"{one['kind'].upper()} {_told(one)}")
         print_line(f"  {one['do']}")
@@ -24,8 +55,7 @@ def lines(found: Mapping[str, Any]) -> None:
             print_line(f"  {command}")
     for order in found["open"]:
         print_line(f"OPEN {_order(order)}: its line may come later, or be in an earlier statement")
-    for row in found["unreadable"]:
-        print_line(f"UNREADABLE {row}")
+    _unreadable(found)
     for currency, sums in found["currencies"].items():
         print_line(f"{currency} at the end of {sums['day']}: {_sums(sums)}")
     cents = "agrees" if found["unsummed"] else "agrees to the cent"

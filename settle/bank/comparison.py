@@ -1,25 +1,30 @@
 """The bank's files beside the stage's orders. Reads only."""
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
-from settle.bank import booked, files, remedy
+from settle.bank import files, remedy
 from settle.bank.table import Columns
 from settle.exit_codes import CommandFailed, Exit
 from settle.proof.books import Counting, uncounted
 from settle.stack import Stack
+from settlement.bank.balances import Days
 from settlement.bank.comparison import Verdict, judge
 from settlement.bank.matching import TODO, BankLine, Finding, Order
+from settlement.bank.recorded import BankRecord
 from settlement.bank.spool import Spool
 from settlement.bank.statement import Line, Statement
 from settlement.core.model import money
+from settlement.core.model.stage_config import StageConfig
 from settlement.core.model.timestamps import timestamp
-from settlement.proof.watch import watched
+from settlement.proof.watch import Watch, watched
 
+_FIRST_DAY = "2000-01-01"
 ORDERS, LINES = "reading orders", "reading the bank's lines"
 
 
@@ -59,29 +64,67 @@ def compare(
     Amounts are texts in the answer. Raises CommandFailed for a file that cannot be read whole.
     """
     digests = {files.digest(path): path for path in reversed(paths)}
-    unreadable = list[str]()
-    with _on_disk(), Spool() as spool, counting({}) as watch:
-        orders = booked.orders(stack.store, stack.config, datetime.now(UTC), unreadable.append)
-        for order in watched(orders, ORDERS, watch):
-            spool.add_order(order)
-        statements, findings, given = list[Statement](), list[Finding](), list[dict[str, Any]]()
+    given = list[dict[str, Any]]()
+
+    def added(spool: Spool, watch: Watch, findings: list[Finding]) -> Iterator[Statement]:
         for path in dict.fromkeys(digests[files.digest(path)] for path in paths):
             lines = files.read(path, stack.config.currencies, wanted.columns)
             own = list(_added(spool, path, watched(lines, LINES, watch), findings))
-            statements += own
+            yield from own
             told = {"lines": sum(one.lines for one in own), "statements": len(own)}
             given.append({"file": path, "sha256": _key(digests, path), **told})
+
+    return _compared(stack, wanted, counting, added, list[str]()) | {"files": given}
+
+
+def on_record(stack: Stack, since: str, wanted: Wanted, counting: Counting = uncounted) -> dict[str, Any]:
+    """Compare what is on record of the bank since a day with all deposits and withdrawals."""
+    now, unreadable = datetime.now(UTC), list[str]()
+    record = BankRecord(stack.store, stack.config, unreadable.append)
+
+    def added(spool: Spool, watch: Watch, findings: list[Finding]) -> Iterator[Statement]:
+        record.add_lines(spool, (since, _tomorrow(now)), partial(watched, phase=LINES, watch=watch))
+        for file in record.files(since, timestamp(now)):
+            yield from (one for one in record.statements(file) if one.last >= since)
+
+    return _compared(stack, wanted, counting, added, unreadable)
+
+
+def _compared(
+    stack: Stack,
+    wanted: Wanted,
+    counting: Counting,
+    added: Callable[[Spool, Watch, list[Finding]], Iterator[Statement]],
+    unreadable: list[str],
+) -> dict[str, Any]:
+    """`added` adds the lines, and yields the statements and findings of their reading."""
+    now, findings = datetime.now(UTC), list[Finding]()
+    with _on_disk(), Spool() as spool, counting({}) as watch:
+        record = BankRecord(stack.store, stack.config, unreadable.append)
+        record.add_orders(spool, ever(now), partial(watched, phase=ORDERS, watch=watch))
+        statements = list(added(spool, watch, findings))
         verdict = judge(spool, statements, wanted.days, wanted.before, findings, wanted.currency)
-        pairs = [_pair(line, order, stack) for line, order in spool.pairs()] if wanted.with_pairs else None
+        pairs = (
+            [_pair(line, order, stack.config) for line, order in spool.pairs()] if wanted.with_pairs else None
+        )
     return {
-        "read_at": timestamp(datetime.now(UTC)),
-        "files": given,
-        "statements": [_statement(one, stack) for one in statements],
+        "read_at": timestamp(now),
+        "statements": [shown_statement(one, stack.config) for one in statements],
         **_told(verdict, stack),
         **({} if pairs is None else {"pairs": pairs}),
         "unreadable": unreadable,
         "agrees": verdict.agrees and not unreadable,
     }
+
+
+def ever(now: datetime) -> Days:
+    """Return the days of all orders."""
+    return (_FIRST_DAY, _tomorrow(now))
+
+
+def _tomorrow(now: datetime) -> str:
+    """Return the day after today: a function's clock may be ahead."""
+    return (now.date() + timedelta(days=1)).isoformat()
 
 
 @contextmanager
@@ -125,11 +168,11 @@ def _told(verdict: Verdict, stack: Stack) -> dict[str, Any]:
     return {
         "matched": verdict.pairs,
         "findings": [_finding(one, stack) for one in verdict.findings],
-        "open": [_order(one, stack) for one in verdict.open],
+        "open": [_order(one, stack.config) for one in verdict.open],
         "unsummed": verdict.unsummed,
         "currencies": {
             currency: {
-                name: value if name == "day" else _shown(value, currency, stack)
+                name: value if name == "day" else _shown(value, currency, stack.config)
                 for name, value in [*sums._asdict().items(), ("left", sums.left)]
             }
             for currency, sums in verdict.sums.items()
@@ -141,38 +184,38 @@ def _finding(one: Finding, stack: Stack) -> dict[str, Any]:
     return {
         "kind": one.kind,
         "currency": one.currency,
-        "amount": _shown(one.amount, one.currency, stack),
-        "line": None if one.line is None else _line(one.line, stack),
-        "order": None if one.order is None else _order(one.order, stack),
+        "amount": _shown(one.amount, one.currency, stack.config),
+        "line": None if one.line is None else shown_line(one.line, stack.config),
+        "order": None if one.order is None else _order(one.order, stack.config),
         "text": one.text,
         "do": TODO[one.kind],
         "commands": remedy.commands(stack, one),
     }
 
 
-def _line(line: BankLine, stack: Stack) -> dict[str, Any]:
-    return line._asdict() | {"amount": _shown(line.amount, line.currency, stack)}
+def shown_line(line: BankLine, config: StageConfig) -> dict[str, Any]:
+    return line._asdict() | {"amount": _shown(line.amount, line.currency, config)}
 
 
-def _order(order: Order, stack: Stack) -> dict[str, Any]:
-    return order._asdict() | {"amount": _shown(order.amount, order.currency, stack)}
+def _order(order: Order, config: StageConfig) -> dict[str, Any]:
+    return order._asdict() | {"amount": _shown(order.amount, order.currency, config)}
 
 
-def _pair(line: BankLine, order: Order, stack: Stack) -> dict[str, Any]:
-    return {"line": _line(line, stack), "order": _order(order, stack)}
+def _pair(line: BankLine, order: Order, config: StageConfig) -> dict[str, Any]:
+    return {"line": shown_line(line, config), "order": _order(order, config)}
 
 
-def _statement(one: Statement, stack: Stack) -> dict[str, Any]:
+def shown_statement(one: Statement, config: StageConfig) -> dict[str, Any]:
     known = ("account", "currency", "name", "number", "first", "last", "lines")
     balances = {
-        name: None if value is None else _shown(value, one.currency, stack)
+        name: None if value is None else _shown(value, one.currency, config)
         for name, value in (("opening", one.opening), ("closing", one.closing))
     }
     return {name: getattr(one, name) for name in known} | balances
 
 
-def _shown(amount: int, currency: str, stack: Stack) -> str:
-    return money.render(amount, stack.config.currencies[currency])
+def _shown(amount: int, currency: str, config: StageConfig) -> str:
+    return money.render(amount, config.currencies[currency])
 
 
 def _key(digests: Mapping[str, str], path: str) -> str:

@@ -1,14 +1,24 @@
+import re
 from typing import Annotated
 
 import typer
 
 from settle.commands.options import AsJson, StackName, find
-from settle.exit_codes import Exit
+from settle.exit_codes import CommandFailed, Exit
 
 app = typer.Typer(no_args_is_help=True, help="The bank's statements beside the books.")
 
 DAYS = 3
 """A weekend, and the bank's own zone."""
+
+_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+def _digest(text: str) -> str:
+    if not _DIGEST.fullmatch(text):
+        raise CommandFailed(Exit.USAGE, "digest: must be a SHA-256, as settle statement list prints it")
+    return text
+
 
 Days = Annotated[
     int,
@@ -27,6 +37,65 @@ Before = Annotated[
 Currency = Annotated[
     str | None, typer.Option("--currency", help="Compare only this currency; by default all of the stage.")
 ]
+
+
+Lately = Annotated[
+    str, typer.Option("--since", metavar="WHEN", help="The start (ISO 8601), or an age (12h, 35d).")
+]
+
+
+@app.command("list")
+def list_files(since: Lately = "35d", stack: StackName = None, as_json: AsJson = False) -> None:
+    """List the statements on record, by the time at which they were read.
+
+    Example: settle statement list --since 7d --stack settlement-prod
+    """
+    from settle import instants
+    from settle.bank import bank_output, on_record
+
+    at = instants.now()
+    bank_output.files(on_record.files(find(stack), instants.parse(since, at), at), as_json)
+
+
+@app.command("show")
+def show(
+    digest: Annotated[str, typer.Argument(callback=_digest, help="The SHA-256 of the file.")],
+    stack: StackName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a file's statements and lines, each with the order that it belongs to.
+
+    Example: settle statement show 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+    """
+    from settle.bank import bank_output, on_record
+
+    bank_output.file(on_record.file(find(stack), digest), as_json)
+
+
+@app.command("unmatched")
+def unmatched(
+    since: Lately = "35d",
+    before: Before = None,
+    currency: Currency = None,
+    stack: StackName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare what is on record of the bank with the books; exit 1 and name what differs.
+
+    No file is needed: each line and order that has its match needs no other.
+
+    Example: settle statement unmatched --since 7d --stack settlement-prod
+    """
+    from settle import instants
+    from settle.bank import bank_output, comparison
+    from settle.output.progress import counting
+
+    found, begin = find(stack), instants.parse(since, instants.now())
+    wanted = comparison.wanted(found, DAYS, None, before, currency)
+    told = comparison.on_record(found, begin.date().isoformat(), wanted, counting)
+    bank_output.comparison(told, as_json)
+    if not told["agrees"]:
+        raise typer.Exit(Exit.FAILED)
 
 
 @app.command("compare")

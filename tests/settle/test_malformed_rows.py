@@ -464,6 +464,7 @@ ELSEWHERE = {
     "journal fill": "test_sealed_journal.py",
     "restore plan": "test_restore_plan.py",
     "kyc status": "test_circuit.py",
+    **dict.fromkeys(("statement list", "statement show", "statement unmatched"), "bank/test_on_record.py"),
     "statement compare": "test_statement_command.py",
     **{f"migrate {one}": "test_migrate.py" for one in ("plan", "run", "pause", "verify")},
     **{

@@ -37,7 +37,7 @@ ROOMS = {
     "doors": ("http", "reading"),
     "books": ("journal",),
     "proof": ("accounts", "http", "journal", "orders", "retention", "signing"),
-    "bank": (),
+    "bank": ("accounts", "proof"),
 }
 """Each room, with the other rooms that it needs."""
 
@@ -46,7 +46,9 @@ PURE = {"core/model", "core/ledger", "core/policy"}
 
 PURE_MODULES = {
     "accounts": ("account_orders", "administration", "order"),
-    "bank": ("balances", "camt", "camt_element", "camt_statement", "fields", "matching", "statement"),
+    "bank": (
+        *("balances", "camt", "camt_element", "camt_statement", "fields", "matching", "record", "statement"),
+    ),
     "books": ("page", "rounds"),
     "doors": ("cancellation", "cancelling", "starting"),
     "events": ("changes", "replay"),

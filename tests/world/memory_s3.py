@@ -14,11 +14,19 @@ class MemoryS3:
 
     def __init__(self, page: int = 1_000) -> None:
         self.versions: dict[str, list[bytes | None]] = {}
+        self._removed: set[tuple[str, str]] = set()
+        """Versions that were deleted for good."""
+
         self._page = page
 
     @property
     def objects(self) -> dict[str, bytes]:
-        newest = {name: versions[-1] for name, versions in sorted(self.versions.items())}
+        newest = {
+            name: content
+            for name, versions in sorted(self.versions.items())
+            for number, content in enumerate(versions)
+            if (name, str(number)) not in self._removed
+        }
         return {name: content for name, content in newest.items() if content is not None}
 
     # The client's operations.
@@ -28,13 +36,13 @@ class MemoryS3:
         *,
         Bucket: str,  # noqa: N803
         Key: str,  # noqa: N803
-        Body: bytes,  # noqa: N803
+        Body: Any,  # noqa: N803
         IfNoneMatch: str = "",  # noqa: N803
         ChecksumAlgorithm: str = "",  # noqa: N803
     ) -> Any:
         if IfNoneMatch and Key in self.objects:
             raise _error("PutObject", "PreconditionFailed")
-        self.versions.setdefault(Key, []).append(Body)
+        self.versions.setdefault(Key, []).append(Body if isinstance(Body, bytes) else Body.read())
         return {}
 
     def get_object(self, *, Bucket: str, Key: str, VersionId: str = "") -> Any:  # noqa: N803
@@ -44,8 +52,11 @@ class MemoryS3:
             raise _error("GetObject", "NoSuchKey")
         return {"Body": io.BytesIO(content), "ContentLength": len(content)}
 
-    def delete_object(self, *, Bucket: str, Key: str) -> Any:  # noqa: N803
-        self.versions[Key].append(None)
+    def delete_object(self, *, Bucket: str, Key: str, VersionId: str = "") -> Any:  # noqa: N803
+        if VersionId:
+            self._removed.add((Key, VersionId))
+        else:
+            self.versions[Key].append(None)
 
     def list_objects_v2(
         self,
@@ -75,12 +86,14 @@ class MemoryS3:
             for name, versions in sorted(self.versions.items())
             if name.startswith(Prefix) and name > KeyMarker
             for number, content in reversed(list(enumerate(versions)))
+            if (name, str(number)) not in self._removed
         ]
         for start in range(0, len(found), self._page):
             page: dict[str, list[Any]] = {"Versions": [], "DeleteMarkers": []}
             for name, number, content in found[start : start + self._page]:
                 kind = "DeleteMarkers" if content is None else "Versions"
-                page[kind].append({"Key": name, "VersionId": number, "LastModified": _WHEN})
+                size = {} if content is None else {"Size": len(content)}
+                page[kind].append({"Key": name, "VersionId": number, "LastModified": _WHEN, **size})
             yield {kind: members for kind, members in page.items() if members}
 
 

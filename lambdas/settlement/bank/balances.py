@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -14,6 +14,9 @@ Days = tuple[str, str]
 
 Ordered = Mapping[tuple[str, str], Sequence[Statement]]
 """Statements by account and currency, oldest first."""
+
+
+_DAY, _NOON, _FRIDAY = timedelta(days=1), timedelta(hours=12), 4
 
 
 class Span(NamedTuple):
@@ -53,6 +56,20 @@ def faults(ordered: Ordered) -> Iterator[Finding]:
                 where = f"between {_name(one)} and {_name(following)}"
                 yield Finding(Kind.GAP, one.currency, opening - closing, text=where)
         yield from _pages(statements)
+
+
+def late(ordered: Ordered, now: datetime) -> list[tuple[str, str]]:
+    """Return each account and currency without the statement of the last business day that is due.
+
+    A day's statement is due at noon (UTC) of the next business day. Bank holidays are not known.
+    """
+    due = _business_day(_business_day((now - _NOON).date()) - _DAY).isoformat()
+    return [place for place, own in ordered.items() if max(one.last for one in own) < due]
+
+
+def _business_day(day: date) -> date:
+    """Return the day, or the Friday before a weekend's day."""
+    return day - _DAY * max(0, day.weekday() - _FRIDAY)
 
 
 def spans(ordered: Ordered) -> dict[str, Span]:

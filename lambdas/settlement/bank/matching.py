@@ -48,6 +48,14 @@ class BankLine(NamedTuple):
     at: int
 
 
+class Recorded(NamedTuple):
+    """A line as the record has it. `part`: its number within a batch. `references`: all its names."""
+
+    line: BankLine
+    part: int
+    references: frozenset[str]
+
+
 class Kind(StrEnum):
     """What a person has to look at."""
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from settlement.bank import matching
 from settlement.bank.balances import days_later
-from settlement.bank.matching import BankLine, Candidate, Finding, Kind, Order
+from settlement.bank.matching import BankLine, Candidate, Finding, Kind, Order, Recorded
 from settlement.bank.statement import Line, Side, Statement
 
 _PRAGMAS = (
@@ -28,11 +28,12 @@ _TABLES = """
 CREATE TABLE orders (key TEXT UNIQUE, account, currency, amount INTEGER, side, reference, day, name);
 CREATE TABLE lines (
     identity TEXT UNIQUE, account, currency, amount INTEGER, side, booked, valued, bank_reference, reference,
-    returns, statement, file, at INTEGER, part INTEGER, names, told_by, final INTEGER
+    returns, statement, file, at INTEGER, part INTEGER, names, told_by, final INTEGER, recorded INTEGER
 );
 CREATE TABLE names (name, line INTEGER, UNIQUE (name, line));
 CREATE TABLE touched (line INTEGER PRIMARY KEY);
-CREATE TABLE pairs (line INTEGER PRIMARY KEY, entry INTEGER UNIQUE);
+CREATE TABLE pairs (line INTEGER PRIMARY KEY, entry INTEGER UNIQUE, known INTEGER DEFAULT 0);
+CREATE TABLE matches (line UNIQUE, entry);
 CREATE TABLE cancelled (entry INTEGER UNIQUE, opposite INTEGER UNIQUE);
 CREATE INDEX by_name ON orders (name, currency, side, amount, day, key);
 CREATE INDEX by_line ON names (line);
@@ -45,7 +46,8 @@ ORDER BY name, currency, side, amount, valued, identity
 """
 _ORDERS = """
 SELECT name, currency, side, amount, day, orders.rowid FROM orders
-WHERE orders.rowid NOT IN (SELECT entry FROM pairs) ORDER BY name, currency, side, amount, day, key
+WHERE orders.rowid NOT IN (SELECT entry FROM pairs)
+    AND orders.rowid NOT IN (SELECT entry FROM cancelled) ORDER BY name, currency, side, amount, day, key
 """
 
 _FITTING = """
@@ -53,7 +55,7 @@ SELECT pairs.line, givers.rowid, givers.* FROM orders JOIN names USING (name)
 JOIN lines ON lines.rowid = names.line AND lines.currency = orders.currency AND lines.side = orders.side
     AND lines.amount = orders.amount AND abs(julianday(lines.valued) - julianday(orders.day)) <= ?
 JOIN pairs ON pairs.line = lines.rowid JOIN orders AS givers ON givers.rowid = pairs.entry
-WHERE orders.rowid = ? ORDER BY lines.valued, lines.identity LIMIT 1000
+WHERE orders.rowid = ? AND NOT pairs.known ORDER BY lines.valued, lines.identity LIMIT 1000
 """
 """The lines that fit an order, each with the order that has it now."""
 
@@ -62,12 +64,13 @@ INSERT OR IGNORE INTO cancelled
 SELECT one.rowid, other.rowid FROM orders AS one JOIN orders AS other USING (name, account, currency, amount)
 WHERE one.side = 'in' AND other.side = 'out' AND one.currency = ? AND min(one.day, other.day) >= ?
     AND one.rowid NOT IN (SELECT entry FROM pairs) AND other.rowid NOT IN (SELECT entry FROM pairs)
+    AND one.rowid NOT IN (SELECT entry FROM cancelled) AND other.rowid NOT IN (SELECT entry FROM cancelled)
 ORDER BY one.day, one.key, other.day, other.key
 """
 
 _NO_LINE = (
     "orders.rowid NOT IN (SELECT entry FROM pairs) AND orders.rowid NOT IN (SELECT entry FROM cancelled)"
-    " AND orders.rowid NOT IN (SELECT opposite FROM cancelled)"
+    " AND orders.rowid NOT IN (SELECT opposite FROM cancelled WHERE opposite IS NOT NULL)"
 )
 
 _OF_LINE = (
@@ -90,6 +93,15 @@ FROM lines AS whole WHERE part = 0 AND bank_reference <> '' AND EXISTS (
     AND parts.account = whole.account AND parts.booked = whole.booked AND parts.part > 0
 )
 """
+
+_JOIN = """
+INSERT OR IGNORE INTO pairs SELECT lines.rowid, coalesce(orders.rowid, -lines.rowid), 1
+FROM matches JOIN lines ON lines.identity = matches.line LEFT JOIN orders ON orders.key = matches.entry;
+INSERT OR IGNORE INTO cancelled SELECT orders.rowid, NULL
+FROM matches JOIN orders ON orders.key = matches.entry
+WHERE matches.line NOT IN (SELECT identity FROM lines);
+"""
+"""Pairs on record. Of one whose line or order is not here, the other half has no partner, and needs none."""
 
 _CANDIDATES_MAX = 20
 _NUMBERS_MAX = 200
@@ -155,18 +167,31 @@ class Spool:
         return number
 
     def _insert(self, line: Line, told: BankLine, file: str) -> None:
-        names = "\n".join(line.references)
-        values = (*told, line.part, names, file, 0)
+        rowid = self._insert_row(told, line.part, line.references, file, is_recorded=False)
+        self._touch(rowid, line)
+
+    def add_recorded(self, one: Recorded) -> None:
+        """Add a line on record, which a statement with balances has. Add all before the first of a file."""
+        rowid = self._insert_row(one.line, one.part, one.references, "", is_recorded=True)
+        self._name(rowid, (*one.references, one.line.bank_reference))
+
+    def _insert_row(
+        self, told: BankLine, part: int, references: Iterable[str], file: str, *, is_recorded: bool
+    ) -> int:
+        values = (*told, part, "\n".join(references), file, is_recorded, is_recorded)
         cursor = self._database.execute(
             f"INSERT INTO lines VALUES ({', '.join('?' * len(values))})",  # noqa: S608
             values,
         )
-        self._touch(cursor.lastrowid or 0, line)
+        return cursor.lastrowid or 0
 
     def _touch(self, rowid: int, line: Line) -> None:
         """Note that the next statement has a line, and connect it with the names of orders."""
         self._database.execute("INSERT OR IGNORE INTO touched VALUES (?)", (rowid,))
-        for reference in (*line.references, line.bank_reference):
+        self._name(rowid, (*line.references, line.bank_reference))
+
+    def _name(self, rowid: int, references: Iterable[str]) -> None:
+        for reference in references:
             self._database.execute(
                 "INSERT OR IGNORE INTO names SELECT ?1, ?2"
                 " WHERE EXISTS (SELECT 1 FROM orders WHERE name = ?1)",
@@ -176,7 +201,7 @@ class Spool:
     def _known(self, identity: str) -> tuple[int, BankLine, str] | None:
         """Return an identity's row and line, and the file that told it last."""
         rows = self._database.execute("SELECT *, rowid FROM lines WHERE identity = ?", (identity,))
-        return next(((row[-1], _line(row), row[-3]) for row in rows), None)
+        return next(((row[-1], _line(row), row[-4]) for row in rows), None)
 
     def _names(self, rowid: int) -> set[str]:
         ((names,),) = self._database.execute("SELECT names FROM lines WHERE rowid = ?", (rowid,))
@@ -209,11 +234,22 @@ class Spool:
             covered,
         )
 
+    def add_match(self, line: str, order: str) -> None:
+        """Take a pair from the record. What is here of it belongs to no other one."""
+        self._database.execute("INSERT OR IGNORE INTO matches VALUES (?, ?)", (line, order))
+
+    def unrecorded(self) -> Iterator[Recorded]:
+        """Yield each line that is not on record, in the order of its file."""
+        for row in self._database.execute("SELECT * FROM lines WHERE recorded = 0 ORDER BY rowid"):
+            part, names = row[len(BankLine._fields) : len(BankLine._fields) + 2]
+            yield Recorded(_line(row), part, frozenset(filter(None, names.split("\n"))))
+
     def pair(self, days: int) -> int:
         """Pair lines with orders, at most so many days apart. Return the number of pairs.
 
         The oldest line takes the oldest order that fits: as all bounds are equal, no other way finds more.
         """
+        self._database.executescript(_JOIN)
         orders = self._database.execute(_ORDERS)
         order = next(orders, None)
         for *group, valued, line in self._database.execute(_LINES):
@@ -223,7 +259,7 @@ class Spool:
             while order and [*order[:5]] < oldest:
                 order = next(orders, None)
             if order and [*order[:4]] == group and order[4] <= days_later(valued, days):
-                self._database.execute("INSERT INTO pairs VALUES (?, ?)", (line, order[5]))
+                self._database.execute("INSERT INTO pairs (line, entry) VALUES (?, ?)", (line, order[5]))
                 order = next(orders, None)
         ((found,),) = self._database.execute("SELECT count(*) FROM pairs")
         return int(found)
@@ -249,7 +285,7 @@ class Spool:
                 while moves[-1][1] != start:
                     moves.append(came[moves[-1][1]])
                 self._database.executemany("DELETE FROM pairs WHERE line = ?", [(one,) for one, _ in moves])
-                self._database.executemany("INSERT INTO pairs VALUES (?, ?)", moves)
+                self._database.executemany("INSERT INTO pairs (line, entry) VALUES (?, ?)", moves)
                 return True
         return False
 
@@ -260,11 +296,12 @@ class Spool:
         """Pair mistaken orders with their opposites: they are no business of the bank's."""
         self._database.execute(_CANCEL, (currency, since))
 
-    def pairs(self) -> Iterator[tuple[BankLine, Order]]:
-        """Yield the pairs, oldest line first."""
+    def pairs(self, *, are_new: bool = False) -> Iterator[tuple[BankLine, Order]]:
+        """Yield the pairs, or those not on record, oldest line first."""
         found = self._database.execute(
             "SELECT lines.*, orders.* FROM pairs JOIN lines ON lines.rowid = pairs.line"
-            " JOIN orders ON orders.rowid = pairs.entry ORDER BY valued, identity"
+            " JOIN orders ON orders.rowid = pairs.entry WHERE pairs.known <= ? ORDER BY valued, identity",
+            (not are_new,),
         )
         for row in found:
             yield _line(row), _order(row[-len(Order._fields) - 1 :])

@@ -122,6 +122,19 @@ class OrderFacts(NamedTuple):
     request_hash: str
 
 
+class MatchFacts(NamedTuple):
+    """A bank's line and the order that it belongs to. `of`: whose row tells it, the line's or the order's."""
+
+    account: str
+    order: str
+    line: str
+    currency: str
+    amount: int
+    side: str
+    posted_at: str
+    of: str
+
+
 class ExternalFacts(NamedTuple):
     owner: str
     key: str

@@ -11,6 +11,7 @@ from settlement.proof.facts import (
     EntryFacts,
     EventFacts,
     EvidenceFacts,
+    MatchFacts,
     OrderFacts,
     SettlementFacts,
     WaitingFacts,
@@ -68,6 +69,7 @@ class Difference:
     sums: Mapping[str, int] = field(default_factory=dict)
     cases: tuple[str, ...] = ()
     orders: tuple[OrderFacts, ...] = ()
+    matches: tuple[MatchFacts, ...] = ()
     retention: Retention = KEEPS_ALL
     old: Old = field(default_factory=Old)
 

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
-from settlement.proof.facts import BalanceFacts, EntryFacts, OrderFacts
-from settlement.proof.rows import MOVES
+from settlement.proof.facts import BalanceFacts, EntryFacts, MatchFacts, OrderFacts
+from settlement.proof.rows import BANK_SIDES, MOVES
 
 
 def entry_of(order: OrderFacts) -> EntryFacts | None:
@@ -39,6 +39,20 @@ def money_differences(orders: Iterable[OrderFacts], entries: Iterable[EntryFacts
             yield f"no order explains its {entry.step} {entry.key}"
     for entry in left:
         yield f"its order {entry.key} has no entry of the {entry.step}"
+
+
+def match_differences(orders: Iterable[OrderFacts], matches: Iterable[MatchFacts]) -> Iterator[str]:
+    """A match has two rows, and is of an order that agrees with the bank's line."""
+    known = {one.key: one for one in orders}
+    rows_of: dict[MatchFacts, list[str]] = {}
+    for one in matches:
+        rows_of.setdefault(one._replace(of=""), []).append(one.of)
+    for one, own in rows_of.items():
+        order = known.get(one.order)
+        if sorted(own) != ["line", "order"]:
+            yield f"the match of its order {one.order} has only the row of the {', '.join(own)}"
+        if order is None or (order.currency, order.amount, BANK_SIDES.get(order.kind)) != one[3:6]:
+            yield f"a bank's line is matched with its order {one.order}, which does not agree with it"
 
 
 def state_differences(row: BalanceFacts, orders: Collection[OrderFacts]) -> Iterator[str]:

@@ -196,6 +196,22 @@ def _read_order(row: Row, findings: Findings, own: Spool) -> str | None:
     return facts.currency
 
 
+def _read_bank_line(row: Row, findings: Findings, own: Spool) -> str:
+    if row["sk"] == keys.bank_line("")["sk"]:
+        return rows.bank_line(row)
+    return _read_match(row, findings, own)
+
+
+def _read_match(row: Row, findings: Findings, own: Spool) -> str:
+    facts = rows.match(row)
+    own.add(facts)
+    return facts.currency
+
+
+def _read_bank_file(row: Row, findings: Findings, own: Spool) -> str | None:
+    return rows.bank_file(row)
+
+
 def _judge_settlement(
     journal: Journal, findings: Findings, look_again: LookAgain, retention: Retention
 ) -> None:
@@ -232,12 +248,14 @@ def _judge_account(account: Account, findings: Findings, look_again: LookAgain, 
     told = judgement.account_differences(row, account.sums, account.waiting, account.cases)
     if row:
         told += ordered.differences(row, account.orders, account.external)
+        told += ordered.match_differences(account.orders, account.matches)
     if told:
         difference = Difference(
             *(key, row, tuple(account.external)),
             sums=dict(account.sums),
             cases=tuple(account.cases),
             orders=tuple(account.orders),
+            matches=tuple(account.matches),
             retention=retention,
             old=Old(dict(account.old), account.waiting.old, account.waiting.old_above),
         )
@@ -290,4 +308,7 @@ _READERS: dict[str, Read] = {
     "CIRCUIT": _read_circuit,
     "MIGRATION": _read_migration,
     "ORDER": _read_order,
+    "BANK_LINE": _read_bank_line,
+    "BANKED": _read_match,
+    "BANK_FILE": _read_bank_file,
 }

@@ -27,6 +27,7 @@ from settlement.proof.facts import (
     EntryFacts,
     EventFacts,
     EvidenceFacts,
+    MatchFacts,
     OrderFacts,
     ProposalFacts,
     SweepFacts,
@@ -155,6 +156,55 @@ def order(row: Row) -> OrderFacts:
         raise MalformedRow("its content is not that of its request_hash")
     _check_listed(row, posted_at)
     return OrderFacts(account, key, kind, posted_at, currency, amount, request_hash)
+
+
+def match(row: Row) -> MatchFacts:
+    account, order, line, currency, side, posted_at = _MATCH(row)
+    places = {"line": keys.bank_match(line), "order": keys.banked(order)}
+    place = {name: row[name] for name in ("pk", "sk")}
+    of = next((name for name, own in places.items() if own == place), None)
+    if of is None:
+        raise MalformedRow("its key is not that of its line or order")
+    if side not in BANK_SIDES.values():
+        raise MalformedRow(f"side is {side!r}")
+    if not (KEY.fullmatch(order) and ACCOUNT.fullmatch(account) and values.is_instant(posted_at)):
+        raise MalformedRow("order, account and posted_at are none of a match")
+    _check_listed(row, None)
+    return MatchFacts(account, order, line, currency, values.count(row, "amount", 1), side, posted_at, of)
+
+
+def bank_line(row: Row) -> str:
+    """Return the currency of a bank's line."""
+    currency, side, booked, posted_at, *_ = _BANK_LINE(row)
+    if not _DIGEST.fullmatch(keys.subject(row)[1]):
+        raise MalformedRow("its key is no SHA-256")
+    if side not in BANK_SIDES.values():
+        raise MalformedRow(f"side is {side!r}")
+    if not values.is_instant(posted_at):
+        raise MalformedRow("posted_at is no timestamp")
+    values.count(row, "amount", 1)
+    if {name: row.get(name) for name in ("gsi1pk", "gsi1sk")} != keys.bank_lines_index(booked):
+        raise MalformedRow("is not listed at the bank's day")
+    return currency
+
+
+def bank_file(row: Row) -> str | None:
+    """Return the currency of a statement; None for the file that has it."""
+    if not _DIGEST.fullmatch(keys.subject(row)[1]):
+        raise MalformedRow("its key is no SHA-256")
+    if not values.is_instant(posted_at := values.text(row, "posted_at")):
+        raise MalformedRow("posted_at is no timestamp")
+    if row["sk"] == keys.bank_file("")["sk"]:
+        values.count(row, "statements", 1)
+        if {name: row.get(name) for name in ("gsi1pk", "gsi1sk")} != keys.bank_files_index(posted_at):
+            raise MalformedRow("is not listed at its time")
+        return None
+    if not _STATEMENT.fullmatch(row["sk"]):
+        raise MalformedRow(WRONG_KEY)
+    _check_listed(row, None)
+    for name in ("opening", "closing"):
+        values.amount(row, name)
+    return values.text(row, "currency")
 
 
 def cause_of_order(reason: str, by: str) -> str:
@@ -288,6 +338,9 @@ WRONG_KEY = "no row of its kind has such a key"
 MOVES = {"deposit": "credit", "withdraw": "debit"}
 """Orders that move money, and the account's side. An order is also its entry's step."""
 
+BANK_SIDES = {"deposit": "in", "withdraw": "out"}
+"""What the bank's line of an order does."""
+
 _ORDERS = frozenset({"open", "deposit", "withdraw", "freeze", "unfreeze", "close"})
 _ACCOUNT_TIMES = ("opened_at", "frozen_at", "closed_at")
 _MOVES = frozenset({Move.PROPOSE.value, Move.APPROVE.value, Move.WITHDRAW.value})
@@ -328,3 +381,6 @@ _CASE = values.texts("account", "error", "cause")
 _RESOLUTION = values.texts("account", "decision", "reason", "by")
 _WAITING = values.texts("key", "token", "execution")
 _EVENT = values.texts("digest", "key")
+_MATCH = values.texts("account", "order", "line", "currency", "side", "posted_at")
+_BANK_LINE = values.texts("currency", "side", "booked", "posted_at", "bank_account", "valued", "file")
+_STATEMENT = re.compile(r"STATEMENT#[0-9]{6}", re.ASCII)

@@ -17,7 +17,7 @@ from settlement.proof import (
     settlement_row,
     statement,
 )
-from settlement.proof.facts import BalanceFacts, Waiting
+from settlement.proof.facts import BalanceFacts, MatchFacts, Waiting
 from settlement.proof.retention import Old
 from settlement.proof.watched_store import WatchedStore
 
@@ -160,12 +160,15 @@ def _orders(store: WatchedStore, difference: Difference, began: datetime) -> Loo
     if row is None:
         return Look.DISAGREES
     told, orders = rows.balance(row), {one.key: one for one in difference.orders}
-    named = {told.last_order, *(entry.key for entry in difference.entries)} - orders.keys()
+    named = {told.last_order, *(entry.key for entry in difference.entries)}
+    named = (named | {one.order for one in difference.matches}) - orders.keys()
     found = store.rows([keys.order(key) for key in sorted(named)])
     orders |= {one.key: one for one in rows.sound(rows.order, found) if one.account == told.account}
     moves = [ordered.address_of(one) for one in orders.values() if ordered.entry_of(one)]
     entries = {*difference.entries, *rows.sound(rows.entry, store.rows(moves))}
     if list(ordered.money_differences(orders.values(), entries)):
+        return Look.DISAGREES
+    if list(ordered.match_differences(orders.values(), _matches(store, difference))):
         return Look.DISAGREES
     if not list(ordered.state_differences(told, orders.values())):
         return Look.AGREES
@@ -173,6 +176,14 @@ def _orders(store: WatchedStore, difference: Difference, began: datetime) -> Loo
     first, last = timestamp(began - _CLOCKS), timestamp(began + _LONGEST)
     is_young = any(at and first <= at <= last for at in times)
     return Look.MOVING if is_young else Look.DISAGREES
+
+
+def _matches(store: WatchedStore, difference: Difference) -> set[MatchFacts]:
+    """Read both rows of each match: one transaction puts them, perhaps between the scan's looks at them."""
+    named = [*difference.matches]
+    lines, orders = {one.line for one in named}, {one.order for one in named}
+    found = store.rows([*map(keys.bank_match, sorted(lines)), *map(keys.banked, sorted(orders))])
+    return {*named, *rows.sound(rows.match, found)}
 
 
 def _settlements(store: WatchedStore, named: Collection[str]) -> dict[str, Row]:

@@ -27,6 +27,7 @@ from settlement.proof.facts import (
     EventFacts,
     EvidenceFacts,
     ExternalFacts,
+    MatchFacts,
     OrderFacts,
     ProposalFacts,
     SettlementFacts,
@@ -70,6 +71,7 @@ Facts = (
     | CaseFacts
     | OrderFacts
     | ExternalFacts
+    | MatchFacts
     | SweepFacts
 )
 _TABLES: dict[type[Any], str] = {
@@ -83,6 +85,7 @@ _TABLES: dict[type[Any], str] = {
     CaseFacts: "cases",
     OrderFacts: "orders",
     ExternalFacts: "external",
+    MatchFacts: "matches",
     SweepFacts: "sweeps",
     Change: "changes",
     OldChange: "old_changes",
@@ -109,7 +112,8 @@ class Account:
     """`waiting`: a merchant's unswept amount.
 
     `cases`: settlements whose case of LIMBO blocks the account. `external`: entries of deposits and
-    withdrawals. `old`: the part of the sums whose entries may be gone.
+    withdrawals. `matches`: of its orders with a bank's lines. `old`: the part of the sums whose entries may
+    be gone.
     """
 
     name: str
@@ -120,6 +124,7 @@ class Account:
     cases: list[str] = field(default_factory=list)
     orders: list[OrderFacts] = field(default_factory=list)
     external: list[EntryFacts] = field(default_factory=list)
+    matches: list[MatchFacts] = field(default_factory=list)
 
 
 class Spool:
@@ -222,7 +227,7 @@ def settlements(sources: Sequence[Source]) -> Iterator[Journal]:
 
 def accounts(sources: Sequence[Source], kept_from: str = "") -> Iterator[Account]:
     """By name. Raises CutOff if the scan met a row twice. Entries from before `kept_from` may be gone."""
-    kinds = (BalanceFacts, Change, OldChange, CaseFacts, OrderFacts, ExternalFacts, SweepFacts)
+    kinds = (BalanceFacts, Change, OldChange, CaseFacts, OrderFacts, ExternalFacts, MatchFacts, SweepFacts)
     for name, facts in _merged(sources, *kinds):
         account = Account(name)
         for kind, of_kind in groupby(facts, type):
@@ -239,6 +244,8 @@ def accounts(sources: Sequence[Source], kept_from: str = "") -> Iterator[Account
                 elif kind is OrderFacts:
                     _demand_once(one not in account.orders, one)
                     account.orders.append(one)
+                elif kind is MatchFacts:
+                    account.matches.append(one)
                 elif kind is ExternalFacts:
                     account.external.append(EntryFacts(*one[1:]))
                 else:

@@ -9,10 +9,11 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 from settle.accounts.accounts import give, open_account
-from settle.bank import booked, comparison
+from settle.bank import comparison
 from settle.bank.comparison import Wanted
 from settle.stack import Stack
 from settlement.accounts.order import OrderKind
+from settlement.bank import booked
 from settlement.bank.matching import Order
 from settlement.bank.statement import Side
 from settlement.core.model import money
@@ -51,7 +52,7 @@ def walk(stack: Stack, report: Callable[[str], None]) -> dict[str, Any]:
         given = {"key": f"demo-{run}-{number:04}", "account": account, "reason": "demo"}
         give(stack, OrderKind.DEPOSIT, reference=f"{reference}-{run}", **given, **moved)
     orders = sorted(
-        booked.orders(stack.store, stack.config, datetime.now(UTC), report),
+        booked.orders(stack.store, stack.config, report, *comparison.ever(datetime.now(UTC))),
         key=lambda order: (order.day, order.key),
     )
     lines = [order for order in orders if order.currency == CURRENCY]

@@ -23,6 +23,9 @@ LIMBO = "LIMBO"
 ORDERS = "ORDERS#"
 """Prefix of an index partition; one partition a month (UTC), as the door takes only ten orders a second."""
 
+BANK_LINES, BANK_FILES = "BANK_LINES#", "BANK_FILES#"
+"""Prefixes of index partitions; one partition a month."""
+
 MONTH = len("2026-11")
 
 _FIRST_MONTH = "2026-01"
@@ -116,6 +119,27 @@ def migration(name: str) -> Row:
     return {"pk": f"MIGRATION#{name}", "sk": "MIGRATION"}
 
 
+def bank_line(identity: str) -> Row:
+    return {"pk": f"BANK_LINE#{identity}", "sk": "LINE"}
+
+
+def bank_match(identity: str) -> Row:
+    """The row makes a bank's line belong to one order, as `banked` does for an order."""
+    return {"pk": f"BANK_LINE#{identity}", "sk": "MATCH"}
+
+
+def banked(order: str) -> Row:
+    return {"pk": f"BANKED#{order}", "sk": "BANKED"}
+
+
+def bank_file(digest: str) -> Row:
+    return {"pk": f"BANK_FILE#{digest}", "sk": "FILE"}
+
+
+def bank_statement(digest: str, number: int) -> Row:
+    return {"pk": f"BANK_FILE#{digest}", "sk": f"STATEMENT#{number:06}"}
+
+
 def event(event_id: str) -> Row:
     """The marker makes a webhook event's effect happen once."""
     return {"pk": f"KYC_EVENT#{event_id}", "sk": "EVENT"}
@@ -151,6 +175,23 @@ def order_months(first: str, last: str) -> Iterator[str]:
     while f"{year:04}-{number:02}" <= last:
         yield f"{year:04}-{number:02}"
         year, number = (year, number + 1) if number < 12 else (year + 1, 1)
+
+
+def bank_lines_index(booked: str) -> Row:
+    """Sorted by the bank's day."""
+    return {"gsi1pk": bank_lines_partition(booked[:MONTH]), "gsi1sk": booked}
+
+
+def bank_lines_partition(month: str) -> str:
+    return f"{BANK_LINES}{month}"
+
+
+def bank_files_index(read_at: str) -> Row:
+    return {"gsi1pk": bank_files_partition(read_at[:MONTH]), "gsi1sk": read_at}
+
+
+def bank_files_partition(month: str) -> str:
+    return f"{BANK_FILES}{month}"
 
 
 def orders_partition(month: str) -> str:

@@ -11,23 +11,26 @@ from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.core.model.stage_config import StageConfig
 from settlement.core.model.stored import MalformedRow, exponent_of
-from settlement.core.model.timestamps import timestamp
 from settlement.core.store.dynamodb import Store
 from settlement.proof import batch
 
 _SIDES = {OrderKind.DEPOSIT: Side.IN, OrderKind.WITHDRAW: Side.OUT}
-_LISTED_MAX = 2**31
+LISTED_MAX = 2**31
 
 
 def orders(
-    store: Store, config: StageConfig, now: datetime, unreadable: Callable[[str], None]
+    store: Store,
+    config: StageConfig,
+    unreadable: Callable[[str], None],
+    first: str,
+    last: str,
 ) -> Iterator[Order]:
-    """Yield all orders that moved money, at one index read and one row read for each.
+    """Yield the orders of these days that moved money, at one index read and one row read for each.
 
     Names each row that cannot be read to `unreadable`. The index may lag some seconds.
     """
-    for month in keys.order_months("", timestamp(now)[: keys.MONTH]):
-        listed = store.listed(keys.orders_partition(month), up_to=keys.END_OF_TIME, limit=_LISTED_MAX)
+    for month in keys.order_months(first[: keys.MONTH], last[: keys.MONTH]):
+        listed = store.listed(keys.orders_partition(month), since=first, up_to=f"{last}~", limit=LISTED_MAX)
         own = (key for key in listed if key["sk"] == keys.order("")["sk"])
         while found := list(islice(own, batch.BATCH_MAX)):
             yield from _moving(store, config, found, unreadable)

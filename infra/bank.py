@@ -1,0 +1,160 @@
+"""The bank's statements: a bucket into which they are put, and the function that records them."""
+
+from dataclasses import dataclass
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_scheduler_targets as targets
+from constructs import Construct
+
+from .core import Added, Core, Room
+from .functions import HandlerFunction
+from .grants import LONG_MEMORY_MB, ORDER, Handler, allow
+from .journal import Journal
+from .pager import Pager
+from .settings import CoreSettings
+from .urgency import Urgency
+
+BANK_LINE, BANKED, BANK_FILE = "BANK_LINE#*", "BANKED#*", "BANK_FILE#*"
+
+OPTIONAL = {
+    "ReadStatements": Handler(
+        rows={
+            "BatchGetItem": (BANK_LINE, BANKED, BANK_FILE, ORDER),
+            "Query": (BANK_FILE,),
+            "PutItem": (BANK_LINE, BANK_FILE),
+            "Put": (BANK_LINE, BANKED),
+        },
+        lists=True,
+        seconds=900,
+        memory_mb=LONG_MEMORY_MB,
+        disk_gb=4,
+    )
+}
+"""Four times the largest file: the file itself, and its lines beside the orders."""
+
+INCOMING, KEPT = "incoming/*", "statements/*"
+
+_EVERY_MINUTES = (15, 1_440)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BankSettings(CoreSettings):
+    """The bank's statements on record: see docs/operating/bank.md."""
+
+    statements_every_minutes: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        least, most = _EVERY_MINUTES
+        minutes = self.statements_every_minutes
+        if minutes is not None and not (type(minutes) is int and least <= minutes <= most):
+            raise ValueError(f"statements_every_minutes: must be from {least} to {most}, or None")
+
+
+class Bank(Construct):
+    """The bucket for statements, and the schedule and alarms of its reader.
+
+    Whoever may put a file can make lines, and matches with orders that agree to the cent, but moves no money.
+    """
+
+    def __init__(self, core: Core, function: lambda_.Function, every: int, settings: BankSettings) -> None:
+        super().__init__(core.scope, "Bank")
+        journal = core.needed(Journal)
+        self.bucket = s3.Bucket(
+            self,
+            "Statements",
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            enforce_ssl=not settings.is_embedded,  # the embedded AWS speaks plain HTTP
+            versioned=True,
+            removal_policy=settings.removal_policy,
+        )
+        function.add_environment("STATEMENTS_BUCKET", self.bucket.bucket_name)
+        function.add_environment("TMPDIR", "/tmp")  # noqa: S108 (the one place where Lambda lets it write)
+        function.configure_async_invoke(retry_attempts=0, max_event_age=Duration.minutes(5))
+        self._grant(function)
+        journal.kept_by(function, KEPT)
+        for name, rate, event in (
+            ("Readings", Duration.minutes(every), {}),
+            ("Matches", Duration.days(1), {"match": True}),
+        ):
+            scheduler.Schedule(
+                self,
+                name,
+                schedule=scheduler.ScheduleExpression.rate(rate),
+                target=targets.LambdaInvoke(
+                    function, input=scheduler.ScheduleTargetInput.from_object(event), retry_attempts=0
+                ),
+            )
+        self._watch(core.pager, function, every)
+
+    def _grant(self, function: lambda_.Function) -> None:
+        objects = self.bucket.arn_for_objects(INCOMING)
+        for statement in (
+            iam.PolicyStatement(
+                actions=["s3:ListBucketVersions"],
+                resources=[self.bucket.bucket_arn],
+                conditions={"StringEquals": {"s3:prefix": INCOMING.removesuffix("*")}},
+            ),
+            iam.PolicyStatement(
+                actions=["s3:GetObjectVersion", "s3:DeleteObjectVersion"], resources=[objects]
+            ),
+        ):
+            function.add_to_role_policy(statement)
+
+    def _watch(self, pager: Pager, function: lambda_.Function, every: int) -> None:
+        period = Duration.minutes(max(every, 60))
+        for name, meaning in (
+            (
+                "StatementFaults",
+                "A bank's statement cannot be read, or contradicts itself or another.",
+            ),
+            ("StatementMissing", "An account has no statement of the last business day."),
+        ):
+            pager.alarm(
+                name,
+                pager.metric(name, statistic="Maximum").with_(period=period),
+                meaning,
+                missing=cloudwatch.TreatMissingData.IGNORE,
+                urgency=Urgency.MORNING,
+            )
+        pager.alarm(
+            "ReadStatementsFailed",
+            function.metric_errors(period=Duration.minutes(5), statistic="Sum"),
+            "The bank's statements are not read: the function fails or times out. The next run goes on.",
+            urgency=Urgency.MORNING,
+        )
+
+
+def build(core: Core, settings: BankSettings) -> Added:
+    if settings.statements_every_minutes is None:
+        return Added()
+    ((name, handler),) = OPTIONAL.items()
+    function = HandlerFunction(core.scope, name, handler, settings=settings, environment=core.environment)
+    core.ledger.grant(function, handler.rows, untouched=handler.untouched)
+    core.ledger.grant_listing(function)
+    part = Bank(core, function, settings.statements_every_minutes, settings)
+    return Added(
+        part=part,
+        outputs={"StatementsBucket": part.bucket.bucket_name},
+        graphs={
+            "bank": {
+                "Bank: faults of statements, accounts without one": core.pager.levels(
+                    "StatementFaults", "StatementMissing"
+                ),
+                "Bank: lines recorded and matched": core.pager.metrics(
+                    "BankLinesRecorded", "BankLinesMatched"
+                ),
+            }
+        },
+        tries=[allow("Statements", ["lambda:InvokeFunction"], [function.function_arn])],
+    )
+
+
+ROOM = Room(build=build)

@@ -1,0 +1,134 @@
+"""A bank's statement goes on record, each line with the order that it belongs to.
+
+    file ──▶ read: is it whole? ──▶ read again, beside the record and the orders of its days ──▶ rows
+
+Each row is put once, and the file's own row last. A run that dies half-way is repeated: it finds what is on
+record, and goes on. Of two runs at once, each line and order is in one pair of either.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import BinaryIO, NamedTuple, TypeVar
+
+from settlement.bank import balances, camt, record
+from settlement.bank.balances import days_later
+from settlement.bank.fields import refuse
+from settlement.bank.matching import Finding
+from settlement.bank.record import File
+from settlement.bank.recorded import BankRecord
+from settlement.bank.spool import Spool
+from settlement.bank.statement import Line, Statement
+from settlement.core.ledger.transaction import AlreadyApplied
+from settlement.core.model.timestamps import timestamp
+
+DAYS = 3
+"""Most days between an order and the value date of its line: a weekend, and the bank's own zone."""
+
+T = TypeVar("T")
+InTime = Callable[[], bool]
+
+
+class Told(NamedTuple):
+    """What a run has put on record. `is_whole`: false if its time was over before."""
+
+    lines: int
+    matched: int
+    findings: Sequence[Finding]
+    is_whole: bool
+
+
+class Content(NamedTuple):
+    """What a file says: its statements, and the first and last day of anything in it."""
+
+    statements: list[Statement]
+    first: str
+    last: str
+
+
+class _OutOfTime(Exception):
+    pass
+
+
+class Recorder:
+    """One run, which puts lines and matches on record."""
+
+    def __init__(self, record: BankRecord, now: datetime, in_time: InTime) -> None:
+        self._record, self._now, self._in_time = record, timestamp(now), in_time
+        self._lines = self._matched = 0
+
+    def read(self, file: BinaryIO) -> Content:
+        """Read a camt.053 to its end. Raises UnreadableStatement."""
+        statements, days = list[Statement](), set[str]()
+        for one in camt.read(file, self._record.config.currencies):
+            if isinstance(one, Line):
+                days |= {one.booked, one.valued}
+            elif one.closing is None:
+                refuse(1, "BkToCstmrDbtCdtNtfctn", "must be a camt.053: a notification has no balances")
+            else:
+                statements.append(one)
+                days |= {one.first, one.last}
+        return Content(statements, min(days), max(days))
+
+    def add(self, content: BinaryIO, found: Content, file: File) -> Told:
+        """Record a file that was read once, beside what is on record already."""
+        with Spool() as spool:
+            self._beside(spool, found.first, found.last)
+            findings = [
+                fault
+                for one in camt.read(content, self._record.config.currencies)
+                if (fault := _added(spool, one, file.name))
+            ]
+            spool.settle(balances.covered(balances.in_order(found.statements)))
+            is_whole = self._put(spool, file, found.statements)
+        return Told(self._lines, self._matched, findings, is_whole)
+
+    def match(self, first: str, last: str) -> Told:
+        """Match the lines of some days that are on record with orders that came later."""
+        with Spool() as spool:
+            self._beside(spool, first, last)
+            is_whole = self._put(spool)
+        return Told(0, self._matched, [], is_whole)
+
+    def _beside(self, spool: Spool, first: str, last: str) -> None:
+        """Add what is on record of some days, and the orders around them."""
+        self._record.add_orders(spool, (days_later(first, -DAYS), days_later(last, DAYS)))
+        self._record.add_lines(spool, (first, last))
+
+    def _put(self, spool: Spool, file: File | None = None, statements: Sequence[Statement] = ()) -> bool:
+        """Put what is not on record yet. Return whether the time was enough."""
+        spool.pair(DAYS)
+        try:
+            if file:
+                self._put_lines(spool, file, statements)
+            for line, order in self._each(spool.pairs(are_new=True)):
+                with suppress(AlreadyApplied):  # by another run, perhaps with another order
+                    self._record.store.transact(record.match(record.matched(line, order, self._now)))
+                    self._matched += 1
+            if file:
+                self._record.store.put(
+                    record.file(file, len(statements), sum(one.lines for one in statements))
+                )
+        except _OutOfTime:
+            return False
+        return True
+
+    def _put_lines(self, spool: Spool, file: File, statements: Sequence[Statement]) -> None:
+        for number, statement in enumerate(statements):
+            self._record.store.put(record.statement(statement, number, file))
+        for one in self._each(spool.unrecorded()):
+            self._record.store.put(record.line(one, file))
+            self._lines += 1
+
+    def _each(self, items: Iterator[T]) -> Iterator[T]:
+        for one in items:
+            if not self._in_time():
+                raise _OutOfTime
+            yield one
+
+
+def _added(spool: Spool, one: Line | Statement, file: str) -> Finding | None:
+    if isinstance(one, Line):
+        return spool.add_line(one, file)
+    spool.add_statement(one)
+    return None

@@ -1,0 +1,119 @@
+"""`settle statement list`, `show` and `unmatched` on a stage whose statement is on record."""
+
+import hashlib
+import io
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from settle.exit_codes import Exit
+from settlement.bank.matching import Kind
+from settlement.bank.record import File
+from settlement.bank.recorded import BankRecord
+from settlement.bank.recording import Recorder
+from tests.settle.bank.test_statement_command import DAY, RIGHT, booked
+from tests.settle.conftest import Command
+from tests.settle.desk import Desk
+from tests.world.bank_files import camt, line
+
+__all__ = ["booked"]
+
+Recorded = Callable[..., str]
+SINCE = ("--since", "2026-11-01T00:00:00Z")
+
+
+@pytest.fixture
+def recorded(booked: Desk) -> Recorded:
+    """Put a statement on record; return its digest."""
+
+    def put(lines: Any = RIGHT, **fields: Any) -> str:
+        content = camt(lines, **{"day": DAY, "opening": "0.00"} | fields)
+        digest, now = hashlib.sha256(content).hexdigest(), datetime.now(UTC)
+        record = BankRecord(booked.stack.store, booked.stack.config, pytest.fail)
+        recorder = Recorder(record, now, lambda: True)
+        found = recorder.read(io.BytesIO(content))
+        recorder.add(io.BytesIO(content), found, File(digest, "day.xml", now.isoformat()))
+        return digest
+
+    return put
+
+
+def told(command: Command, *words: str) -> tuple[int, dict[str, Any]]:
+    code, out, err = command("statement", *words, "--json")
+    assert err == ""
+    return code, json.loads(out)
+
+
+def test_a_record_agrees_without_a_file(recorded: Recorded, command: Command) -> None:
+    recorded()
+
+    code, found = told(command, "unmatched", *SINCE)
+
+    assert (code, found["matched"], found["findings"], found["open"]) == (Exit.FINE, 4, [], [])
+    assert found["currencies"]["EUR"]["left"] == "0.00"
+
+
+def test_what_is_on_one_side_alone_is_named(recorded: Recorded, command: Command) -> None:
+    recorded([*RIGHT[:3], line("1.00", text="a gift", bank_reference="B9")])
+
+    code, found = told(command, "unmatched", *SINCE)
+
+    assert code == Exit.FAILED
+    kinds = {one["kind"] for one in found["findings"]}
+    assert kinds <= {Kind.ONLY_BANK, Kind.ONLY_BOOKS}
+    assert Kind.ONLY_BANK in kinds
+
+
+def test_an_order_that_is_matched_needs_its_statement_no_more(
+    recorded: Recorded, booked: Desk, command: Command, tmp_path: Any
+) -> None:
+    """The next day's statement alone, whose opening balance has the orders of the first."""
+    recorded()
+    file = tmp_path / "next.xml"
+    file.write_bytes(camt([], opening="620.00", day="2026-11-21", name="S-2", number=8))
+
+    code, found = told(command, "compare", str(file))
+
+    assert (code, found["agrees"], found["open"]) == (Exit.FINE, True, [])
+
+
+def test_files_and_lines_are_listed_with_their_orders(recorded: Recorded, command: Command) -> None:
+    digest = recorded()
+
+    code, found = told(command, "list", *SINCE)
+    _, shown = told(command, "show", digest)
+    _, out, _ = command("statement", "show", digest)
+
+    assert code == Exit.FINE
+    (file,) = found["files"]
+    assert (file["sha256"], file["statements"][0]["closing"]) == (digest, "620.00")
+    assert {line["order"] for line in shown["lines"]} >= {"deposit-INV-7-0001", "withdraw-PAY-1-0001"}
+    assert "INV-7 / B2" in out
+    assert ": deposit-INV-7-0001 of bob\n" in out
+
+
+@pytest.mark.parametrize(("digest", "code"), [("0" * 64, Exit.NOT_FOUND), ("day.xml", Exit.USAGE)])
+def test_an_unknown_file_is_named(booked: Desk, command: Command, digest: str, code: Exit) -> None:
+    found, _, err = command("statement", "show", digest)
+
+    assert found == code
+    assert "digest: " in err
+
+
+@pytest.mark.parametrize("spoilt", ["LINE", "MATCH"])
+@pytest.mark.parametrize(("name", "value"), [("amount", "none"), ("side", "up"), ("currency", "XTS")])
+def test_a_spoilt_row_is_named_and_proves_nothing(
+    recorded: Recorded, booked: Desk, command: Command, spoilt: str, name: str, value: str
+) -> None:
+    digest = recorded()
+    row = next(row for row in booked.ledger.rows() if (row["pk"][:9], row["sk"]) == ("BANK_LINE", spoilt))
+    booked.ledger.put({**row, name: value})
+
+    code, found = told(command, "unmatched", *SINCE)
+    _, shown = told(command, "show", digest)
+
+    assert (code, found["agrees"]) == (Exit.FAILED, False)
+    assert any(row["pk"] in one for one in shown["unreadable"])

@@ -1,0 +1,101 @@
+"""What the reader of statements puts on record, over histories with faults, and bugs that these find."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from settlement.bank import inbox, record, recording
+from settlement.bank.recording import Recorder
+from settlement.bank.spool import Spool
+from tests.simulation.bank.recorded import fault_of
+
+SEEDS, LONG = 60, 3_000
+SEEDS_MAX = 1_000
+"""Most histories in which a planted bug must show."""
+
+
+def test_each_history_keeps_the_rules() -> None:
+    assert [fault for seed in range(SEEDS) if (fault := fault_of(seed))] == []
+
+
+@pytest.mark.long
+def test_three_thousand_histories_keep_the_rules() -> None:
+    assert [fault for seed in range(LONG) if (fault := fault_of(seed))] == []
+
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def unconditional(name: str, number: int | None = None) -> Plant:
+    """Plant a write, or one of a transaction's, whose row may be there."""
+    build = getattr(record, name)
+
+    def bare(write: Any) -> Any:
+        kept = {key: value for key, value in write.parameters.items() if key == "Item"}
+        return replace(
+            write,
+            parameters={**kept, "ConditionExpression": "attribute_exists(pk) OR attribute_not_exists(pk)"},
+        )
+
+    def built(*arguments: Any) -> Any:
+        writes = build(*arguments)
+        if number is None:
+            return bare(writes)
+        return tuple(bare(one) if place == number else one for place, one in enumerate(writes))
+
+    return lambda patch: patch.setattr(record, name, built)
+
+
+def on(place: object, name: str, value: Callable[..., Any]) -> Plant:
+    return lambda patch: patch.setattr(place, name, value)
+
+
+def file_first(recorder: Recorder, spool: Spool, file: Any = None, statements: Any = ()) -> bool:
+    if file:
+        recorder._record.store.put(record.file(file, len(statements), 0))
+    return _put(recorder, spool, file, statements)
+
+
+def only_in_time(recorder: Recorder, *rest: Any) -> bool:
+    _put(recorder, *rest)
+    return True
+
+
+def by_amount(order: Any) -> Any:
+    return order._replace(reference="RENT")
+
+
+_put, _match = Recorder._put, record.match
+_add_order = Spool.add_order
+_remove = inbox.remove
+PLANTED: dict[str, Plant] = {
+    "a line is put over the one on record": unconditional("line"),
+    "a statement is put over the one on record": unconditional("statement"),
+    "a file is put over the one on record": unconditional("file"),
+    "a line takes a second order": unconditional("match", 0),
+    "a match has the row of its line alone": on(
+        record, "match", lambda one, real=record.match: real(one)[:1]
+    ),
+    "a file is on record before its lines": on(Recorder, "_put", file_first),
+    "a run without time says that it is whole": on(Recorder, "_put", only_in_time),
+    "a file that was not kept is on record": on(inbox, "keep", lambda file, digest: None),
+    "matches by amount alone": on(Spool, "add_order", lambda spool, one: _add_order(spool, by_amount(one))),
+    "what is matched is forgotten": on(Spool, "add_match", lambda *_: None),
+    "lines on record are not matched later": on(Recorder, "match", lambda *_: recording.Told(0, 0, [], True)),
+    "any version of a name is removed": on(
+        inbox,
+        "remove",
+        lambda one: [_remove(other) for other in inbox.waiting() if other.key == one.key],
+    ),
+    "days are of no matter": on(recording, "DAYS", 30),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("bug", PLANTED)
+def test_a_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    PLANTED[bug](monkeypatch)
+
+    assert any(fault_of(seed) for seed in range(SEEDS_MAX))
