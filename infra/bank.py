@@ -13,7 +13,7 @@ from constructs import Construct
 
 from .core import Added, Core, Room
 from .functions import HandlerFunction
-from .grants import LONG_MEMORY_MB, ORDER, Handler, allow
+from .grants import LONG_MEMORY_MB, ORDER, Handler
 from .journal import Journal
 from .pager import Pager
 from .settings import CoreSettings
@@ -29,6 +29,7 @@ OPTIONAL = {
             "PutItem": (BANK_LINE, BANK_FILE),
             "Put": (BANK_LINE, BANKED),
         },
+        names=("currency",),
         lists=True,
         seconds=900,
         memory_mb=LONG_MEMORY_MB,
@@ -153,7 +154,6 @@ def build(core: Core, settings: BankSettings) -> Added:
                 ),
             }
         },
-        tries=[allow("Statements", ["lambda:InvokeFunction"], [function.function_arn])],
     )
 
 

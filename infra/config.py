@@ -79,7 +79,6 @@ _EMBEDDED: Mapping[str, Any] = {
     "snap_start": False,
     "canary_percent": None,
     "warm_write_units": None,
-    "statements_every_minutes": 60,
     "backup_days": None,
     "backup_copy_to": None,
     "books_every_minutes": None,

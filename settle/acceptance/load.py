@@ -24,7 +24,7 @@ from settle.stack import client_of
 from settlement.core.ledger import keys
 from settlement.core.model import executions
 from settlement.core.model.state import SettlementState
-from settlement.proof import batch
+from settlement.core.store import batch
 
 SECONDS = 10
 """At 10/s this gives 100 payments, the fewest with a 99th percentile."""

@@ -4,7 +4,7 @@ from settle.stack import Stack
 from settlement.accounts.order import OrderKind
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
-from settlement.proof import batch
+from settlement.core.store import batch
 
 _OF_ORDERS = (OrderKind.DEPOSIT, OrderKind.WITHDRAW)
 

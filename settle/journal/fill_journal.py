@@ -4,9 +4,10 @@ from typing import Any
 from settle.journal import sealed
 from settle.stack import Stack
 from settlement.core.ledger.keys import Row
+from settlement.core.store import batch
 from settlement.journal import lines
 from settlement.journal.sealed_journal import SealedJournal
-from settlement.proof import batch, sealed_copy
+from settlement.proof import sealed_copy
 
 ROWS_MAX = 1_000
 """Rows per object."""

@@ -20,9 +20,9 @@ from settlement.core.model import accounts, money
 from settlement.core.model.orders import REVERSE, Decision
 from settlement.core.model.stored import MalformedRow, exponent_of, sound
 from settlement.core.model.timestamps import timestamp
+from settlement.core.store import batch
 from settlement.orders.proposal import Move
 from settlement.orders.requests import REVERSE_PART
-from settlement.proof import batch
 
 FIELDS = (
     *("when", "order", "key", "account", "case", "part"),

@@ -18,8 +18,8 @@ from settlement.core.model.errors import SettlementError
 from settlement.core.model.state import SettlementState
 from settlement.core.model.status import Status
 from settlement.core.model.stored import MalformedRow
+from settlement.core.store import batch
 from settlement.orders import approval
-from settlement.proof import batch
 
 PATIENCE_SECONDS = (*PAUSES_SECONDS, *(8,) * 10)
 """Pauses between tries of one order, long because many orders exhaust the door's limits."""

@@ -8,9 +8,9 @@ from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.core.model.state import SettlementState
 from settlement.core.model.stored import MalformedRow
+from settlement.core.store import batch
 from settlement.orders import approval
 from settlement.orders.proposal import Proposal, ProposalStatus
-from settlement.proof import batch
 
 
 def latest(stack: Stack, key: str) -> Proposal | None:

@@ -24,8 +24,8 @@ from settlement.core.model.state import SettlementState
 from settlement.core.model.status import Status
 from settlement.core.model.stored import MalformedRow
 from settlement.core.model.timestamps import timestamp
+from settlement.core.store import batch
 from settlement.orders.approval import VALID_FOR
-from settlement.proof import batch
 
 LINES_MAX = 1_000
 """Maximum cases, and settlements in flight, on a page."""

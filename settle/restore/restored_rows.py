@@ -11,9 +11,9 @@ from settle.stack import Stack
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.core.model.timestamps import timestamp
+from settlement.core.store import batch
 from settlement.journal import lines, seals
 from settlement.journal.objects import UNREADABLE, Copy, before, lines_of
-from settlement.proof import batch
 from settlement.retention.expiry import EXPIRES
 from settlement.signing.signature import RowKeys
 

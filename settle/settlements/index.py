@@ -18,8 +18,8 @@ from typing import Any
 from settle.stack import Stack
 from settlement.core.ledger import keys as ledger_keys
 from settlement.core.ledger.keys import Row
+from settlement.core.store import batch
 from settlement.core.store.wire import from_wire
-from settlement.proof import batch
 
 BATCH_MAX = batch.BATCH_MAX
 

@@ -144,13 +144,22 @@ if is_there("doors"):
         "CancelSettlementFailed": _errors("CancelSettlement", 1),
     }
 
-OPTIONAL_ALARMS = {
+BOOKS_ALARMS = {
     # A round each minute, and a quarter of an hour; no data means that the lag is unknown.
     "BooksBehind": _ours("BooksBehindSeconds", 960, "Maximum", missing="breaching", periods=2, breaching=2),
     "BooksLeftOut": _ours("BooksLeftOut", 1, "Maximum", missing="ignore"),
     "BooksLate": _ours("BooksLate"),
 }
 """Alarms of a stage with books in Aurora, projected each minute."""
+
+BANK_ALARMS = {
+    "StatementFaults": _ours("StatementFaults", 1, "Maximum", missing="ignore", seconds=3_600),
+    "StatementMissing": _ours("StatementMissing", 1, "Maximum", missing="ignore", seconds=3_600),
+    "ReadStatementsFailed": _errors("ReadStatements", 1),
+}
+"""Alarms of a stage that reads the bank's statements each hour."""
+
+OPTIONAL_ALARMS = BOOKS_ALARMS | BANK_ALARMS
 
 SUMS = {
     "ForwardThrottled": ("AWS/Lambda", {"Throttles"}),

@@ -9,7 +9,7 @@ from settle.orders import limbo
 from settle.settlements import in_flight, index
 from settlement.core.ledger import keys as ledger_keys
 from settlement.core.model.errors import StoreUnavailable
-from settlement.proof import batch
+from settlement.core.store import batch
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 from tests.settle.flight import at, claimed, finished, key_of, stuck

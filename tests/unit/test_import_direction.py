@@ -37,7 +37,7 @@ ROOMS = {
     "doors": ("http", "reading"),
     "books": ("journal",),
     "proof": ("accounts", "http", "journal", "orders", "retention", "signing"),
-    "bank": ("accounts", "proof"),
+    "bank": ("accounts",),
 }
 """Each room, with the other rooms that it needs."""
 

@@ -11,8 +11,8 @@ from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.core.model.stage_config import StageConfig
 from settlement.core.model.stored import MalformedRow, exponent_of
+from settlement.core.store import batch
 from settlement.core.store.dynamodb import Store
-from settlement.proof import batch
 
 _SIDES = {OrderKind.DEPOSIT: Side.IN, OrderKind.WITHDRAW: Side.OUT}
 LISTED_MAX = 2**31

@@ -80,7 +80,7 @@ def statement(one: Statement, number: int, file: File) -> Write:
         **{name: getattr(one, name) for name in _STATEMENT},
         **{name: value for name in _BALANCES if (value := getattr(one, name)) is not None},
         **({} if one.number is None else {"number": one.number}),
-        **({} if one.page is None else {"page": one.page[0], "is_last": one.page[1]}),
+        **({} if one.page is None else {"page": one.page[0], "is_last": int(one.page[1])}),
         "posted_at": file.read_at,
     }
     return put({**keys.bank_statement(file.digest, number), **told}, on_failure=AlreadyApplied)
@@ -141,7 +141,7 @@ def statement_of(row: Row) -> Statement:
         account=_typed(row, "bank_account", str),
         **{name: _typed(row, name, kind) for name, kind in _STATEMENT.items()},
         **optional,
-        page=None if page is None else (_typed(row, "page", int), _typed(row, "is_last", bool)),
+        page=None if page is None else (_typed(row, "page", int), _typed(row, "is_last", int) == 1),
     )
 
 

@@ -3,8 +3,9 @@ from dataclasses import dataclass
 
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
+from settlement.core.store import batch
 from settlement.core.store.dynamodb import Store
-from settlement.proof import batch, judgement, pages, rows, settlement_row
+from settlement.proof import judgement, pages, rows, settlement_row
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,9 @@ from typing import Any
 
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
+from settlement.core.store import batch
 from settlement.core.store.dynamodb import Store
-from settlement.proof import batch, watch
+from settlement.proof import watch
 from settlement.proof.watch import Watch
 
 _ALL = 2**31 - 1

@@ -16,7 +16,7 @@ from settlement.journal import lines
 SIGNATURE = "signature"
 """Attribute: key number, a colon, and the first 96 bits of an HMAC-SHA-256 in base64."""
 
-SIGNED = (*lines.IMMUTABLE, "SETTLEMENT#")
+SIGNED = ("ENTRIES#", "EVIDENCE#", "ORDER#", "SETTLEMENT#")
 """Partition key prefixes. The proof derives the balances from these rows."""
 
 _BYTES = 12

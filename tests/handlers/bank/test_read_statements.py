@@ -79,7 +79,7 @@ def matched(calls: Calls) -> dict[str, str]:
     return orders
 
 
-def test_a_statement_goes_on_record_with_the_order_of_each_line(calls: Calls, bank: MemoryS3) -> None:
+def test_a_statement_goes_on_record_with_each_lines_order(calls: Calls, bank: MemoryS3) -> None:
     put(bank, RIGHT)
 
     told = read()
@@ -167,7 +167,7 @@ def test_two_runs_at_once_put_each_row_once(calls: Calls, bank: MemoryS3, meanwh
 
 
 @pytest.mark.parametrize("changed", ["line", "order"])
-def test_a_second_match_of_a_line_or_an_order_is_refused(calls: Calls, bank: MemoryS3, changed: str) -> None:
+def test_a_second_match_of_line_or_order_is_refused(calls: Calls, bank: MemoryS3, changed: str) -> None:
     first = Match("f" * 64, KEY, "alice", "EUR", 48_20, Side.IN, CLAIMED_AT)
     store = _dependencies.store
     store.transact(record.match(first))
@@ -227,7 +227,7 @@ def test_a_line_that_nearly_agrees_has_no_order(
     ],
     ids=["truncated", "pdf", "empty", "notification", "currency"],
 )
-def test_a_file_that_is_no_statement_stays_and_is_counted_by_each_run(
+def test_a_file_that_is_no_statement_stays_and_is_counted(
     calls: Calls, bank: MemoryS3, content: bytes, counted: Counted
 ) -> None:
     put(bank, content, "wrong.xml")
@@ -269,7 +269,7 @@ def test_a_statement_that_contradicts_another_is_a_fault(calls: Calls, bank: Mem
     assert read()["faults"] > 0
 
 
-def test_a_hole_between_statements_is_a_fault_until_it_is_filled(calls: Calls, bank: MemoryS3) -> None:
+def test_a_hole_between_statements_is_a_fault_until_filled(calls: Calls, bank: MemoryS3) -> None:
     put(bank, RIGHT)
     put(bank, day(name="S-3", number=9, opening="50.00", day="2026-11-22"), "later.xml")
 
@@ -290,7 +290,7 @@ def test_a_hole_between_statements_is_a_fault_until_it_is_filled(calls: Calls, b
         ("2026-11-29T12:00", 1),
     ],
 )
-def test_an_account_without_the_last_business_days_statement_is_told(
+def test_an_account_without_the_last_days_statement_is_told(
     calls: Calls, bank: MemoryS3, monkeypatch: pytest.MonkeyPatch, now: str, missing: int
 ) -> None:
     put(bank, RIGHT)
@@ -300,7 +300,7 @@ def test_an_account_without_the_last_business_days_statement_is_told(
     assert read()["missing"] == missing
 
 
-def test_an_unreadable_row_is_counted_and_the_rest_goes_on(calls: Calls, bank: MemoryS3) -> None:
+def test_an_unreadable_row_is_counted_and_the_rest_read(calls: Calls, bank: MemoryS3) -> None:
     put(bank, RIGHT)
     read()
     spoilt = next(row for (_, sk), row in of_bank(calls).items() if sk == "LINE")
@@ -313,7 +313,7 @@ def test_an_unreadable_row_is_counted_and_the_rest_goes_on(calls: Calls, bank: M
     assert told["faults"] > 0
 
 
-def test_no_log_line_has_a_name_that_the_file_chose(
+def test_no_log_line_has_what_the_file_chose(
     calls: Calls, bank: MemoryS3, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(bank, RIGHT.replace(b"EUR", b"canary-currency"), "canary-name.xml")

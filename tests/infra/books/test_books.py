@@ -10,7 +10,7 @@ from handlers.books import project_entries
 from infra.books import DATABASE, OPTIONAL, PROJECTOR
 from infra.config import STAGES
 from settlement.books import data_api
-from tests.infra.alarms import OPTIONAL_ALARMS, STACK, counted, listed
+from tests.infra.alarms import BOOKS_ALARMS, STACK, counted, listed
 from tests.infra.observed import observed
 from tests.infra.stack import (
     ON_AWS,
@@ -58,7 +58,7 @@ def test_they_change_nothing_else(stage: str) -> None:
     assert {one for one in before if after.get(one) != before[one]} == others
     added = {one for one in after.keys() - before.keys() if not one.startswith(("Books", "ProjectEntries"))}
     assert {one for one in added if not one.startswith("SchedulerRole")} == {
-        *(f"Pager{alarm}" for alarm in OPTIONAL_ALARMS),
+        *(f"Pager{alarm}" for alarm in BOOKS_ALARMS),
         *("PagerFinanceTopic", "PagerFinanceTopicPolicy"),
     }
 
@@ -184,9 +184,9 @@ def test_a_round_has_time_for_a_resume_and_last_statement() -> None:
 
 
 @each_deployed
-@pytest.mark.parametrize("name", OPTIONAL_ALARMS)
+@pytest.mark.parametrize("name", BOOKS_ALARMS)
 def test_an_alarm_tells_of_late_books_and_of_omissions(stage: str, name: str) -> None:
-    found, alarm = properties(f"Pager{name}", stage=stage), OPTIONAL_ALARMS[name]
+    found, alarm = properties(f"Pager{name}", stage=stage), BOOKS_ALARMS[name]
 
     assert {one["Name"]: one["Value"] for one in found["Dimensions"]} == {
         alarm.dimension[0]: STAGES[stage].stack_name if alarm.dimension[1] == STACK else alarm.dimension[1]

@@ -10,7 +10,8 @@ from settle.stack import Outputs, Stack
 from settlement.accounts.order import OrderKind
 from settlement.core.ledger import keys
 from settlement.core.model import money
-from settlement.proof import batch, pages
+from settlement.core.store import batch
+from settlement.proof import pages
 from tests.settle.conftest import Command
 from tests.settle.desk import ADA, Desk
 from tests.world.constants import KEY

@@ -67,7 +67,7 @@ def test_what_is_on_one_side_alone_is_named(recorded: Recorded, command: Command
     assert Kind.ONLY_BANK in kinds
 
 
-def test_an_order_that_is_matched_needs_its_statement_no_more(
+def test_a_matched_order_needs_its_statement_no_more(
     recorded: Recorded, booked: Desk, command: Command, tmp_path: Any
 ) -> None:
     """The next day's statement alone, whose opening balance has the orders of the first."""

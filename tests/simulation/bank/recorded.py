@@ -30,9 +30,9 @@ from settlement.bank import inbox
 from settlement.bank.statement import Side
 from settlement.core import telemetry
 from settlement.core.model.errors import SettlementError
+from settlement.core.store import batch
 from settlement.core.store.dynamodb import Store
 from settlement.core.store.wire import from_wire
-from settlement.proof import batch
 from tests.simulation.seeded.hub import Hub
 from tests.world.bank_files import camt, line
 from tests.world.memory_dynamodb import Changes, MemoryDynamoDb, error

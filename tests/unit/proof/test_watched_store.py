@@ -3,8 +3,9 @@ from typing import Any
 
 import pytest
 
+from settlement.core.store import batch
 from settlement.core.store.dynamodb import Store
-from settlement.proof import CutOff, batch, watch
+from settlement.proof import CutOff, watch
 from settlement.proof.watched_store import WatchedStore
 
 ROWS = [{"pk": "ENTRIES#alice", "sk": f"{number}"} for number in range(5)]
