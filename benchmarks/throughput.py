@@ -35,7 +35,7 @@ def limits(way: Way, estimate: Estimate, quotas: Mapping[str, float]) -> list[Li
 
 def _limits(way: Way, estimate: Estimate, quotas: Mapping[str, float]) -> Iterator[Limit]:
     settings, door = estimate.stage.settings, estimate.door(way)
-    shares, units = settings.concurrency, estimate.payment(way).write_units + door.write_units
+    shares, units = settings.concurrency, estimate.used.write_units + door.write_units
     verify, pooled = _verify_seconds(estimate), _seconds(estimate.payment(way), estimate)
     # Looks run in another function than the start, and take less of it.
     door_seconds = _seconds(estimate.door(Way.POST) if way is Way.ASKED else door, estimate)

@@ -84,14 +84,9 @@ class Estimate:
         }
 
     def payment(self, way: Way) -> Usage:
-        """After a claim, HoldFunds' first transaction is refused."""
-        model = self.tariff.model
-        refused = Usage(
-            write_units=model["refused_hold_units"],
-            cpu_ms=self.call_cpu_ms,
-            waiting_ms=model["transaction_ms"],
-        )
-        return self.used.plus(refused) if way.claims_first else self.used
+        """Return what a payment's own functions take: after a claim, HoldFunds reads it first."""
+        read = Usage(read_units=1, cpu_ms=self.call_cpu_ms, waiting_ms=self.tariff.model["read_ms"])
+        return self.used.plus(read) if way.claims_first else self.used
 
     def door(self, way: Way) -> Usage:
         """Return what claiming, starting and waiting take."""

@@ -59,7 +59,7 @@ _PROD: Mapping[str, Any] = {
     "approvals": {"write-off": 2, "complete": 2, "retry": 1},
     # Recovery starts 500 a second, each with 20 write units for its steps and 3 for the takeover.
     "warm_write_units": 12_000,
-    # Near what that table bears: see docs/operating/quotas.md.
+    # As many as that table bears: see docs/operating/quotas.md.
     "api_calls_per_second": 500,
     "start_queue_calls": 25,
     "log_retention": RetentionDays.ONE_YEAR,

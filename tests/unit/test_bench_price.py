@@ -80,10 +80,10 @@ def test_asking_again_costs_api_calls_and_no_seconds() -> None:
 def test_a_claim_and_a_message_are_paid_beside_express() -> None:
     express, queue = (ESTIMATE.of_payment(way) for way in (Way.EXPRESS, Way.QUEUE))
 
-    assert queue["DynamoDB"] - express["DynamoDB"] == pytest.approx((1 + 6) * 0.625)
+    assert queue["DynamoDB"] - express["DynamoDB"] == pytest.approx(0.625 + 0.125)
     assert queue["SQS"] == pytest.approx(3 * 0.4)
-    refused = 0.022 * 0.5  # of HoldFunds
-    assert queue["Lambda"] - express["Lambda"] == pytest.approx(0.2 + (0.046 + refused) * 13.3334)
+    read = 0.020 * 0.5  # of HoldFunds
+    assert queue["Lambda"] - express["Lambda"] == pytest.approx(0.2 + (0.046 + read) * 13.3334)
     assert (express["SQS"], express["HTTP API"], queue["HTTP API"]) == (0, 0, 0)
 
 
@@ -139,7 +139,7 @@ def bears(way: Way, **settings: object) -> dict[str, float]:
 
 
 def test_a_queue_bears_its_calls_by_a_messages_time() -> None:
-    found = bears(Way.QUEUE, start_queue_calls=23, warm_write_units=27_000)
+    found = bears(Way.QUEUE, start_queue_calls=23, warm_write_units=21_000)
 
     assert found["queue"] == pytest.approx(23 / 0.046)
     assert found["table"] == pytest.approx(1_000)
@@ -156,7 +156,7 @@ def test_a_waiting_caller_takes_its_functions_share() -> None:
 def test_without_reservations_all_functions_share_the_account() -> None:
     found = bears(Way.HELD, concurrency=Concurrency(account=1_000))
 
-    own = (200 + 6 + (28 + 4) * 4) / 1_000
+    own = (200 + 4 + (28 + 4) * 4) / 1_000
     assert found["pool"] == pytest.approx(1_000 / (own + 0.062 + 2.04))
     assert not found.keys() & {"kyc", "waiting"}
 

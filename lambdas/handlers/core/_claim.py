@@ -6,6 +6,7 @@ from handlers import _dependencies
 from handlers.core import _payee
 from settlement.core.ledger import forward
 from settlement.core.ledger.transaction import AlreadyApplied
+from settlement.core.model import executions
 from settlement.core.model.errors import InvalidRequest, StoreUnavailable
 from settlement.core.model.request import Request
 from settlement.core.model.settlement import Settlement
@@ -35,6 +36,10 @@ def claim_and_hold(request: Request, execution: str) -> tuple[Settlement, Settle
     """
 
     def take(settlement: Settlement, now: datetime) -> SettlementState:
+        # A read is cheaper than a transaction that its claim would refuse.
+        follows = executions.follows_claim(settlement.key, execution)
+        if follows and (claimed := _dependencies.store.settlement(settlement.key)):
+            return claimed
         transaction = steps.claim_and_hold(settlement, execution, now, _dependencies.config)
         try:
             if refusal := _payee.refusal(settlement):

@@ -248,6 +248,16 @@ def test_a_seal_covers_the_hour_before_and_the_next_follows(s3: MemoryS3, later:
     assert second.previous == seals.digest(s3.objects[first.name])
 
 
+def test_a_slow_run_seals_at_no_earlier_time_than_the_run_before_it() -> None:
+    """It began before a quicker run, which has sealed the period before."""
+    hour = timedelta(hours=1)
+    before = seals.seal(NOW, NOW + hour, NOW + 3 * hour, None, (), ())
+
+    following = seals.seal(NOW + hour, NOW + 2 * hour, NOW + 2 * hour, before, (), ())
+
+    assert following.sealed_at == before.sealed_at
+
+
 def test_a_period_is_not_sealed_before_its_grace_is_over(s3: MemoryS3, later: Later) -> None:
     copy(put())
     later(hours=1, minutes=9)

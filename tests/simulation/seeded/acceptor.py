@@ -1,9 +1,9 @@
 """Starters over HTTP: repeated, concurrent, late and conflicting posts, also beside the queue."""
 
 import json
-from random import Random
 from typing import TYPE_CHECKING, Any
 
+from tests.simulation.seeded.chance import Streams
 from tests.simulation.seeded.cloud import Call
 from tests.simulation.seeded.facts import FINISHED, demand, done, minor, number, text
 from tests.simulation.seeded.rules import is_refused_for_its_fee_alone
@@ -34,7 +34,7 @@ class Acceptor:
     """Posting starters and their answers, with separate chance."""
 
     def __init__(self, world: "World", seed: int) -> None:
-        self._world, self._random = world, Random(f"posts {seed}")
+        self._world, self._random = world, Streams(f"posts {seed}", world.hub.place)
         self._wrote: set[int] = set()
         """Identities of the calls that committed something."""
 

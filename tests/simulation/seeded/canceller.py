@@ -1,10 +1,10 @@
 """Cancelling starters: random, repeated, concurrent, late, and by sequence."""
 
 import json
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.seeded.cancel_rules import can_be_cancelled, request_of
+from tests.simulation.seeded.chance import Streams
 from tests.simulation.seeded.cloud import Call
 from tests.simulation.seeded.facts import FINISHED, demand, is_cancelled, number, text
 from tests.world import posting
@@ -34,7 +34,7 @@ class Canceller:
     """Cancelling starters and their answers, with separate chance."""
 
     def __init__(self, world: "World", seed: int) -> None:
-        self._world, self._random = world, Random(f"cancels {seed}")
+        self._world, self._random = world, Streams(f"cancels {seed}", world.hub.place)
         self._wrote: set[int] = set()
         """Identities of the calls that committed something."""
 

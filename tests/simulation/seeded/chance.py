@@ -1,7 +1,7 @@
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tests.world.constants import NONCE
 
@@ -70,6 +70,31 @@ OUTAGES = (
 """Services that may fail together for a while, so every retry fails; writes more often."""
 
 
+class Streams(Random):
+    """Random numbers, a stream for each place: one more call of a process changes no other's chance."""
+
+    def __init__(self, seed: int | str, place: Callable[[], str] = str) -> None:
+        self._streams, self.place = dict[str, Random](), place
+        super().__init__(seed)
+
+    def seed(self, a: Any = None, version: int = 2) -> None:
+        self._seed = a
+        self._streams.clear()
+
+    def random(self) -> float:
+        return self._stream().random()
+
+    def getrandbits(self, k: int, /) -> int:
+        return self._stream().getrandbits(k)
+
+    def _stream(self) -> Random:
+        place = self.place()
+        stream = self._streams.get(place)
+        if stream is None:
+            stream = self._streams[place] = Random(f"{self._seed} {place}")
+        return stream
+
+
 class Chance:
     """A seed's random choices.
 
@@ -77,7 +102,7 @@ class Chance:
     """
 
     def __init__(self, seed: int, since: int = 0) -> None:
-        self.random, self._nonces = Random(seed), Random(f"nonces {seed}")
+        self.random, self._nonces = Streams(seed), Random(f"nonces {seed}")
         self.faults_end = False
         self._rate = self.random.choice((0.0, 0.02, 0.1, 0.2, 0.4))
         kinds = {kind for kind in Fault if kind is not Fault.SILENT and self.random.random() < 0.5}

@@ -13,7 +13,7 @@ from settlement.kyc import shared_circuit as kyc_circuit
 from settlement.kyc.circuit import State, Thresholds
 from settlement.kyc.shared_circuit import Lease, SharedCircuit
 from tests.simulation.seeded.asking import EXCHANGE_MS
-from tests.simulation.seeded.chance import STARTS
+from tests.simulation.seeded.chance import STARTS, Streams
 from tests.simulation.seeded.circuit_rules import CircuitRules, Knowledge
 from tests.simulation.seeded.services import Services
 from tests.world.environment import NOW
@@ -134,7 +134,7 @@ class Circuits:
         """Make payments while the provider is dead, poisoned or healthy."""
         if not is_troubled(seed):
             return
-        world, random = self._world, Random(f"circuit {seed}")
+        world, random = self._world, Streams(f"circuit {seed}", self._world.hub.place)
         self.random, self.is_troubled = random, True
         self.limits = Thresholds(
             failures=random.choice((2, 3, 5)),

@@ -100,10 +100,11 @@ class Cloud:
 
     def call(self, function: str, payload: Any, caller: RunningExecution | None = None) -> Call:
         world = self._world
-        is_claimed = settlement_in(payload).get("key") in world.oracle.settlements
+        key = settlement_in(payload).get("key", "")
+        is_claimed = key in world.oracle.settlements
         call = Call(function, payload, caller, world.hub.now, is_claimed)
         self.calls.append(call)
-        process = world.hub.spawn(lambda: self._run(call), function)
+        process = world.hub.spawn(lambda: self._run(call), function, about=key)
         process.skew = world.skew()
         self._running[process] = call
         return call

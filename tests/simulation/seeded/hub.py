@@ -1,6 +1,7 @@
 """Time and interleaving: one process runs at a time, in a greenlet."""
 
 import heapq
+from collections import Counter
 from collections.abc import Callable
 from itertools import count
 from random import Random
@@ -24,13 +25,25 @@ class Signal:
 class Process:
     """A call, an execution or a person.
 
-    `skew` is its clock's lead, `clock` the latest time it read (ms). Once `is_killed`, it only ends.
+    `place` names its stream of chance. `skew` is its clock's lead, `clock` the latest time it read (ms).
+    Once `is_killed`, it only ends.
     """
 
-    __slots__ = ("act", "carrier", "clock", "ended", "is_killed", "is_over", "name", "skew", "ticket")
+    __slots__ = (
+        "act",
+        "carrier",
+        "clock",
+        "ended",
+        "is_killed",
+        "is_over",
+        "name",
+        "place",
+        "skew",
+        "ticket",
+    )
 
-    def __init__(self, act: Callable[[], Any], name: str) -> None:
-        self.act, self.name = act, name
+    def __init__(self, act: Callable[[], Any], name: str, place: str) -> None:
+        self.act, self.name, self.place = act, name, place
         self.ticket, self.skew, self.clock = 0, 0, 0
         self.ended, self.is_killed, self.is_over = Signal(), False, False
         self.carrier: Carrier | None = None
@@ -70,10 +83,16 @@ class Hub:
         self._random, self._serial = random.random, count()
         self._due: list[tuple[int, float, int, Process, int, bool]] = []
         self._processes: list[Process] = []
+        self._places: Counter[str] = Counter()
         self.is_closed, self._until = False, 0
 
-    def spawn(self, act: Callable[[], Any], name: str, delay: int = 0) -> Process:
-        process = Process(act, name)
+    def place(self) -> str:
+        return self.process.place if self.process else ""
+
+    def spawn(self, act: Callable[[], Any], name: str, delay: int = 0, *, about: str = "") -> Process:
+        place = f"{name} {about}"
+        self._places[place] += 1
+        process = Process(act, name, f"{place} {self._places[place]}")
         self._processes.append(process)
         self._put(process, delay)
         return process

@@ -14,6 +14,7 @@ from settle.migrations.rows import PARTS, Direction, Phase
 from settle.migrations.runner import Means, NotAlone
 from settlement.core.model.errors import StoreUnavailable
 from settlement.core.store.dynamodb import Store
+from tests.simulation.seeded.chance import Streams
 from tests.simulation.seeded.facts import demand
 from tests.simulation.seeded.returns import comes_back
 from tests.simulation.seeded.rules import MIGRATOR
@@ -37,7 +38,7 @@ class Migrator:
     """A migration's runners and deployments, with separate chance."""
 
     def __init__(self, world: "World", seed: int) -> None:
-        self._world, self._random = world, Random(f"migration {seed}")
+        self._world, self._random = world, Streams(f"migration {seed}", world.hub.place)
         self._is_there, self._changes = migrates(seed), Random(f"changes of mind {seed}")
 
     def begin(self) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation.seeded.chance import STARTS
+from tests.simulation.seeded.chance import STARTS, Streams
 from tests.simulation.seeded.facts import demand
 from tests.simulation.seeded.services import Services
 
@@ -40,7 +40,7 @@ class Pager(Services):
 
     def begin(self, seed: int) -> None:
         if seed % EVERY == EVERY - 2:
-            self._random = Random(f"pager {seed}")
+            self._random = Streams(f"pager {seed}", self._world.hub.place)
 
     def deliver(self, event: Any) -> None:
         """Deliver an event at least once, after a delay."""

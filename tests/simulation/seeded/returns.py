@@ -2,9 +2,9 @@
 
 import json
 from decimal import Decimal
-from random import Random
 from typing import TYPE_CHECKING, Any
 
+from tests.simulation.seeded.chance import Streams
 from tests.simulation.seeded.facts import counted_parts, demand, minor, number, text
 from tests.simulation.seeded.persons import PERSONS
 from tests.world.expressions import Item
@@ -28,7 +28,7 @@ def comes_back(seed: int) -> bool:
 
 class Returns:
     def __init__(self, world: "World", seed: int) -> None:
-        self._world, self._random = world, Random(f"returns {seed}")
+        self._world, self._random = world, Streams(f"returns {seed}", world.hub.place)
 
     def plan(self, key: str) -> None:
         """Plan parts of a payment, mostly once settled, and some whole reversals."""

@@ -1,6 +1,7 @@
 import hashlib
 import inspect
 import os
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -12,6 +13,7 @@ from unittest import mock
 from handlers import _dependencies, rooms
 from handlers.core import _payee, _workers
 from handlers.kyc import _provider as _kyc
+from settle import order
 from settle.settlements import follow
 from settlement.aws import event_bus as _event_bus
 from settlement.aws import functions as _functions
@@ -26,6 +28,7 @@ from settlement.kyc import shared_secrets as _secrets
 from settlement.orders import approval
 from settlement.paging import topics as _topics
 from settlement.proof import pages, second_look, table_scan
+from tests.simulation.seeded.facts import Violated
 from tests.simulation.seeded.people import SECRET
 from tests.simulation.seeded.persons import VALID_FOR
 from tests.simulation.seeded.rules import REVIEW_SECONDS
@@ -154,6 +157,8 @@ def set_up() -> Iterator[Current]:
         (_secrets, "read"): lambda secret_id, **_: shared[secret_id],
         (_payee, "time"): clock,
         (follow, "time"): clock,
+        (order, "time"): clock,
+        (time, "sleep"): _sleep_for_real,
         (second_look, "time"): clock,
         (table_scan, "datetime"): SimpleNamespace(now=lambda _: _dependencies.now()),
         (pages, "_plain_rows"): lambda client, operation: nullcontext(),
@@ -175,6 +180,10 @@ def set_up() -> Iterator[Current]:
         stack.enter_context(mock.patch.dict(HANDLERS, _without_powertools()))
         stack.enter_context(mock.patch.dict(os.environ, {"START_DEAD_LETTERS": "dead-letters"}))
         yield current
+
+
+def _sleep_for_real(seconds: float) -> None:
+    raise Violated(f"a wait of {seconds} s is real: set_up replaces its clock")
 
 
 def _without_powertools() -> dict[str, Callable[[Any, Any], Any]]:

@@ -102,6 +102,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.hub = Hub(self.chance.random)
+        self.chance.random.place = self.hub.place
         self.oracle, self.relay, self.reader = Oracle(), Relay(0), Reader(0)
         self.unreadable = Unreadable(0)
         self.table = MemoryDynamoDb(self._committed, self._behind)

@@ -7,6 +7,7 @@ the maximum.
 """
 
 import hashlib
+import re
 
 
 def sent(key: str, nonce: str) -> str:
@@ -30,6 +31,11 @@ def decided(key: str) -> str:
 def queued(key: str, message: str) -> str:
     """A second delivery of `message` gets the same name."""
     return f"{key}-{hashlib.sha256(message.encode()).hexdigest()[:12]}"
+
+
+def follows_claim(key: str, name: str) -> bool:
+    """Judge a name's form only."""
+    return re.fullmatch(rf"{re.escape(key)}-([0-9a-f]{{12}}|r[0-9]+-[0-9a-f]{{8}})", name) is not None
 
 
 def ordered(key: str, order: str, nonce: str) -> str:
