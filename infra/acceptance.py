@@ -30,8 +30,8 @@ _QUEUES = (
 class Acceptance(Construct):
     """Policy for a role that pays, pages, proposes and approves.
 
-    It writes no row and changes no function: it moves money only as a caller does. Its reads are in the
-    viewers' policy: together they exceed IAM's limit.
+    It writes no row and changes no function. Its reads are in the viewers' policy: together they exceed IAM's
+    limit.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, core: Core) -> None:

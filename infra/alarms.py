@@ -45,7 +45,7 @@ def watch(core: Core, *, settings: CoreSettings) -> None:
     """Add the core's alarms, after the rooms'.
 
     Functions of states report refusals as errors, so Lambda's metric Errors has no alarm. FunctionFailed
-    counts unexpected errors; a timeout or a failed start fails the execution.
+    counts unexpected errors; a timeout fails the execution.
     """
     pager = core.pager
     _ages(pager, settings)
@@ -140,7 +140,7 @@ def _ages(pager: Pager, settings: CoreSettings) -> None:
 
 
 def _executions(core: Core) -> None:
-    """A few failures are normal: a refused request fails its execution."""
+    """A few failures are normal: a refused request is one."""
     for machine, late in ((core.express, Urgency.INFORMATION), (core.standard, Urgency.MORNING)):
         # Recoveries counts the settlements that stall.
         failed, timed_out = (
@@ -187,7 +187,7 @@ def _throttles(core: Core) -> None:
 
 
 def _groups(handlers: Mapping[str, Handler]) -> dict[str, list[str]]:
-    """Group the functions by purpose: an alarm takes at most ten metrics."""
+    """By purpose: an alarm takes at most ten metrics."""
     forward, compensating = (
         set(re.findall(r"\$\{(\w+)\}", (STATE_MACHINES / f"{machine}.asl.json").read_text("utf-8")))
         for machine in ("settlement", "compensation")
@@ -202,7 +202,7 @@ def _groups(handlers: Mapping[str, Handler]) -> dict[str, list[str]]:
 
 
 def _total(metrics: Sequence[cloudwatch.IMetric]) -> cloudwatch.MathExpression:
-    """Count a gap as 0, or else the alarm would keep its state."""
+    """Count a gap as 0: else the alarm keeps its state."""
     named = {f"m{position}": metric for position, metric in enumerate(metrics)}
     return cloudwatch.MathExpression(
         expression=" + ".join(f"FILL({name}, 0)" for name in named),

@@ -1,4 +1,4 @@
-"""Files for synthesis: beside this package in a checkout, and inside of it in a wheel."""
+"""Files for synthesis: beside this package in a checkout, inside it in a wheel."""
 
 from pathlib import Path
 

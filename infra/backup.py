@@ -50,7 +50,7 @@ class BackupSettings(CoreSettings):
 class Backup(Construct):
     """The locked vault, the daily plan, and notices of failures.
 
-    The account's owner can delete neither a locked backup nor the other account's copy.
+    The account's owner can delete neither a locked backup nor the copy in another account.
     """
 
     def __init__(self, core: Core, days: int, settings: BackupSettings) -> None:
@@ -89,7 +89,7 @@ class Backup(Construct):
         return [backup.BackupPlanCopyActionProps(destination_backup_vault=other, delete_after=kept)]
 
     def _tell_of_failures(self, table_arn: str, pager: Pager) -> None:
-        """Notify by the next working day, as point-in-time recovery still works."""
+        """By the next working day, as point-in-time recovery still works."""
         topic = pager.topics[Urgency.MORNING]
         pager.key.grant(iam.ServicePrincipal("events.amazonaws.com"), "kms:Decrypt", "kms:GenerateDataKey*")
         state = events.EventField.from_path("$.detail.state")

@@ -43,7 +43,7 @@ _BEHIND_SECONDS = 900
 
 _PERIOD_MINUTES = 5
 _MINUTES_MAX = 60
-"""Rarer rounds would leave finance without the day, and the alarm without data."""
+"""Rarer rounds would leave finance without the day."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ class BooksSettings(CoreSettings):
 class Books(Construct):
     """Aurora cluster that pauses when idle, reached only by the RDS Data API.
 
-    Its network has no function, gateway, endpoint or inbound rule. A person's own policy allows calls with a
+    Its network has no function, gateway, endpoint or inbound rule. A person's policy allows calls with a
     secret.
     """
 
@@ -155,7 +155,7 @@ class Books(Construct):
         return cluster
 
     def _network(self) -> tuple[rds.CfnDBSubnetGroup, ec2.CfnSecurityGroup]:
-        """Return the two subnets that a cluster needs, and a group that admits no one."""
+        """Return the cluster's two subnets, and a group that admits no one."""
         vpc = ec2.CfnVPC(self, "Network", cidr_block="10.0.0.0/26")
         subnets = [
             ec2.CfnSubnet(
@@ -187,7 +187,7 @@ class Books(Construct):
         return of_cluster, group
 
     def _grant(self, function: lambda_.Function) -> None:
-        """Let the function run statements as the projector, which only adds rows."""
+        """As the projector, the function only adds rows."""
         function.add_environment("BOOKS_CLUSTER", self.cluster.attr_db_cluster_arn)
         function.add_environment("BOOKS_SECRET", self.projector.secret_arn)
         calls = ("BeginTransaction", "CommitTransaction", "ExecuteStatement", "RollbackTransaction")

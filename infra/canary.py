@@ -14,17 +14,14 @@ STOPS = (
     *("SettlementStandardFailed", "SettlementStandardTimedOut"),
     *("FunctionFailed", "Recoveries"),
 )
-"""Alarms that end a deployment: a broken version makes executions fail or stall.
-
-Levels are excluded.
-"""
+"""Alarms that end a deployment: a broken version makes executions fail or stall. No levels."""
 
 
 class Live(Construct):
     """Newest version of a machine, and the alias that shifts starts to it.
 
-    Earlier versions stay, for the alias during a deployment, and for a person who points it back. Callers get
-    the alias's ARN from here, so CloudFormation updates them after the shift, and not on a rollback.
+    Earlier versions stay, for a deployment's alias and a person's rollback. Callers get the alias's ARN from
+    here, so CloudFormation updates them after the shift, and not on a rollback.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ REVERSING = ("BeginCompensation", "VoidHold", "ReportOutcome")
 """Called by every reversal."""
 
 SELDOM = ("RefundFee", "ReclaimFunds", "EnterLimbo", "PrepareAlert", "AwaitResolution", "ResolveLimbo")
-"""Called by a reversal only if the payee was paid, or if a person must decide."""
+"""Called by a reversal only of a paid payee, or for a person's decision."""
 
 WAITING = ("ReadSettlements", "AcceptSettlements")
 """Functions that run for up to 20 s while their caller waits."""
@@ -24,8 +24,8 @@ _RECOVERY_RUNS_MAX = IN_FLIGHT_SHARDS + 2
 class Concurrency:
     """Concurrency of the account, and the stage's reservations.
 
-    A reservation is a function's own share and its limit; None sets neither. `reversals` applies to each
-    function in `REVERSING`; those in `SELDOM` get a tenth, and at least one.
+    A reservation is a function's share and limit; None sets neither. `reversals` applies to each function in
+    `REVERSING`; those in `SELDOM` get a tenth, and at least one.
     """
 
     account: int = 1_000
@@ -66,5 +66,5 @@ class Concurrency:
 
     @property
     def account_min(self) -> int:
-        """The smallest quota that bears the reservations, or without any, payments beside recovery."""
+        """The smallest quota that bears the reservations, or payments beside recovery."""
         return self.reserved + UNRESERVED_MIN

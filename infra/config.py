@@ -44,7 +44,7 @@ class Settings(
 ):
     """Settings of the core (`infra/settings.py`) and of each room.
 
-    Each class checks its own settings, the core's first, and adds its business rules.
+    Each class checks its own, the core's first, and adds its business rules.
     """
 
 
@@ -88,12 +88,12 @@ _EMBEDDED: Mapping[str, Any] = {
 
 
 def _of_rooms(profile: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a profile without the settings of a room that the app leaves out."""
+    """A profile without the settings of rooms that the app lacks."""
     return {name: profile[name] for name in profile.keys() & {one.name for one in fields(Settings)}}
 
 
 def embedded(settings: Settings, *, python: str, kyc_url: str) -> Settings:
-    """Return the settings of the same saga on the embedded AWS, with the simulated KYC provider.
+    """Return the same saga's settings on the embedded AWS, with the simulated KYC provider.
 
     `python` runs its functions.
     """
@@ -171,7 +171,7 @@ STAGES = {
 }
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,15}")
-"""It is part of physical names, the shortest of which is a sampling rule's."""
+"""Part of physical names, the shortest of which is a sampling rule's."""
 
 _PERSONAL = re.compile(r"my-[a-z0-9]{1,12}")
 """The prefix keeps a misspelt `prod` from becoming a stage."""

@@ -50,7 +50,7 @@ class PassedOn:
 
 @dataclass(frozen=True, kw_only=True)
 class Added:
-    """The additions of a room to a stage.
+    """The additions of a room.
 
     `part` is for later rooms. `reads` are policy statements for all people, `tries` for the acceptance.
     """
@@ -94,7 +94,7 @@ class Core:
         return found
 
     def let_call(self, caller: lambda_.Function, variable: str, name: str) -> None:
-        """Let a function call another, whose ARN goes into `variable`."""
+        """Let a function call another, whose ARN `variable` gets."""
         called = self.functions[name].function_arn
         caller.add_environment(variable, called)
         caller.add_to_role_policy(iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[called]))
@@ -104,7 +104,7 @@ class Core:
         self.let_call(caller, "RECOVER_STALLED", "RecoverStalled")
 
     def let_start(self, name: str) -> HandlerFunction:
-        """Let a function start claimed settlements on Express. Recovery resumes those that do not end."""
+        """On Express. Recovery resumes settlements that do not end."""
         self.express.startable_by(self.functions[name], "EXPRESS_MACHINE")
         return self.functions[name]
 
@@ -113,8 +113,8 @@ class Core:
 class Room:
     """A capability beside the core.
 
-    `build` gets the core with these functions. `widens` has the rows that other functions touch for the room.
-    `orders` has its orders, each with the people who may give it.
+    `build` gets the core with these functions. `widens` has the rows that other functions touch for it,
+    `orders` its orders, each with the people who may give it.
     """
 
     build: Callable[[Core, Any], Added]

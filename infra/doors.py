@@ -21,7 +21,7 @@ _CONCURRENCY_MIN, _CONCURRENCY_MAX = 2, 1_000
 
 @dataclass(frozen=True, kw_only=True)
 class DoorsSettings(CoreSettings):
-    """`start_queue_calls` is the number of calls that take messages of the start queue at once."""
+    """`start_queue_calls`: concurrent calls that take messages of the start queue."""
 
     start_queue_calls: int = 10
 
@@ -44,12 +44,10 @@ RECEIVES_MAX = 30
 """About 2.5 hours of an outage, at one attempt per visibility timeout."""
 
 BATCH_MAX = 4
-"""Few enough for one slow try each: a message received but not begun loses an attempt."""
+"""Few enough for one slow try each: a message not begun loses an attempt."""
 
 MESSAGE_BYTES_MAX = 16_384
-"""Ten times a request. SQS refuses a larger one; one refused later fits the dead-letter queue with its
-reason.
-"""
+"""Ten times a request. One refused later fits the dead-letter queue with its reason."""
 
 _EMBEDDED_MARGIN_SECONDS = 50
 """Together with the function's timeout: five minutes, as on AWS."""
@@ -58,7 +56,7 @@ _EMBEDDED_MARGIN_SECONDS = 50
 def visibility_seconds(settings: CoreSettings) -> int:
     """Return how long a received message stays hidden: the delay before a retry.
 
-    AWS asks for six times the function's timeout, which the embedded AWS, without throttles, does not need.
+    AWS asks for six times the function's timeout, for throttles, which the embedded AWS lacks.
     """
     timeout_seconds = function_seconds(START, settings)
     if settings.is_embedded:

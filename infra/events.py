@@ -22,8 +22,8 @@ _AGE_HOURS_MAX = 12
 """A replay can still publish a given-up record from the table."""
 
 _PARALLEL = 10
-"""Calls per shard: Lambda's maximum. All records of a row go to one call. A shard has about 200 events a
-second, and a call publishes about 60 to the FIFO topic.
+"""Lambda's maximum of calls per shard. A row's records go to one call. A shard has about 200 events a second,
+and a call publishes about 60 to the FIFO topic.
 """
 
 _RULES = ("DeleteRule", "PutRule", "PutTargets", "RemoveTargets")
@@ -40,8 +40,8 @@ class EventsSettings(CoreSettings):
 class Outcomes(Construct):
     """The bus of outcome events, the stream's batches, and the dead letters.
 
-    The pages have another bus: its writers could report a payment that was never made. Only PublishEvents
-    writes to this one.
+    Only PublishEvents writes to this bus: another writer could report a payment that was never made. The
+    pages have their own.
     """
 
     def __init__(self, core: Core, settings: EventsSettings) -> None:

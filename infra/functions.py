@@ -14,13 +14,13 @@ from .grants import STATES, Handler
 from .settings import CoreSettings
 
 WAITED_FOR = ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee", "RejectSettlement", "ReportOutcome")
-"""A caller waits for these functions, so they get SnapStart, and versions."""
+"""A caller waits for them: they get SnapStart, and versions."""
 
 SECONDS_MAX = 900
 """Lambda's maximum."""
 
 POWERTOOLS = "3.37.0"
-"""The version of AWS's layer, which the functions are tested with."""
+"""AWS's layer, in the version of the tests."""
 
 RUNTIME = lambda_.Runtime.PYTHON_3_13
 ARCHITECTURE = lambda_.Architecture.ARM_64
@@ -30,8 +30,8 @@ class HandlerFunction(lambda_.Function):
     """The function of a handler: `HoldFunds` runs `handlers/core/hold_funds.py`.
 
     The settlement machine calls `qualified`: the function, or a version, which an execution in flight keeps
-    over a deployment. Versions stay as long as their function. A failed deployment's version goes;
-    recovery resumes its settlements.
+    over a deployment. Versions stay with their function. A failed deployment's version goes; recovery resumes
+    its settlements.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ def _platform(scope: Construct, settings: CoreSettings) -> dict[str, Any]:
 
 
 def _powertools(scope: Construct, settings: CoreSettings) -> lambda_.ILayerVersion:
-    """Return the configured layer, or AWS's in the tests' Powertools version."""
+    """The configured layer, or AWS's in the tests' version."""
     if existing := scope.node.try_find_child("Powertools"):
         return existing  # type: ignore[return-value]
     arn = settings.powertools_layer or ssm.StringParameter.value_for_string_parameter(
@@ -118,5 +118,5 @@ def _powertools(scope: Construct, settings: CoreSettings) -> lambda_.ILayerVersi
 
 
 def layer_parameter() -> str:
-    """Return the parameter with the ARN of AWS's layer, which some regions lack."""
+    """The parameter of AWS's layer, which some regions lack."""
     return f"/aws/service/powertools/python/{ARCHITECTURE.name}/{RUNTIME.name}/{POWERTOOLS}"

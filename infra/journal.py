@@ -44,20 +44,19 @@ SEALED = (
     _status_changed(OldImage=[{"anything-but": ["PROCESSING"]}], NewImage=["PROCESSING"]),
     _status_changed(NewImage=[{"exists": False}]),
 )
-"""Records of the rows in `journal/lines.py`. Lawful changes of settlements and accounts are most of the
-stream. They are left out, except changes by which a refused or reversing payment could be paid. Lambda allows
-five filters.
+"""Records of the rows in `journal/lines.py`. Lawful changes of settlements and accounts, most of the stream,
+are left out, except changes by which a refused or reversing payment could be paid. Lambda allows five
+filters.
 """
 
 SEAL_SECONDS, SEAL_SECONDS_EMBEDDED = 3_600, 60
 """The time that a seal covers."""
 
 _WINDOW_SECONDS = 120
-"""At most one put per shard in two minutes. Once committed, a record is out of reach of the table's writers.
-"""
+"""At most one put per shard in two minutes. Once committed, a record is beyond the table's writers."""
 
 _AGE_HOURS_MAX = 12
-"""Age of a given-up record. The stream keeps it for another twelve hours, for a person."""
+"""Of a given-up record: a person has another twelve hours."""
 
 _BEHIND_SECONDS, _LONG_BEHIND_SECONDS = 600, 6 * 3_600
 
@@ -159,7 +158,7 @@ class Journal(Construct):
             )
 
     def read_by(self, function: lambda_.Function) -> None:
-        """Let a function list and read the first version of journal objects, but not of seals."""
+        """Let a function list and read the first version of journal objects, but not seals."""
         function.add_environment("JOURNAL_BUCKET", self.bucket.bucket_name)
         function.add_environment("SEAL_SECONDS", str(self.period))
         via_s3 = {"kms:ViaService": f"s3.{Stack.of(self).region}.amazonaws.com"}
@@ -179,7 +178,7 @@ class Journal(Construct):
     def _refuse_unconditional_puts(self) -> None:
         """Refuse puts that may overwrite, and deletions, even by administrators.
 
-        Whoever may change the bucket's policy can lift this; the lock and the seals stay.
+        Changing the bucket's policy lifts this; the lock and the seals stay.
         """
         self.bucket.add_to_resource_policy(
             iam.PolicyStatement(

@@ -35,11 +35,11 @@ VISIBILITY_MARGIN_SECONDS = 30
 """Beyond the function's timeout: the delay before a retry."""
 
 _BATCH_MAX = 100
-"""Messages per call, which sweeps a merchant's minute once for all of them."""
+"""Messages per call, which sweeps a merchant's minute once for all."""
 
 _BEHIND_SECONDS = 150
-"""Age at which a person looks. SQS ignores messages received three times in vain, which takes three minutes
-at least.
+"""Age at which a person looks. SQS ignores messages received three times in vain, for three minutes at
+least.
 """
 
 

@@ -27,8 +27,8 @@ class MigrationSettings(CoreSettings):
 class MigrationRole(Construct):
     """Role that `settle migrate` assumes. It may write only the migration's attributes.
 
-    An administrator grants `sts:AssumeRole` on it. It cannot put a settlement, change an entry, a balance, a
-    slot or a status, or read parties and amounts.
+    An administrator grants `sts:AssumeRole` on it. It can write no new settlement, entry, balance, slot or
+    status, and read no party or amount.
     """
 
     def __init__(

@@ -23,10 +23,10 @@ DECISIONS = (
     *("reverse", "reverse-part", "recover"),
     *("open", "deposit", "withdraw", "freeze", "unfreeze", "close"),
 )
-"""Orders on settlements and accounts: the last part of each route, which IAM grants one by one."""
+"""The last part of each route, which IAM grants one by one."""
 
 APPROVED = ("retry", "write-off", "complete", "reverse", "reverse-part")
-"""Decisions that may need several persons. A partial reversal needs as many as a whole one."""
+"""May need several persons. A partial reversal needs as many as a whole one."""
 
 MOVES = ("propose", "approve", "withdraw", "break-glass")
 """Each is a route below its decision."""
@@ -75,7 +75,7 @@ class OrdersSettings(CoreSettings):
 class OrdersApi(HttpApi):
     """One route per decision; AWS proves who calls.
 
-    A direct caller of the function could name any identity, so no person's role may invoke it.
+    No person's role may invoke the function: a direct caller could name any identity.
     """
 
     def __init__(self, core: Core, settings: OrdersSettings) -> None:
@@ -89,7 +89,7 @@ class OrdersApi(HttpApi):
 
 
 def build(core: Core, settings: OrdersSettings) -> Added:
-    """Build the room. TakeOrder asks VerifyKyc for a probe, PublishEvents for a replay."""
+    """TakeOrder asks VerifyKyc for a probe, PublishEvents for a replay."""
     function = core.functions["TakeOrder"]
     core.let_ask_recovery(function)
     for variable, asked in (("VERIFY_KYC", "VerifyKyc"), ("PUBLISH_EVENTS", "PublishEvents")):

@@ -19,7 +19,7 @@ from .settings import CoreSettings
 from .urgency import Urgency
 
 _ONE_FAULT_MINUTES = 30
-"""A fault is over after this time without a failed execution. Recovery's longest pause, its next run and a
+"""A fault is over after this time without a failed execution: recovery's longest pause, its next run and a
 task's retries take some 20 minutes.
 """
 
@@ -56,9 +56,9 @@ class Pager(Construct):
         )
 
     def watch(self, machine: sfn.StateMachine) -> None:
-        """Alert once per fault on executions of `machine` that do not succeed.
+        """Alert once per fault on failed executions of `machine`.
 
-        Recovery restarts them after at most 15 minutes.
+        Recovery restarts them within 15 minutes.
         """
         minutes = Duration.minutes(_ONE_FAULT_MINUTES // _PERIODS)
         for end, metric, verb, urgency in (
@@ -70,7 +70,7 @@ class Pager(Construct):
             self.alarm(f"{machine.node.id}{end}", metric, described, periods=_PERIODS, urgency=urgency)
 
     def metric(self, name: str, *, statistic: str = "Sum") -> cloudwatch.Metric:
-        """Return a metric from the functions' logs, with the stack as its dimension."""
+        """A metric of the functions' logs, with the stack as dimension."""
         return cloudwatch.Metric(
             namespace="Settlement",
             metric_name=name,
@@ -112,7 +112,7 @@ class Pager(Construct):
         ]
 
     def watch_deliveries(self) -> None:
-        """Alert through every topic on messages that a topic could not deliver."""
+        """Alert through every topic on undelivered messages."""
         failed = {f"m{position}": metric for position, metric in enumerate(self.failed_deliveries)}
         total = cloudwatch.MathExpression(
             expression=" + ".join(f"FILL({name}, 0)" for name in failed),
@@ -155,8 +155,8 @@ class Pager(Construct):
     ) -> None:
         """Add an alarm on `threshold`, reached in any, or all, of the last `periods`.
 
-        Its message has its name, its description, the command to run first, and the runbook's address.
-        `topic`, by default the urgency's, also reports the end.
+        Its message has its name, description, first command, and runbook address. `topic`, by default the
+        urgency's, also reports the end.
         """
         alarm = cloudwatch.Alarm(
             self,

@@ -53,10 +53,7 @@ _TABLE_READS = ("BatchGetItem", "DescribeTable", "GetItem", "Query", "Scan")
 
 
 class People(Construct):
-    """Managed policies, named by CloudFormation.
-
-    A fixed name would bar a second region.
-    """
+    """Managed policies, named by CloudFormation: a fixed name would bar a second region."""
 
     def __init__(self, core: Core, *, orders: OrdersApi, reads: Sequence[dict[str, Any]]) -> None:
         super().__init__(core.scope, "People")
@@ -110,7 +107,7 @@ def _reads_of(ledger: SettlementTable) -> list[dict[str, Any]]:
 
 
 def by_sid(statements: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Sort statements, so that a policy does not depend on the order of rooms."""
+    """So that a policy does not depend on the order of rooms."""
     return sorted(statements, key=lambda one: str(one["Sid"]))
 
 

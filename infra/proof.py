@@ -12,13 +12,13 @@ from .settings import CoreSettings
 from .urgency import Urgency
 
 MEMORY_MB = 1_769
-"""Memory for a whole CPU: a proof needs at most 100 MB."""
+"""For a whole CPU: a proof needs at most 100 MB."""
 
 DISK_GB = 10
-"""Lambda's largest. At 400 bytes a row, no run has the time to fill it."""
+"""Lambda's largest: at 400 bytes a row, no run can fill it."""
 
 PERIODS = 2
-"""Periods without a proof before a person looks: one run may be cut off, or meet a hot account."""
+"""Without a proof, before a person looks: a run may be cut off, or meet a hot account."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,10 +34,7 @@ class ProofSettings(CoreSettings):
 
 
 class Reconciliation(Construct):
-    """Schedule and alarms of ReconcileBooks.
-
-    A failed run is not repeated: each run reads the whole table.
-    """
+    """Schedule and alarms of ReconcileBooks. A failed run is not repeated: each reads the whole table."""
 
     def __init__(self, core: Core, settings: ProofSettings) -> None:
         super().__init__(core.scope, "Reconciliation")

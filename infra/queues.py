@@ -25,14 +25,14 @@ def new_queue(scope: Construct, construct_id: str, settings: CoreSettings, **mor
 
 
 def let(function: lambda_.Function, actions: Sequence[str], queue: sqs.Queue) -> None:
-    """Let a function take these actions. CDK's own grants are wider."""
+    """CDK's own grants are wider."""
     function.add_to_role_policy(
         iam.PolicyStatement(actions=[f"sqs:{action}" for action in actions], resources=[queue.queue_arn])
     )
 
 
 def let_send(function: lambda_.Function, variable: str, queue: sqs.Queue) -> None:
-    """Let a function send; its `variable` gets the queue's URL."""
+    """`variable` gets the queue's URL."""
     function.add_environment(variable, queue.queue_url)
     let(function, ["SendMessage"], queue)
 

@@ -16,7 +16,7 @@ READS = {
 
 
 def build(core: Core, settings: CoreSettings) -> Added:
-    """Build the room. Its function may neither write nor start anything."""
+    """Its function may neither write nor start anything."""
     api = api_of(core, settings)
     routes = {name: f"GET {path}" for name, path in READS.items()}
     api.open("", core.functions["ReadSettlements"], routes, "GET/*")

@@ -13,7 +13,7 @@ PARTITIONS = ("LIMBO", *(f"IN_FLIGHT#{shard}" for shard in range(IN_FLIGHT_SHARD
 
 
 class Recovery(Construct):
-    """Schedules of RecoverStalled. A failed run is not retried: the next is a minute away."""
+    """A failed run is not retried: the next is a minute away."""
 
     def __init__(
         self,

@@ -22,14 +22,14 @@ from .http_api import READ_CALLS, START_CALLS
 from .rooms import ROOMS, handlers_of, orders_of
 
 EMBEDDED = "settlement-saga:embedded"
-"""The context by which `settle local deploy` puts any app on the embedded AWS."""
+"""By it `settle local deploy` puts any app on the embedded AWS."""
 
 _ALONE = "Default"
-"""The id of a saga whose resources have the logical ids of the stack's own."""
+"""The id of a saga whose logical ids are the stack's own."""
 
 
 _ID = re.compile(r"[A-Za-z][A-Za-z0-9]{0,23}")
-"""It begins the machines' names, which X-Ray's rules take up to 64 characters of."""
+"""It begins the machines' names, of which X-Ray's rules take 64 characters."""
 
 _EMBEDDED_ACCOUNT = "000000000000"
 _FLAGS = {
@@ -37,7 +37,7 @@ _FLAGS = {
     for name, value in json.loads(CDK_JSON.read_text("utf-8"))["context"].items()
     if name.startswith("@aws-cdk/")
 }
-"""CDK's feature flags with which the templates are tested. An app of one's own may have others."""
+"""CDK's feature flags of the tested templates. Another app may have others."""
 
 
 def _embedded(settings: Settings, given: Any) -> Settings:
@@ -149,7 +149,7 @@ class SettlementSaga(Construct):
         return found
 
     def _refuse_aws(self) -> None:
-        """Let CloudFormation refuse the embedded settings elsewhere: they delete a stage's data."""
+        """Elsewhere the embedded settings would delete a stage's data."""
         is_embedded = Fn.condition_equals(Aws.ACCOUNT_ID, _EMBEDDED_ACCOUNT)
         told = "The embedded AWS's settings are for no other account: leave out its context, or stage=local."
         CfnRule(
@@ -159,7 +159,7 @@ class SettlementSaga(Construct):
         )
 
     def _check_name(self, name: str) -> None:
-        """Two sagas of an account and region with one name would be refused half way through a deployment."""
+        """Two sagas of an account and region with one name would fail half way through a deployment."""
         others = (one for one in self.node.root.node.find_all() if isinstance(one, SettlementSaga))
         place = Stack.of(self).environment
         for other in others:

@@ -18,10 +18,10 @@ LOCK_DAYS_MAX = 36_500
 """The maximum of S3 and AWS Backup."""
 
 API_CALLS_MAX = 10_000
-"""API Gateway's quota of calls a second, for all APIs of an account."""
+"""API Gateway's quota of calls a second for an account."""
 
 _NEW_TABLE_UNITS = 4_000
-"""Write units a second of a new table. A configured number cannot be lowered."""
+"""Write units a second of a new table. A configured number never falls."""
 
 _CANARY_MINUTES_MIN = 10
 """Two alarm periods: one with the failures, one until CloudWatch has them all."""
@@ -39,7 +39,7 @@ _FULL_KEYS_MAX = 20
 
 @dataclass(frozen=True, kw_only=True)
 class StageSettings:
-    """How a stage runs. docs/reference/settings.md has the meaning of each setting."""
+    """Their meaning: docs/reference/settings.md."""
 
     stage: str
     told: str | None = None
@@ -99,7 +99,7 @@ class StageSettings:
             raise ValueError(f"{name}: must be from {least} to {most}")
 
     def _check_address(self, *names: str) -> None:
-        """Check addresses. Settings are in the repository: no place for a password."""
+        """Settings are in the repository: no place for a password."""
         for name in names:
             if (address := getattr(self, name)) is not None and not _ADDRESS.fullmatch(address):
                 raise ValueError(f"{name}: must be a mail address, or an HTTPS address without a password")
@@ -110,10 +110,7 @@ class StageSettings:
 
     @property
     def removal_policy(self) -> RemovalPolicy:
-        """Keep data when the stack goes, except data of a failed creation.
-
-        That data would block the next try, and no stack would own it.
-        """
+        """Keep data when the stack goes, except after a failed creation: it would block the next try."""
         return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if self.keeps_data else RemovalPolicy.DESTROY
 
     @property
@@ -136,7 +133,7 @@ class StageSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class CoreSettings(StageSettings):
-    """How the core settles. docs/reference/settings.md has the meaning of each setting.
+    """Their meaning: docs/reference/settings.md.
 
     `currencies` and `assets` only grow, and exponents never change: rows stay, in minor units.
     """

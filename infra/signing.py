@@ -20,7 +20,7 @@ _KEYS_MAX = 20
 """ReconcileBooks has all keys in its environment, of 4 KB."""
 
 PROVING = "ReconcileBooks"
-"""It has every key, because rows signed by an earlier one stay."""
+"""It has every key, as rows signed by earlier ones stay."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +41,8 @@ class SigningSettings(CoreSettings):
 class RowKeys(Construct):
     """Keys that sign rows, and the key that encrypts them.
 
-    CloudFormation writes them into the environment: reading a secret would slow each cold
-    start. Only users of the encryption key can read a secret or the environment.
+    CloudFormation writes them into the environment: reading a secret would slow each cold start. Only users
+    of the encryption key can read either.
     """
 
     def __init__(self, core: Core, settings: SigningSettings) -> None:
@@ -57,7 +57,7 @@ class RowKeys(Construct):
         ]
 
     def environment(self, function: str) -> dict[str, str]:
-        """Return the variable with all keys for the proof, else with the signing key."""
+        """With all keys for the proof, else the signing key."""
         if function == PROVING:
             return {"ROW_KEYS": " ".join(self._texts)}
         return {"ROW_KEYS": self._texts[self._signing - 1]}

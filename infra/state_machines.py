@@ -16,7 +16,7 @@ from .functions import HandlerFunction
 from .settings import CoreSettings
 
 _RULE_PRIORITY = 1_000
-"""Before X-Ray's default rule, and after rules that an operator adds for a while."""
+"""Before X-Ray's default rule, and after an operator's temporary rules."""
 
 MACHINE_LOGS = "/aws/vendedlogs/states/"
 
@@ -31,8 +31,8 @@ _SYNC_RULE = "StepFunctionsGetEventsForStepFunctionsExecutionRule"
 def render_definition(name: str, settings: CoreSettings) -> str:
     """Return `statemachines/<name>.asl.json` with the stage's timeouts.
 
-    The embedded AWS ignores TimeoutSecondsPath and would wait for ever, so the wait is fixed.
-    Raises ValueError if a function could outlive its task: late commits would become the rule.
+    The embedded AWS ignores TimeoutSecondsPath, so its wait is fixed. Raises ValueError if a function could
+    outlive its task: late commits would become the rule.
     """
     definition = json.loads((STATE_MACHINES / f"{name}.asl.json").read_text("utf-8"))
     for state_name, state in definition["States"].items():
@@ -47,7 +47,7 @@ def render_definition(name: str, settings: CoreSettings) -> str:
 
 
 def _log_level(definition: str, settings: CoreSettings) -> sfn.LogLevel:
-    """Return the log level. Compensations log all: they may become incidents."""
+    """Compensations log all: they may become incidents."""
     is_full = settings.logs_in_full or definition == "compensation"
     return sfn.LogLevel.ALL if is_full else sfn.LogLevel.ERROR
 
@@ -55,7 +55,7 @@ def _log_level(definition: str, settings: CoreSettings) -> sfn.LogLevel:
 class Machine(sfn.StateMachine):
     """A deployed definition with its own log and role, which may invoke its functions.
 
-    `names` has a function or a text for each placeholder; the rest is ignored.
+    `names` has a function or a text for each placeholder.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Machine(sfn.StateMachine):
         self.allow(["lambda:InvokeFunction"], [f"{one.function_arn}{versions}" for one in called.values()])
 
     def _sample(self, name: str, settings: CoreSettings) -> None:
-        """Trace the stage's share of executions. A start whose own trace is sampled is always traced."""
+        """Trace the stage's share of executions. A traced start is always traced."""
         xray.CfnSamplingRule(
             self,
             "Traces",
@@ -123,13 +123,13 @@ class Machine(sfn.StateMachine):
         )
 
     def allow(self, actions: list[str], resources: list[str]) -> None:
-        """Add a permission. CDK derives none from a definition given as text."""
+        """CDK derives no permission from a definition given as text."""
         self.add_to_role_policy(iam.PolicyStatement(actions=actions, resources=resources))
 
     def startable_by(self, function: lambda_.Function, variable: str) -> None:
-        """Let `function` start executions, and put the ARN to start into its environment.
+        """Let `function` start executions: its environment gets the ARN.
 
-        IAM authorises a start by the machine's own ARN, even if it names an alias.
+        IAM authorises by the machine's own ARN, even for an alias.
         """
         function.add_environment(variable, self.started_by)
         function.add_to_role_policy(
@@ -149,7 +149,7 @@ class Machine(sfn.StateMachine):
 
     @property
     def started_by(self) -> str:
-        """The ARN that a start names: the machine's, or an alias's."""
+        """The ARN to start: the machine's, or an alias's."""
         return self.state_machine_arn
 
     @property

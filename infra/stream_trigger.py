@@ -15,14 +15,14 @@ from .settings import CoreSettings
 
 @dataclass(frozen=True, kw_only=True)
 class Batches:
-    """Stream records that call a function, given up at `age_max`."""
+    """Stream records for a function, given up at `age_max`."""
 
     filters: Sequence[Mapping[str, Any]]
     size: int
     window: Duration
     age_max: Duration
     parallel: int = 1
-    """Calls per shard. More than one race, except on records of the same row."""
+    """Calls per shard. More than one race, except on a row's records."""
 
 
 def call_by_stream(
@@ -30,8 +30,7 @@ def call_by_stream(
 ) -> sqs.Queue:
     """Let batches of the stream call a function; return the queue of given-up batches.
 
-    A failed batch is halved and retried until `age_max`. Then its shard and sequence numbers go
-    to the queue, for a person.
+    A failed batch is halved and retried until `age_max`. Then its shard and sequence numbers go to the queue.
     """
     given_up = new_queue(scope, "GivenUp", settings)
     reads = [f"dynamodb:{read}" for read in ("DescribeStream", "GetRecords", "GetShardIterator")]

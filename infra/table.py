@@ -21,7 +21,7 @@ IMMUTABLE_ATTRIBUTES = (
     *("digest", "received_at"),
     EXPIRES,
 )
-"""IAM denies updates of entries, evidence, orders, markers and claimed requests that name these."""
+"""IAM denies updates that name these in entries, evidence, orders, markers and claimed requests."""
 
 IN_A_TRANSACTION = {"Put": "PutItem", "Update": "UpdateItem"}
 """Writes of a transaction, and their IAM actions."""
@@ -36,9 +36,9 @@ _ENCLOSED = {"ForAnyValue:StringEquals": {"dynamodb:EnclosingOperation": ["Trans
 class SettlementTable(Construct):
     """The table with its index `gsi1`: backed up, protected, encrypted, and streamed.
 
-    Entries expire if the stage has a retention. No function may add `expires_at` to other rows.
-    After a restore, `table` is the restored one. The stack's own stays in the template, so that neither the
-    restore nor its end creates or deletes a table: see docs/operating/restore.md.
+    Entries expire if the stage has a retention; no function may add `expires_at` to other rows. After a
+    restore, `table` is the restored one. The stack's own stays in the template, so that nothing creates or
+    deletes a table: see docs/operating/restore.md.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, settings: CoreSettings) -> None:
@@ -76,7 +76,7 @@ class SettlementTable(Construct):
             self.table = self._restored(settings.restored_table, str(settings.restored_stream))
 
     def _restored(self, name: str, stream: str) -> dynamodb.ITable:
-        """Return a restored table, which CloudFormation does not own."""
+        """A restored table, which CloudFormation does not own."""
         stream_arn = Stack.of(self).format_arn(
             service="dynamodb", resource="table", resource_name=f"{name}/stream/{stream}"
         )
@@ -109,8 +109,8 @@ class SettlementTable(Construct):
     ) -> None:
         """Grant exactly these actions, and no update of an immutable attribute.
 
-        Each action has patterns of partition keys. `Put` and `Update` are granted only inside a transaction.
-        No write may name an `untouched` attribute.
+        Each has patterns of partition keys. `Put` and `Update` are granted only inside a transaction. No
+        write may name an `untouched` attribute.
         """
         statements = [
             *(

@@ -14,7 +14,7 @@ from .account import session
 from .config import is_personal
 
 _TRIES = 3
-"""The journal may get an object after it is emptied. The first try deletes its function."""
+"""The journal may get an object after it is emptied, until the first try deletes its function."""
 
 _POLLS = {"Delay": 15, "MaxAttempts": 160}
 """Forty minutes, for some 300 resources."""
@@ -27,7 +27,7 @@ class Refused(Exception):
 def teardown(stage: str, client: Callable[[str], Any]) -> bool:
     """Delete a personal stage's journal and stack; return whether it existed. Raises Refused.
 
-    `client` makes a service's client, only for a personal stage.
+    `client` makes a service's client.
     """
     if not is_personal(stage):
         raise Refused(f"stage: {stage} is no personal one (my-…), and keeps its data: see teardown.md")

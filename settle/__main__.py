@@ -3,7 +3,7 @@
 import sys
 
 INTERRUPTED = 130
-"""The exit code after Ctrl-C, as in shells and Typer."""
+"""After Ctrl-C, as in shells and Typer."""
 
 
 def main() -> None:

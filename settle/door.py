@@ -17,7 +17,7 @@ _TIMEOUT_SECONDS = (5, 35)
 
 @dataclass(frozen=True)
 class Answer:
-    """The content of a failure has `error` and `message`."""
+    """A failure's content has `error` and `message`."""
 
     status: int
     content: dict[str, Any]
@@ -31,7 +31,7 @@ class Door:
     session: boto3.Session
 
     def send(self, decision: str, order: dict[str, Any]) -> Answer:
-        """After BotoCoreError the outcome is unknown: the order may be repeated."""
+        """After BotoCoreError the outcome is unknown."""
         return self.call("POST", f"/orders/{decision}", order)
 
     def call(self, method: str, path: str, content: Any = None, **headers: str) -> Answer:
@@ -55,6 +55,6 @@ class Door:
 
 
 def embedded_url(url: str, endpoint_url: str) -> str:
-    """Return the embedded AWS's address for the API at `url` on AWS."""
+    """The embedded AWS's address for the API at `url` on AWS."""
     host = urlsplit(url).hostname or ""
     return f"{endpoint_url}/_aws/execute-api/{host.partition('.')[0]}/$default"

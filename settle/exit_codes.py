@@ -21,7 +21,7 @@ class Exit(IntEnum):
 
     @property
     def gravity(self) -> int:
-        """The rank among several answers: the command ends with the gravest."""
+        """The rank among several answers: a command ends with the gravest."""
         return _BY_GRAVITY.index(self)
 
 
@@ -48,7 +48,7 @@ _BY_GRAVITY = (
 class CommandFailed(Exception):
     """A command that cannot be carried out.
 
-    The message is one line; `details` are further lines, such as the end of a log.
+    The message is one line; `details` are more, such as a log's end.
     """
 
     def __init__(self, code: Exit, message: str, details: str = "") -> None:

@@ -1,7 +1,7 @@
 """The explanation of each error of the project.
 
-The meaning is the first paragraph of the error's docstring; `explanations.toml` has the rest. Both also
-render `docs/reference/errors.md`.
+The meaning is the docstring's first paragraph; `explanations.toml` has the rest. Both also render
+`docs/reference/errors.md`.
 """
 
 import inspect
@@ -24,7 +24,7 @@ _WHO = {
 class Explanation:
     """An error as a person reads it. `page` is a file under `docs/`, with its section.
 
-    `is_final`: the same call is refused again; None if no function raises the error.
+    `is_final`: the same call is refused again; None if no function raises it.
     """
 
     error: str
@@ -51,7 +51,7 @@ def every() -> dict[str, Explanation]:
 
 
 def kinds() -> dict[str, type[SettlementError]]:
-    """Return the errors that functions raise, by name, in their module's order."""
+    """The errors that functions raise, by name, in their module's order."""
     return {
         name: kind
         for name, kind in vars(errors).items()

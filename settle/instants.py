@@ -14,7 +14,7 @@ def now() -> datetime:
 def parse(text: str, at: datetime, name: str = "since") -> datetime:
     """Return the instant for ISO 8601 with offset, or for an age such as 90m before `at`.
 
-    Raises CommandFailed for any other text, and for a future instant.
+    Raises CommandFailed for other texts and future instants.
     """
     try:
         if age := _AGE.fullmatch(text):
@@ -49,7 +49,7 @@ def distance(instant: str, at: datetime) -> str:
 
 
 def seconds_since(instant: object, at: datetime) -> float | None:
-    """Return the seconds up to `at`; None for a malformed text of a row."""
+    """Return the seconds up to `at`; None for a malformed text."""
     try:
         return (at - datetime.fromisoformat(str(instant))).total_seconds()
     except (ValueError, TypeError):

@@ -10,7 +10,7 @@ from settlement.core.model.errors import InvalidRequest
 from settlement.http.caller import Caller
 
 UNPROVEN = Caller(by="not proven yet", user_id="-", request_id="-", source_ip="-")
-"""The caller in a check before sending: only the door knows the caller."""
+"""The caller before sending: only the door knows the caller."""
 
 _CODES = {
     "InvalidRequest": Exit.USAGE,
@@ -30,7 +30,7 @@ _CODES = {
         Exit.REFUSED,
     ),
 }
-"""The door's refusals. After any other error the outcome is unknown."""
+"""The door's refusals. After other errors the outcome is unknown."""
 
 
 PAUSES_SECONDS = (0.5, 1, 2, 4)
@@ -63,7 +63,7 @@ def give(
 ) -> dict[str, Any]:
     """Return the order as recorded. Safe to repeat. Raises CommandFailed.
 
-    Retries while the door throttles, as its limits last seconds, and after a function's failure.
+    Retries while the door throttles, for seconds, and after a function's failure.
     """
     try:
         answer = stack.door.send(decision, order)

@@ -19,7 +19,7 @@ from settlement.core.store.dynamodb import Store
 from settlement.signing.signature import RowKeys
 
 EXPRESS_SECONDS_MAX = 300
-"""AWS's limit on an Express execution, and so on a synchronous call."""
+"""An Express execution's limit, and so a synchronous call's."""
 
 _MARK = "StageConfig"
 """An output that each saga has, beside its TableName."""
@@ -30,7 +30,7 @@ CONNECTIONS = 10
 
 @dataclass(frozen=True)
 class Place:
-    """A stack's table for another process: a session cannot be passed to it."""
+    """A stack's table for another process, where no session can go."""
 
     table_name: str
     endpoint_url: str | None
@@ -42,7 +42,7 @@ class Place:
 
 
 class Outputs(dict[str, str]):
-    """One that is asked for and absent raises CommandFailed."""
+    """An absent one raises CommandFailed."""
 
     def __missing__(self, name: str) -> str:
         raise CommandFailed(
@@ -61,7 +61,7 @@ class Stack:
     endpoint_url: str | None = None
 
     def command(self, verb: str, *words: str, **options: object) -> str:
-        """Return a command to paste into a shell. The embedded AWS's own stack needs no name."""
+        """Return a command to paste. The embedded AWS's own stack needs no name."""
         is_found = self.endpoint_url is not None and self.name == STACK_NAME
         return command(verb, *words, **options, stack=None if is_found else self.name)
 
@@ -71,7 +71,7 @@ class Stack:
 
     @property
     def saga(self) -> str:
-        """The saga's construct in the stack; empty if the stack is the saga."""
+        """Empty if the stack is the saga."""
         return self.name.partition("/")[2]
 
     @property
@@ -90,7 +90,7 @@ class Stack:
 
     @cached_property
     def row_keys(self) -> RowKeys:
-        """The keys that sign rows. Raises CommandFailed without the permission to read them."""
+        """Raises CommandFailed without the permission to read the keys."""
         arns, secrets = self.outputs["RowKeyArns"].split(), self.client("secretsmanager")
         try:
             texts = [secrets.get_secret_value(SecretId=arn)["SecretString"] for arn in arns]
@@ -104,7 +104,7 @@ class Stack:
 
     @property
     def door(self) -> Door:
-        """The door for orders: people never write to the table. Raises CommandFailed."""
+        """People never write to the table. Raises CommandFailed."""
         return self._door("OrdersUrl")
 
     @property
@@ -125,7 +125,7 @@ class Stack:
         return Place(self.outputs["TableName"], self.endpoint_url, self.session.region_name)
 
     def client(self, service: str, attempts: int = 5) -> Any:
-        """Return a client that waits as long as a synchronous Express execution may take."""
+        """It waits as long as a synchronous Express execution may take."""
         return client_of(self.session, service, self.endpoint_url, attempts)
 
 
@@ -146,7 +146,7 @@ def client_of(
 
 
 def find(name: str | None) -> Stack:
-    """Return the stack `name` on AWS, by the usual AWS variables; by default the embedded one."""
+    """By the usual AWS variables; by default the embedded stack."""
     return _embedded() if name is None else _deployed(name)
 
 
@@ -191,20 +191,20 @@ def _deployed(name: str) -> Stack:
 
 
 def _embedded_address() -> str | None:
-    """Return the address that `settle local env` sets. Another endpoint is a way to AWS itself."""
+    """Of `settle local env`. Another endpoint is a way to AWS itself."""
     url = os.environ.get("AWS_ENDPOINT_URL", "")
     return url if urlsplit(url).hostname in ("127.0.0.1", "localhost") else None
 
 
 def sagas_of(outputs: Iterable[str]) -> list[str]:
-    """Return the ids of a stack's sagas, by the names of its outputs; a saga alone has none."""
+    """By the names of its outputs; a saga alone has none."""
     names = set(outputs)
     found = (name.removesuffix(_MARK) for name in names if name.endswith(_MARK))
     return sorted(saga for saga in found if f"{saga}TableName" in names)
 
 
 def of_saga(outputs: dict[str, str], stack: str, saga: str) -> Outputs:
-    """Return a saga's outputs by their own names. Raises CommandFailed if the stack has no such saga."""
+    """Return a saga's outputs by short names. Raises CommandFailed for an unknown saga."""
     sagas = sagas_of(outputs)
     if saga not in sagas:
         if not sagas:

@@ -9,7 +9,7 @@ from .finding import Account, Finding, Verdict, absent
 
 BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"
 BOOTSTRAP_MIN = 30
-"""The first whose deployment role may call DescribeEvents, which has the failures of a validation."""
+"""The first with DescribeEvents for its deployment role, which has the failures of a validation."""
 
 
 def bootstrap(account: Account) -> Iterator[Finding]:

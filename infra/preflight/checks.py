@@ -21,10 +21,7 @@ CHECKS: Mapping[str, Check] = {
 
 
 def findings(of: Account) -> Iterator[Finding]:
-    """Yield the findings, the account's identity first.
-
-    Without one, no other check is made.
-    """
+    """Yield the findings, the account's identity first: the other checks need it."""
     identity = list(look(of, "identity", _identity))
     yield from identity
     if identity[0].verdict is Verdict.FINE:

@@ -36,7 +36,7 @@ Template = Mapping[str, Any]
 
 
 def faults(deployed: Template, new: Template) -> Iterator[str]:
-    """Yield what an update would do to a guarded resource, and must not."""
+    """Yield the forbidden effects of an update on guarded resources."""
     resources = new.get("Resources", {})
     for name, before in deployed.get("Resources", {}).items():
         if before["Type"] not in IN_PLACE:
@@ -91,5 +91,5 @@ def _is_on(value: Any) -> bool:
 
 
 def _days(recovery: Any) -> int:
-    """Return how far back point-in-time recovery reaches: 35 days, unless it says less."""
+    """How far back point-in-time recovery reaches: 35 days, unless set."""
     return int(recovery.get("RecoveryPeriodInDays", _RECOVERY_DAYS)) if _is_on(recovery) else 0

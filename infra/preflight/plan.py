@@ -13,15 +13,13 @@ MACHINES = (
     ("SettlementStandard", "settlement", "STANDARD", START_AND_WAIT),
     ("Compensation", "compensation", "STANDARD", START_AND_WAIT),
 )
-"""Each machine's definition, its type, and its way to start a compensation."""
+"""Definition, type, and way to start a compensation."""
 
 Template = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Definition:
-    """`start` is the way to start a compensation."""
-
     machine: str
     text: str
     kind: str

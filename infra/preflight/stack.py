@@ -68,7 +68,7 @@ def names(account: Account) -> Iterator[Finding]:
 def exponents(account: Account) -> Iterator[Finding]:
     """Compare the currencies with the deployed stack's.
 
-    A changed exponent changes the meaning of rows, and without its currency a row is unreadable.
+    An exponent gives rows their meaning; without its currency a row is unreadable.
     """
     outputs = _outputs(account)
     if outputs is None:
@@ -111,7 +111,7 @@ def data(account: Account) -> Iterator[Finding]:
 
 
 def secrets(account: Account) -> Iterator[Finding]:
-    """Check that the provider's API key is stored: a new stack's is random."""
+    """A new stack's API key of the provider is random."""
     outputs = _outputs(account)
     if outputs is None or "KycCredentialsArn" not in outputs:
         return
@@ -171,7 +171,7 @@ def _described(account: Account) -> dict[str, Any] | None:
 
 
 def _outputs(account: Account) -> dict[str, str] | None:
-    """Return the saga's outputs by their own names; None if the stack was never created."""
+    """Return the saga's outputs by short names; None without a stack."""
     found = _described(account)
     if found is None or found["StackStatus"] in _NEVER_CREATED:
         return None

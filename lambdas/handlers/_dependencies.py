@@ -18,7 +18,7 @@ store = Store(dynamodb, os.environ["TABLE_NAME"], adds=rooms.adds(config))
 
 
 def now() -> datetime:
-    """Return the time. Only handlers know the clock; they pass the time down, or this function."""
+    """Only handlers know the clock; they pass the time down, or this function."""
     return datetime.now(UTC)
 
 
@@ -28,7 +28,7 @@ def nonce() -> str:
 
 
 def restored() -> None:
-    """Renew state that SnapStart clones: botocore's jitter seed, and connections."""
+    """Renew what SnapStart clones: botocore's jitter seed, and connections."""
     seed()
     dynamodb.close()
 

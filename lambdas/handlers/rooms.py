@@ -1,6 +1,6 @@
 """The rooms of this app, and where each meets the core and other rooms.
 
-To remove a room, remove its line. Parts are imported on first use, as imports lengthen a cold start.
+To remove a room, remove its line. Parts are imported on first use, for a short cold start.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,12 +20,12 @@ Take = Callable[[object, Any], dict[str, Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Room:
-    """The parts that a room provides, each as `module:name` or None.
+    """A room's parts, each as `module:name` or None.
 
-    `adds` takes the stage's configuration and returns the function that adds to each row that is put.
+    `adds` takes the stage's configuration and returns the function that completes each row to put.
     `before_refund` makes a payee's releases available before they are taken back, `before_close` before a
-    close. `orders` maps the last part of a route to the order's function, and to the body's field that
-    repeats the route, if any.
+    close. `orders` maps the last part of a route to the order's function, and to any body field that repeats
+    the route.
     """
 
     name: str
@@ -48,7 +48,7 @@ ROOMS: tuple[Room, ...] = (
         orders="handlers.merchants._order:ORDERS",
     ),
 )
-"""A row that is put passes the rooms in this order, so that the whole row is signed."""
+"""A row to put passes the rooms in this order: the signature covers all of it."""
 
 
 def adds(config: StageConfig) -> tuple[Callable[[Row], Row], ...]:

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from settle.local.grants import Trial
 
 ATTEMPTS = 10
-"""IAM throttles its simulator, and the check makes about 500 requests."""
+"""IAM throttles its simulator: the check makes about 500 requests."""
 
 _ALLOWED, _DENIED = "allowed", "explicitDeny"
 
 
 def denials(run: Run) -> str:
-    """Check in IAM's simulator that roles allow their granted rows and attributes, and nothing beyond."""
+    """Check in IAM's simulator that roles allow their granted rows and attributes only."""
     if run.stack.endpoint_url:
         raise NotApplicable("the embedded AWS: its simulator of policies knows no context keys")
     try:

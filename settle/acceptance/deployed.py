@@ -21,7 +21,7 @@ PROOFS_MAX = 3
 """Writes during a proof leave rows unproven; the next may find them at rest."""
 
 STREAM_READERS = 2
-"""PublishEvents, which also notifies merchants' sweeps, and SealJournal."""
+"""PublishEvents, also for merchants' sweeps, and SealJournal."""
 
 LAG_SECONDS_MAX = 60
 """Threshold of the alarm EventsBehind."""
@@ -32,7 +32,7 @@ AGES_SECONDS_MAX, AGES_OF = 300, timedelta(minutes=15)
 _UNLOCKED = ("NoSuchObjectLockConfiguration", "ObjectLockConfigurationNotFoundError")
 
 SEALED_SECONDS_MAX = 480
-"""Time for an entry to be sealed: AWS gathers a batch for up to five minutes."""
+"""AWS gathers a batch for up to five minutes."""
 
 
 def definitions(run: Run) -> str:
@@ -71,7 +71,7 @@ def triggers(run: Run) -> str:
 
 
 def _lag(run: Run, streams: Mapping[str, str]) -> str:
-    """Two readers that throttle each other lag."""
+    """Readers that throttle each other lag."""
     if run.stack.endpoint_url:
         return "the embedded AWS: measures no lag"
     client, oldest = run.stack.client("cloudwatch"), 0.0
@@ -104,7 +104,7 @@ def _ages(client: Any, function: str, ages: list[float]) -> list[float]:
 def canary(run: Run) -> str:
     """Check that each alias sends all starts to one version, equal to the deployed machine.
 
-    A rollback also restores the definition, so only the stack's status shows it.
+    Only the stack's status shows a rollback, which restores the definition too.
     """
     aliases = physical(run.stack, "AWS::StepFunctions::StateMachineAlias")
     if not aliases:

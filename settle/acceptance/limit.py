@@ -7,7 +7,7 @@ from types import FrameType
 
 
 class Overdue(BaseException):
-    """The time is over. Not an Exception, which boto3 would take for a failed call and retry."""
+    """Not an Exception: boto3 would retry."""
 
 
 @contextmanager

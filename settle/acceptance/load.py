@@ -1,4 +1,4 @@
-"""The load on one item: one payer pays one payee at a steady pace."""
+"""One payer pays one payee at a steady pace: the load on one item."""
 
 import json
 import time
@@ -30,7 +30,7 @@ SECONDS = 10
 """At 10/s this gives 100 payments, the fewest with a 99th percentile."""
 
 THREADS_MAX = 400
-"""Concurrent payments. Above it payments are sent late, and the reached pace is lower."""
+"""Above it payments are sent late, and the reached pace is lower."""
 
 WRITES = 5
 """Per settled payment: hold, release, fee, and two for the verdict."""
@@ -138,7 +138,7 @@ def _at_rest(run: Run, sent: list[str]) -> list[SettlementState]:
 
 
 def _sends(run: Run, began: float, rate: int, settled: int) -> tuple[int, int]:
-    """Return the writes sent for a pace, and those that met a conflict."""
+    """The writes sent for a pace, and those in conflict."""
     prefix, found = f"acceptance-{run.id}-load-{rate}-", (0, 0)
 
     def are_told() -> bool:

@@ -23,7 +23,7 @@ from settlement.core.model.orders import REVERSE
 from settlement.core.model.status import FINISHED
 
 TWINS, THREADS, THREADS_EMBEDDED = 64, 64, 12
-"""Twins and concurrent calls. On the embedded AWS each concurrent call is a process."""
+"""On the embedded AWS each concurrent call is a process."""
 
 API_WAIT_SECONDS = 20
 """The longest wait that the services' API accepts."""
@@ -85,7 +85,7 @@ def services(run: Run) -> str:
 
 
 def expect_status(what: str, answer: Answer, *wanted: int) -> None:
-    """Raise Refuted for an unwanted HTTP status, DoorForbidden if AWS denies the call."""
+    """Raise Refuted for an unwanted HTTP status, DoorForbidden if AWS denies."""
     if answer.status == HTTPStatus.FORBIDDEN:
         raise DoorForbidden(Exit.FAILED, f"{what}: AWS does not let you call the services' API")
     if answer.status == HTTPStatus.TOO_MANY_REQUESTS:

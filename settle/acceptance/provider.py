@@ -1,4 +1,4 @@
-"""Checks with the simulated KYC provider, which takes its behaviour from an account's id.
+"""Checks with the simulated KYC provider: an account's id selects its behaviour.
 
 A real provider ignores the id and approves.
 """
@@ -20,10 +20,10 @@ from settlement.core.model.status import Status
 from settlement.kyc.circuit import State
 
 ERROR, REVIEW = "error", "review"
-"""Behaviours of the simulated provider, from settle/local/kyc_behaviour.py."""
+"""Simulated behaviours, from settle/local/kyc_behaviour.py."""
 
 FAILING_MAX = 20
-"""Payments that may fail before the circuit opens; `prod` allows five failures."""
+"""Until the circuit opens; `prod` allows five failures."""
 
 CLOSES_SECONDS_MAX = 180
 
@@ -114,7 +114,7 @@ def _open(run: Run, payer: str, payee: str) -> int:
 
 
 def _close(run: Run, payer: str, payee: str) -> tuple[float, int]:
-    """Order probes and pay until a payment settles; return the seconds and the refused payments."""
+    """Order probes and pay until a payment settles; return seconds and refusals."""
     refused, began = 0, time.monotonic()
     while time.monotonic() - began < CLOSES_SECONDS_MAX:
         run.waits_for = "the circuit to close"

@@ -32,7 +32,7 @@ _POLL_SECONDS = 0.25
 
 @dataclass
 class Run:
-    """A run of the acceptance. It records all that it opens and sends, to clean up."""
+    """A run of the acceptance, with all that it opens and sends, to clean up."""
 
     stack: Stack
     id: str = field(default_factory=lambda: secrets.token_hex(4))
@@ -63,10 +63,7 @@ class Run:
         return money.render(minor, self.stack.config.currencies[self.currency])
 
     def account(self, name: str, deposit: int = 0, provider: str = "") -> str:
-        """Open an account, with a deposit in minor units.
-
-        Its id selects the simulated KYC provider's behaviour.
-        """
+        """Open an account, with a deposit in minor units. Its id selects the KYC behaviour."""
         account = f"{provider and f'kyc-{provider}.'}acceptance-{self.id}-{name}"
         self.accounts.append(account)
         self.waits_for = f"the orders that open {account}"
@@ -140,7 +137,7 @@ class Run:
         return wait_for(holds, seconds)
 
     def in_flight(self) -> Iterator[str]:
-        """Wait for all together; yield those in flight, unreadable or in LIMBO."""
+        """Wait for all together; yield the unreadable, those in flight or in LIMBO."""
         give_up_at = time.monotonic() + REST_SECONDS_MAX
         for key in self.keys:
             try:

@@ -8,7 +8,7 @@ from settle.acceptance.run import Run
 from settle.acceptance.verdict import NotApplicable, Refuted
 
 ATTEMPTS = 10
-"""AWS throttles TestState, and the check makes about a hundred calls."""
+"""AWS throttles TestState: the check makes about a hundred calls."""
 
 UNLISTED = "AnErrorThatNoRuleNames"
 """An error that only `States.ALL` matches."""

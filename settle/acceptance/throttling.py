@@ -1,4 +1,4 @@
-"""Signs of a used-up quota, which tells nothing about the product."""
+"""A used-up quota, which tells nothing about the product."""
 
 import re
 from collections.abc import Iterable
@@ -54,7 +54,7 @@ def quota_of_error(error: BaseException | None) -> str | None:
 
 
 def quota_of_text(text: str) -> str | None:
-    """Return the quota behind an execution's cause, or a row's failure."""
+    """Return the quota behind a cause or failure."""
     return next((quota for sign, quota in _SIGNS if sign.search(text)), None)
 
 

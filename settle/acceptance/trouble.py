@@ -74,7 +74,7 @@ def limbo(run: Run) -> str:
 
 
 def interval(run: Run) -> str:
-    """Check in the execution history that a case of LIMBO waits as long as its state says."""
+    """Check in the history that a case of LIMBO waits as long as its state says."""
     if run.stack.endpoint_url:
         raise NotApplicable("the embedded AWS: knows no TimeoutSecondsPath, and waits for a fixed time")
     if not run.stuck:

@@ -31,10 +31,10 @@ class NotApplicable(Exception):
 
 @dataclass(frozen=True)
 class Check:
-    """A check. `prove` returns the evidence, or raises Refuted or NotApplicable.
+    """`prove` returns the evidence, or raises Refuted or NotApplicable.
 
-    `rows` are the beginnings of rows in docs/internals/not-proven-locally.md that it tries on AWS. After
-    `seconds_max` it is refuted.
+    `rows` begin rows of docs/internals/not-proven-locally.md that it tries on AWS. After `seconds_max` it is
+    refuted.
     """
 
     name: str

@@ -101,7 +101,7 @@ def described_alarms(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def aborted(run: Run) -> str:
-    """Wait until `recovery`'s stop raises the alarm of aborted executions, and it clears."""
+    """Wait until `recovery`'s stop raises the alarm, and it clears."""
     _on_aws(run, "alarms are not deployed to it")
     if run.stopped_at is None:
         raise NotApplicable("no execution was stopped: `recovery` has to run with it")
@@ -130,7 +130,7 @@ def aborted(run: Run) -> str:
 
 
 def metrics(run: Run) -> str:
-    """Wait for a metric that CloudWatch extracts from this run's log lines."""
+    """Wait for a metric that CloudWatch extracts from this run's logs."""
     _on_aws(run, "it extracts no metrics from logs")
     began, monotonic = datetime.now(UTC) - timedelta(minutes=1), time.monotonic()
     payer, payee = run.parties("metrics")

@@ -10,10 +10,7 @@ _OF_ORDERS = (OrderKind.DEPOSIT, OrderKind.WITHDRAW)
 
 
 def read(stack: Stack, entries: Sequence[Row]) -> list[str | None]:
-    """Return each entry's payment reference; None without one, and for an order's entry.
-
-    Settlement rows never expire, even if their entries have.
-    """
+    """Return payments' references by entry, None for others. Settlement rows never expire."""
     subjects = [None if entry["step"] in _OF_ORDERS else entry["key"] for entry in entries]
     rows = [keys.settlement(key) for key in dict.fromkeys(subjects) if key is not None]
     found = {keys.subject(row)[1]: row.get("reference") for row in batch.read(stack.store, rows)}

@@ -28,13 +28,13 @@ def show(
     """Return an account's balance and statement, oldest entry first.
 
     An internal account (`fees:EUR`) is the sum of its entries. `sum` is the running total by entry time:
-    functions' clocks differ, so the account may never have had it. `unswept` is received money that a
-    merchant cannot spend yet.
+    clocks differ, so the account may never have had it. `unswept` is received money that a merchant cannot
+    spend yet.
 
     Without an `archive`, a statement whose entries expire starts at `complete_since` with `brought_forward`,
     and an internal account's balance is unknown. Unreadable rows are in `unreadable`, and in no sum.
 
-    `reference` is in each payment's row: reading these rows costs more than the statement.
+    `reference` costs more than the statement: it is in each payment's row.
     """
     now = datetime.now(UTC)
     kept_from = Retention.at(now, stack.config.shortest_retention_days).kept_from
@@ -86,7 +86,7 @@ def show(
 
 
 def _folded(stack: Stack, merchant: str, since: str) -> tuple[int, list[aside.Line]]:
-    """Return what sweeps have made available since a minute, in minor units, and their unreadable rows."""
+    """Return the sum that sweeps added since a minute, in minor units, and their unreadable rows."""
     partitions = (keys.swept(partition, "")["pk"] for partition in keys.entry_partitions(merchant))
     total, unreadable = 0, list[aside.Line]()
     for row in pages.query(stack.store, *partitions):

@@ -1,4 +1,4 @@
-"""Arguments and options that commands share, checked before any look-up."""
+"""Shared arguments and options, checked before any look-up."""
 
 from typing import TYPE_CHECKING, Annotated
 

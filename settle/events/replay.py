@@ -9,7 +9,7 @@ from settlement.events.replay import REPLAY, REPLAYED_MAX, parse_replay
 def replay(stack: Stack, keys: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yield each order's published settlements, and why others failed.
 
-    Raises CommandFailed; earlier orders are carried out.
+    Raises CommandFailed after earlier orders.
     """
     orders = [
         {"keys": list(keys[first : first + REPLAYED_MAX])} for first in range(0, len(keys), REPLAYED_MAX)

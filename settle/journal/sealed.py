@@ -17,7 +17,7 @@ OF_THE_STACK = "stack"
 def compare(stack: Stack, against: str, kept: str | None) -> dict[str, Any]:
     """Compare the table with a sealed journal: `stack`, `s3://BUCKET/PREFIX` or a directory.
 
-    `kept` is the digest of a seal that was copied out earlier. Raises CommandFailed if the disk is full.
+    `kept` is the digest of an earlier copied seal. Raises CommandFailed if the disk is full.
     """
     with whole():
         found = sealed_copy.compare(
@@ -32,7 +32,7 @@ def compare(stack: Stack, against: str, kept: str | None) -> dict[str, Any]:
 
 @contextmanager
 def whole() -> Iterator[None]:
-    """Raise CommandFailed for a comparison that is cut off: it has proven nothing."""
+    """Raise CommandFailed for a comparison that is cut off."""
     try:
         yield
     except CutOff as reason:

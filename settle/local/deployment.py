@@ -29,12 +29,12 @@ _SOURCES = ("app.py", "cdk.json", "infra", "lambdas", "statemachines")
 
 
 def bootstrap(running: Running) -> None:
-    """Prepare the embedded account for the CDK, from a folder without an app to synthesise."""
+    """From a folder without an app to synthesise."""
     _cdk(running, state.SCRATCH, "bootstrap", f"aws://{record.ACCOUNT}/{record.REGION}")
 
 
 def deploy(running: Running, sources: str) -> Running:
-    """Deploy the app; return the record with outputs. `sources` is the app's digest."""
+    """Deploy the app, with digest `sources`; return the record with outputs."""
     outputs_file = state.SCRATCH / "outputs.json"
     context = ("-c", "stage=local", "-c", f"kyc_url={running.kyc_url}")
     app = () if record.IN_CHECKOUT else ("--app", f"{sys.executable} -m {record.CONSTRUCTS}.own")
@@ -45,10 +45,10 @@ def deploy(running: Running, sources: str) -> Running:
 
 
 def deploy_app(running: Running, app: str, folder: Path) -> dict[str, dict[str, str]]:
-    """Deploy an app of the user's own from `folder`; return the outputs of each of its stacks.
+    """Deploy a user's app from `folder`; return the outputs of each of its stacks.
 
-    Its sagas take the settings of the embedded AWS. The roles of CDK's bootstrap are left out, as there they
-    may not use the staging bucket. Raises CommandFailed.
+    Its sagas take the embedded AWS's settings. The roles of CDK's bootstrap are left out, as there they may
+    not use the staging bucket. Raises CommandFailed.
     """
     out, outputs_file = state.SCRATCH / "app.out", state.SCRATCH / "app.json"
     place = json.dumps({"python": sys.executable, "kyc_url": running.kyc_url})
@@ -84,7 +84,7 @@ def digest() -> str:
 
 
 def ensure_cdk(report: Report) -> Path:
-    """Return the CDK CLI. An installed `settle` installs it once, in the versions that the wheel pins.
+    """Return the CDK CLI. An installed `settle` installs the wheel's pinned versions once.
 
     Raises CommandFailed.
     """
@@ -112,7 +112,7 @@ def ensure_cdk(report: Report) -> Path:
 
 
 def synth(app: str, folder: Path, out: Path, *options: str) -> None:
-    """Synthesise an app of the user's own, with the user's credentials. Raises CommandFailed."""
+    """Synthesise a user's app, with the user's credentials. Raises CommandFailed."""
     words = [str(ensure_cdk(note)), "synth", "--quiet", "--no-notices", "--app", app, "-o", str(out)]
     _run([*words, *options], folder, os.environ | {"PATH": processes.environment()["PATH"]})
 
@@ -150,6 +150,6 @@ def _run(words: list[str], folder: Path, environment: Mapping[str, str]) -> None
 
 
 def _kill_group(leader: int) -> None:
-    """Kill a whole session: the CLI alone would leave the synthesis running."""
+    """The CLI alone would leave the synthesis running."""
     with suppress(ProcessLookupError):
         os.killpg(leader, signal.SIGKILL)

@@ -10,7 +10,7 @@ _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def undoable() -> Iterator[None]:
-    """Raise SystemExit on a signal that would kill the process, so that cleanup runs.
+    """Raise SystemExit on a signal that would kill the process: cleanup runs.
 
     An ignored signal stays ignored.
     """

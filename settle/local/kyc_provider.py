@@ -27,7 +27,7 @@ def start(running: Running) -> None:
 
 
 def share_secrets(running: Running) -> None:
-    """Give the provider the webhook's address, and the secrets of each saga, in place of earlier ones."""
+    """Give the provider the webhook's address, and each saga's secrets."""
     secrets, cloudformation = (_client(running, service) for service in ("secretsmanager", "cloudformation"))
 
     def read(arn: str) -> Any:

@@ -34,7 +34,7 @@ HANG_SECONDS = 60
 WEBHOOK_SECONDS_MAX = 60
 
 _FINAL = (200, 400, 404, 409)
-"""The webhook is not called again after these."""
+"""No more calls of the webhook after these."""
 
 
 class Provider(BaseHTTPRequestHandler):
@@ -71,7 +71,7 @@ class Provider(BaseHTTPRequestHandler):
         self._answer(200, self.server.state.describe())
 
     def do_GET(self) -> None:
-        """Return the settings, or the provider's health, which counts as no call."""
+        """Return the settings, or the health, which counts as no call."""
         if self.path == "/control":
             self._answer(200, self.server.state.describe())
         elif self.path == "/verifications":

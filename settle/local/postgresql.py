@@ -1,6 +1,6 @@
 """The PostgreSQL beside the embedded AWS, and the follower that fills finance's books.
 
-Each start rebuilds its data from the journal.
+Each start rebuilds its data.
 """
 
 import importlib.util
@@ -23,7 +23,7 @@ START_SECONDS_MAX = 60
 EVERY_SECONDS = 5
 USER = "finance"
 _UNPRIVILEGED = "nobody"
-"""The server's user when we are root: PostgreSQL refuses to run as root."""
+"""The server's user for root: PostgreSQL refuses to run as root."""
 
 
 def runs() -> bool:

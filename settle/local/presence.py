@@ -15,7 +15,7 @@ ANSWER_SECONDS_MAX = 5
 def running() -> Running | None:
     """Return the embedded AWS if it runs with the app deployed; else None.
 
-    Raises CommandFailed if it stays silent.
+    Raises CommandFailed for silence.
     """
     found = started()
     if found is None or not found.outputs:
@@ -59,7 +59,7 @@ def answers(found: Running) -> bool:
 
 
 def answers_in_time(found: Running, seconds: float) -> bool:
-    """Wait until it answers; return False after the time, or if its process has ended."""
+    """Wait; return False after the time, or if its process has ended."""
     give_up_at = time.monotonic() + seconds
     while not answers(found):
         if time.monotonic() > give_up_at or processes.has_ended(found.pid):

@@ -1,7 +1,4 @@
-"""The processes of the embedded AWS, known by program and working folder.
-
-Process ids alone are reused.
-"""
+"""The processes of the embedded AWS, known by program and working folder: ids alone are reused."""
 
 import os
 import subprocess
@@ -23,7 +20,7 @@ _PROGRAMS = ("ministack", "awslambdaric", KYC_SIMULATOR, POSTGRESQL, FOLLOWER)
 
 
 def environment() -> dict[str, str]:
-    """Return our environment, with the embedded account's credentials in place of any others."""
+    """Our environment, with the embedded account's credentials."""
     foreign = ("AWS_", "POWERTOOLS_")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     binaries = Path(sys.executable).parent
@@ -36,7 +33,7 @@ def environment() -> dict[str, str]:
 
 
 def start(module: str, *arguments: str, log: str, variables: Mapping[str, str] | None = None) -> int:
-    """Start a Python module in SCRATCH that outlives this command; return its process id."""
+    """Start a Python module in SCRATCH that outlives this command; return its id."""
     with (state.SCRATCH / log).open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
@@ -53,7 +50,7 @@ def start(module: str, *arguments: str, log: str, variables: Mapping[str, str] |
 def has_ended(pid: int) -> bool:
     """Return whether a process that we started has exited.
 
-    Uses only the id: `ours` needs a command line, which a new process may not have yet.
+    Uses only the id: a new process may lack the command line that `ours` needs.
     """
     try:
         return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
@@ -75,7 +72,7 @@ def run(program: str) -> bool:
 
 
 def stop(*programs: str) -> bool:
-    """Stop the processes of programs, or all, including orphans; return whether any ran."""
+    """Stop the programs' processes, or all, including orphans; return whether any ran."""
     doomed = list(ours(programs or _PROGRAMS))
     for process in doomed:
         _ignoring_the_gone(process.terminate)

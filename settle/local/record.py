@@ -13,7 +13,7 @@ STACK_NAME = "settlement-local"
 ACCOUNT = "000000000000"
 REGION = "eu-west-1"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
-"""The embedded account's root. Functions run under their own, enforced roles."""
+"""The embedded account's root. Functions run under their enforced roles."""
 
 _ADDRESSES = {
     "SETTLEMENT_EXPRESS_ARN": "SettlementExpressArn",
@@ -21,7 +21,7 @@ _ADDRESSES = {
     "START_QUEUE_URL": "StartQueueUrl",
 }
 _APIS = {"SETTLEMENTS_API_URL": "SettlementsApiUrl", "ORDERS_URL": "OrdersUrl"}
-"""Variables for the examples of docs/calling, and the outputs that fill them."""
+"""Variables for docs/calling's examples, and their outputs."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Running:
 
     @property
     def webhook_url(self) -> str:
-        """The webhook's local address; the one in the outputs is AWS's."""
+        """Local; the address in the outputs is AWS's."""
         return reached_at(self.outputs["KycWebhookUrl"], self.endpoint_url)
 
     def describe(self) -> dict[str, object]:
@@ -56,9 +56,9 @@ class Running:
         }
 
     def variables(self) -> dict[str, str]:
-        """Return the variables with which AWS's SDKs and the examples reach it.
+        """The variables by which AWS's SDKs and the examples reach it.
 
-        All services share one address: an SDK must not prefix it, as with `sync-`.
+        All services share one address: no SDK may prefix it, as with `sync-`.
         """
         named = {name: self.outputs[output] for name, output in _ADDRESSES.items() if output in self.outputs}
         apis = {
@@ -79,7 +79,7 @@ class Running:
 
 
 def reached_at(url: str, endpoint_url: str) -> str:
-    """Return the embedded AWS's address for the root of an API Gateway or Lambda URL."""
+    """The embedded AWS's address for the root of an API Gateway or Lambda URL."""
     name, kind, *_ = (urlsplit(url).hostname or "").split(".")
     if kind == "execute-api":
         return f"{endpoint_url}/_aws/execute-api/{name}/$default/"

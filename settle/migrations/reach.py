@@ -37,7 +37,7 @@ def run(
 ) -> Progress:
     """Run a migration until it is done or paused. Raises CommandFailed, NotAlone.
 
-    The role's session ends after an hour: the same runner then continues with a new one.
+    The role's session ends after an hour: the same runner continues with another.
     """
     runner = os.urandom(8).hex()
     while True:
@@ -68,7 +68,7 @@ def means(
 
 
 def deployment(stack: Stack) -> str:
-    """Return the newest deployment's time. Raises CommandFailed while one is under way."""
+    """The newest deployment's time. Raises CommandFailed while one is under way."""
     (found,) = stack.client("cloudformation").describe_stacks(StackName=stack.cloudformation)["Stacks"]
     if found["StackStatus"].endswith("IN_PROGRESS"):
         raise CommandFailed(

@@ -1,7 +1,7 @@
 """Writes of a migration: settlements' rows to a new layout or back, and its own row.
 
-A migration touches no row in flight, and moves no money. Each write is conditional on the row as read, so a
-repeated or late write changes nothing. See docs/operating/migrating.md.
+It touches no row in flight, and moves no money. Each write is conditional on the row as read, so repeats and
+late writes change nothing. See docs/operating/migrating.md.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ class Phase(StrEnum):
 class Migration:
     """One change of finished rows. `attributes` are all that its writes name, besides the keys.
 
-    `needs`: by direction, the attribute that marks a row not yet migrated.
+    `needs`: by direction, the attribute of a row not yet migrated.
     """
 
     name: str
@@ -57,10 +57,9 @@ class Migration:
 class Progress:
     """A migration's row: its only runner, and its progress.
 
-    `after` is the key of the last row read. After `leased_until`, the runner counts as dead and another may
-    continue. `read`, `changed` and `left` count settlements' rows; `left`: migrated after they were read.
-    `reason` explains a pause. `deployment` is the one at `began_at`: a later one may have written the old
-    layout behind `after`.
+    `after` is the key of the last row read. After `leased_until` another runner may continue. `read`,
+    `changed` and `left` count settlements' rows; `left`: migrated after they were read. `reason` explains a
+    pause. `deployment` is the one at `began_at`: a later one may have written the old layout behind `after`.
     """
 
     name: str
@@ -124,8 +123,7 @@ def _left(found: Any) -> AlreadyApplied:
 def count_parts_by_name(row: Row, direction: Direction) -> Write:
     """Move the number of reversals in part from `parts` to `reversals_in_part`, or back.
 
-    Only a SETTLED row has either attribute. The write does not name the status, which the migration's role
-    must not change.
+    Only a SETTLED row has either. The write does not name the status, which the role must not change.
     """
     if direction is Direction.FORWARD:
         expression, name = "SET reversals_in_part = parts, layout = :layout REMOVE parts", "parts"

@@ -13,14 +13,14 @@ from settlement.core.store.dynamodb import Store
 from settlement.core.store.wire import from_wire, to_wire
 
 LEASE = timedelta(seconds=30)
-"""After this silence of a runner another may continue. A runner writes after each page."""
+"""A runner writes after each page. After this silence another may continue."""
 
 PAGE_SECONDS, PAGE_ROWS_MAX = 10, 500
-"""Limits of a page: its time, well within the lease, and its rows."""
+"""Well within the lease."""
 
 
 class NotAlone(Exception):
-    """Another runner, shown by the migration's row `found`, is at work or has taken over."""
+    """Another runner, shown by the row `found`, is at work or has taken over."""
 
     def __init__(self, found: Progress) -> None:
         super().__init__(f"runner {found.runner} is at work until {found.leased_until}")
@@ -66,8 +66,8 @@ def run(means: Means, migration: Migration, direction: Direction, runner: str) -
     """Migrate the remaining rows, as the only runner, until done or paused.
 
     An unfinished migration resumes. It begins anew in another direction, after it was done, and after each
-    deployment, whose functions may have written the old layout behind `after`. So a deployment during the run
-    pauses it at its end. Throttling by DynamoDB or an active alarm also pauses it. Raises NotAlone.
+    deployment, whose functions may have written the old layout behind `after`: such a run pauses at its end.
+    Throttling by DynamoDB or an active alarm also pauses it. Raises NotAlone.
     """
     progress = _taken(means, migration, direction, runner)
     bucket = Bucket(means)
@@ -123,8 +123,7 @@ def _taken(means: Means, migration: Migration, direction: Direction, runner: str
 def _put(means: Means, progress: Progress) -> Progress:
     """Save the progress, with a new lease. Raises NotAlone after a takeover.
 
-    A person's pause meanwhile stays, and the page is read again later. A save whose answer was lost counts as
-    saved.
+    A person's pause meanwhile stays, and the page is read again. A save whose answer was lost counts.
     """
     leased = replace(progress, leased_until=timestamp(means.now() + LEASE))
     saved = _saved(means.store, leased)
@@ -137,7 +136,7 @@ def _put(means: Means, progress: Progress) -> Progress:
 
 
 def _saved(store: Store, progress: Progress) -> Progress | None:
-    """Save the progress; return None if the row has changed since it was read."""
+    """Return None if the row has changed since it was read."""
     write = save(progress)
     row = store.put(write)
     return Progress.from_row(row) if row == write.parameters["Item"] else None

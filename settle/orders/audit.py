@@ -29,7 +29,7 @@ FIELDS = (
     *("amount", "payment", "currency", "reason"),
     *("by", "user_id", "approved_by", "approved_in", "break_glass", "request_id", "source_ip"),
 )
-"""An order's fields, all texts. `amount`: the money that it moves; `payment`: the settlement's amount."""
+"""All texts. `amount`: the money that it moves; `payment`: the settlement's amount."""
 
 _RESOLVE = "resolve"
 _MOVES = (Move.PROPOSE, Move.APPROVE, Move.WITHDRAW)
@@ -39,8 +39,8 @@ _PERSONS = ("user_id", "approved_by", "approved_in", "break_glass", "request_id"
 def pages(stack: Stack, since: datetime, until: datetime, by: str | None) -> Iterator[list[dict[str, str]]]:
     """Yield the orders from `since` to before `until`, oldest first, up to 100 at a time.
 
-    `by` is a part of the ARN, in any case, of the person who gave or approved an order. It never hides an
-    unreadable row, whose reason is in `unreadable`: spoiling a row hides no order.
+    `by` is part of the ARN, in any case, of a giver or approver. Unreadable rows are always named in
+    `unreadable`: spoiling a row hides no order.
     """
     first, last = timestamp(since), timestamp(until)
     for month in keys.order_months(first[: keys.MONTH], last[: keys.MONTH]):

@@ -29,7 +29,7 @@ FIELDS: tuple[str, ...] = (
 
 @dataclass(frozen=True)
 class Which:
-    """The cases stuck on an account, by an error, or both; by default all."""
+    """The cases on an account, by an error, or both; by default all."""
 
     account: str | None = None
     error: str | None = None
@@ -46,7 +46,7 @@ class Which:
 
 
 def open_cases(stack: Stack, limit: int | None = None) -> tuple[list[Line], bool]:
-    """Return the `limit` oldest open cases with the unreadable rows, and whether more exist."""
+    """The `limit` oldest open cases with the unreadable rows, and whether more exist."""
     found = open_states(stack, limit)
     return [*(summary(stack, state) for state in found.states), *found.unreadable], found.more
 
@@ -55,7 +55,7 @@ def open_cases(stack: Stack, limit: int | None = None) -> tuple[list[Line], bool
 class Open:
     """Oldest first, and whether more exist.
 
-    `unreadable`: rows that the index lists in LIMBO; in every selection, and never decided.
+    `unreadable`: rows that the index lists in LIMBO; in every selection, never decided.
     """
 
     states: list[SettlementState]

@@ -22,10 +22,10 @@ from settlement.core.store import batch
 from settlement.orders import approval
 
 PATIENCE_SECONDS = (*PAUSES_SECONDS, *(8,) * 10)
-"""Pauses between tries of one order, long because many orders exhaust the door's limits."""
+"""Pauses between tries of one order, long: many orders exhaust the door's limits."""
 
 FAILURES_IN_A_ROW_MAX = 3
-"""After this number of unknown outcomes in a row, the remaining orders are not given."""
+"""After as many unknown outcomes in a row, no more orders are given."""
 
 _POLL_SECONDS = 2.0
 _STOPS = (DoorShut, KeyboardInterrupt, BotoCoreError, ClientError, SettlementError, MalformedRow)
@@ -54,7 +54,7 @@ def carry_out(stack: Stack, wanted: Wanted, items: Sequence[Item], tell: Tell, c
     """A refusal stops no other case.
 
     Raises CommandFailed with the progress if the door is shut, if orders fail in a row, or on Ctrl-C. Orders
-    given by then are on record.
+    given stay on record.
     """
     waiting: dict[str, Item] = {}
     given, current = 0, None
@@ -108,7 +108,7 @@ def _order(stack: Stack, wanted: Wanted, item: Item, waiting: dict[str, Item], t
 
 
 def _follow(stack: Stack, waiting: dict[str, Item], tell: Tell, count: Count) -> None:
-    """Report settlements as they come to rest; after the time limit, the others."""
+    """Report settlements at rest; after the time limit, the others."""
     give_up_at, all_of_them = time.monotonic() + follow.FOLLOW_SECONDS_MAX, len(waiting)
     while waiting:
         for row in batch.read(stack.store, [keys.settlement(key) for key in waiting]):

@@ -31,14 +31,14 @@ def open_in(stack: Stack, state: SettlementState, row: Row | None) -> dict[str, 
 
 @dataclass(frozen=True)
 class Proposals:
-    """By key: proposals that may be approved now, and why others are unreadable."""
+    """By key, and why others are unreadable."""
 
     open: dict[str, Proposal]
     unreadable: dict[str, str]
 
 
 def open_on_many(stack: Stack, states: Sequence[SettlementState]) -> Proposals:
-    """Return the proposals that may be approved now, read 100 rows a call."""
+    """Read 100 rows a call."""
     found, unreadable = dict[str, Proposal](), dict[str, str]()
 
     def put_aside(row: Row, reason: str) -> None:
@@ -62,7 +62,7 @@ def approvals(proposal: Proposal) -> str:
 
 
 def told(stack: Stack, state: SettlementState, proposal: Proposal) -> dict[str, Any]:
-    """A closed or void one has neither amount nor command: it cannot be approved."""
+    """A closed or void one has neither amount nor command."""
     fits = proposal.status is ProposalStatus.OPEN and approval.is_of(state, proposal, stack.config)
     amount = approval.amount_of(state, proposal, stack.config) if fits else ""
     return {

@@ -27,7 +27,7 @@ def propose(
 
 
 def proposed(stack: Stack, key: str, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the proposal in the door's answer. Raises CommandFailed if a later one replaced it."""
+    """Raises CommandFailed if a later proposal replaced it."""
     told = latest(stack, key)
     if told["digest"] != answer["proposal"]["digest"]:
         raise CommandFailed(
@@ -41,7 +41,7 @@ def proposed(stack: Stack, key: str, answer: Mapping[str, Any]) -> dict[str, Any
 def approve(stack: Stack, key: str, shown: Mapping[str, Any]) -> dict[str, Any]:
     """Return the outcome, or the proposal if it needs more approvals.
 
-    The door compares the shown values; nothing is looked up here. Safe to repeat.
+    The door compares the shown values. Safe to repeat.
     """
     names = ("decision", "case", "part", "amount", "digest")
     answer = _move(stack, Move.APPROVE, key, {name: shown[name] for name in names if name in shown})

@@ -20,8 +20,8 @@ def resolve(
 ) -> dict[str, Any]:
     """Safe to repeat: a decided case is resumed.
 
-    From the second case, `case` is required: a repeated command could otherwise decide a newer case than its
-    user saw. Raises CommandFailed.
+    From the second case, `case` is required: a repeat could otherwise decide a newer case. Raises
+    CommandFailed.
     """
     order = {"key": key, "case": 1 if case is None else case, "decision": decision, "reason": reason}
     check_order(parse_resolution, order)

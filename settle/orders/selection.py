@@ -1,6 +1,6 @@
 """The open cases of LIMBO that one command decides, and their digest.
 
-A digest names the cases shown: `1500-` and the hash of the 1,500 oldest that fit. Later cases are excluded.
+Such as `1500-` and the hash of the 1,500 oldest that fit. Later cases are excluded.
 """
 
 import hashlib
@@ -59,7 +59,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Item:
-    """An open case; `unfit` is the reason if the decision does not fit."""
+    """`unfit` is the reason if the decision does not fit."""
 
     state: SettlementState
     case: Case

@@ -1,7 +1,7 @@
 """The two consoles, and the layout of records and tables. All text passes `printable`.
 
 Values are never cut or broken: a person copies keys and commands. A character that the locale lacks is
-escaped. An answer that cannot be written raises OSError; a note that cannot is dropped.
+escaped. An unwritable answer raises OSError; a note is dropped.
 """
 
 import errno
@@ -53,7 +53,7 @@ def escape_unknown() -> None:
 def is_written(show: Callable[[], None]) -> bool:
     """Return whether the output accepted it. A failed output stops no work.
 
-    After a failure, output goes to the null device: Python would fail when it flushes at exit.
+    Later output goes to the null device: Python would fail at its exit.
     """
     try:
         show()
@@ -67,7 +67,7 @@ def is_written(show: Callable[[], None]) -> bool:
 
 @contextmanager
 def counted(done: Sequence[object], total: int, what: str) -> Iterator[None]:
-    """Print a batch's progress if something stops it, even Ctrl-C."""
+    """Print a batch's progress if anything stops it, even Ctrl-C."""
     try:
         yield
     except BaseException:
@@ -84,7 +84,7 @@ def note(text: str) -> None:
 
 
 def name_unreadable(lines: Iterable[Mapping[str, Any]]) -> None:
-    """Name a list's unreadable rows; if any, end the command as failed."""
+    """Name unreadable rows; if any, end the command as failed."""
     unreadable = [one["unreadable"] for one in lines if "unreadable" in one]
     for told in unreadable:
         note(f"settle: cannot be read: {told}; see `settle reconcile`")
@@ -126,8 +126,7 @@ def print_table(
 ) -> None:
     """The columns `right` are amounts, flush right.
 
-    On a narrow terminal a row takes several lines with named values. A file or pipe gets whole lines, for
-    grep.
+    On a narrow terminal a row takes several lines with named values. A file or pipe gets whole lines.
     """
     names = {column: column.replace("_", " ") for column in columns}
     rows = [{column: cell(line[column]) for column in columns} for line in lines]
@@ -157,7 +156,7 @@ def _print_packed(row: Mapping[str, str], names: Mapping[str, str]) -> None:
 
 
 def _width() -> float:
-    """Return the columns of the terminal or of COLUMNS; infinite for a file or pipe."""
+    """Of the terminal or COLUMNS; infinite for a file or pipe."""
     return out.width if out.is_terminal or "COLUMNS" in os.environ else float("inf")
 
 

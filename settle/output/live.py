@@ -16,7 +16,7 @@ _CLAIMED = ("key", "status", "claimed_at", "finished_at", *_PROGRESS)
 _INSTANTS = frozenset({"since", "recover_at", "deadline_at", "claimed_at", "finished_at"})
 _TROUBLE = "bold red"
 _BEHIND_SECONDS = 120
-"""Recovery runs each minute: a longer delay is trouble."""
+"""Recovery runs each minute."""
 
 _CLOSED = "CLOSED"
 
@@ -117,9 +117,9 @@ def _lines(
 
 
 def _for_a_person(line: dict[str, Any], at: datetime) -> dict[str, Any]:
-    """Return a line that fits on a terminal: ages, and the key spelled once.
+    """A line that fits on a terminal: ages, and the key once.
 
-    Steps commit in order, so the last one implies the others.
+    Steps commit in order: the last implies the others.
     """
     shown = {name: _when(value, at) if name in _INSTANTS else value for name, value in line.items()}
     review = f" (in review, until {shown['deadline_at']})" if line.get("in_review") else ""

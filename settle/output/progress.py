@@ -26,7 +26,7 @@ Count = Callable[[str, int], None]
 
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
-    """Show the current activity: a spinner on a terminal, else a line for each change."""
+    """A spinner on a terminal, else a line for each change."""
     began = time.monotonic()
 
     def line(text: str) -> None:
@@ -45,7 +45,7 @@ def progress() -> Iterator[Callable[[str], None]]:
 def counting(estimates: Mapping[str, int]) -> Iterator[Count]:
     """A terminal shows a bar, any other output a line each ten seconds.
 
-    `estimates` has numbers of items; it may be incomplete or wrong, and ends no bar early.
+    `estimates` may be incomplete or wrong, and end no bar early.
     """
     if not err.is_terminal:
         yield _lines(estimates)

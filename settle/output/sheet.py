@@ -23,7 +23,7 @@ def text(
     """Return a line with the field names, then the `lines`.
 
     If `guarded`, `'` precedes a cell that looks like a formula, except in `numbers`: our own fields, which
-    may begin with a minus. Spaces join list elements.
+    may be negative. Spaces join list elements.
     """
     written = io.StringIO()
     rows = csv.writer(written)
@@ -41,7 +41,7 @@ def show(
     *,
     guarded: bool,
 ) -> None:
-    """Print pages as they are read, below one line with the field names."""
+    """Print pages as they are read, below the field names."""
     out.file.write(text((), fields))
     for page in pages:
         out.file.write(text(page, fields, numbers, guarded=guarded, head=False))

@@ -21,10 +21,7 @@ def uncounted(estimates: Mapping[str, int]) -> AbstractContextManager[Watch]:
 def prove(
     stack: Stack, processes: int = 1, *, signatures: bool = True, counting: Counting = uncounted
 ) -> dict[str, Any]:
-    """Reconcile the whole table.
-
-    Judging the rows' signatures requires the permission to read the keys.
-    """
+    """Judging the rows' signatures requires the permission to read the keys."""
     currencies, row_keys = stack.config.currencies, stack.row_keys if signatures else None
     days = stack.config.shortest_retention_days
     with counting({READING: _estimate(stack)}) as count:
@@ -43,7 +40,7 @@ def prove(
 
 
 def _estimate(stack: Stack) -> int:
-    """Return DynamoDB's row count, some hours old; 0 without the permission to ask for it."""
+    """DynamoDB's row count, some hours old; 0 without the permission."""
     try:
         described = stack.client("dynamodb").describe_table(TableName=stack.outputs["TableName"])
     except (ClientError, BotoCoreError):

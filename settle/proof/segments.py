@@ -29,7 +29,7 @@ from settlement.proof.spool import Spool
 from settlement.proof.watch import READING
 
 BATCH = 2000
-"""Facts sent at a time, on demand: limits the memory for each kind."""
+"""On demand: limits the memory for each kind."""
 
 END_SECONDS = 5
 """Time for a process to end before it is killed."""
@@ -133,7 +133,7 @@ def _await(readers: Sequence[Reader], watch: Watch) -> None:
 
 
 def read(connection: Connection, place: Place, part: Part, stage: Stage) -> None:
-    """Run in the process: read, report the findings, and send facts on request."""
+    """In the process: read, report the findings, and send facts on request."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command ends this process
     with suppress(*_COMMAND_ENDED):
         try:

@@ -28,7 +28,7 @@ from settlement.core.store import batch
 from settlement.orders.approval import VALID_FOR
 
 LINES_MAX = 1_000
-"""Maximum cases, and settlements in flight, on a page."""
+"""Of cases, and of settlements in flight, on a page."""
 
 AGES = ((60, "1m"), (300, "5m"), (900, "15m"), (3_600, "1h"), (14_400, "4h"), (86_400, "1d"), (604_800, "7d"))
 """Upper ends of a sparkline's bars, in seconds; an eighth bar has the older ones."""
@@ -68,7 +68,7 @@ def describe(stack: Stack, at: datetime) -> dict[str, Any]:
 
 
 def _next(stack: Stack, line: dict[str, Any], at: str) -> str:
-    """Return the next command: `recover` only if recovery is late."""
+    """`recover` only if recovery is late."""
     is_late = not line["in_review"] and (line["deadline_at"] or at) < at
     return stack.command("recover" if is_late else "status", line["key"])
 
@@ -94,9 +94,9 @@ def _at_risk(cases: Iterable[dict[str, Any]]) -> list[str]:
 def _proposals(
     stack: Stack, stuck: Iterable[SettlementState], at: datetime
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the proposals that wait for another person, first to expire first, and the unreadable rows.
+    """The proposals that wait for another person, first to expire first, and the unreadable rows.
 
-    Proposals on LIMBO come from the cases, others from the orders within a proposal's validity.
+    Proposals on LIMBO come from the cases, others from recent orders.
     """
     known = {state.key: state for state in stuck}
     pages = audit.pages(stack, at - VALID_FOR, at, None)
@@ -122,10 +122,7 @@ def _proposals(
 
 
 def last_proof(stack: Stack, at: datetime) -> dict[str, Any]:
-    """Return the figures of the last scheduled proof, or None values and the reason.
-
-    They come from CloudWatch: a proof writes no rows.
-    """
+    """The last scheduled proof's figures from CloudWatch, or None values and the reason."""
     nothing: dict[str, Any] = dict.fromkeys(("at", *_PROOF))
     try:
         client = stack.client("cloudwatch")

@@ -36,7 +36,7 @@ SHOWN = frozenset(
 """Attributes that contain no person, reason or name from the provider."""
 
 PERSONS = frozenset({"by", "proposed_by", "approved_by", "withdrawn_by"})
-"""Attributes with ARNs, separated by spaces. An ARN's account and role stay."""
+"""ARNs, separated by spaces. Their account and role stay."""
 
 
 def redacted(row: Row) -> Row:

@@ -22,8 +22,8 @@ from settlement.signing.signature import RowKeys
 class Lacking:
     """The missing rows of one settlement, order or account.
 
-    `proven` counts the `rows` whose copy, signed again, has the sealed digest. For the others the journal has
-    only a digest: they contain texts that a locked object must not hold.
+    `proven` counts the `rows` whose copy, signed again, has the sealed digest. The others contain texts that
+    a locked object must not hold.
     """
 
     key: str
@@ -48,7 +48,7 @@ class Missing(NamedTuple):
 def missing(target: Stack, source: str, instant: datetime, now: datetime) -> Missing:
     """Compare a restored table with the rows sealed since `instant`; only these use memory.
 
-    Raises CommandFailed for an object that is unreadable or was changed.
+    Raises CommandFailed for an unreadable or changed object.
     """
     images, until, changed = dict[tuple[str, str], Any](), 0, list[str]()
     for line in _since(sealed.copy(target, source, "from"), instant):
@@ -104,7 +104,7 @@ def _key_of_entry(row: Row) -> str:
 def _is_whole(image: Any, row_keys: RowKeys) -> bool:
     """Return whether a row's copy, signed with a key of the stage, has the sealed digest.
 
-    A settlement or account never has: its digest covers the row when put, not its later changes.
+    Never for a settlement or account, which have changed since.
     """
     row = image["row"]
     if not row["pk"].startswith(lines.IMMUTABLE):

@@ -50,7 +50,7 @@ def faults(stack: Stack, target: Stack, described: dict[str, Any]) -> list[str]:
 
 
 def _key_fault(stack: Stack, described: dict[str, Any]) -> list[str]:
-    """Return a fault if the keys differ: the roles may use only the stack's key.
+    """Return a fault if the keys differ: the roles may use only the stack's.
 
     Empty if the stack's table is lost.
     """

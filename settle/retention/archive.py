@@ -15,9 +15,9 @@ from settlement.retention.expiry import EXPIRES
 
 
 def expired(stack: Stack, archive: str, account: str, now: datetime) -> dict[tuple[str, str], Row]:
-    """Return an account's expired entries by key, as sealed, from the whole journal.
+    """Return an account's expired entries by key, as sealed.
 
-    Raises CommandFailed for an object that is unreadable or was changed.
+    Raises CommandFailed for an unreadable or changed object.
     """
     partitions, found = {*keys.entry_partitions(account)}, dict[tuple[str, str], Row]()
     for line in _lines(stack, archive):

@@ -12,7 +12,7 @@ RUNNING = "RUNNING"
 def describe(stack: Stack, state: SettlementState) -> dict[str, Any]:
     """Return the owner, its executions, the deadline, recovery's next look, and a summary.
 
-    For a finished settlement, Step Functions is not asked.
+    Without Step Functions if it is finished.
     """
     is_finished = state.status in FINISHED
     next_look = state.recover_at if state.status is Status.LIMBO else state.listed_at
@@ -28,7 +28,7 @@ def describe(stack: Stack, state: SettlementState) -> dict[str, Any]:
 
 
 def _executions(stack: Stack, state: SettlementState) -> list[dict[str, str | None]]:
-    """Return the owner's execution and, in LIMBO, the one that waits for a decision.
+    """Return the owner's execution and, in LIMBO, the one that waits.
 
     A reversal's owner runs on the compensating machine; any other on the settlement machine, Standard if Step
     Functions knows the name there.

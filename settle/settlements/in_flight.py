@@ -46,7 +46,7 @@ def claimed_since(stack: Stack, since: datetime, limit: int) -> Found:
 
 
 def changed_since(stack: Stack, since: datetime) -> list[str]:
-    """Includes every settlement with a reversal in part: its row does not record the time.
+    """Every settlement with a reversal in part is included: its row lacks the time.
 
     Without an index, it reads the whole table.
     """
@@ -98,7 +98,7 @@ def _sound(stack: Stack, row: Row) -> tuple[Row, Line]:
 
 
 def behind_seconds(lines: Sequence[dict[str, Any]], at: datetime) -> int:
-    """Return recovery's delay with the settlement due first."""
+    """Recovery's delay with the settlement due first."""
     due = min((one["recover_at"] for one in lines if one["recover_at"]), default=None)
     return max(0, int(seconds_since(due, at) or 0))
 

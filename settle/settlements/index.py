@@ -28,7 +28,7 @@ NO_VALUES: Mapping[str, Any] = {}
 
 @dataclass(frozen=True)
 class Found:
-    """Rows of settlements, whether more exist, and the unreadable rows' keys and reasons."""
+    """Rows, whether more exist, and the unreadable ones' keys and reasons."""
 
     rows: list[Row]
     more: bool
@@ -36,9 +36,9 @@ class Found:
 
 
 def listed(stack: Stack, partitions: Sequence[str], left: Collection[str], limit: int | None) -> Found:
-    """Return the first settlements that the index lists in `partitions`, by sort key.
+    """The first settlements that the index lists in `partitions`, by sort key.
 
-    `left`: statuses of settlements that have left the partition. Without a limit, all.
+    `left`: statuses of settlements that have left. Without a limit, all.
     """
     enough = sys.maxsize if limit is None else limit + 1
     client, found, aside = stack.client("dynamodb"), list[Row](), list[tuple[Row, str]]()
@@ -75,9 +75,9 @@ def _entries(
 
 
 def _once_each(keys: Iterator[Row]) -> Iterator[Row]:
-    """Drop repeated keys: a row that moves during the read is listed twice.
+    """Drop repeated keys: a row that moves is listed twice.
 
-    DynamoDB refuses to read a row twice in one call.
+    DynamoDB refuses them in one call.
     """
     seen = set()
     for key in keys:

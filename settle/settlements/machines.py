@@ -8,7 +8,7 @@ class Machine(StrEnum):
 
 
 def explain(cause: str) -> str:
-    """Unwrap an error's message: Lambda wraps it in JSON, a stalled settlement once more."""
+    """Lambda wraps an error's message in JSON, a stalled settlement once more."""
     try:
         content = json.loads(cause)
         if "errorMessage" in content:

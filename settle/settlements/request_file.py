@@ -61,7 +61,7 @@ def labelled(request: str, reference: str | None, metadata: Mapping[str, str]) -
 def key_of(request: str) -> str:
     """Return the request's key; "refused" if the machine will refuse it.
 
-    Raises CommandFailed for malformed JSON or excessive size: StartExecution takes neither.
+    Raises CommandFailed for malformed JSON or excessive size.
     """
     try:
         content = strict_json.parse(request)

@@ -23,9 +23,7 @@ _EVIDENCE = ("step", "posted_at")
 _ENTRY = (*_EVIDENCE, "debit", "credit", "amount")
 
 _DECISIVE = {"SETTLED": (Step.RELEASE, Step.FEE), "COMPENSATED": (Step.HOLD, Step.HOLD.reversal)}
-"""Entries that prove the status. With any other status, a write-off or a reversal in part, every entry that
-moved money counts.
-"""
+"""With a status not among these, a write-off or a reversal in part, every entry that moved money counts."""
 
 _IN_ORDER = (
     *(name for step in Step for name in ((step, REVIEW) if SAGA[step].decides else (step,))),
@@ -43,10 +41,9 @@ def state_of(stack: Stack, key: str) -> SettlementState:
 
 
 def entries_of(stack: Stack, row: Row) -> list[Row]:
-    """Entries and evidence, oldest first.
+    """Entries and evidence, oldest first; an entry and its decision's evidence are one line.
 
-    An entry and its decision's evidence are one line. Expired entries are derived from the settlement's row.
-    Raises MalformedRow.
+    Expired entries follow from the settlement's row. Raises MalformedRow.
     """
     return merged(stack, row, journal.read(stack.store, row))
 
@@ -83,7 +80,7 @@ def _expired(stack: Stack, row: Row, read: journal.Journal) -> list[Row]:
 
 
 def describe(stack: Stack, key: str) -> dict[str, Any]:
-    """Return the outcome as the machines report it, the executions, the journal, and advice."""
+    """The outcome as the machines report it, the executions, the journal, and advice."""
     row = stack.store.read(keys.settlement(key))
     if row is None:
         raise unclaimed(stack, key)
@@ -111,7 +108,7 @@ def _review(state: SettlementState) -> dict[str, str | None] | None:
 
 
 def lines_of(stack: Stack, state: SettlementState, entries: list[Row]) -> list[dict[str, str]]:
-    """A line for each entry: the money moved, and the escrow afterwards."""
+    """For each entry: the money moved, and the escrow afterwards."""
     exponent, key, held = state.settlement.exponent(stack.config), state.key, 0
     lines = []
     for entry in entries:

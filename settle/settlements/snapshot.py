@@ -26,7 +26,7 @@ _PARTS = ("in_flight", "limbo", "circuit")
 
 
 def snapshots(stack: Stack, every_seconds: int) -> Iterator[dict[str, Any]]:
-    """Yield snapshots forever. A failed look yields only its error."""
+    """Forever. A failed look yields only its error."""
     while True:
         at = instants.now()
         try:
@@ -52,7 +52,7 @@ def look(stack: Stack, at: datetime) -> dict[str, Any]:
 
 
 def _in_flight(stack: Stack, now: datetime) -> dict[str, Any]:
-    """Summarise the settlements due first. One in review never counts as the oldest."""
+    """The settlements due first. One in review never counts as the oldest."""
     at = timestamp(now)
     found = in_flight.in_flight(stack, LOOKED_AT_MAX)
     shown = in_flight.in_flight_lines(stack, found)
@@ -91,7 +91,7 @@ def _limbo(stack: Stack) -> dict[str, Any]:
 
 
 def _is_overdue(row: Row, at: str) -> bool:
-    """After the release or in a reversal, the deadline no longer counts."""
+    """Until the release; later, the deadline no longer counts."""
     released = Step.RELEASE.slot in row
     return row.get("status") == Status.PROCESSING and not released and str(row.get("deadline_at", "")) <= at
 

@@ -45,8 +45,8 @@ class Ended:
 def start(stack: Stack, machine: Machine, request: str) -> Ended:
     """Wait for the end. Raises CommandFailed.
 
-    Each execution gets a new name. The settlement's row decides whether the key was used before: it outlives
-    Step Functions' memory of names.
+    Each execution gets a new name: the settlement's row shows whether the key was used, and outlives Step
+    Functions' memory of names.
     """
     key = key_of(request)
     name = executions.sent(key, secrets.token_hex(4))
@@ -67,7 +67,7 @@ def start(stack: Stack, machine: Machine, request: str) -> Ended:
 def send(stack: Stack, request: str) -> str:
     """Send a request to the start queue; return its key.
 
-    Raises CommandFailed: the request may be repeated.
+    Raises CommandFailed: repeat it.
     """
     key = key_of(request)
     try:
@@ -99,7 +99,7 @@ def _run(stack: Stack, machine: Machine, request: str, name: str) -> Any:
 
 
 def _await(stack: Stack, arn: str, key: str) -> Any:
-    """Wait for an execution's end, or for LIMBO, where it waits without limit."""
+    """Wait for an execution's end, or LIMBO, where it waits without limit."""
     client, give_up_at = stack.client("stepfunctions"), time.monotonic() + STANDARD_SECONDS_MAX
     while True:
         execution = client.describe_execution(executionArn=arn)

@@ -10,8 +10,7 @@ from settlement.core.model.stored import MalformedRow
 REMEMBERED_SECONDS = 60
 """How long an environment remembers that an account can receive: a busy payee costs no reads.
 
-If the account is closed meanwhile, or while the environment is frozen, money is still held for it. The
-release then refuses it, and compensation returns it.
+If the account is closed meanwhile, the release refuses the held money, and compensation returns it.
 """
 
 REMEMBERED_MAX = 10_000

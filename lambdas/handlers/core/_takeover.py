@@ -27,7 +27,7 @@ _METRICS = {
 
 
 def recover(state: SettlementState, starts_max: int = 1) -> Takeover | None:
-    """Make a new execution the owner and start it; return None if the settlement needs none.
+    """Make a new execution the owner and start it; None if the settlement needs none.
 
     Raises StartUnavailable. If all starts are throttled, the settlement is due again at once, except in
     LIMBO. If the name is taken, the next look uses a new one.
@@ -53,7 +53,7 @@ def recover(state: SettlementState, starts_max: int = 1) -> Takeover | None:
 
 
 def _start(found: Takeover, starts_max: int) -> None:
-    """Start the new owner: on Express if Standard's quota is exhausted, as after an outage.
+    """Start the new owner: on Express if Standard's quota is exhausted.
 
     A throttled start has not begun, so no second execution runs.
     """
@@ -88,8 +88,8 @@ def _start_on(variable: str, found: Takeover, starts_max: int) -> None:
 def _is_running(state: SettlementState) -> bool:
     """Return whether an execution is known to run the settlement.
 
-    Forward executions are not looked up: Express cannot be described, and duplicates are harmless. Two
-    compensations in LIMBO would alert twice.
+    Express cannot be described, and forward duplicates are harmless. Two compensations in LIMBO would alert
+    twice.
     """
     is_expired = state.status is Status.PROCESSING and state.is_expired
     if not is_expired and state.status not in (Status.COMPENSATING, Status.LIMBO):

@@ -10,9 +10,9 @@ from settlement.core.telemetry import observed
 
 @observed("await")
 def handler(event: dict[str, Any], context: object) -> None:
-    """Record the task token of the waiting execution, for the open case. Raises StepFenced without one.
+    """Record the waiting execution's task token for the open case. Raises StepFenced without one.
 
-    If the case is closed between read and write, the token wakes an execution that finds it closed.
+    If the case is closed meanwhile, the token wakes an execution that finds it closed.
     """
     settlement, store = parse_settlement(event["settlement"], _dependencies.config), _dependencies.store
     state = store.settlement(settlement.key)

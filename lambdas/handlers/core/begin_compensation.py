@@ -17,7 +17,7 @@ from settlement.core.telemetry import count, observed
 
 @observed("compensate")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Return the machine's state: the committed and reversed steps, and the work left.
+    """Return the machine's state: committed and reversed steps, and the work left.
 
     A decision is already in the table: the execution gets its name, and announces it. Raises InvalidRequest,
     IdempotencyConflict and ResolutionRefused.
@@ -69,7 +69,7 @@ def _resume(settlement: Settlement, execution: str) -> SettlementState:
 
 
 def _ensure_decided(settlement: Settlement, case: int) -> None:
-    """Raise ResolutionRefused, before any write, for a decision that is not on record."""
+    """Raise ResolutionRefused, before any write, for a decision not on record."""
     state = _dependencies.store.settlement(settlement.key)
     if state and state.same_request(settlement) and state.resolutions < case:
         raise ResolutionRefused(f"order: case {case} is not decided")

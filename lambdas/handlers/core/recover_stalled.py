@@ -32,10 +32,10 @@ LISTED_MAX = 10_000
 """Maximum settlements listed; more than one run can process."""
 
 CASES_MAX = 100
-"""Maximum LIMBO cases per run. Each may take two DescribeExecution calls, and an account has ten a second."""
+"""Maximum LIMBO cases per run: each may take two DescribeExecution calls, and an account has ten a second."""
 
 RESERVED_MS = 20_000
-"""Minimum time left to begin another settlement: a slow one takes this long."""
+"""A slow settlement takes this long."""
 
 REVIEW_ENDS_WITHIN = timedelta(hours=1)
 """How long before its end a review is counted."""
@@ -44,7 +44,6 @@ _FIRSTS = 10
 """Entries read to find the oldest: a forged first one must not hide it."""
 
 _UNANSWERED_SECONDS = 60
-"""Deferral if an execution could not be described or started."""
 
 
 @dataclass
@@ -68,8 +67,8 @@ class _Look:
 def handler(event: Any, context: Any) -> dict[str, str | None] | None:
     """Start an execution for each due settlement of the event's `partition` that has none.
 
-    An event with a `key` recovers only that settlement, due or not; with an `owner` too, only while that is
-    its owner. It returns the `action` (or "none") and the started `execution`, and raises InvalidRequest,
+    An event with a `key` recovers only that settlement, due or not; with an `owner`, only while that is its
+    owner. It returns the `action` (or "none") and the started `execution`, and raises InvalidRequest,
     SettlementNotFound, MalformedRow, StoreUnavailable and StartUnavailable. A scheduled run raises only
     InvalidRequest.
     """
@@ -122,7 +121,7 @@ def _recover_due(partition: str, run: _Run) -> None:
 
 
 def _watch(run: _Run) -> None:
-    """For runs that may never begin, publish how late recovery is, and how many reviews end soon."""
+    """For runs that may never begin, publish recovery's delay, and the reviews that end soon."""
     now = timestamp(run.began_at)
     with _isolated("the watch"):
         firsts = [_dependencies.store.listed(shard, up_to=now, limit=_FIRSTS) for shard in PARTITIONS[1:]]
@@ -133,7 +132,7 @@ def _watch(run: _Run) -> None:
 def _reviews_ending(partition: str, run: _Run) -> int:
     """Return how many reviews end within the hour, but after the longest pause.
 
-    Only reviews are listed beyond that pause. A review that ends sooner has been counted for 45 minutes.
+    Only reviews are listed beyond it. Any sooner one has been counted for 45 minutes.
     """
     pause = timedelta(seconds=max(recovery.BACKOFF_SECONDS_MAX, _dependencies.config.recover_after_seconds))
     if pause >= REVIEW_ENDS_WITHIN:
@@ -143,7 +142,7 @@ def _reviews_ending(partition: str, run: _Run) -> int:
 
 
 def _alert_again(run: _Run) -> None:
-    """Start executions that alert and wait, for LIMBO cases without one."""
+    """For LIMBO cases without one, start executions that alert and wait."""
     with _isolated(keys.LIMBO):
         cases = list(_dependencies.store.listed(keys.LIMBO, up_to=keys.END_OF_TIME, limit=LISTED_MAX))
         gauge("LimboOpen", len(cases))
@@ -155,7 +154,7 @@ def _alert_again(run: _Run) -> None:
 
 
 def _oldest(listed: Iterable[Row], run: _Run) -> int:
-    """Return the age in seconds of the first valid entry: a forged one may be any text."""
+    """The age in seconds of the first valid entry: a forged one may be any text."""
     for found in listed:
         with suppress(ValueError):
             return seconds_since(found["gsi1sk"], run.began_at)
@@ -198,7 +197,7 @@ def _look_in_limbo(listed: Row, run: _Run) -> _Look | None:
 def _isolated(name: str, listed: Row | None = None) -> Iterator[None]:
     """Log and count a failure of one settlement or partition, and continue.
 
-    A listed settlement that would fail again at once is deferred, unless the table failed or its start was
+    A settlement that would fail again at once is deferred, unless the table failed or its start was
     throttled.
     """
     try:

@@ -16,9 +16,8 @@ from settlement.core.telemetry import count, observed
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Return the outcome.
 
-    The refused hold claimed nothing: this claims the key as REJECTED, or rejects the queue's claim. Raises
-    StepFenced if something is held after all, AlreadyClaimed for another execution's claim, and
-    IdempotencyConflict.
+    Claims the key as REJECTED, or rejects the queue's claim. Raises StepFenced if something is held after
+    all, AlreadyClaimed for another execution's claim, and IdempotencyConflict.
     """
     request, execution = _request.parse(event), event["execution"]
     now, config = _dependencies.now(), _dependencies.config

@@ -23,7 +23,7 @@ def handler(event: dict[str, Any], context: object) -> None:
 def _ensure_can_receive(settlement: Settlement) -> None:
     """Raise the refusal of a merchant whose account was closed, unless the release has committed.
 
-    If the account is closed after this check, the release still reaches it.
+    An account closed after this check still gets the release.
     """
     store = _dependencies.store
     if refusal := payee_refusal(settlement.currency, store.account(settlement.payee)):

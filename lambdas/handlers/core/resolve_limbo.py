@@ -12,7 +12,7 @@ from settlement.core.telemetry import observed
 
 @observed("resolve")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Trust only the case number in `resolution`: any holder of the task token may have written the rest.
+    """Trust only the case number in `resolution`: a holder of the task token may have written the rest.
 
     Raises InvalidRequest, IdempotencyConflict, and StepFenced for an undecided case.
     """

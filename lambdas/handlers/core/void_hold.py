@@ -13,9 +13,9 @@ from settlement.core.telemetry import count, observed
 
 @observed(Step.HOLD.reversal)
 def handler(event: dict[str, Any], context: object) -> None:
-    """Commit the hold's reversal, or finish a settlement that never held anything.
+    """Commit the hold's reversal, or finish a settlement without a hold.
 
-    `steps` date from the fencing, or later. Raises the payer's refusals and StepFenced.
+    Raises the payer's refusals and StepFenced.
     """
     if Step.HOLD in event["steps"]:
         _reversal.reverse(Step.HOLD, event)

@@ -26,10 +26,10 @@ _RESERVED_MS = 11_000
 
 @observed("start")
 def handler(event: dict[str, Any], context: Any) -> PartialItemFailureResponse:
-    """Return the messages to receive again, because a service did not answer.
+    """Return the messages to receive again, as a service did not answer.
 
     A message that breaks the contract, or conflicts with its key's claim, goes to the dead-letter queue with
-    the reason. A key is required: a redriven message has a new id, so no key could be minted.
+    the reason. A key is required: a redriven message has a new id, so none could be minted.
     """
 
     def start(record: SQSRecord) -> None:
@@ -51,8 +51,8 @@ def handler(event: dict[str, Any], context: Any) -> PartialItemFailureResponse:
 def _start(record: SQSRecord) -> None:
     """Claim, then start on Express: recovery covers an execution that never starts or dies at once.
 
-    A second delivery has the same owner, and starts what has no step yet. If both start, each step of the
-    second is a replay.
+    A second delivery has the same owner, and starts a settlement without a step. If both start, the second's
+    steps are replays.
     """
     try:
         request = parse_request(_content(record.body), _dependencies.config)

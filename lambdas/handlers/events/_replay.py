@@ -9,8 +9,7 @@ from settlement.http.caller import Caller
 def replay(body: object, caller: Caller) -> dict[str, Any]:
     """Have PublishEvents publish settlements; return the published keys, and reasons for the others.
 
-    Nothing is recorded: a reader that knows the latest event drops the duplicate. Raises InvalidRequest,
-    StartUnavailable.
+    A reader that knows the latest event drops the duplicate. Raises InvalidRequest, StartUnavailable.
     """
     try:
         return functions.call("PUBLISH_EVENTS", {"replay": parse_replay(body)})

@@ -25,8 +25,7 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any] | None:
     """Relay a batch of the stream; or, called by TakeOrder, publish settlements as they are now.
 
     If a service takes only part of a batch, all of it comes again, and readers get events twice. A third
-    reader would slow the stream, so releases to merchants pass through here to their sweep, before the
-    events: their money waits.
+    reader would slow the stream, so merchants' releases pass through here, first: their money waits.
     """
     if "replay" in event:
         return _replay(event["replay"])
@@ -68,7 +67,7 @@ def _relay(records: Iterable[Record]) -> None:
 def _publish(told: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
     """Publish events; return (key, reason) of each that is never taken. Raises EventsUnavailable.
 
-    Events that the bus never takes skip the topic, where they might block others.
+    Those skip the topic, where they might block others.
     """
     refused = outcome_bus.publish(told)
     never_taken = [one.event for one in refused]

@@ -12,7 +12,7 @@ def handler(event: dict[str, Any], context: object) -> None:
     """Copy a batch of the stream as one object; on the schedule, seal.
 
     A failed batch comes again, whole or in halves: repeated copies are identical. An expired entry's deletion
-    is not copied, as its own line has the expiry.
+    is not copied.
     """
     if "Records" in event:
         _copy(event["Records"])

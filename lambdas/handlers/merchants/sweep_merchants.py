@@ -18,18 +18,17 @@ from settlement.merchants.sweep import Span
 from settlement.merchants.sweeps import Release
 
 RESERVED_MS = 15_000
-"""Minimum time left to begin a span: a busy merchant's takes this long."""
+"""A busy merchant's span takes this long."""
 
 Swept = tuple[dict[Release, str], Sequence[Span]]
 
 
 @observed("sweep")
 def handler(event: dict[str, Any], context: Any) -> dict[str, list[dict[str, str]]]:
-    """Sweep each minute of which PublishEvents has sent a release; the table has the content.
+    """Sweep each minute with a release that PublishEvents has sent; the table has the content.
 
-    Return the messages to receive again: one of their spans was refused, got no answer or had no time left.
-    No merchant delays another. Unreadable content is put aside with the reason, again whenever its message
-    returns.
+    Return the messages to receive again: a span was refused, unanswered or out of time. No merchant delays
+    another. Unreadable content is put aside with the reason, each time.
     """
     aside: list[tuple[str, str]] = []
     news: dict[str, list[Release]] = {}
@@ -54,7 +53,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, list[dict[str, str
 
 
 def _sweep_merchant(released: set[Release], context: Any, spans: Sequence[Span]) -> Swept:
-    """Sweep a merchant's spans in turn, as each writes its balance."""
+    """In turn, as each span writes the merchant's balance."""
     unreadable, left = dict[Release, str](), list[Span]()
     for place, span in enumerate(spans):
         if context.get_remaining_time_in_millis() < RESERVED_MS:

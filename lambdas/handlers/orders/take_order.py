@@ -36,8 +36,7 @@ ROUTES: dict[str, tuple[rooms.Take, str | None]] = {
     RECOVER: (_by(Orders.recover), None),
     **rooms.orders(),
 }
-"""Orders by the last part of their route (`POST /orders/write-off`), with the field that repeats the route.
-
+"""Orders by the last part of their route (`POST /orders/write-off`), with the field that repeats the route:
 IAM allows the route alone, but the whole order is signed.
 """
 
@@ -47,7 +46,7 @@ MOVES: dict[str, Callable[[FourEyes, str, object, Caller], dict[str, Any]]] = {
     Move.WITHDRAW: FourEyes.withdraw,
     Move.BREAK_GLASS: FourEyes.break_glass,
 }
-"""Moves on a decision that needs several persons: `POST /orders/write-off/propose`."""
+"""Moves on a decision of several persons: `POST /orders/write-off/propose`."""
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from settlement.paging.page import page_of
 def handler(event: dict[str, Any], context: object) -> None:
     """Publish the page. Raises PageUnavailable: Lambda then calls again, twice.
 
-    A duplicate event is published twice: an extra page is better than none.
+    A duplicate page is better than none.
     """
     detail = event.get("detail")
     about(detail.get("key") if isinstance(detail, dict) else None)

@@ -9,7 +9,7 @@ from settlement.proof import table_scan
 from settlement.signing.stage import row_keys
 
 RESERVED_MS = 60_000
-"""Minimum time left to continue: pages under way, or a page of a second look, may take 20 s."""
+"""Minimum time to continue: pages under way, or of a second look, may take 20 s."""
 
 LINES_MAX = 100
 """Maximum findings of each kind, logged and returned. The metrics count all."""
@@ -21,9 +21,8 @@ _KIND_MAX = 40
 def handler(event: Any, context: Any) -> dict[str, Any]:
     """Read the whole table, judge each row, and publish the findings. Writes nothing.
 
-    A run without enough time or DynamoDB's answer is unproven, never conserved; the faults found by then
-    count. Concurrent runs are harmless. `ahead` has settlements that a wrong clock has listed where no
-    recovery sees them.
+    A run without enough time or DynamoDB's answer is unproven; the faults found by then count. Concurrent
+    runs are harmless. `ahead` has settlements that a wrong clock has listed where no recovery sees them.
     """
     in_time = table_scan.until(RESERVED_MS, context.get_remaining_time_in_millis)
     findings = table_scan.check(
@@ -62,7 +61,7 @@ def handler(event: Any, context: Any) -> dict[str, Any]:
 
 
 def _subject(told: str) -> tuple[str, str | None]:
-    """Return a row's kind, and a settlement's key. Other names contain accounts, which logs never have."""
+    """Return a row's kind, and a settlement's key. Other names contain accounts."""
     kind, _, name = told.partition(": ")[0].partition("#")
     is_settlement = kind == "SETTLEMENT" and KEY.fullmatch(name)
     return kind[:_KIND_MAX], name if is_settlement else None

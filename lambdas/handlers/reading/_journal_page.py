@@ -1,7 +1,7 @@
-"""A page of the whole journal, from the sealed objects: the table is not read.
+"""A page of the whole journal, from the sealed objects.
 
-An object's name begins with the minute of its put. A cursor passes a minute only when no object can be added
-to it: the newest minutes, of the seals' grace, are held back.
+An object's name begins with its put's minute. A cursor passes a minute only when no object can join it: the
+newest minutes, of the seals' grace, are held back.
 """
 
 import json
@@ -20,10 +20,10 @@ from settlement.journal.objects import Posted
 from settlement.reading.queries import BEGINNING, JournalQuery
 
 OBJECTS_MAX = 20
-"""Maximum objects read: each is a call of S3, and may have no entry in range."""
+"""Each is a call of S3, and may have no entry in range."""
 
 PAGE_BYTES_MAX = 2**20
-"""Size at which a page ends: Lambda answers with 6 MB at most, and a line may have a 400 KB row."""
+"""Size at which a page ends: Lambda answers 6 MB at most, and a line may have a 400 KB row."""
 
 RESERVED_MS = 12_000
 
@@ -81,7 +81,7 @@ class _Page:
 def page(query: JournalQuery, context: Any) -> dict[str, Any]:
     """Return a page, in sealed order. Raises JournalUnavailable.
 
-    Unreadable objects and lines are named and skipped: another call would meet them again.
+    Unreadable objects and lines are named and skipped.
     """
     until = _dependencies.now() - _journal.GRACE
     made = _Page(query)

@@ -1,6 +1,6 @@
 """Writes of a person's order on an account. Amounts are in minor units.
 
-The order's row is the idempotency check: it has the order's key and is in one transaction with the effect.
+The order's row, in one transaction with the effect, is the idempotency check.
 """
 
 from collections.abc import Callable
@@ -57,7 +57,7 @@ def record(order: AccountOrder, now: datetime) -> Write:
 
 
 def open_account(order: AccountOrder, now: datetime) -> Write:
-    """Open an account by an update, so that no role needs permission to put a balance."""
+    """By an update, so that no role needs permission to put a balance."""
     return update(
         keys.account(order.account),
         "SET available = :nothing, currency = :currency, opened_at = :now, last_order = :order",

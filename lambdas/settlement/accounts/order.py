@@ -19,11 +19,11 @@ class OrderKind(StrEnum):
     DEPOSIT = "deposit"
     WITHDRAW = "withdraw"
     FREEZE = "freeze"
-    """Stop holds and withdrawals. The account may still receive, and give back in a reversal."""
+    """Stop holds and withdrawals, not receipts and reversals."""
 
     UNFREEZE = "unfreeze"
     CLOSE = "close"
-    """Close an empty account. Its row stays: a reversal may still credit it."""
+    """Close an empty account. Its row stays, for a reversal's credit."""
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -35,7 +35,7 @@ class OrderKind(StrEnum):
 
 DOT_SEGMENTS = (".", "..")
 """Ids refused for new accounts: curl, Node and urllib3 drop them from `/accounts/{id}/entries` (RFC 3986,
-5.2.4). Existing accounts with such an id keep working.
+5.2.4).
 """
 
 _FIELDS = ("key", "order", "account")
@@ -46,8 +46,8 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 class AccountOrder:
     """A person's order on an account. `amount` is in minor units of `currency`.
 
-    An opening has a `currency`. A deposit or a withdrawal also has `amount` and `reference`, the bank's or
-    the caller's name for the movement.
+    An opening has a `currency`; a deposit or withdrawal also `amount` and `reference`, the bank's or the
+    caller's name for it.
     """
 
     key: str
@@ -59,7 +59,7 @@ class AccountOrder:
     by: str
     reason: str
     proof: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """Facts about the caller and the request. Each try of an order has its own."""
+    """Facts about caller and request, of each try."""
 
     @property
     def request_hash(self) -> str:

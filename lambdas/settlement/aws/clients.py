@@ -6,11 +6,11 @@ from botocore.config import Config
 
 session = boto3.Session()
 _making = Lock()
-"""A boto3 session is not thread-safe while it makes a client."""
+"""A boto3 session cannot make clients in several threads."""
 
 
 class LazyClient:
-    """An AWS client made on first use: most calls need only DynamoDB's."""
+    """Made on first use: most calls need only DynamoDB's."""
 
     def __init__(self, service: str, config: Config) -> None:
         self._service, self._config = service, config

@@ -11,7 +11,7 @@ _RECOVERY = "RECOVER_STALLED"
 def ask(key: str, owner: str) -> None:
     """Ask to resume a settlement, without waiting. Raises StartUnavailable.
 
-    A duplicate or late request finds an owner other than `owner`, and does nothing.
+    With another owner than `owner`, nothing happens.
     """
     try:
         functions.send(_RECOVERY, {"key": key, "owner": owner})

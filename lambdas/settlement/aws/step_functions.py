@@ -13,7 +13,7 @@ _THROTTLED = frozenset({"ThrottlingException", "ExecutionLimitExceeded"})
 """Quota errors: the call had no effect and may succeed later."""
 
 _GONE = frozenset({"InvalidToken", "TaskDoesNotExist", "TaskTimedOut"})
-"""Errors of an execution that no longer waits, or no longer with this token."""
+"""Errors of an execution that no longer waits with this token."""
 
 _client = LazyClient(
     "stepfunctions", Config(connect_timeout=1, read_timeout=3, retries={"total_max_attempts": 1})
@@ -57,10 +57,10 @@ def wake(waiting: Row | None, output: dict[str, Any]) -> bool:
 
 
 def start(machine_arn: str, name: str, data: dict[str, Any], trace: str | None = None) -> None:
-    """Start an execution, below a trace's header if there is one. Raises StartUnavailable.
+    """Start an execution, below a trace's header if any. Raises StartUnavailable.
 
-    Express starts again under the same name. Standard accepts the same name and input again while that
-    execution runs; another execution's name is taken.
+    Express starts again under the same name. Standard accepts the same name and input while that execution
+    runs.
     """
     traced = {"traceHeader": trace} if trace else {}
     try:

@@ -1,7 +1,7 @@
 """Logs and metrics: one line per call, with key, step and execution, and without payload.
 
-A line has the metrics in CloudWatch's embedded format, and the context as metadata:
-docs/decisions/2026-11-22-logs.md. A warning that an incident needs has its own line.
+It has the metrics in CloudWatch's embedded format: docs/decisions/2026-11-22-logs.md. A warning that an
+incident needs has its own line.
 """
 
 import json
@@ -18,12 +18,12 @@ from settlement.core.model.errors import SettlementError
 
 logger = Logger()
 metrics = Metrics(namespace="Settlement")
-"""Their `service` is the stack's name, from POWERTOOLS_SERVICE_NAME."""
+"""Their `service` is the stack's name."""
 
 Handler = Callable[[Any, Any], Any]
 
 _CONTEXT = ("key", "step", "execution")
-"""Repeated on the call's line: one filter finds all lines of a settlement."""
+"""Repeated on each line: one filter finds all of a settlement."""
 
 _lock = Lock()
 """Powertools shares metrics among threads, and its methods are not atomic."""
@@ -41,7 +41,7 @@ def count(metric: str) -> None:
 
 
 def gauge(metric: str, value: int) -> None:
-    """Publish a number, or an age if the name ends in `Seconds`."""
+    """Publish a number; an age if the name ends in `Seconds`."""
     unit = MetricUnit.Seconds if metric.endswith("Seconds") else MetricUnit.Count
     with _lock:
         metrics.add_metric(name=metric, unit=unit, value=value)
@@ -72,8 +72,7 @@ def called(operation: str, consumed: Any) -> None:
 def observed(step: str) -> Callable[[Handler], Handler]:
     """Wrap a handler: one line per call, with context, metrics and the error's name.
 
-    A refusal counts by name, any other exception as FunctionFailed: a fault of this project or of a service's
-    answer.
+    A refusal counts by name, any other exception as FunctionFailed.
     """
 
     def decorate(handle: Handler) -> Handler:
@@ -111,7 +110,7 @@ def _note_error(error: Exception) -> None:
 
 
 def _note_context() -> None:
-    """Runs last: by then a handler has found a key that its event lacks."""
+    """Runs last: a handler may find a key that its event lacks."""
     keys = logger.get_current_keys()
     for name in _CONTEXT:
         if keys.get(name) is not None:

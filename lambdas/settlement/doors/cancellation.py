@@ -28,7 +28,7 @@ from settlement.core.model.timestamps import timestamp
 
 
 def before_hold(settlement: Settlement, now: datetime, seen: int | None) -> Write:
-    """Reject a settlement without a hold. `seen` is the sequence that the caller knows."""
+    """Reject a settlement without a hold. `seen` is the caller's sequence."""
     failure = _failure(Step.HOLD, now)
     return forward.reject(settlement, failure, now, seen=seen, on_failure=_refused(settlement, seen))
 
@@ -36,7 +36,7 @@ def before_hold(settlement: Settlement, now: datetime, seen: int | None) -> Writ
 def in_review(settlement: Settlement, now: datetime, seen: int | None) -> Write:
     """Move a settlement in review to COMPENSATING, which fences off the verdict, and make it due.
 
-    The deadline stays: an earlier one would not stop a verdict whose clock is behind.
+    An earlier deadline would not stop a verdict whose clock is behind.
     """
     failure = _failure(Step.VERIFY, now)
     index = keys.in_flight_index(settlement.key, timestamp(now))

@@ -20,7 +20,7 @@ def parse_cancel(
 ) -> Cancel:
     """Header names are in lower case. Raises InvalidRequest.
 
-    The body repeats the request: only a caller who knows all of it may cancel.
+    Only a caller who knows the whole request may cancel: the body repeats it.
     """
     if not (isinstance(key, str) and KEY.fullmatch(key)):
         raise InvalidRequest(f"key: must match ^{KEY.pattern}$")

@@ -15,7 +15,7 @@ _SECONDS = re.compile(r"[1-9][0-9]?", re.ASCII)
 
 
 class Start(NamedTuple):
-    """A checked call. `wait` is in seconds; 0 means no wait."""
+    """`wait` is in seconds; 0: none."""
 
     request: Request
     wait: int

@@ -21,7 +21,7 @@ from settlement.core.policy import outcome
 
 class EventType(StrEnum):
     CLAIMED = "claimed"
-    """The key is claimed without a hold. A claim with a hold is `held`."""
+    """Claimed without a hold; a claim with one is `held`."""
 
     HELD = "held"
     IN_REVIEW = "in_review"
@@ -36,7 +36,7 @@ class EventType(StrEnum):
     COMPENSATED = "compensated"
     LIMBO = "limbo"
     RESOLVED = "resolved"
-    """A person decided a case of LIMBO: `complete` makes it SETTLED, otherwise the reversal continues."""
+    """A person decided a case of LIMBO: `complete` makes it SETTLED, otherwise it is reversed."""
 
     REVERSED_IN_PART = "reversed_in_part"
 
@@ -80,9 +80,9 @@ def cloud_event(told: Event, *, source: str, time: str) -> dict[str, Any]:
 
 
 def snapshot(state: SettlementState, config: StageConfig, *, source: str, time: str) -> dict[str, Any]:
-    """Return the current state, with the latest event's id and sequence.
+    """Return the current state, with the latest event's id and sequence: its reader drops the snapshot.
 
-    A reader who has seen that event ignores the snapshot. Raises MalformedRow.
+    Raises MalformedRow.
     """
     if not state.sequence:
         raise MalformedRow(f"SETTLEMENT#{state.key}: has no attribute 'sequence'")
@@ -91,7 +91,7 @@ def snapshot(state: SettlementState, config: StageConfig, *, source: str, time: 
 
 
 def event(old: Row | None, new: Row | None, config: StageConfig) -> Event | None:
-    """Return the event of one write; None for a silent write, such as a takeover.
+    """Return the event of one write; None for a silent one, such as a takeover.
 
     `old` is None for a new row. Raises MalformedRow for an unreadable row, a deletion, or a change that no
     function makes.

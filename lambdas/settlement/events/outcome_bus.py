@@ -14,10 +14,10 @@ BATCH_MAX = 10
 """EventBridge's limit per call."""
 
 EVENT_BYTES_MAX = 24_000
-"""Ten such events stay below 256 kB. An outcome has about 500 bytes, unless its row was edited by hand."""
+"""Ten such events stay below 256 kB. An outcome has about 500 bytes."""
 
 _NEVER_TAKEN = ("InvalidArgument", "MalformedDetail")
-"""EventBridge errors caused by the event itself. All others end, some only when a person acts."""
+"""EventBridge errors caused by the event itself: any other ends."""
 
 _client = LazyClient(
     "events", Config(connect_timeout=1, read_timeout=3, retries={"mode": "standard", "total_max_attempts": 2})
@@ -32,7 +32,7 @@ class Refused(NamedTuple):
 def publish(events: Sequence[dict[str, Any]]) -> list[Refused]:
     """Put events on the bus in order; return those that it will never accept.
 
-    Raises EventsUnavailable for the first event not accepted; the bus has those before it.
+    Raises EventsUnavailable for the first other one not accepted.
     """
     texts = {position: json.dumps(one) for position, one in enumerate(events)}
     large = [position for position, text in texts.items() if len(text) > EVENT_BYTES_MAX]

@@ -28,8 +28,6 @@ class _Versions:
 
 
 class Bucket:
-    """A bucket, or the part below a prefix."""
-
     def __init__(self, client: Any, bucket: str, prefix: str = "") -> None:
         self._client, self._bucket = client, bucket
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
@@ -52,8 +50,7 @@ class Bucket:
     def read(self, found: Found) -> bytes:
         """Return an object's content as first put. Raises OSError if it is gone or too large.
 
-        Raises JournalUnavailable without an answer: a botocore error may be an OSError, which would mean that
-        the object is gone.
+        Raises JournalUnavailable without an answer: a botocore error may be an OSError.
         """
         key = self._prefix + found.name
         try:

@@ -11,7 +11,7 @@ from settlement.retention import expiry
 from settlement.retention.expiry import EXPIRES
 
 IMMUTABLE = ("ENTRIES#", "EVIDENCE#", "ORDER#", "BANK_LINE#", "BANKED#", "BANK_FILE#")
-"""Key prefixes of rows that no function may change. Each row is sealed whole."""
+"""Key prefixes of rows that never change. Each is sealed whole."""
 
 CREATED: Mapping[str, tuple[str, ...]] = {
     "SETTLEMENT#": (
@@ -21,7 +21,7 @@ CREATED: Mapping[str, tuple[str, ...]] = {
     "ACCOUNT#": ("pk", "sk", "currency", "opened_at"),
 }
 """The immutable attributes of mutable rows, by key prefix. The request's hash covers the parties' names until
-they are erased; `worded` adds the caller's words.
+erasure; `worded` adds the caller's words.
 """
 
 KINDS = (*IMMUTABLE, *CREATED)
@@ -30,7 +30,7 @@ PUTS = ("INSERT", "FILL")
 """Events of a row put by a function, or copied from the table by a person."""
 
 WORDED = "worded_sha256"
-"""Name of the digest that covers the caller's words. Lines of earlier releases lack it."""
+"""The digest that covers the caller's words, absent in earlier releases' lines."""
 
 TIMES = ("posted_at", "claimed_at", "opened_at")
 """Each kind of row has one of these."""
@@ -43,8 +43,8 @@ _OPEN = frozenset(
         *("status", "release_at", "fee_at", EXPIRES),
     )
 )
-"""Attributes copied as they are. Others may be personal (reasons, causes, references, `by`), and a locked
-object cannot be erased. The digest covers them.
+"""Attributes copied as they are. Others may be personal (reasons, causes, references, `by`): a locked object
+cannot be erased. The digest covers them.
 """
 
 
@@ -76,7 +76,7 @@ def canonical(row: Row, but: str = "") -> bytes:
 def worded(row: Row) -> bytes | None:
     """Return a settlement's `canonical` form with the caller's words; None for other rows.
 
-    Absent words are null, so the form never equals one without words.
+    Absent words are null: the form never equals one without words.
     """
     if not row["pk"].startswith("SETTLEMENT#"):
         return None
@@ -113,14 +113,14 @@ def line(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def filled(row: Row, at: int) -> dict[str, Any]:
-    """Copied by a person, because the stream lost its record."""
+    """Copied by a person: the stream lost its record."""
     return {"event": "FILL", "at": at, "new": image(row)}
 
 
 def has_expired(record: Mapping[str, Any], least_days: int | None) -> bool:
     """Return whether a stream record is DynamoDB's own deletion of an expired entry.
 
-    False for a row that never expires, or has a wrong expiry.
+    False for a row that never expires, or whose expiry is wrong.
     """
     identity, change = record.get("userIdentity") or {}, record["dynamodb"]
     if (
@@ -135,7 +135,7 @@ def has_expired(record: Mapping[str, Any], least_days: int | None) -> bool:
 
 
 def is_tampering(told: Mapping[str, Any]) -> bool:
-    """Return whether a line records tampering: the stream's filter drops legitimate changes."""
+    """Return whether a line records tampering: the stream's filter drops lawful changes."""
     return told["event"] in ("MODIFY", "REMOVE")
 
 

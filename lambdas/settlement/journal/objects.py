@@ -10,11 +10,11 @@ from settlement.journal.entries import Aside, Entry, entries
 from settlement.journal.lines import PUTS
 
 OBJECT_BYTES_MAX = 64 * 2**20
-"""Maximum content. A stream batch has 6 MB, and each of its rows up to three images."""
+"""A stream batch has 6 MB, and each of its rows up to three images."""
 
 LINE_BYTES_MAX = 5 * 2**20
-"""Maximum line: two images of a 400 KB row, which JSON makes up to six times as long. A forged line takes
-Python 30 bytes per byte, and a function has 512 MB.
+"""Two images of a 400 KB row, up to six times as long in JSON. A forged line takes Python 30 bytes per byte,
+and a function has 512 MB.
 """
 
 UNREADABLE = (
@@ -24,13 +24,13 @@ UNREADABLE = (
 """Exceptions that a forged or damaged object may cause."""
 
 _CLOCKS = timedelta(minutes=5)
-"""Maximum clock skew between the sealing function and the function that posted the entry."""
+"""Maximum clock skew between the sealing and the posting function."""
 
 _FIRST = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class Found(NamedTuple):
-    """An existing object. `version` reads it; `fault` describes its versions."""
+    """`version` reads it; `fault` describes its versions."""
 
     name: str
     version: str = ""
@@ -75,7 +75,7 @@ def read(copy: Copy, found: Found) -> Posted:
 
 
 def lines_of(name: str, compressed: bytes) -> Iterator[Any]:
-    """One at a time. Raises one of UNREADABLE if the object was changed."""
+    """One at a time. Raises one of UNREADABLE for a changed object."""
     unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     content = unpacker.decompress(compressed, OBJECT_BYTES_MAX)
     if not unpacker.eof:

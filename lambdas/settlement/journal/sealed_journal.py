@@ -20,9 +20,9 @@ class SealedJournal:
         self._client, self._bucket = client, bucket
 
     def add(self, told: Sequence[Mapping[str, Any]], now: datetime) -> str:
-        """Put lines as one object; return its name. Safe to repeat. Raises JournalUnavailable.
+        """Put lines as one object; return its name. Safe to repeat: a taken name has the same digest.
 
-        A taken name has the same content, because it has the same digest.
+        Raises JournalUnavailable.
         """
         content = lines.content(told)
         name = seals.object_name(content, now)
@@ -77,7 +77,7 @@ class SealedJournal:
             raise JournalUnavailable(f"{name}: {fault}") from None
 
     def _put(self, name: str, content: bytes) -> bool:
-        """Under a lock S3 demands a checksum, which a setting can omit."""
+        """Under a lock S3 demands a checksum."""
         put = {"Key": name, "Body": content, "IfNoneMatch": "*", "ChecksumAlgorithm": "CRC32"}
         return self._call("put_object", **put) is not None
 

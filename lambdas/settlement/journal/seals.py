@@ -28,8 +28,8 @@ _MINUTE = "%Y-%m-%dT%H%M"
 class Seal:
     """Seal of the period from `start` to `end`.
 
-    `objects`: names put in the period. `late`: names of the previous period that its seal lacks. `previous`:
-    digest of the previous seal; None in the first.
+    `objects`: names put in it. `late`: names of the previous period that its seal lacks. `previous`: digest
+    of the previous seal; None in the first.
     """
 
     start: str
@@ -59,9 +59,9 @@ def minute(moment: datetime) -> str:
 
 
 def object_name(content: bytes, now: datetime) -> str:
-    """Return an object's name: its minute, and the digest of its content.
+    """Return an object's name: its minute, and its content's digest.
 
-    A second put of equal content in one minute is refused, and needs no comparison.
+    Equal content is refused a second time, without a comparison.
     """
     return f"{OBJECTS}{minute(now)}/{digest(content)}.jsonl.gz"
 
@@ -88,10 +88,9 @@ def parse(content: bytes) -> Seal:
 def periods(
     newest: Seal | None, first: str | None, now: datetime, *, period: timedelta, grace: timedelta
 ) -> Iterator[tuple[datetime, datetime]]:
-    """Yield the unsealed periods that ended before the grace.
+    """Yield the unsealed periods that ended before the grace, in which calls may still run.
 
-    A chain begins with the period of the `first` object, or with the latest. The grace covers calls of the
-    period that still run.
+    A chain begins with the period of the `first` object, or with the latest.
     """
     latest = _floor(now - grace, period) - period
     if newest:

@@ -100,7 +100,7 @@ def _is_folded(value: object) -> bool:
 def unswept(found: Row | None, entries: Iterable[Row]) -> dict[str, int]:
     """Return each second's unfolded amount, in minor units.
 
-    Folded sums never shrink. Reconciliation finds a second whose entries sum up to less.
+    Folded sums never shrink. Reconciliation finds a second with smaller entries.
     """
     sums: dict[str, int] = {}
     for entry in filter(is_release, entries):
@@ -113,10 +113,7 @@ def unswept(found: Row | None, entries: Iterable[Row]) -> dict[str, int]:
 
 
 def doubtful(found: Row | None, releases: Sequence[Row], seconds: Collection[str]) -> Iterator[Row]:
-    """Releases of folded `seconds` with an unreadable entry.
-
-    That entry may be in the folded sum, which proves nothing about the other releases until it is mended.
-    """
+    """Releases of folded `seconds` with an unreadable entry, which the folded sum may include."""
     folded = found["folded"] if found else {}
     for entry in releases:
         _, second = minute_and_second(entry["posted_at"])
@@ -125,7 +122,7 @@ def doubtful(found: Row | None, releases: Sequence[Row], seconds: Collection[str
 
 
 def credit(merchant: str, amount: int, currency: str) -> Write:
-    """No highest balance applies: the money is already the merchant's."""
+    """Despite the highest balance: the money is already the merchant's."""
 
     def meaning(state: AccountState | None) -> SettlementError:
         return account_refusal("payee", currency, state) or AccountNotFound("payee")
@@ -140,7 +137,7 @@ def credit(merchant: str, amount: int, currency: str) -> Write:
 
 
 def fold(span: Span, found: Row | None, gains: Mapping[str, int], currency: str) -> tuple[Write, Write]:
-    """`found` is the row as read before the entries. If another sweep changed it, the caller reads again."""
+    """`found` is the row read before the entries. If another sweep changed it, the caller reads again."""
     version, folded = (found["version"], dict(found["folded"])) if found else (0, {})
     for second, more in gains.items():
         folded[second] = folded.get(second, 0) + more

@@ -13,7 +13,7 @@ from settlement.merchants import sweep, sweeps
 from settlement.merchants.sweep import Span, Unreadable
 
 TRIES_MAX = 6
-"""Each failed try means that another sweeper has folded something."""
+"""Each failed try means that another sweeper made progress."""
 
 _LAST = "~"
 """Sorts after every timestamp."""
@@ -26,9 +26,9 @@ def warn(key: Row, reason: str) -> None:
 def fold(store: Store, span: Span, unreadable: Unreadable = warn) -> int:
     """Return the amount added, in minor units.
 
-    The balance then has all releases committed before the call, except unreadable ones: a later sweep adds
-    them once mended. Raises StoreUnavailable, the account's refusals, and ValueError for an unreadable row of
-    the minute or account.
+    The balance then has all earlier releases, except unreadable ones: a later sweep adds them once mended.
+    Raises StoreUnavailable, the account's refusals, and ValueError for an unreadable row of the minute or
+    account.
     """
     account = store.account(span.merchant)
     if account is None:
@@ -59,7 +59,7 @@ def fold(store: Store, span: Span, unreadable: Unreadable = warn) -> int:
 
 
 def before_refund(store: Store, state: SettlementState) -> None:
-    """Sweep a merchant's release before a refund, so that its money is there."""
+    """Sweep a merchant's release before its refund."""
     if span := sweeps.before_refund(state):
         fold(store, span)
 
@@ -75,8 +75,8 @@ def fold_backlog(
 ) -> tuple[dict[str, int], Span | None]:
     """Return the amounts by minute, and the next call's span, or None at the end.
 
-    Each call advances by a span, so that repeated calls end. Unreadable rows go to `unreadable` and block no
-    other minute. Raises StoreUnavailable and the account's refusals.
+    Each call advances by a span, so repeated calls end. Unreadable rows go to `unreadable` and block no other
+    minute. Raises StoreUnavailable and the account's refusals.
     """
     folded: dict[str, int] = {}
     is_first = True
@@ -97,8 +97,8 @@ def _spans(
 ) -> Iterator[tuple[Span, bool]]:
     """Yield each minute with entries, by partition, and whether a release waits in it.
 
-    Rows are read page by page, as a history may span years. Either page may be older: a folded sum once
-    equalled its second's releases, so only a folded release can be missed.
+    Rows are read page by page, as a history may span years. Either page may be older: only a folded release
+    can be missed.
     """
     partitions = keys.entry_partitions(merchant.account)
     for partition in partitions[partitions.index(begin.partition) if begin else 0 :]:
@@ -124,4 +124,4 @@ def _waits(swept: Row | None, releases: Iterator[Row]) -> bool:
 
 
 def _named_by_fold(key: Row, reason: str) -> None:
-    """Skip an unreadable row: its releases then wait, and `fold` reports it."""
+    """Skip an unreadable row: `fold` reports it."""

@@ -46,7 +46,7 @@ def spans(entries: Iterable[Release]) -> list[Span]:
 
 
 def before_refund(state: SettlementState) -> Span | None:
-    """Return the second to sweep before a refund; None without a merchant's unreversed release."""
+    """Return the second to sweep before a refund, or None."""
     if not accounts.is_merchant(state.settlement.payee) or Step.RELEASE not in state.unreversed:
         return None
     posted_at = state.steps[Step.RELEASE]

@@ -24,15 +24,14 @@ AnyOrder = Resolution | Reversal | PartialReversal
 VALID_FOR = timedelta(hours=24)
 
 PERSONS_LEAST = 2
-"""A proposal asks for a second person even where one would do."""
+"""A proposal asks for a second person anyway."""
 
 
 def digest_of(state: SettlementState, proposal: Proposal) -> str:
     """Return the digest of a decision, its proposer and the state behind it.
 
-    The decision's write requires that state. `released` is needed because the escrow is empty before the hold
-    and may be empty after the release. Checks are left out: one may be recorded later, and is no part of a
-    reversal.
+    The decision's write requires that state. `released` tells the empty escrow before the hold from that
+    after the release. Checks are left out: one may be recorded later.
     """
     settlement = state.settlement
     in_limbo = state.status is Status.LIMBO
@@ -102,7 +101,7 @@ def is_of(state: SettlementState, proposal: Proposal, config: StageConfig) -> bo
 
 
 def order_of(state: SettlementState, proposal: Proposal, caller: Caller) -> AnyOrder:
-    """Return the approved order, with all persons on record."""
+    """Return the approved order, with all persons."""
     by, proof = proposal.proposed_by, proposal.proof | proposal.approved(caller)
     proof |= {"digest": proposal.seen}
     if proposal.decision == REVERSE_PART:
@@ -137,7 +136,7 @@ def ensure_fits(state: SettlementState, order: AnyOrder) -> None:
 
 
 def amount_of(state: SettlementState, proposal: Proposal, config: StageConfig) -> str:
-    """Return the reversed or stuck amount, while the settlement matches the proposal."""
+    """Return the reversed or stuck amount, while the proposal fits."""
     amount = proposal.amount
     if not proposal.part:
         in_limbo = state.status is Status.LIMBO
@@ -166,7 +165,7 @@ def ensure_shown(state: SettlementState, proposal: Proposal, named: Named, confi
 def ensure_approvable(
     state: SettlementState, proposal: Proposal, caller: Caller, now: datetime, config: StageConfig
 ) -> None:
-    """Raise ProposalRefused, with the reason, where the write's conditions would fail."""
+    """Raise ProposalRefused, with the reason, where the write would fail."""
     if proposal.status is not ProposalStatus.OPEN:
         raise ProposalRefused(f"proposal: it is {proposal.status}")
     if not proposal.is_valid(now):
@@ -180,7 +179,7 @@ def ensure_approvable(
 def broken_glass(
     state: SettlementState, order: AnyOrder, config: StageConfig, pager: PagerConfig
 ) -> dict[str, Any]:
-    """Return the page about a person who decides alone where more are needed."""
+    """The page about a person who decides alone where more are needed."""
     settlement, decision = state.settlement, decision_of(order)
     exponent = settlement.exponent(config)
     whole = money.render(settlement.amount, exponent)

@@ -1,4 +1,4 @@
-"""Orders that need several persons.
+"""Orders of several persons.
 
 The last approval carries the decision out, in one transaction with the proposal's row.
 """
@@ -70,9 +70,9 @@ class FourEyes:
         return self._answer(Proposal.from_row(self.orders.store.record(writes)), state)
 
     def approve(self, decision: str, body: object, caller: Caller) -> dict[str, Any]:
-        """Approve a proposal; the last person needed carries it out.
+        """Approve a proposal; the last person carries it out.
 
-        A repeated approval gets the answer on record, and wakes the execution if none was woken.
+        A repeat gets the answer on record, and wakes the execution if none was woken.
         """
         key, named = parse_shown(body, decision)
         # Read before the settlement: a proposal that does not fit it then never will.
@@ -109,8 +109,7 @@ class FourEyes:
     def break_glass(self, decision: str, body: object, caller: Caller) -> dict[str, Any]:
         """Carry out alone an order that needs several persons.
 
-        Everybody is paged first, so no order is carried out in silence. Raises PageUnavailable and the
-        order's refusals.
+        Everybody is paged first. Raises PageUnavailable and the order's refusals.
         """
         key, order = self._parsed(decision, body, caller, break_glass="yes")
         state = self.orders.state_of(key)
@@ -135,7 +134,7 @@ class FourEyes:
         return Proposal.from_row(row) if row else None
 
     def _is_older(self, latest: Proposal) -> bool:
-        """Return whether an open proposal's row lacks a move on record, as it may after a restore.
+        """Return whether an open proposal's row lacks a move on record, as after a restore.
 
         The second read excludes a move that commits meanwhile.
         """
@@ -149,7 +148,7 @@ class FourEyes:
         return is_moved and self._latest(latest.key) == latest
 
     def _next_number(self, key: str, latest: Proposal | None) -> int:
-        """Return the first free proposal number: a row may be lost, but the evidence is not."""
+        """The first free proposal number: a row may be lost, but the evidence is not."""
         numbers = count((latest.proposal_number if latest else 0) + 1)
         return next(n for n in numbers if not self.orders.store.evidence(key, f"{Move.PROPOSE}:{n}"))
 

@@ -1,7 +1,6 @@
 """Orders about a settlement: recorded with their effect, before an execution is woken.
 
-If the function dies in between, recovery starts an execution with the order's name. Repeating the order wakes
-it too.
+If the function dies in between, recovery or a repeated order starts one.
 """
 
 from collections.abc import Callable
@@ -49,8 +48,6 @@ _ON_RECORD = (
 
 @dataclass(frozen=True, kw_only=True)
 class Orders:
-    """`before_refund` makes a payee's release available before it is taken back."""
-
     store: Store
     config: StageConfig
     now: Callable[[], datetime]
@@ -158,7 +155,7 @@ class Orders:
     def recover(self, body: object, caller: Caller) -> dict[str, Any]:
         """Raises InvalidRequest, SettlementNotFound, StartUnavailable.
 
-        Nothing is recorded: the schedule would do the same within minutes.
+        Not recorded: the schedule would do the same within minutes.
         """
         key = parse_recovery(body)
         if self.state_of(key).status in FINISHED:
@@ -188,7 +185,7 @@ class Orders:
         return found or dict(transaction.gate.parameters["Item"]), found is None
 
     def state_of(self, key: str) -> SettlementState:
-        """Read a settlement. Raises SettlementNotFound, and MalformedRow if no decision may rest on it."""
+        """Raises SettlementNotFound, and MalformedRow if no decision may rest on the row."""
         state = self.store.settlement(key)
         if state is None:
             raise SettlementNotFound("key: no request has claimed it")
@@ -208,7 +205,7 @@ class Orders:
 
 
 def _resume(key: str) -> None:
-    """Have recovery resume a settlement, unless its owner runs. Without an answer, the schedule does."""
+    """Have recovery resume a settlement, unless its owner runs. If that fails, the schedule does."""
     with suppress(StartUnavailable):
         resumption.wait_for(key)
 
@@ -218,5 +215,5 @@ def _on_record(entry: Row) -> dict[str, Any]:
 
 
 def _told(entry: Row | None) -> str:
-    """Omit the reason: it is a person's text, which `settle status` shows."""
+    """Omit the reason, a person's text; `settle status` shows it."""
     return f": {entry['decision']} at {entry['posted_at']}" if entry else ""

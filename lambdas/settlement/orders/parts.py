@@ -1,7 +1,7 @@
 """Writes of a reversal in part.
 
-The order's evidence is the idempotency check: it has the number of the part and is in one transaction with
-the effect.
+The order's evidence, named by the part's number and in one transaction with the effect, is the idempotency
+check.
 """
 
 from datetime import datetime
@@ -45,7 +45,7 @@ def refusal_of(state: SettlementState) -> NotReversible | None:
 
 
 def ensure_next(state: SettlementState, order: PartialReversal) -> None:
-    """Raise NotReversible or PartRefused unless the order is the next part, within the rest."""
+    """Raise NotReversible or PartRefused unless it is the next part, within the rest."""
     if refusal := refusal_of(state):
         raise refusal
     if refused := _misfit(state, order):

@@ -17,7 +17,7 @@ class Move(StrEnum):
 
 
 class ProposalStatus(StrEnum):
-    """An OPEN proposal may have expired, or no longer match its settlement."""
+    """An OPEN proposal may have expired, or no longer fit."""
 
     OPEN = "OPEN"
     DONE = "DONE"
@@ -32,7 +32,7 @@ class Proposal:
     `proposer` is a person, `proposed_by` the ARN, the next three its proof. `needed` and `persons` include
     the proposer, `approvals` does not. `approved_by` has ARNs, `approved_in` requests, separated by blanks.
     `case` is 0 for a reversal. `part` (a number) and `amount` (minor units) describe a reversal in part;
-    other decisions have 0, and their rows lack both.
+    otherwise they are 0, and not in the row.
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""Writes of a proposal's row. They move no money: the decision's own writes do, in one transaction."""
+"""Writes of a proposal's row. The decision's own writes move the money, in one transaction."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,7 +24,7 @@ from settlement.orders.proposal import Move, Proposal, ProposalStatus
 
 
 def propose(proposal: Proposal, latest: Proposal | None) -> Write:
-    """The caller has found the latest proposal void or closed."""
+    """The latest proposal was void or closed."""
 
     def meaning(found: Row | None) -> SettlementError | AlreadyApplied:
         if found and found["seen"] == proposal.seen:
@@ -58,7 +58,7 @@ def withdraw(proposal: Proposal, caller: Caller, now: datetime) -> Write:
 def record(settlement: Settlement, proposal: Proposal, move: Move, caller: Caller, now: datetime) -> Write:
     """The proposal's row detects a replay.
 
-    If the evidence exists, the row was lost or is outdated, and the move is refused.
+    If the evidence exists, the row is lost or outdated: the move is refused.
     """
     count = f":{proposal.approvals + 1}" if move is Move.APPROVE else ""
     content = {

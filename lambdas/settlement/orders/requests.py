@@ -30,7 +30,7 @@ _PART = ("key", "part", "amount", "reason")
 class PartialReversal(Order):
     """`amount` is in minor units.
 
-    `part` makes it happen once: the next order names the next part.
+    It happens once: the next order names the next `part`.
     """
 
     part: int
@@ -45,8 +45,8 @@ class PartialReversal(Order):
 class Named:
     """A proposal as a person names it.
 
-    An approval repeats the number of the case or part, and the amount: a decimal string in the settlement's
-    currency. Otherwise they are None.
+    An approval repeats the number of the case or part, and the amount, a decimal string; otherwise they are
+    None.
     """
 
     decision: str

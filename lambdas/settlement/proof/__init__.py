@@ -1,7 +1,7 @@
 """Proof, from the rows alone, that no money was lost or made.
 
-Per currency, all accounts must sum to zero. Each entry has one debit and one credit, so that holds if balance
-rows equal the sums of their entries, and settlements' rows have exactly the entries of their slots.
+Per currency, all accounts must sum to zero. Each entry has one debit and one credit, so it suffices that
+balance rows equal the sums of their entries, and settlements' rows have exactly their slots' entries.
 """
 
 from settlement.proof.findings import Difference, Findings, Look, describe

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class SettlementFacts(NamedTuple):
-    """Amounts in minor units, slots as times, and digests that evidence must repeat."""
+    """Amounts in minor units, slots as times, digests that evidence must repeat."""
 
     key: str
     status: str
@@ -36,7 +36,7 @@ class SettlementFacts(NamedTuple):
     stuck: str | None = None
 
     since: str | None = None
-    """`in_flight_since`, if evidence has the same time: the order's, or a webhook verdict's."""
+    """`in_flight_since`, if evidence has the same time."""
 
     parts: int = 0
 
@@ -63,12 +63,12 @@ class EntryFacts(NamedTuple):
 
     @property
     def change(self) -> int:
-        """Change of the account's balance; the escrow's is the opposite."""
+        """Change of the account's balance; the escrow's is opposite."""
         return self.amount if self.side == "credit" else -self.amount
 
 
 class EvidenceFacts(NamedTuple):
-    """A recorded fact that moves no money.
+    """A fact that moves no money.
 
     `content` is the digest of the part that the settlement's row repeats.
     """
@@ -84,8 +84,8 @@ class EvidenceFacts(NamedTuple):
     """Amount of a reversal in part."""
 
     persons: str = ""
-    """Of a proposal or an approval: digest of its subject and its person. Of an approved decision: the
-    digests that must be on record, separated by blanks.
+    """Of a proposal or approval: digest of its subject and person. Of an approved decision: the digests that
+    must be on record, separated by blanks.
     """
 
 
@@ -100,7 +100,7 @@ class ProposalFacts(NamedTuple):
     key: str
     number: int
     approvals: int
-    """Approvals with their own evidence: the last one is in the decision's."""
+    """Approvals with evidence of their own: the last one is in the decision's."""
 
     is_withdrawn: bool
     is_done: bool
@@ -168,7 +168,7 @@ class SweepFacts(NamedTuple):
 class Waiting(NamedTuple):
     """A merchant's unswept amount, and the first second with too much folded.
 
-    `old` and `old_above` cover only the seconds whose entries may be gone; `unswept` includes `old`.
+    `old` and `old_above` cover only seconds whose entries may be gone.
     """
 
     unswept: int = 0

@@ -20,7 +20,7 @@ from settlement.proof.retention import KEEPS_ALL, Old, Retention
 from settlement.proof.watch import CutOff
 
 MOVING = "moving"
-"""Kind of account, in the totals, for money that moved during the scan: scanned entries minus rows read at a
+"""Money that moved during the scan, as a kind of account in the totals: scanned entries minus rows at a
 second look.
 """
 
@@ -53,7 +53,7 @@ Look.MOVING = Look(Verdict.MOVING)
 
 @dataclass(frozen=True)
 class Difference:
-    """`row` is None if it is missing or malformed.
+    """`row` is None if missing or malformed.
 
     `entries` are a settlement's, or an account's deposits and withdrawals. An account has `sums` of its
     entries by currency, and `cases` that block it. Entries may be gone by the `retention`; `old` sums an
@@ -80,8 +80,8 @@ class Findings:
 
     `totals`: minor units per currency, by kind of account. `in_flight`: rows that agreed at a second look.
     `unproven`: rows that moved during every look or were not judged. `unswept`: amount and currency by
-    merchant. `ahead`: settlements that the index lists too far ahead. `entries` includes evidence. `cut_off`:
-    why the judgement is incomplete, without names or amounts.
+    merchant. `ahead`: settlements listed too far ahead. `entries` includes evidence. `cut_off`: why the
+    judgement is incomplete, without names or amounts.
     """
 
     totals: dict[str, dict[str, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
@@ -127,7 +127,7 @@ class Findings:
 
 
 def describe(findings: Findings, render: Callable[[int, str], str]) -> dict[str, Any]:
-    """Return the content of `settle reconcile --json`; `render` formats minor units."""
+    """The content of `settle reconcile --json`; `render` formats minor units."""
     return {
         "conserved": findings.conserved,
         "accounts": findings.accounts,

@@ -17,7 +17,7 @@ class Journal:
 def read(store: Store, row: Row, seen: Iterable[Row] = ()) -> Journal:
     """Read a settlement's evidence, the entries that may exist, and those in `seen`.
 
-    Raises MalformedRow if the row is malformed.
+    Raises MalformedRow.
     """
     told = settlement_row.movements(row)
     evidence = list(pages.query(store, keys.evidence(told.key, "")["pk"]))

@@ -1,8 +1,7 @@
 """Judgement of one settlement or account.
 
-Each slot of a settlement's row stands for one entry with a known account, time and amount. Other entries
-follow from a reversal in part or a decision on a case of LIMBO. So the row and its evidence determine exactly
-the entries that must exist.
+A settlement's row and its evidence determine exactly the entries that must exist: each slot stands for one,
+with a known account, time and amount; others follow from reversals in part and LIMBO decisions.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -51,7 +50,7 @@ def expired(
     evidence: Iterable[EvidenceFacts],
     retention: Retention,
 ) -> list[EntryFacts]:
-    """Return the entries that must have existed, and have expired."""
+    """Return the entries that existed and have expired."""
     expected = entries_of(row)
     if not any(map(retention.may_lack, expected)):
         return []
@@ -61,7 +60,7 @@ def expired(
 
 
 def row_of(entry: EntryFacts) -> Row:
-    """Return an entry's row as written, without expiry and signature."""
+    """Return an entry's row, without expiry and signature."""
     escrow = accounts.escrow(entry.key)
     debit, credit = (entry.account, escrow) if entry.side == "debit" else (escrow, entry.account)
     facts = {name: getattr(entry, name) for name in ("step", "posted_at", "side", "amount", "currency")}
@@ -152,7 +151,7 @@ def _decide(
 ) -> Iterator[str]:
     """Add to `expected`; yield each write-off that covers no reversal.
 
-    A write-off's entry replaces the covered reversal.
+    Its entry replaces the covered reversal.
     """
     for one in evidence:
         if not one.step.startswith(_RESOLVE):
@@ -184,7 +183,7 @@ def _decide(
 
 
 def _of_parts(row: SettlementFacts, evidence: Iterable[EvidenceFacts]) -> Iterator[EntryFacts]:
-    """Yield the debit of the payee and the credit of the payer for each reversal in part."""
+    """Yield the payee's debit and the payer's credit of each reversal in part."""
     for one in evidence:
         kind, _, number = one.step.partition(":")
         if kind == REVERSE_PART and one.amount is not None:

@@ -49,7 +49,7 @@ def of_others(
 
 
 def of_proposals(evidence: Collection[EvidenceFacts], latest: ProposalFacts | None) -> Iterator[str]:
-    """One transaction writes a proposal's row and evidence. Only the latest row stays."""
+    """A proposal's row and evidence share a transaction. Only the latest row stays."""
     proposed = {one.step.removeprefix(_PROPOSE): one for one in evidence if one.step.startswith(_PROPOSE)}
     moves = {one.step for one in evidence if one.step.startswith(PROPOSALS)}
     for move in sorted(moves):
@@ -73,7 +73,7 @@ def of_proposals(evidence: Collection[EvidenceFacts], latest: ProposalFacts | No
 def _verdict_differs(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
     """A provider's evidence may stand alone: its function died, or was fenced off, before the row's write.
 
-    A webhook's verdict is written with its evidence.
+    A webhook's is written with the verdict.
     """
     proof = facts.get(REVIEW) or facts.get(_VERIFY)
     said = proof.decision if proof else None
@@ -142,7 +142,7 @@ def _parts_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> I
 
 
 def _persons_differ(facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
-    """A proposal's row is unsigned: a writer of the table can forge one for another person to approve."""
+    """A proposal's row is unsigned: a writer of the table can forge one for approval."""
     for step, one in facts.items():
         is_decision = step == _REVERSE or step.startswith((_RESOLVE, _PART))
         if one.persons and is_decision and not _is_agreed(one, facts):

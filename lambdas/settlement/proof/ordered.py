@@ -1,6 +1,6 @@
 """Comparison of an account's orders with its row and movements.
 
-One transaction writes a deposit or withdrawal and its order.
+A deposit or withdrawal shares a transaction with its order.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -56,7 +56,7 @@ def match_differences(orders: Iterable[OrderFacts], matches: Iterable[MatchFacts
 
 
 def state_differences(row: BalanceFacts, orders: Collection[OrderFacts]) -> Iterator[str]:
-    """Freezes and unfreezes alternate, but clocks may disagree: only count them."""
+    """Freezes and unfreezes alternate, but clocks may disagree: only count."""
     times: dict[str, list[str]] = {}
     for one in orders:
         times.setdefault(one.kind, []).append(one.posted_at)

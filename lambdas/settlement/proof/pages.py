@@ -1,7 +1,7 @@
 """Pages of a scan or a query, read fast as plain rows.
 
 botocore's parser and boto3's deserializer take six times as long per row. Only a successful response's body
-is parsed here; signing, retries and errors stay with botocore.
+is parsed here.
 """
 
 import json
@@ -22,7 +22,7 @@ from settlement.core.store.dynamodb import Store
 from settlement.journal.lines import plain_row
 
 SEGMENTS = 4
-"""Segments read in parallel, so that judging rarely waits for the network."""
+"""Read in parallel, so that judging rarely waits."""
 
 PAGE_ROWS = 400
 """Rows of a page. Each segment has one in memory; 1,000 rows would take 10 MB more."""
@@ -95,7 +95,7 @@ def wait_for_capacity(failed_tries: int) -> None:
 
 @contextmanager
 def _plain_rows(client: Any, operation: str) -> Iterator[None]:
-    """Make a client's operation answer with plain rows, even in concurrent threads."""
+    """Make a client's operation answer with plain rows, in any thread."""
     event = f"before-parse.dynamodb.{operation}"
     shared = {"unique_id": f"plain-rows-{operation}", "unique_id_uses_count": True}
     client.meta.events.register(event, _read, **shared)
@@ -145,6 +145,6 @@ def _number(text: str) -> int | Decimal:
 
 
 _AMBIGUOUS = re.compile(r'"M"\s*:\s*\{\s*"(?:S|N|M|SS|BOOL)"\s*:\s*\{')
-"""A map with a member named like a type, which the decoder would misread. No function writes one."""
+"""A map with a member named like a type, which the decoder would misread. No function writes it."""
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_plain)

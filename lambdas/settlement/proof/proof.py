@@ -32,8 +32,7 @@ Read = Callable[[Row, Findings, Spool], str | None]
 class Stage(NamedTuple):
     """Known properties of a stage. None disables a check.
 
-    The index lists no settlement after `listed_until`, and none in review after `reviews_until`. Entries may
-    be gone by the `retention`.
+    The index lists no settlement after `listed_until`, or `reviews_until` if in review.
     """
 
     currencies: Collection[str] | None = None
@@ -51,9 +50,8 @@ def reconcile(
 ) -> Findings:
     """Compare every balance and escrow with its entries, and every entry with its cause.
 
-    Money moves during the scan, so a row may be newer or older than its scanned entries. `look_again` reads
-    such a row once more; only a confirmed difference is a fault. If the watch, the table or the disk ends the
-    run early, the whole table is unproven.
+    Money moves during the scan, so `look_again` reads a differing row once more; only a confirmed difference
+    is a fault. If the watch, the table or the disk ends the run early, the whole table is unproven.
     """
     findings = Findings()
     with Spool() as own, findings.unless_cut_off():

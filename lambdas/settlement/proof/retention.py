@@ -7,7 +7,7 @@ from settlement.retention import expiry
 
 
 class Retention(NamedTuple):
-    """Shortest time, in `days`, for which a stage ever kept its entries; None: for ever.
+    """The stage's shortest ever, in `days`; None: for ever.
 
     No entry is missing that was posted from `kept_from`, a full minute, or expires after `gone_until`, in
     seconds since 1970.
@@ -30,7 +30,7 @@ class Retention(NamedTuple):
 class Old(NamedTuple):
     """Sums of an account's entries that may be gone, by currency.
 
-    For a merchant: the `unswept` amount, and the first second in which too much is folded (`above`).
+    For a merchant: the `unswept` amount, and the first second with too much folded (`above`).
     """
 
     sums: Mapping[str, int] = {}

@@ -1,6 +1,6 @@
-"""Readers of all rows except settlements. Each raises MalformedRow.
+"""Readers of all rows except settlements.
 
-A row proves nothing if it lacks an attribute or its key contradicts its content.
+Each raises MalformedRow, even for a key that contradicts its content.
 """
 
 import re
@@ -114,7 +114,7 @@ def _move(row: Row, step: str) -> str:
 
 
 def _check_listed(row: Row, ordered_at: str | None) -> None:
-    """Check that orders, and only they, are listed at their time."""
+    """Orders, and only they, are listed at their time."""
     place = keys.orders_index(ordered_at) if ordered_at else {}
     if {name: row[name] for name in ("gsi1pk", "gsi1sk") if name in row} != place:
         raise MalformedRow(
@@ -123,7 +123,7 @@ def _check_listed(row: Row, ordered_at: str | None) -> None:
 
 
 def _persons(row: Row, decision: str, reason: str, by: str) -> str:
-    """Return the digests of all persons but the last, who decides; empty if one decided alone.
+    """The digests of all persons but the last, who decides; empty if one decided alone.
 
     Raises MalformedRow if one person counts twice.
     """
@@ -364,7 +364,7 @@ _CIRCUIT_COUNTS = (
     *("not_needed_after", "probe_lease_expiry"),
 )
 _CIRCUIT_TEXTS = ("failed", "probe", "half_open_owner")
-"""The last name in both is from an earlier release."""
+"""The last name in both is an earlier release's."""
 
 _CIRCUIT_NEEDS: dict[str, tuple[str, ...]] = {
     "CLOSED": ("failure_count",),

@@ -1,7 +1,7 @@
 """Comparison of a table with its sealed journal.
 
-A deleted settlement, a deposit raised with its balance, or a replaced entry leaves rows that agree with each
-other. The journal has the originals.
+A deleted settlement, a deposit raised with its balance, or a replaced entry leaves consistent rows. The
+journal has the originals.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -23,9 +23,7 @@ from settlement.proof.sealed_freezes import Freezes
 from settlement.proof.sealed_spool import Named, SealedSpool, Told
 
 LAG = timedelta(minutes=15)
-"""Time for a row to reach the journal: stream window, retries, clock skew. A younger row is counted, not
-judged.
-"""
+"""Time for a row to reach the journal: stream window, retries, clock skew. A younger row is only counted."""
 
 _TELLING = (SLOT, COVERED)
 _BY_THE_TABLE = ("ROW", *_TELLING)
@@ -46,7 +44,7 @@ class SealedFindings:
     """Result of the comparison.
 
     `young`: rows and objects that no seal can cover yet. `before`: rows older than the journal. `restored`:
-    rows changed, and changed back. `expired`: expired entries whose settlement's row agrees with the journal.
+    rows changed, and changed back. `expired`: expired entries confirmed by their settlement's row.
     """
 
     faults: list[str] = field(default_factory=list)
@@ -73,10 +71,10 @@ def compare(
 ) -> SealedFindings:
     """Compare every sealed row with the table, and every row of the table with the journal.
 
-    `kept` is the digest of a seal copied out earlier, which must be in the chain. `lacks` is called with the
-    key of each row, except young ones, that the journal lacks. Read the journal before the rows, so that each
-    line's row exists by then. An entry may be gone if its sealed expiry is past and its settlement's row
-    matches the journal.
+    `kept` is the digest of a seal copied out earlier, which must be in the chain. `lacks` gets the key of
+    each row, except young ones, that the journal lacks. Read the journal before the rows, so that each line's
+    row exists. An entry may be gone if its sealed expiry is past and its settlement's row matches the
+    journal.
     """
     findings = SealedFindings()
     with SealedSpool() as spool:
@@ -214,7 +212,7 @@ def _judge_objects(spool: SealedSpool, newest: Seal, findings: SealedFindings) -
 
 
 def _judge_row(told: list[Told], bounds: _Bounds, findings: SealedFindings) -> bool:
-    """Return whether the journal lacks a row although it is old enough."""
+    """Return whether the journal lacks a row that is old enough."""
     name = f"{told[0].pk} {told[0].sk}"
     row = next((one for one in told if one.event == "ROW"), None)
     journal = [one for one in told if one.event not in _BY_THE_TABLE]
@@ -272,7 +270,7 @@ def _judge_missing(
 def _is_put_back(change: Told, row: Told) -> bool:
     """Return whether a settlement's change was undone: its status can follow, without a later payment.
 
-    `paid_at` is true: the proof compares slots with signed entries.
+    The proof has compared `paid_at` with signed entries.
     """
     if change.status in (None, Status.PROCESSING):
         return True

@@ -1,6 +1,6 @@
-"""Expired entries.
+"""Expired entries, each implied by a slot of a settlement's row.
 
-A slot of a settlement's row implies each. No signed entry proves the slot any more; the journal does.
+No signed entry proves the slot any more; the journal does.
 """
 
 import hashlib
@@ -20,13 +20,13 @@ from settlement.retention import expiry
 from settlement.retention.expiry import EXPIRES
 
 SLOT, COVERED = "SLOT", "COVERED"
-"""The table's statements about an entry: it existed, or a write-off replaced it."""
+"""The table's statements: an entry existed, or a write-off replaced it."""
 
 _CONTENT = (
     *("pk", "sk", "step", "posted_at", "request_hash"),
     *("debit", "credit", "side", "amount", "currency"),
 )
-"""Attributes of an entry that its line repeats."""
+"""Attributes that an entry's line repeats."""
 
 
 def told_by(row: Row, retention: Retention) -> Iterator[Told]:
@@ -42,7 +42,7 @@ def told_by(row: Row, retention: Retention) -> Iterator[Told]:
 
 
 def content_of_line(row: Row, retention: Retention) -> str | None:
-    """Digest a sealed entry that has expired; None for any other row."""
+    """Digest a sealed, expired entry; None for any other row."""
     if EXPIRES not in row or not expiry.may_expire(row, retention.days):
         return None
     return _digest(row) if row[EXPIRES] <= retention.gone_until else None

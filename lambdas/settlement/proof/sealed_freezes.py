@@ -1,7 +1,7 @@
 """Debits of a frozen or closed account, by the times of the table's stream.
 
-A writer of the table can remove `frozen_at`, have a payment held, and restore it: the rows then agree. Rows
-have many clocks, the stream has one.
+A writer of the table can remove `frozen_at`, have a payment held, and restore it: the rows then agree. Only
+the stream has one clock.
 """
 
 from collections import defaultdict
@@ -24,7 +24,7 @@ _STOPPED_BY: Mapping[str, Collection[str]] = {
 
 
 class Freezes:
-    """Memory grows only with the orders that freeze, unfreeze or close accounts."""
+    """Memory grows only with the orders that freeze, unfreeze or close."""
 
     def __init__(self) -> None:
         self._times: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)

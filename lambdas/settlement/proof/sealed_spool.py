@@ -1,7 +1,6 @@
 """Spool of a comparison with the sealed journal: names and digests of rows and lines.
 
-Like `spool`, it is an unnamed database. It sorts by row key: the journal is ordered by time, and the table
-not at all.
+An unnamed database like `spool`, sorted by row key: the journal is ordered by time, the table not at all.
 """
 
 import sqlite3
@@ -22,11 +21,11 @@ _BATCH = 1_000
 
 
 class Told(NamedTuple):
-    """A statement about a row, by the table (`event` is `ROW`) or by a line of the journal.
+    """A statement about a row, by the table (`event` is `ROW`) or a line of the journal.
 
-    `before` is the digest before a change. `status` and `paid_at` are a settlement's; in a change, those
+    `before` is the digest before a change. `status` and `paid_at` are a settlement's, in a change those
     before it. An entry that may be gone has its line and a `SLOT` of its settlement's row, both with its
-    `content` digest. A write-off marks the entry that it replaces as `COVERED`. `worded` also covers a
+    `content` digest; a write-off marks the entry that it replaces as `COVERED`. `worded` also covers a
     settlement's words; earlier releases lack it.
     """
 

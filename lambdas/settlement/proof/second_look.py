@@ -26,7 +26,7 @@ LOOKS_MAX = 10
 
 TAILS: tuple[int | None, ...] = (200, 2_000, None)
 """Rows of a statement's tail in successive readings; None: all. At 50 moves a second, 200 rows span 4
-seconds: longer than a function takes from its clock to its commit.
+seconds: longer than a function takes to commit.
 """
 
 TRIES_MAX = 100
@@ -52,9 +52,9 @@ def look_again(store: WatchedStore, difference: Difference, began: datetime) -> 
 
 
 def _settlement(store: Store, difference: Difference) -> Look:
-    """Slots are written once, so an unchanged row has not moved in between.
+    """Slots are written once, so an unchanged row has not moved.
 
-    Proposals move separately, so the proposal's row must be unchanged too.
+    Proposals move separately: their row must be unchanged too.
     """
     key = keys.subject(difference.key)[1]
     for look in range(LOOKS_MAX):
@@ -80,7 +80,7 @@ def _settlement(store: Store, difference: Difference) -> Look:
 def _account(store: Store, difference: Difference) -> Look:
     """Read a longer tail of the statement after each difference.
 
-    A difference is a fault if nothing was added before the tail: then all entries are known. Entries that may
+    If nothing was added before the tail, all entries are known: the difference is a fault. Entries that may
     be gone keep the scan's sums.
     """
     account, old = keys.subject(difference.key)[1], difference.old
@@ -120,7 +120,7 @@ def _cases(store: WatchedStore, difference: Difference) -> Look:
 
     Their rows decide, and must be equal before and after the count is read. A settlement back in LIMBO has a
     higher case number. The index may lag, so a count above the cases is a fault only after all looks. A count
-    below them is a fault at once: an unknown case can only add to them.
+    below is a fault at once: an unknown case only adds.
     """
     account, excess = keys.subject(difference.key)[1], 0
     if not difference.cases and _counted(store, difference) == 0:
@@ -153,8 +153,8 @@ def _counted(store: Store, difference: Difference) -> int | None:
 def _orders(store: WatchedStore, difference: Difference, began: datetime) -> Look:
     """Orders and entries never change, so the scan's remain valid.
 
-    An order is found only by key, and the row names only the last. So several orders since the scan began may
-    leave the account unproven until the next scan.
+    An order is found only by key, and the row names only the last: several since the scan began may leave the
+    account unproven until the next scan.
     """
     row = store.read(difference.key)
     if row is None:
@@ -179,7 +179,7 @@ def _orders(store: WatchedStore, difference: Difference, began: datetime) -> Loo
 
 
 def _matches(store: WatchedStore, difference: Difference) -> set[MatchFacts]:
-    """Read both rows of each match: one transaction puts them, perhaps between the scan's looks at them."""
+    """Read both rows of each match: one transaction puts them, perhaps between the scan's looks."""
     named = [*difference.matches]
     lines, orders = {one.line for one in named}, {one.order for one in named}
     found = store.rows([*map(keys.bank_match, sorted(lines)), *map(keys.banked, sorted(orders))])

@@ -1,4 +1,4 @@
-"""A settlement's row, read in one piece: no second look can resolve a contradiction."""
+"""A settlement's row: no second look can resolve its contradictions."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
@@ -20,9 +20,7 @@ from settlement.proof.legal import attribute_faults, slot_faults, steps_of
 from settlement.proof.sequence import sequence_faults
 
 NAMES_ERASED = "names_erased_at"
-"""Marks erased names, without which the request cannot be hashed. The signature covers the request's other
-attributes.
-"""
+"""Marks erased names: the request can no longer be hashed. The signature covers its other attributes."""
 
 
 def settlement(row: Row) -> SettlementFacts:
@@ -167,7 +165,7 @@ def _content_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
 
 
 def _time_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
-    """Compare times of one clock: of one write, or of a write and its condition."""
+    """Compare times of one clock, of a write and its condition."""
     deadline, finished, expired = row["deadline_at"], row.get("finished_at"), row.get("expired_at")
     if (facts.release_at or "") >= deadline or (facts.verify_at or "") >= deadline:
         yield "a step committed after the deadline"
@@ -196,8 +194,8 @@ def _time_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
 def _since_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
     """Compare `in_flight_since` with the event that last set the settlement in motion.
 
-    That is the latest decision, a cancellation (its cause ends with the time), or the review's end, fixed at
-    its beginning.
+    The latest decision, a cancellation (its cause ends with the time), or the review's end, fixed at its
+    beginning.
     """
     since = row["resolution"]["decided_at"] if facts.resolution else row["deadline_at"]
     if not facts.resolution and _is_cancelled(row):
@@ -207,10 +205,7 @@ def _since_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
 
 
 def _part_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
-    """Check that each reversal in part reverses something, and all at most the release.
-
-    Only such reversals use a later layout than the first.
-    """
+    """Check that each reversal in part reverses something, and all at most the release."""
     layout = row.get("layout", FIRST)
     if layout > NEWEST or (layout == FIRST and "layout" in row):
         yield f"its layout is {layout}"

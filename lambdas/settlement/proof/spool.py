@@ -51,7 +51,7 @@ class Change(NamedTuple):
     account: str
     currency: str
     change: str
-    """An integer as text: an account's sum has no bound."""
+    """An integer as text: a sum has no bound."""
 
 
 class OldChange(NamedTuple):
@@ -111,9 +111,8 @@ class Journal:
 class Account:
     """`waiting`: a merchant's unswept amount.
 
-    `cases`: settlements whose case of LIMBO blocks the account. `external`: entries of deposits and
-    withdrawals. `matches`: of its orders with a bank's lines. `old`: the part of the sums whose entries may
-    be gone.
+    `cases`: settlements whose LIMBO case blocks the account. `external`: entries of deposits and withdrawals.
+    `matches`: of its orders with a bank's lines. `old`: the sums whose entries may be gone.
     """
 
     name: str
@@ -226,7 +225,7 @@ def settlements(sources: Sequence[Source]) -> Iterator[Journal]:
 
 
 def accounts(sources: Sequence[Source], kept_from: str = "") -> Iterator[Account]:
-    """By name. Raises CutOff if the scan met a row twice. Entries from before `kept_from` may be gone."""
+    """By name. Raises CutOff if the scan met a row twice."""
     kinds = (BalanceFacts, Change, OldChange, CaseFacts, OrderFacts, ExternalFacts, MatchFacts, SweepFacts)
     for name, facts in _merged(sources, *kinds):
         account = Account(name)
@@ -255,10 +254,7 @@ def accounts(sources: Sequence[Source], kept_from: str = "") -> Iterator[Account
 
 
 def _demand_once(is_new: bool, fact: Sequence[object]) -> None:
-    """Raise CutOff if the scan met a row twice: its sums are wrong.
-
-    Equal facts come from one row.
-    """
+    """Raise CutOff if the scan met a row twice: its sums are wrong. Equal facts come from one row."""
     if not is_new:
         raise CutOff(f"the scan has met a row of {fact[0]} twice")
 
@@ -280,7 +276,7 @@ def _place(kind: type[Any]) -> Callable[[Any], Any]:
 
 @contextmanager
 def on_disk() -> Iterator[None]:
-    """Raise CutOff for a database failure, such as a full disk."""
+    """Raise CutOff for a failure, such as a full disk."""
     try:
         yield
     except sqlite3.OperationalError as failed:

@@ -6,9 +6,8 @@ The whole statement is read once, then its tail repeatedly, with the account's r
                           ▲                         │ no: a move came in between
                           └─────────────────────────┘
 
-Entries never change, so two equal tails mean that all entries at the row's version are known. A busy account
-pauses between two moves, but never as long as a whole reading. A function with a slow clock may add an entry
-before the tail: then the row differs, and a longer tail is read.
+Entries never change, so two equal tails mean that all entries at the row's version are known. A function with
+a slow clock may add an entry before the tail: then the row differs, and a longer tail is read.
 """
 
 from collections import Counter, deque
@@ -32,7 +31,7 @@ _AFTER = "~"
 class Tally:
     """Sums of entries by currency, and of a merchant's releases and sweeps by second.
 
-    `moves` counts changes of the balance row: all entries but a merchant's releases, and all sweeps.
+    `moves` counts changes of the balance row: all entries but a merchant's releases, and sweeps.
     """
 
     changes: Counter[str] = field(default_factory=Counter)
@@ -40,7 +39,7 @@ class Tally:
     folded: Counter[str] = field(default_factory=Counter)
     moves: int = 0
     retention: Retention = KEEPS_ALL
-    """Entries that may be gone, and amounts folded from them, are left out."""
+    """Omit entries that may be gone, and amounts folded from them."""
 
     def add_entry(self, row: Row) -> None:
         """A malformed entry is a separate fault."""
@@ -97,7 +96,7 @@ class Statement:
         return again == self.before
 
     def tail(self, store: Store) -> Tally:
-        """Read the tail. Sweeps come first, so that the entries include the folded ones."""
+        """Sweeps come first, so that the entries include the folded ones."""
         found = Tally(retention=self.before.retention)
         for partition, first in self.tails.items():
             _each(store.entries(partition, first or " ", _AFTER), _adder(found, partition))
@@ -105,7 +104,7 @@ class Statement:
 
 
 def read(store: Store, account: str, tail: int | None, retention: Retention = KEEPS_ALL) -> Statement:
-    """Read an account's statement without the last `tail` rows of each partition (None: all)."""
+    """Read a statement without the last `tail` rows of each partition (None: all)."""
     before, tails = Tally(retention=retention), {}
     partitions = keys.entry_partitions(account)
     sweeps = [keys.swept(partition, "")["pk"] for partition in partitions]

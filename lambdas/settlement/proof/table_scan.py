@@ -30,17 +30,17 @@ from settlement.proof.watched_store import WatchedStore
 from settlement.signing.signature import RowKeys
 
 LISTED_AHEAD_MAX = timedelta(hours=1)
-"""Maximum lead of the index outside a review: recovery pauses for at most 15 minutes, and clocks differ."""
+"""Maximum lead of the index outside a review: recovery's longest pause of 15 minutes, and clock skew."""
 
 REVIEW_LISTED_AHEAD_MAX = timedelta(days=30) + LISTED_AHEAD_MAX
-"""Maximum lead in a review, listed at its end: a stage allows at most 30 days."""
+"""Maximum lead in a review, at most 30 days."""
 
 
 def until(reserved_ms: int, left_ms: Callable[[], int]) -> Watch:
     """Return a watch that ends a reconciliation when less than the reserved time is left.
 
-    Second looks share half of the rest, and each may take a quarter of their remaining time, so that hot
-    accounts leave time for others.
+    Second looks share half of the rest, and each may take a quarter of their remaining time: hot accounts
+    leave time for others.
     """
     for_looks = began = latest = -1
 
@@ -72,8 +72,7 @@ def check(
     """If DynamoDB stops answering, the table is unproven.
 
     A currency outside `currencies` or a signature by none of the `row_keys` is a fault; None disables a
-    check. Only entries older than the shortest retention may be gone. A settlement listed too far ahead is
-    not a fault.
+    check. A settlement listed too far ahead is no fault.
     """
     began = datetime.now(UTC)
     with closing(rows(store)) as every_row:  # otherwise a cut-off scan keeps reading
@@ -113,7 +112,7 @@ def look(store: Store, difference: Difference, began: datetime, watch: Watch = u
 
 
 def rendered(findings: Findings, currencies: Mapping[str, int], *, signatures: bool) -> dict[str, Any]:
-    """`currencies` maps currencies to exponents. `signatures`: whether they were judged."""
+    """`currencies` maps to exponents. `signatures`: whether judged."""
 
     def render(amount: int, currency: str) -> str:
         if currency not in currencies:

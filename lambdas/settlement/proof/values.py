@@ -11,12 +11,12 @@ from settlement.core.ledger.keys import Row
 from settlement.core.model.stored import MalformedRow
 
 LARGEST = 2**63 - 1
-"""Largest integer that SQLite stores exactly. The model's amounts have at most 15 digits."""
+"""SQLite stores larger integers inexactly. The model's amounts have at most 15 digits."""
 
 _DATE = r"[1-9][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
 _TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{3}"
 _INSTANT = re.compile(rf"(?:{_DATE}T{_TIME}Z)+")
-"""Concatenated timestamps, so that several are checked at once."""
+"""Concatenated timestamps, several checked at once."""
 
 _TEXT = frozenset({str})
 _TEXT_OR_NONE = frozenset({str, type(None)})
@@ -111,11 +111,11 @@ def is_instant(value: str) -> bool:
 
 
 def digest(*parts: str) -> str:
-    """Fingerprint texts that may be personal: compared, but never stored or shown."""
+    """Fingerprint texts that may be personal, for comparison only."""
     return hashlib.sha256("\0".join(f"{len(part)}:{part}" for part in parts).encode()).hexdigest()
 
 
 _LONG = timedelta(days=1)
-"""Far more than two functions' clocks differ, and far less than entries are kept."""
+"""Far more than clocks differ, and far less than entries are kept."""
 
 _INSTANT_LENGTH = len("2026-11-22T06:04:57.123Z")

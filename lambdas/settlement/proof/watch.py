@@ -4,10 +4,10 @@ from typing import TypeVar
 _Item = TypeVar("_Item")
 
 STRIDE = 1000
-"""Items between two calls of the watch: often enough for a clock, at little cost."""
+"""Items between two calls of the watch: cheap, and often enough for a clock."""
 
 Watch = Callable[[str, int], None]
-"""Takes a phase and the number of its items done. May raise CutOff."""
+"""Takes a phase and its number of items done. May raise CutOff."""
 
 READING, JUDGING, LOOKING = (
     "reading rows",
@@ -25,7 +25,7 @@ class TooLong(CutOff):
 
 
 def looking_again(kind: str) -> str:
-    """Return a second look's phase. Its items are the rows read."""
+    """Return a second look's phase. Its items are rows."""
     return f"{LOOKING} {kind}"
 
 

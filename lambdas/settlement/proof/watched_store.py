@@ -12,9 +12,9 @@ _ALL = 2**31 - 1
 
 
 class WatchedStore(Store):
-    """A store for second looks that calls a watch before each read. Raises CutOff if the watch does.
+    """A store for second looks that calls a watch before each read. Raises its CutOff.
 
-    Reading a statement many times may take longer than a function may run.
+    Reading a long statement often may outlast a function.
     """
 
     def __init__(self, store: Store, phase: str, watch: Watch) -> None:
@@ -51,7 +51,7 @@ class WatchedStore(Store):
                 self._ask()
 
     def open_cases(self) -> Iterator[str]:
-        """Yield the settlements listed in LIMBO. The index may lag behind the table."""
+        """Yield the settlements listed in LIMBO. The index may lag."""
         self._ask()
         for listed in self._store.listed(keys.LIMBO, up_to=keys.END_OF_TIME, limit=_ALL):
             yield keys.subject(listed)[1]

@@ -85,7 +85,7 @@ class StatusQuery:
 
 @dataclass(frozen=True, kw_only=True)
 class JournalQuery:
-    """`position` is the reader's last sealed object and last line in it; 0 for the whole object."""
+    """`position` is the reader's last object and line; 0 for the whole object."""
 
     since: str
     limit: int
@@ -124,7 +124,7 @@ def parse_entries_query(account: object, raw: Mapping[str, str]) -> EntriesQuery
 def parse_list_query(raw: Mapping[str, str]) -> EntriesQuery | StatusQuery:
     """Raises InvalidRequest.
 
-    By account, it lists the account's entries, whose settlements are then read.
+    By account, it lists the entries, whose settlements are then read.
     """
     checks = _Checks(raw, ("account", "status", "since", "limit", "cursor"))
     if "account" in raw and not _is_account(raw["account"]):
@@ -251,8 +251,8 @@ def _of_journal(since: str) -> list[str]:
 def _cursor(query: list[str], *position: object) -> str:
     """Return a cursor: a position, and the digest of its query.
 
-    It is not a secret and gives no rights. Each page repeats the query, which names the partitions: a forged
-    cursor can only begin the same page elsewhere.
+    It gives no rights: each page repeats the query, so a forged cursor can only begin the same page
+    elsewhere.
     """
     content = json.dumps([_digest(query), *position], separators=(",", ":"))
     return base64.urlsafe_b64encode(content.encode()).decode().rstrip("=")

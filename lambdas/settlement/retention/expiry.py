@@ -1,7 +1,7 @@
 """Expiry of entries by DynamoDB's time to live.
 
-An entry expires only if the settlement's row has all its facts. The row stays, as it is the idempotency
-record. Evidence and a person's orders (deposits, withdrawals, decisions on LIMBO) stay as well.
+An entry expires only if its settlement's row, the idempotency record, has all its facts. The row, evidence
+and persons' orders stay.
 """
 
 from collections.abc import Callable
@@ -23,9 +23,7 @@ STEPS = frozenset(name for step in REVERSIBLE for name in (step.value, step.reve
 DAY_SECONDS = 86_400
 
 _SLACK = timedelta(days=1)
-"""How early an entry may be missing: more than a reading of the table takes and clocks differ. The stream
-names each deletion that is not DynamoDB's own.
-"""
+"""How early an entry may be missing: more than a reading of the table takes and clocks differ."""
 
 
 def gone_until(now: datetime) -> datetime:
@@ -34,7 +32,7 @@ def gone_until(now: datetime) -> datetime:
 
 
 def kept_from(now: datetime, days: int) -> str:
-    """Return the instant since which all entries are kept; `days` is the shortest retention."""
+    """All later entries are kept; `days` is the shortest retention."""
     return timestamp(gone_until(now) - timedelta(days=days))
 
 

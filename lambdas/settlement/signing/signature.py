@@ -1,8 +1,7 @@
 """Signatures of rows: proof that a function of the stage put them.
 
 Write access to the table allows consistent forgery: an order, its entry and a higher balance. A signature is
-an HMAC of the attributes that no function changes. Only the proof and the functions that put such rows have
-the key.
+an HMAC of the immutable attributes. Only the proof and the functions that put such rows have the key.
 """
 
 import hmac
@@ -14,7 +13,7 @@ from settlement.core.ledger.keys import Row
 from settlement.journal import lines
 
 SIGNATURE = "signature"
-"""Attribute: key number, a colon, and the first 96 bits of an HMAC-SHA-256 in base64."""
+"""Key number, a colon, and the first 96 bits of an HMAC-SHA-256 in base64."""
 
 SIGNED = ("ENTRIES#", "EVIDENCE#", "ORDER#", "SETTLEMENT#")
 """Partition key prefixes. The proof derives the balances from these rows."""
@@ -25,7 +24,7 @@ _BYTES = 12
 
 @dataclass(frozen=True)
 class RowKeys:
-    """A stage's keys by number: a signing function has one, the proof has all."""
+    """Keys by number: a signing function has one, the proof has all."""
 
     by_number: Mapping[str, bytes]
 
@@ -49,7 +48,7 @@ class RowKeys:
         return {**row, SIGNATURE: self._signature([*self.by_number][-1], _forms(row)[0])}
 
     def is_proven(self, row: Row) -> bool:
-        """Return whether a row's signature is valid or not required."""
+        """Return whether a signature is valid or not required."""
         if not row["pk"].startswith(SIGNED):
             return True
         told = row.get(SIGNATURE)

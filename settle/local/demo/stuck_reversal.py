@@ -22,7 +22,6 @@ from settlement.proof import table_scan
 
 ALERT_SECONDS_MAX = 60
 TOPICS = ("PagerTopicArn", "InformationTopicArn")
-"""Topics of cases of LIMBO, and of their decisions."""
 
 REASON = "the payee is insolvent, approved by finance"
 
@@ -78,10 +77,10 @@ def pager(stack: Stack) -> Iterator[Callable[[str], dict[str, Any]]]:
 def messages(
     stack: Stack, topics: Sequence[str] | None = None
 ) -> Iterator[Callable[[], Iterator[dict[str, str]]]]:
-    """Yield a function that takes messages of topics, by default TOPICS.
+    """Yield a function that takes messages of topics.
 
-    Each has a `Subject` and a `Message`, whose last line is JSON. The queue and its subscriptions are removed
-    at the end.
+    Each has a `Subject` and a `Message`, whose last line is JSON. Queue and subscriptions are removed at the
+    end.
     """
     sqs, sns = stack.client("sqs"), stack.client("sns")
     topics = topics or [stack.outputs[output] for output in TOPICS]
@@ -117,7 +116,7 @@ def messages(
 
 
 def _clean_up(name: str, remove: Callable[[str], Any]) -> None:
-    """Remove what only this command has used. A failure is told, and changes no answer."""
+    """Remove what this command used. A failure is reported, and changes no answer."""
     try:
         remove(name)
     except (BotoCoreError, ClientError) as failure:

@@ -29,9 +29,9 @@ _MEANINGS = {
 
 @dataclass(frozen=True)
 class Frame:
-    """The console's frame around a page; a report in a file has none.
+    """The console's frame around a page.
 
-    `at`: when the page is made; `live`: the reload interval, if any.
+    `at`: when it is made; `live`: the reload interval, if any.
     """
 
     csrf: str
@@ -61,7 +61,7 @@ def day(figures: Mapping[str, Any]) -> str:
 
 
 def _bars(hours: Sequence[Mapping[str, int]]) -> Iterator[dict[str, Any]]:
-    """Yield the rectangles of 24 stacked bars, each up to 96 high above the line at 100."""
+    """Yield 24 stacked bars, each up to 96 high above the line at 100."""
     most = max(sum(hour.values()) for hour in hours)
     for number, hour in enumerate(hours):
         bottom = 100.0
@@ -73,7 +73,7 @@ def _bars(hours: Sequence[Mapping[str, int]]) -> Iterator[dict[str, Any]]:
 
 
 def page(template: str, frame: Frame | None = None, at: str = "", **values: Any) -> str:
-    """Return a page; its relative times count from `at`, by default the frame's."""
+    """Its relative times count from `at`, by default the frame's."""
     form_action = "'self'" if frame else "'none'"
     at = at or (frame.at if frame else "")
     return (
@@ -84,10 +84,7 @@ def page(template: str, frame: Frame | None = None, at: str = "", **values: Any)
 
 
 def _distance(instant: object, at: str, is_live: bool) -> str:
-    """Return "5 min ago", in a file "5 min before"; empty for a malformed instant.
-
-    A file is read later: "ago" would be wrong there.
-    """
+    """Return "5 min ago"; in a file, read later, "5 min before". Empty for a malformed instant."""
     seconds = seconds_since(instant, datetime.fromisoformat(at))
     if seconds is None:
         return ""
@@ -98,7 +95,7 @@ def _distance(instant: object, at: str, is_live: bool) -> str:
 
 @cache
 def policy(form_action: str) -> str:
-    """Return the Content-Security-Policy: no script, no request, and the one style with this hash."""
+    """The Content-Security-Policy: no script, no request, and the one style with this hash."""
     digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action {form_action}"
 
@@ -110,7 +107,7 @@ def _style() -> str:
 
 @cache
 def _environment() -> Environment:
-    """Return an environment that escapes values and control characters.
+    """Escape values and control characters.
 
     Two values are HTML, with the filter `safe`: the style, and a drawing with classes of an enum.
     """

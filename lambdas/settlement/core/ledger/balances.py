@@ -86,7 +86,7 @@ def debit_part(settlement: Settlement, amount: int) -> Write:
 
 
 def credit_payer(settlement: Settlement) -> Write:
-    """Neither closure nor highest balance stops it: the money was the payer's."""
+    """Applies despite closure or highest balance: the money was the payer's."""
     return credit_part(settlement, settlement.amount)
 
 
@@ -105,9 +105,9 @@ def credit_part(settlement: Settlement, amount: int) -> Write:
 
 
 def block(account: str) -> Write:
-    """Count one more case that blocks new holds.
+    """Count a case that blocks new holds.
 
-    The settlement's row in the same transaction makes it happen once per case.
+    The settlement's row, in the same transaction, makes it happen once.
     """
     return update(
         keys.account(account),

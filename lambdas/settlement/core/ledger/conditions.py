@@ -35,12 +35,11 @@ IN_REVIEW = Condition("attribute_exists(review)")
 """`review` stays on the row when a reversal begins, so check the status, too."""
 
 NOT_EXPIRED = Condition("attribute_not_exists(expired_at)")
-"""Recovery has not expired the settlement. Fences off workers whose clock lags."""
+"""Fences off workers whose clock lags."""
 
 LISTED_IN_FLIGHT = Condition("begins_with(gsi1pk, :in_flight)", {":in_flight": keys.IN_FLIGHT})
 
 NOT_IN_LIMBO = Condition("(attribute_not_exists(limbo_cases) OR limbo_cases = :none)", {":none": 0})
-"""The account never had an open case, or its last one is closed."""
 
 IN_LIMBO = Condition("limbo_cases >= :one", {":one": 1})
 """False for a missing account."""
@@ -58,7 +57,7 @@ PROPOSAL_OPEN = Condition("#status = :open", {":open": "OPEN"})
 
 
 def status_is(status: Status) -> Condition:
-    """Fails once another execution has moved the settlement on."""
+    """Fails once another execution has moved the settlement."""
     placeholder = f":{status.value.lower()}"
     return Condition(f"#status = {placeholder}", {placeholder: status})
 
@@ -78,20 +77,16 @@ def owner_is(execution: str) -> Condition:
 
 
 def is_still_of(owner: str) -> Condition:
-    """Fencing token: the owner is unchanged since the caller read it.
-
-    The epoch is not enough: a compensation's execution becomes the owner without a new one.
-    """
+    """Fencing token: the owner is as read. A compensation takes over without a new epoch."""
     return Condition("#owner = :read_owner", {":read_owner": owner})
 
 
 def case_unchanged(resolutions: int) -> Condition:
-    """Optimistic lock: no resolution since the caller's read."""
     return Condition("resolutions = :resolutions", {":resolutions": resolutions})
 
 
 def parts_are(parts: int) -> Condition:
-    """Optimistic lock on the number of parts. Accepts both row layouts, as a migration may intervene."""
+    """Accepts both row layouts, as a migration may intervene."""
     either = "(reversals_in_part = :earlier_parts OR parts = :earlier_parts)"
     return Condition(either, {":earlier_parts": parts})
 
@@ -102,7 +97,6 @@ def within_rest(highest_before: int) -> Condition:
 
 
 def no_later_case(number: int) -> Condition:
-    """No execution waits for the decision on a later case."""
     return Condition("(attribute_not_exists(pk) OR #case <= :case)", {":case": number})
 
 
@@ -112,12 +106,10 @@ def digest_is(digest: str) -> Condition:
 
 
 def not_yet(person: str) -> Condition:
-    """The person has neither proposed nor approved this."""
     return Condition("NOT contains(persons, :me)", {":me": person})
 
 
 def approvals_are(count: int) -> Condition:
-    """Optimistic lock: no approval since the caller's read."""
     return Condition("approvals = :approvals", {":approvals": count})
 
 
@@ -126,7 +118,7 @@ def still_valid(now: datetime) -> Condition:
 
 
 def replaces(number: int) -> Condition:
-    """Optimistic lock: the latest proposal, found void or closed, has this number."""
+    """The latest proposal, found void or closed, has this number."""
     return Condition("proposal_number = :number", {":number": number})
 
 
@@ -135,12 +127,10 @@ def this_review(reference: str) -> Condition:
 
 
 def version_unchanged(version: int) -> Condition:
-    """Optimistic lock: no sweep of this minute since the caller's read."""
     return Condition("version = :was", {":was": version})
 
 
 def listed_at(sort_key: str) -> Condition:
-    """Optimistic lock on the settlement's place in the index."""
     return Condition("gsi1sk = :listed", {":listed": sort_key})
 
 
@@ -149,7 +139,7 @@ def overdue(now: datetime) -> Condition:
 
 
 def before_deadline(now: datetime) -> Condition:
-    """Required of every step up to the release, and of none after it."""
+    """Required up to the release, never after it."""
     return Condition(":now < deadline_at", {":now": timestamp(now)})
 
 
@@ -158,7 +148,7 @@ def committed(step: Step) -> Condition:
 
 
 def not_committed(step: Step) -> Condition:
-    """The step's slot is free. Each slot is written once."""
+    """Each slot is written once."""
     return Condition(f"attribute_not_exists({step.slot})")
 
 
@@ -172,12 +162,11 @@ def is_undone(step: Step) -> Condition:
 
 
 def escrow_holds(amount: int) -> Condition:
-    """The escrow holds exactly this amount (minor units)."""
+    """In minor units."""
     return Condition("escrow = :held", {":held": amount})
 
 
 def sequence_is(number: int) -> Condition:
-    """Optimistic lock: no event since the caller's read."""
     return Condition("#sequence = :seen", {":seen": number})
 
 
@@ -192,5 +181,5 @@ def sufficient(amount: int) -> Condition:
 
 
 def below_cap(highest_before: int) -> Condition:
-    """The credit stays within the highest balance. The caller computes the bound."""
+    """The caller computes the bound."""
     return Condition("available <= :highest_before", {":highest_before": highest_before})

@@ -16,7 +16,7 @@ from settlement.core.model.timestamps import timestamp
 def transfer(settlement: Settlement, step: str, moved: Transfer, now: datetime) -> Write:
     """Build a transfer's journal entry.
 
-    The settlement's row in the same transaction records the step; this condition only prevents overwriting.
+    The condition only prevents overwriting: the settlement's row records the step.
     """
     incoming = moved.credit == accounts.escrow(settlement.key)
     account, side = (moved.debit, "debit") if incoming else (moved.credit, "credit")
@@ -36,9 +36,9 @@ def transfer(settlement: Settlement, step: str, moved: Transfer, now: datetime) 
 
 
 def evidence(settlement: Settlement, step: str, content: Mapping[str, object], now: datetime) -> Write:
-    """Build the record of a fact that moves no money. Repeating the step is a replay.
+    """Build the record of a fact that moves no money. Repeating it is a replay.
 
-    Only a person's order has `by`, and only orders are listed in the index.
+    Only a person's order has `by` and is listed in the index.
     """
 
     def meaning(found: Row | None) -> SettlementError | AlreadyApplied:

@@ -22,7 +22,6 @@ from settlement.core.model.status import Status
 from settlement.core.model.timestamps import timestamp
 
 Explain = Callable[[str, SettlementState], SettlementError]
-"""Explains why a settlement in this state refuses the named step."""
 
 
 def forward_refusal(step: str, state: SettlementState) -> SettlementError:
@@ -32,8 +31,7 @@ def forward_refusal(step: str, state: SettlementState) -> SettlementError:
 def late_or_fenced(now: datetime) -> Explain:
     """Return an `Explain` that distinguishes a missed deadline from a fence.
 
-    A step is late if the deadline has passed by `now`, the clock of the write's own condition, or if recovery
-    has expired the settlement.
+    Late means: the deadline has passed by `now`, the write's clock, or recovery has expired the settlement.
     """
 
     def explain(step: str, state: SettlementState) -> SettlementError:
@@ -58,8 +56,8 @@ def fenced(
 ) -> OnFailure:
     """Return the meaning of a failed condition on the settlement's row.
 
-    Every write first checks the key's claim and content. If `replay_if` holds, an earlier call applied the
-    write; otherwise `explain` gives the refusal.
+    The key's claim and content are checked first. If `replay_if` holds, an earlier call applied the write;
+    otherwise `explain` gives the refusal.
     """
 
     def meaning(state: SettlementState | None) -> SettlementError | AlreadyApplied:
@@ -75,7 +73,7 @@ def fenced(
 
 
 def ensure_admits(settlement: Settlement, step: Step, state: SettlementState | None, now: datetime) -> None:
-    """Raise the refusal that a step with a deadline would meet, before an irrevocable action."""
+    """Raise the refusal of a step with a deadline, before an irrevocable action."""
     is_open = state is not None and _is_next(step, state) and _has_time(state, now)
     if not (state and is_open and state.same_request(settlement)):
         raise fenced(settlement, step, explain=late_or_fenced(now))(state)

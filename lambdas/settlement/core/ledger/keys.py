@@ -11,20 +11,20 @@ INDEX = "gsi1"
 """The only index: settlements in flight or in LIMBO, and people's orders."""
 
 IN_FLIGHT_SHARDS = 8
-"""Index partitions of settlements in flight; recovery queries each once a minute. A partition takes 1,000
-writes a second and a settlement costs two, so eight carry 4,000 settlements a second.
+"""Index partitions, each queried once a minute. One takes 1,000 writes a second and a settlement costs two,
+so eight carry 4,000 settlements a second.
 """
 
 IN_FLIGHT = "IN_FLIGHT#"
 
 LIMBO = "LIMBO"
-"""A single index partition: few settlements are in LIMBO."""
+"""A single index partition: cases are few."""
 
 ORDERS = "ORDERS#"
-"""Prefix of an index partition; one partition a month (UTC), as the door takes only ten orders a second."""
+"""Prefix of an index partition per month (UTC): the door takes only ten orders a second."""
 
 BANK_LINES, BANK_FILES = "BANK_LINES#", "BANK_FILES#"
-"""Prefixes of index partitions; one partition a month."""
+"""Prefixes of index partitions, one a month."""
 
 MONTH = len("2026-11")
 
@@ -34,9 +34,7 @@ _FIRST_MONTH = "2026-01"
 END_OF_TIME = "9999"
 
 ENTRY_SHARDS = 16
-"""Partitions per internal account or merchant: many settlements post at once, and one partition takes 1,000
-write units a second.
-"""
+"""Partitions per internal account or merchant: one takes only 1,000 write units a second."""
 
 MINUTE = len("2026-11-22T06:04")
 
@@ -81,7 +79,7 @@ def entry_partitions(account: str) -> list[str]:
 
 
 def entry(account: str, posted_at: str, key: str, step: str) -> Row:
-    """Return the key of a journal entry; a statement lists the oldest first.
+    """A statement lists the oldest first.
 
     A retry has another time, but finds the step on the settlement's row.
     """
@@ -95,14 +93,14 @@ def swept(partition: str, minute: str) -> Row:
 
 
 def evidence(key: str, step: str) -> Row:
-    """The key is also the idempotency key of the write."""
+    """Also the write's idempotency key."""
     return {"pk": f"EVIDENCE#{key}", "sk": f"{key}:{step}"}
 
 
 def order(key: str) -> Row:
-    """The row makes an account order's effect happen once.
+    """The row makes the order's effect happen once.
 
-    An order may share a settlement's key: their rows and entries have different names.
+    An order may share a settlement's key: their rows' names differ.
     """
     return {"pk": f"ORDER#{key}", "sk": "ORDER"}
 
@@ -141,7 +139,7 @@ def bank_statement(digest: str, number: int) -> Row:
 
 
 def event(event_id: str) -> Row:
-    """The marker makes a webhook event's effect happen once."""
+    """Makes a webhook event's effect happen once."""
     return {"pk": f"KYC_EVENT#{event_id}", "sk": "EVENT"}
 
 

@@ -36,12 +36,12 @@ from settlement.core.model.timestamps import timestamp
 from settlement.core.model.verdict import KycDecision, Verdict
 
 REVIEW = "review"
-"""Evidence name of a webhook's verdict. The provider's direct answer is `verify`."""
+"""Evidence name of a webhook's verdict; of a direct answer it is `verify`."""
 
 
 @dataclass(frozen=True)
 class WebhookEvent:
-    """The sender's id of a webhook's event, and the digest of its body."""
+    """The sender's event id, and the digest of the body."""
 
     id: str
     digest: str
@@ -94,11 +94,11 @@ def begin_review(settlement: Settlement, verdict: Verdict, until: datetime, now:
 def end_review(
     settlement: Settlement, verdict: Verdict, owner: str, now: datetime, config: StageConfig
 ) -> Write:
-    """Record a webhook's verdict, and make the settlement due for recovery at once.
+    """Record a webhook's verdict, and make the settlement due for recovery.
 
-    The settlement gets a full time to settle, as the review may have used up the first; a deadline that the
-    request named stays. `owner` names no execution: it fences off the earlier owner until recovery appoints a
-    new one. The same decision again is a replay, another one a conflict.
+    It gets a full time to settle, as the review may have used up the first; a requested deadline stays.
+    `owner` names no execution: it fences off the earlier owner until recovery appoints one. The same decision
+    is a replay, another one a conflict.
     """
 
     def explain(step: str, state: SettlementState) -> SettlementError:

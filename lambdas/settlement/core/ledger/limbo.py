@@ -49,8 +49,8 @@ def enter(settlement: Settlement, case: Case, failure: Mapping[str, str], now: d
 def await_decision(settlement: Settlement, case: int, token: str, execution: str) -> Write:
     """Record the waiting execution and its task token.
 
-    A separate row, as every later write to the settlement's row would pay for the token's kilobyte. The last
-    execution to wait for a case is the one to wake.
+    A separate row: later writes of the settlement's row would pay for the token's kilobyte. The last waiting
+    execution is the one to wake.
     """
     row = {
         **keys.waiting(settlement.key),
@@ -74,10 +74,10 @@ def leave(
     now: datetime,
     config: StageConfig,
 ) -> Write:
-    """Carry out a person's decision: the only write that leads out of LIMBO.
+    """Carry out a person's decision: the only write out of LIMBO.
 
-    `execution` replaces the owner, which may still wait for a decision. The row keeps the steps covered by
-    losses, in this and earlier cases.
+    `execution` replaces the owner, which may still wait. The row keeps the steps covered by losses, in all
+    cases.
     """
     conditions = [
         status_is(Status.LIMBO),

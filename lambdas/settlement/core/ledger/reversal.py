@@ -58,7 +58,7 @@ def begin(settlement: Settlement, failure: Mapping[str, str], *, owner: str | No
     """End PROCESSING, which fences off every forward step, and make `execution` the owner.
 
     Any other status is left as it is. If the execution `owner` asks, so is a settlement with another owner,
-    an open review or a committed release: after a release it only runs forward.
+    an open review or a committed release.
     """
     conditions = [status_is(Status.PROCESSING), same_request(settlement)]
     if owner is not None:
@@ -79,7 +79,7 @@ def begin(settlement: Settlement, failure: Mapping[str, str], *, owner: str | No
 
 
 def assign_owner(settlement: Settlement, execution: str) -> Write:
-    """Make `execution` the owner of a compensation. Any other status is left as it is."""
+    """Make `execution` the owner of a compensation. Another status is left as it is."""
     return update(
         keys.settlement(settlement.key),
         "SET #owner = :execution",
@@ -97,9 +97,9 @@ def begin_on_order(
     config: StageConfig,
     seen: int | None = None,
 ) -> Write:
-    """Begin to reverse a settlement on a person's order, if it has the status they saw.
+    """Begin a reversal on a person's order, from the status they saw.
 
-    An order that several persons approved also passes the `sequence` they saw.
+    An order of several persons also passes the `sequence` they saw.
     """
 
     def meaning(state: SettlementState | None) -> SettlementError:
@@ -138,7 +138,7 @@ def begin_on_order(
 def reverse_step(settlement: Settlement, step: Step, *, escrow_change: int, now: datetime) -> Write:
     """Mark `step` reversed, and add `escrow_change` (minor units) to the escrow.
 
-    The hold is reversed last, which empties the escrow and finishes the settlement.
+    The hold is reversed last.
     """
 
     def explain(name: str, state: SettlementState) -> SettlementError:

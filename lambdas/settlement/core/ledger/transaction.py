@@ -20,7 +20,7 @@ _ALIASES = {
 
 
 class AlreadyApplied(Exception):
-    """The write was applied before, or the row is to stay as it is. `found` is its state."""
+    """The write was applied before, or the row stays as it is. `found` is its state."""
 
     def __init__(self, found: Any) -> None:
         super().__init__()
@@ -28,8 +28,8 @@ class AlreadyApplied(Exception):
 
 
 OnFailure = Callable[[Any], SettlementError | AlreadyApplied]
-"""The meaning of a failed condition, given the state of the row in the way (None: no row): a SettlementState,
-an AccountState, or the row itself for any other kind.
+"""The meaning of a failed condition, from the row in the way (None: no row): a SettlementState, an
+AccountState, or any other row itself.
 """
 
 
@@ -75,9 +75,8 @@ class Transfer:
 class StepTransaction:
     """One step's transaction, in the order of `writes`.
 
-    `evidence` records a fact, `entry` moves money, and `balance` is a customer's; each is None if the step
-    has none. `proposal` is the one behind a decision that several persons approved. `metric` is counted on
-    commit.
+    `evidence` records a fact, `entry` moves money, `balance` is a customer's. `proposal` is behind a decision
+    of several persons. `metric` is counted on commit.
     """
 
     evidence: Write | None = None
@@ -89,7 +88,7 @@ class StepTransaction:
 
     @property
     def gate(self) -> Write:
-        """The idempotency check: the evidence, or else the settlement's row with the step's slot."""
+        """The idempotency check: the evidence, else the settlement's row."""
         return self.evidence or self.settlement
 
     @property
@@ -135,8 +134,7 @@ def update_with_event(
 ) -> Write:
     """Build an update of a settlement's row that also numbers its event.
 
-    The same write increments the number, so writers can neither skip nor repeat one. Any other write leaves
-    it alone. See docs/decisions/2026-11-23-outcome-events.md.
+    In the same write, so no number is skipped or repeated: docs/decisions/2026-11-23-outcome-events.md.
     """
     return update(
         key,

@@ -26,5 +26,5 @@ def is_customer(account: str) -> bool:
 
 
 def is_merchant(account: str) -> bool:
-    """Releases leave a merchant's balance alone, where they would conflict: a sweep adds them later."""
+    """Releases leave a merchant's balance alone, where they would conflict: a sweep adds them."""
     return account.startswith(MERCHANT)

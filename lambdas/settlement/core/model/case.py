@@ -5,13 +5,12 @@ from settlement.core.model.status import Step
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A LIMBO case: a stuck reversal of `step`, which should move `amount` (minor units).
+    """A LIMBO case: a stuck reversal of `step`, of `amount` (minor units).
 
-    `account` is the party to pay back, or for a hold the party to receive.
-    `blocked_account` is the customer who places no holds meanwhile; None if `account` is internal or gone.
-    `number` counts from 1. `escrow` is the escrow balance (minor units).
-    `covered` are the steps that losses covered in earlier cases.
-    `done`: the step is already reversed, but its function keeps failing.
+    `account` is the party to pay back, or for a hold the party to receive. `blocked_account` is the customer
+    who places no holds meanwhile; None if `account` is internal or gone. `number` counts from 1. `escrow` is
+    its balance (minor units). `covered` are the steps that losses covered. `done`: the step is reversed, but
+    its function keeps failing.
     """
 
     step: Step

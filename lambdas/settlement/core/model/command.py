@@ -4,10 +4,9 @@ import shlex
 
 
 def command(verb: str, *words: str, **options: object) -> str:
-    """Return a shell-quoted command; `verb` is trusted text such as `limbo show`.
+    """Return a shell-quoted command; `verb` is trusted text.
 
-    Words with a leading hyphen follow `--`, after the options. An option of None is omitted, True has no
-    value.
+    Words with a leading hyphen follow `--`. An option of None is omitted, True has no value.
     """
     flags: list[str] = []
     for name, value in options.items():

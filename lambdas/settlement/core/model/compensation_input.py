@@ -9,14 +9,14 @@ from settlement.core.model.settlement import Settlement
 from settlement.core.model.stage_config import StageConfig
 
 _NAMELESS = {"reversal", "resolution"}
-"""Refused: orders in the caller's words, which a role that may start the machine could forge."""
+"""Refused: orders in the caller's words, which anyone who may start the machine could forge."""
 
 _DECIDED = re.compile(r"resolve:([1-9][0-9]{0,8})", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """A failure that stopped a settlement, in Step Functions' form (`Error`, `Cause`).
+    """A failure in Step Functions' form (`Error`, `Cause`).
 
     `owner` is the execution that asks; None asks for every owner.
     """
@@ -36,8 +36,8 @@ class Decided:
 class CompensationInput:
     """A settlement, and the cause of its compensation.
 
-    The cause is None for a resumed compensation, and for a person's reversal, which its order has already
-    begun. `unannounced_case` is the case whose end a returning execution has not announced.
+    The cause is None for a resumed compensation, and for a person's reversal, already begun.
+    `unannounced_case` is the case whose end a returning execution has not announced.
     """
 
     settlement: Settlement

@@ -1,9 +1,8 @@
 """The only place that forms names of executions.
 
 Step Functions reserves a Standard execution's name for 90 days after its end, so a caller who may start
-executions could take a predictable one. Takeovers and reversals have a nonce: eight random hexadecimal
-digits, kept on the row with the owner. With the longest key and a five-digit epoch, a name has 80 characters,
-the maximum.
+executions could take a predictable one. Takeovers and reversals have a nonce of eight random hexadecimal
+digits, kept on the row. With the longest key and a five-digit epoch, a name has the maximum of 80 characters.
 """
 
 import hashlib
@@ -11,7 +10,7 @@ import re
 
 
 def sent(key: str, nonce: str) -> str:
-    """Return the execution of one client try. The key, not this name, prevents a second payment."""
+    """The key, not this name of a client's try, prevents a second payment."""
     return f"{key}-{nonce}"
 
 
@@ -24,7 +23,7 @@ def compensate(key: str, owner_epoch: int, nonce: str) -> str:
 
 
 def decided(key: str) -> str:
-    """Return the owner between a KYC webhook and the resumption. No execution has this name."""
+    """The owner between a KYC webhook and the resumption. No execution has this name."""
     return f"{key}-decided"
 
 
@@ -39,10 +38,10 @@ def follows_claim(key: str, name: str) -> bool:
 
 
 def ordered(key: str, order: str, nonce: str) -> str:
-    """`order` is "reverse" or "resolve". Six digits of the nonce fit beside the longest key."""
+    """`order` is "reverse" or "resolve". The nonce has six digits, to fit beside the longest key."""
     return f"{key}-{order}-{nonce[:6]}"
 
 
 def is_ordered(key: str, owner: str) -> bool:
-    """Return whether a person's decision named the owner, which may never have started."""
+    """Return whether a person's decision named the owner."""
     return owner.startswith(ordered(key, "resolve", ""))

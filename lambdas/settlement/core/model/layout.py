@@ -1,8 +1,8 @@
 """The layouts of a settlement's row, in the order of their releases.
 
-A row's `layout` is the newest it uses (absent: the first), so a release recognises rows of a later one. The
-stage's `row_layout` is the newest that functions write: a release first learns to read a layout, a later
-deployment lets functions write it. See docs/operating/migrating.md.
+A row's `layout` is the newest it uses (absent: the first). The stage's `row_layout` is the newest that
+functions write: a release first learns to read a layout, a later deployment to write it. See
+docs/operating/migrating.md.
 """
 
 from collections.abc import Mapping

@@ -28,17 +28,17 @@ class Decision(StrEnum):
     """Try the stuck reversal again, after its cause was removed."""
 
     WRITE_OFF = "write-off"
-    """Losses cover the stuck amount, the rest is reversed: the payer is whole, the payee keeps the money."""
+    """Losses cover the stuck amount, and the payee keeps it; the rest is reversed."""
 
     COMPLETE = "complete"
-    """Accept the release: the payee keeps the net amount, the rest of the escrow is the fee."""
+    """The payee keeps the net amount, the rest of the escrow is the fee."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
     """A person's order. `by` is the ARN that AWS has proven.
 
-    `proof` describes the caller and the request. Two tries of an order differ only in it.
+    `proof` describes caller and request: all in which two tries differ.
     """
 
     reason: str
@@ -54,15 +54,12 @@ class Order:
 
 @dataclass(frozen=True, kw_only=True)
 class Reversal(Order):
-    """An order to reverse a settlement that still has the status the person saw.
-
-    PROCESSING is for a stalled settlement.
-    """
+    """An order to reverse a settlement of the status the person saw; PROCESSING if stalled."""
 
     expected_status: Status = Status.SETTLED
 
     def __post_init__(self) -> None:
-        """Refuse other statuses, above all LIMBO, which only a decision leaves."""
+        """Refuse other statuses, above all LIMBO."""
         if self.expected_status not in _REVERSIBLE_ON_ORDER:
             raise InvalidRequest(
                 f"expected_status: must be {' or '.join(_REVERSIBLE_ON_ORDER)}, or be left out"
@@ -78,7 +75,7 @@ class Resolution(Order):
         return super().record() | {"decision": self.decision.value}
 
     def is_on(self, entry: Mapping[str, object]) -> bool:
-        """Return whether an entry has this decision and reason. The first person stays on record."""
+        """Return whether an entry has this decision and reason."""
         return (entry["decision"], entry["reason"]) == (self.decision, self.reason)
 
 

@@ -21,20 +21,18 @@ ACCOUNT = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 """Without a colon, which marks internal accounts (`fees:EUR`)."""
 
 DEADLINE_SECONDS_MIN, DEADLINE_SECONDS_MAX = 30, 86_400
-"""Never narrow these bounds: each step re-validates settlements in flight, which could then not even be
-reversed.
-"""
+"""Never narrow these bounds: a settlement in flight beyond them could not even be reversed."""
 
 NAME_LENGTH_MAX = 100
 """In characters; never narrow it. Two ASCII names keep a settling payment's row below 1 KB, one write unit,
-except in a review with a long reference.
+except in a long-referenced review.
 """
 
 REFERENCE_LENGTH_MAX = METADATA_VALUE_LENGTH_MAX = 64
 METADATA_NAME = re.compile(r"[A-Za-z0-9_.-]{1,32}", re.ASCII)
 METADATA_MEMBERS_MAX, METADATA_BYTES_MAX = 8, 512
-"""Every write of the row pays for the caller's own words. Never narrow these bounds. Bytes count canonical
-JSON in UTF-8.
+"""Every write of the row pays for these words. Never narrow the bounds. Bytes count canonical JSON in
+UTF-8.
 """
 
 _JOINERS = dict.fromkeys((0x200C, 0x200D))
@@ -44,7 +42,7 @@ MINTED = "minted-"
 """Prefix of a key that the stage minted."""
 
 STARTED_BY = "AWS_STEP_FUNCTIONS_STARTED_BY_EXECUTION_ID"
-"""Added by a state machine that starts an execution. Ignored, as it is not content."""
+"""Added by a state machine that starts an execution. Not content."""
 
 _REQUIRED = ("key", "payer", "payee", "amount", "currency")
 _TEXT_LENGTHS = {**dict.fromkeys(NAMES, NAME_LENGTH_MAX), "reference": REFERENCE_LENGTH_MAX}
@@ -78,8 +76,7 @@ class Request:
     def claim_problems(self, config: StageConfig) -> list[str]:
         """Faults that refuse a first claim.
 
-        Rules about fees and names may change, so settlements in flight are exempt: they must neither get
-        stuck nor change.
+        Rules about fees and names may change: settlements in flight are exempt, or they would get stuck.
         """
         return [*self._fee_problems(config), *self._missing_names(config)]
 
@@ -144,10 +141,10 @@ def parse_settlement(raw: object, config: StageConfig) -> Settlement:
 
 
 def with_minted_key(raw: Any, source: str, config: StageConfig) -> Any:
-    """Mint a key if the request names none and the stage still accepts that.
+    """Mint a key if the request names none and the stage accepts that.
 
-    A repeated call has the same `source`, its origin, and so the same key. A client that sends the payment
-    again pays twice: keys are to become required.
+    A repeated call has the same `source`, and so the same key. A client that sends the payment again pays
+    twice: keys are to become required.
     """
     if config.idempotency_key == "required" or not isinstance(raw, dict) or "key" in raw:
         return raw

@@ -1,6 +1,6 @@
 """The saga's table: the steps in commit order, and their facts.
 
-The state machines and the proof (`proof/`) state their own rules, which reveal a wrong row. See
+The state machines and the proof state their own rules, to reveal a wrong row. See
 docs/internals/add-a-step.md.
 """
 
@@ -45,7 +45,7 @@ class Step(StrEnum):
 
 
 class Movement(NamedTuple):
-    """The accounts and the amount (minor units) that a step moves.
+    """The movement of a step.
 
     `reversed_by` is a state of the compensating machine, `reversed_event` the event of its commit.
     """
@@ -59,11 +59,11 @@ class Movement(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """`state` is the step's machine state, `event` the event of its commit.
+    """`state` is the step's machine state, `event` its commit's event.
 
-    `decides` is the row attribute with its decision; a refusal sets it without a commit. `cut_off` is the
-    error and cause of a reversal after the step ran out of time, memory or concurrency; without it, the
-    settlement waits for recovery. `since` is the first row layout with the step: older rows skip it.
+    `decides` is the row attribute of its decision; a refusal sets it without a commit. `cut_off` is the
+    reversal's error and cause after the step ran out of time, memory or concurrency; without it, the
+    settlement waits for recovery. `since` is the first row layout with the step.
     """
 
     state: str

@@ -19,7 +19,7 @@ OPTIONAL = ("deadline_seconds", *NAMES, *LABELS)
 """Hashed only if present, so new fields keep the hash of older requests."""
 
 _HASHED = ("key", "payer", "payee", "amount", "currency", "fee")
-"""Always hashed. Never change these: rows in flight carry old hashes."""
+"""Always hashed. Never change these: rows keep old hashes."""
 
 FIELDS = (*_HASHED, *OPTIONAL)
 
@@ -34,8 +34,8 @@ def hash_of(content: dict[str, Any]) -> str:
 class Settlement:
     """One payment. `amount` and `fee` are minor units of `currency`.
 
-    A `deadline_seconds` of None leaves it to the stage. `repr` omits names and the caller's words, so no log
-    line or error shows them.
+    A `deadline_seconds` of None leaves it to the stage. `repr`, and so every log line, omits names and the
+    caller's words.
     """
 
     key: str

@@ -10,14 +10,13 @@ from settlement.core.model.layout import FIRST
 class StageConfig:
     """The stage's business rules, which every function gets.
 
-    `currencies` maps each accepted currency or asset to its exponent; `highest_balances` to the most an
-    account may hold, in minor units (absent: no bound). `fee` is "schedule", or "client" if a request may
-    name a fee between floor and ceiling. `deadline_seconds` applies to requests that name none.
-    `idempotency_key` is "required", or "optional" while clients learn to mint keys. `party_names` is
-    "required" if the KYC provider screens by name, else "optional". Entries are deleted `retention_days`
-    after posting (None: never). `shortest_retention_days` is the shortest that the stage ever had.
-    `approvals` maps a decision to its number of persons (absent: one). A reversal of more than `reverse_over`
-    in its currency (minor units) needs two. `row_layout` is the newest row layout that functions write.
+    `currencies` maps each accepted code to its exponent; `highest_balances` to an account's most, in minor
+    units (absent: no bound). `fee` is "schedule", or "client" if a request may name a fee between floor and
+    ceiling. `deadline_seconds` is the default. `idempotency_key` is "required", or "optional" while clients
+    learn to mint keys. `party_names` is "required" if the KYC provider screens by name, else "optional".
+    Entries are deleted `retention_days` after posting (None: never). `shortest_retention_days` is the stage's
+    shortest ever. `approvals` maps a decision to its number of persons (absent: one). A reversal of more than
+    `reverse_over` in its currency (minor units) needs two. `row_layout` is the newest that functions write.
     """
 
     currencies: Mapping[str, int]

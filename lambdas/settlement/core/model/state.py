@@ -19,17 +19,13 @@ class SettlementState:
     """A settlement's row. Times are UTC timestamps as stored; `escrow` is in minor units.
 
     `steps` and `reversed` map steps to the times of their commits, and of their reversals or write-offs.
-    `owner` is the current execution. `owner_epoch` counts changes by recovery and the webhook, so the names
-    of recovery's executions are new.
-    `listed_at` is the sort key in the index: recovery's next look, in LIMBO the start of the case, None once
-    finished.
-    `verdict` is the KYC provider's decision, `review` the reference of an open verification.
-    `expired_at` is when recovery expired the settlement; `deadline_extended_at` when recovery, late itself,
-    last extended the deadline.
-    `resolutions` counts closed LIMBO cases, `resolution` is the latest decision, `stuck_step` the stuck
-    reversal.
-    `sequence` is the number of the latest event. `layout` determines the steps to take.
-    `parts` counts the reversals in part, which gave back `reversed_in_part` (minor units).
+    `owner` is the current execution. `owner_epoch` counts changes by recovery and the webhook, which keeps
+    execution names new. `listed_at` is the sort key in the index: recovery's next look, in LIMBO the start of
+    the case, None once finished. `verdict` is the KYC provider's decision, `review` the reference of an open
+    verification. `expired_at` is when recovery expired the settlement; `deadline_extended_at` when recovery,
+    late itself, last extended the deadline. `resolutions` counts closed LIMBO cases, `resolution` is the
+    latest decision, `stuck_step` the stuck reversal. `sequence` numbers the latest event. `layout` determines
+    the steps. `parts` counts reversals in part, which gave back `reversed_in_part` (minor units).
     """
 
     settlement: Settlement
@@ -110,7 +106,7 @@ class SettlementState:
         return SAGA[step].since <= self.layout
 
     def is_decided(self, step: Step) -> bool:
-        """A refusal is a decision, too, but commits no step."""
+        """A refusal is a decision without a commit."""
         decides = SAGA[step].decides
         return decides is not None and getattr(self, decides) is not None
 
@@ -125,7 +121,6 @@ class SettlementState:
 
     @property
     def is_cancelled(self) -> bool:
-        """A cancelled settlement is refused or reversed."""
         return (self.reversed_for or self.failure or {}).get("error") == CANCELLED
 
     @property
@@ -134,7 +129,7 @@ class SettlementState:
 
     @property
     def covered(self) -> frozenset[str]:
-        """The reversed steps that losses covered: the party with the money keeps it."""
+        """The reversed steps that losses covered."""
         return frozenset((self.resolution or {}).get("covered", "").split())
 
     @property
@@ -161,9 +156,9 @@ class SettlementState:
 
 @dataclass(frozen=True, kw_only=True)
 class AccountState:
-    """A customer's balance row: `available` in minor units, `limbo_cases` open cases block it.
+    """A customer's balance row: `available` in minor units, blocked by `limbo_cases` open cases.
 
-    Orders set the times: `frozen_at` is None if it is not frozen, `closed_at` if not closed.
+    Orders set the times: `frozen_at` is None if not frozen, `closed_at` if not closed.
     """
 
     account: str
@@ -196,7 +191,7 @@ class AccountState:
 
     @property
     def is_closed(self) -> bool:
-        """A closed account places no holds, and gets no release or deposit."""
+        """It places no holds, and gets no release or deposit."""
         return self.closed_at is not None
 
     def exponent(self, config: StageConfig) -> int:

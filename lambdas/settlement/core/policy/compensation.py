@@ -29,17 +29,16 @@ CUT_OFF = (
     *("States.Timeout", "Lambda.Unknown", "Lambda.ClientExecutionTimeoutException"),
     "Lambda.TooManyRequestsException",
 )
-"""Errors of a function that ran out of time, memory or concurrency: Lambda's, the task's, older names, and
-those of the Lambda call. A step is reversed for one only if it has a `cut_off`: a hanging provider takes up
-all of VerifyKyc's concurrency.
+"""Errors of a function that ran out of time, memory or concurrency: Lambda's, the task's, older names. A step
+is reversed for one only if it has a `cut_off`: a hanging provider takes up all of VerifyKyc's concurrency.
 """
 
 
 def failure_of(state: SettlementState, error: Mapping[str, str]) -> dict[str, str]:
     """Return the failure behind a reversal, at the first uncommitted step.
 
-    For an error in CUT_OFF, the client sees the latest `cut_off` up to that step: a step may have committed
-    before its answer was lost.
+    For an error in CUT_OFF, the client sees the latest `cut_off` so far: a step may have committed before its
+    answer was lost.
     """
     stopped = state.following or Step.FEE
     if error["Error"] in CUT_OFF and (cut_off := _cut_off(stopped)):
@@ -50,8 +49,8 @@ def failure_of(state: SettlementState, error: Mapping[str, str]) -> dict[str, st
 def about_to_begin(state: SettlementState, error: Mapping[str, str], execution: str) -> SettlementState:
     """Return the settlement as it will be once `execution` has begun its compensation.
 
-    It is unchanged if that has begun, or if another owner, an open review or a release prevents it. An
-    earlier compensation of this name may have begun for another error.
+    Unchanged if that has begun, or if another owner, an open review or a release prevents it. An earlier
+    compensation of this name may have begun for another error.
     """
     continues = state.is_in_review or state.is_released or state.owner != execution
     if state.status is not Status.PROCESSING or continues:
@@ -140,7 +139,7 @@ def enter_limbo(
 def ensure_can_resolve(state: SettlementState, decision: Decision, number: int | None = None) -> None:
     """Raises ResolutionRefused; StepFenced outside LIMBO.
 
-    `number` is the case that the person saw; None stands for the open one.
+    `number` is the case that the person saw; None: the open one.
     """
     if state.status is not Status.LIMBO:
         raise StepFenced("resolve", f"the settlement is {state.status}, not in LIMBO", state.status)

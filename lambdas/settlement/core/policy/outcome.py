@@ -22,17 +22,17 @@ class Action(StrEnum):
 
     NOTHING = "nothing"
     SAME_KEY = "same_key"
-    """Ask again with the same key, or wait for the event: it may still settle."""
+    """It may still settle: repeat with this key, or wait for the event."""
 
     NEW_KEY = "new_key"
-    """To pay after all, use a new key: this one never pays."""
+    """This key never pays: to pay after all, use a new one."""
 
 
 def next_action(state: SettlementState) -> dict[str, str]:
     """Return the caller's action, and the reason in words.
 
-    The only answer to whether a payment may be sent again. A program must not repeat a payment that a person
-    reversed, in whole or in parts, or whose payee keeps a release covered by losses.
+    The only answer to whether a payment may be sent again. A program must not repeat one that a person
+    reversed, even in part, or whose payee keeps a release covered by losses.
     """
     action, reason = _NEXT[state.status]
     error = (state.failure or {}).get("error")
@@ -144,7 +144,7 @@ def of_settled(
 def failure(step: str, error: Mapping[str, str]) -> dict[str, str]:
     """Read a state machine's error.
 
-    A Lambda cause is JSON with the exception's message; any other is kept.
+    A Lambda cause is JSON with the exception's message.
     """
     cause = error.get("Cause", "")
     with suppress(ValueError, TypeError, KeyError, RecursionError):

@@ -6,8 +6,7 @@
        │ owner │ resumes    │ resumes      │                       │ refunds an unreleased settlement
 
 A released settlement runs on to its fee however late it is. A takeover is one conditional update, which names
-the new owner and moves the next look; only then is the owner started. If the start, the owner or recovery
-fails, a later look finds the settlement again.
+the new owner and moves the next look; only then is the owner started.
 """
 
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from settlement.core.model.status import FINISHED, Status, Step
 from settlement.core.model.timestamps import timestamp
 
 BACKOFF_SECONDS_MAX = 900
-"""Longest time between two looks: also the stage's default time to settle."""
+"""Longest time between two looks: the stage's default time to settle."""
 
 DEADLINE_PASSED = {"Error": "DeadlineExceeded", "Cause": "recover: the time to settle is over"}
 REVIEW_EXPIRED = {"Error": "DeadlineExceeded", "Cause": "recover: the review has not ended in time"}
@@ -35,13 +34,13 @@ REVIEW_EXPIRED = {"Error": "DeadlineExceeded", "Cause": "recover: the review has
 
 class Action(StrEnum):
     SETTLE = "settle"
-    """The Standard settlement machine: it replays committed steps and resumes."""
+    """It replays committed steps and resumes."""
 
     COMPENSATE = "compensate"
-    """The compensating machine: it reverses an expired settlement, or resumes a reversal."""
+    """It reverses an expired settlement, or resumes a reversal."""
 
     ALERT = "alert"
-    """The compensating machine in LIMBO: it alerts again and waits for a decision."""
+    """It alerts again and waits for a decision."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +67,8 @@ def in_flight_since(state: SettlementState) -> str:
 def has_missed_its_look(state: SettlementState, now: datetime, config: StageConfig) -> bool:
     """Return whether recovery is late for a settlement that was due in time.
 
-    A new owner then had its full time before the deadline, but no longer has. A requested deadline is a
-    promise, and stays; so does a review's end, after which nothing can resume.
+    Its new owner no longer has the full time before the deadline. A requested deadline is a promise, and
+    stays; so does a review's end, after which nothing can resume.
     """
     is_open = not (state.is_released or state.is_in_review or state.is_expired)
     if state.status is not Status.PROCESSING or not is_open or state.settlement.deadline_seconds is not None:
@@ -141,10 +140,7 @@ def take_over(state: SettlementState, now: datetime, config: StageConfig, nonce:
 
 
 def _unannounced(state: SettlementState) -> dict[str, str]:
-    """The decision that no execution has taken over.
-
-    The order's function named an owner, and died before waking one.
-    """
+    """The decision whose function died before it woke an execution."""
     if state.resolution and executions.is_ordered(state.key, state.owner):
         return {"order": order_name(state.resolutions)}
     return {}
@@ -153,8 +149,7 @@ def _unannounced(state: SettlementState) -> dict[str, str]:
 def _extended_deadline(state: SettlementState, extended_at: str) -> str:
     """Add recovery's delay, so the new owner loses no time.
 
-    The remaining time shrinks by the pause before each look: extensions are few, and end once recovery
-    catches up.
+    Each pause shortens the rest: extensions end once recovery catches up.
     """
     due = takeover.sort_key(state)
     counted_from = max(due, state.deadline_extended_at or due)  # a look that was given back has counted
@@ -163,7 +158,7 @@ def _extended_deadline(state: SettlementState, extended_at: str) -> str:
 
 
 def give_back(state: SettlementState, due: str) -> Write:
-    """Make a settlement due as before its takeover: its new owner could not be started."""
+    """Make a settlement due again: its new owner could not be started."""
     listed = {**keys.settlement(state.key), "gsi1sk": takeover.sort_key(state)}
     return takeover.look_again(listed, datetime.fromisoformat(due))
 

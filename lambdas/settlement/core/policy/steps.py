@@ -21,7 +21,7 @@ def settlement_for(request: Request, config: StageConfig) -> Settlement:
 def verify_same_request(request: Request, claimed: SettlementState) -> Settlement:
     """Raises IdempotencyConflict for a different request.
 
-    A request without a fee takes the claimed fee, so a new schedule causes no conflict.
+    Without a fee it takes the claimed one, so a new schedule causes no conflict.
     """
     settlement = request.settlement(claimed.settlement.fee)
     if not claimed.same_request(settlement):

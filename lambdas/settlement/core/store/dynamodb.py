@@ -19,18 +19,16 @@ from settlement.core.model.stored import MalformedRow, Stored, sound, subject_of
 from settlement.core.store.wire import from_wire, to_wire
 
 TRIES_MAX = 6
-"""Most sends of a write that meets transient reasons. A busy account is in another transaction most of the
-time: docs/decisions/2026-11-22-hot-accounts.md.
-"""
+"""A busy account is in another transaction most of the time: docs/decisions/2026-11-22-hot-accounts.md."""
 
 BACKOFF_BASE_SECONDS, BACKOFF_SECONDS_MAX = 0.05, 0.4
-"""Bound of the first wait, which doubles with each try (full jitter), and its limit."""
+"""The first wait, doubled with each try (full jitter), and its limit."""
 
 CLIENT_CONFIG = Config(
     connect_timeout=1, read_timeout=2, retries={"mode": "standard", "total_max_attempts": 2}
 )
-"""One send, two attempts of 3 s, ends within the function's timeout. If slow sends also meet conflicts,
-Lambda ends the function and the machine calls it again, which every step tolerates.
+"""Two attempts of 3 s end within the function's timeout. If slow sends also meet conflicts, Lambda ends the
+function and the machine calls it again, which every step tolerates.
 """
 
 _ROWS = ("Item", "Key", "ExpressionAttributeValues")
@@ -66,14 +64,14 @@ class Store:
         pause: Callable[[int], None] = pause,
         adds: Sequence[Callable[[Row], Row]] = (),
     ) -> None:
-        """Each of `adds`, in turn, completes a row before it is put."""
+        """Each of `adds`, in turn, completes a row to put."""
         self.client = client
         self.table_name = table_name
         self._pause = pause
         self._adds = adds
 
     def claim(self, write: Write) -> SettlementState:
-        """Put a row unless its key is claimed; return the row now there."""
+        """Put a row unless claimed; return the row now there."""
         claimed = SettlementState.from_row(write.parameters["Item"])
         try:
             self._call("put_item", [write], **self._parameters(write))
@@ -85,7 +83,7 @@ class Store:
     def update(self, write: Write) -> SettlementState:
         """Return the new state, or the state found if already applied.
 
-        Raises the write's refusal, or MalformedRow for a malformed row, with the update committed.
+        Raises the write's refusal, or MalformedRow, with the update committed.
         """
         try:
             answer = self._call("update_item", [write], **self._parameters(write), ReturnValues="ALL_NEW")
@@ -103,7 +101,7 @@ class Store:
         return int(answer["ConsumedCapacity"]["CapacityUnits"])
 
     def put(self, write: Write) -> Row:
-        """Put a row unless it exists; return the row now there. Raises the write's refusal."""
+        """Put a row unless it exists; return the row there. Raises the write's refusal."""
         try:
             self._call("put_item", [write], **self._parameters(write))
         except AlreadyApplied as earlier:
@@ -113,7 +111,7 @@ class Store:
         return dict(write.parameters["Item"])
 
     def commit(self, transaction: StepTransaction) -> Any:
-        """Return None, or the gate's state or row if an earlier call committed the step."""
+        """Return None, or the gate's state or row of an earlier commit."""
         try:
             self.transact(transaction.writes)
         except AlreadyApplied as earlier:
@@ -124,10 +122,7 @@ class Store:
         return None
 
     def record(self, writes: Sequence[Write]) -> Row:
-        """Commit an order's row, the first write, with its effect; return the row on record.
-
-        An earlier call's row wins.
-        """
+        """Commit an order's row, the first write, with its effect; return the earliest row on record."""
         try:
             self.transact(writes)
         except AlreadyApplied as earlier:
@@ -144,12 +139,12 @@ class Store:
         return self.listed_settlement(keys.settlement(key))
 
     def listed_settlement(self, listed: Row) -> SettlementState | None:
-        """Read a listed row consistently. Raises MalformedRow if it is not a settlement."""
+        """Read a listed row consistently. Raises MalformedRow for no settlement."""
         row = self.read({"pk": listed["pk"], "sk": listed["sk"]})
         return SettlementState.from_row(row) if row else None
 
     def account(self, account: str, *, may_lag: bool = False) -> AccountState | None:
-        """A read that `may_lag` costs half, but may miss changes or the account."""
+        """`may_lag` halves the cost, but may miss changes or the account."""
         row = self._row(keys.account(account), may_lag=True) if may_lag else self.read(keys.account(account))
         return AccountState.from_row(row) if row else None
 
@@ -157,7 +152,7 @@ class Store:
         return self.read(keys.evidence(key, step))
 
     def waiting(self, state: SettlementState) -> Row | None:
-        """Return the execution that waits on the open case; None if none does."""
+        """Return the execution that waits on the open case, or None."""
         row = self.read(keys.waiting(state.key))
         return row if row and row["case"] == state.case_number else None
 
@@ -176,8 +171,8 @@ class Store:
     ) -> Iterator[Row]:
         """Yield rows between two sort keys, in order, each page read consistently.
 
-        `limit` is the page size. `unreadable` gets the key of a row with a non-integer number, and the
-        reason; without it, the query raises MalformedRow.
+        `limit` is the page size. `unreadable` gets the key and the reason of a row with a non-integer number;
+        without it, that raises MalformedRow.
         """
         parameters: dict[str, Any] = {
             "TableName": self.table_name,
@@ -209,7 +204,7 @@ class Store:
     ) -> Iterator[Row]:
         """Yield up to `limit` index keys between two times, after the key `after`.
 
-        The index lags behind the table, so every decision based on it must be a condition on the row.
+        The index lags: decide only by a condition on the row.
         """
         times = "gsi1sk <= :up_to" if since is None else "gsi1sk BETWEEN :since AND :up_to"
         values = {":partition": partition, ":up_to": up_to} | ({} if since is None else {":since": since})
@@ -304,7 +299,7 @@ def _deciding_position(error: ClientError) -> int | None:
     """Return the position of the first reason, which alone decides.
 
     A call that races its own retry may meet a conflict on the entry and, behind it, the balance just debited
-    by the retry: a replay, which another try finds, not a lack of funds.
+    by the retry: a replay, not a lack of funds.
     """
     reasons = error.response.get("CancellationReasons", [])
     return next((position for position, reason in enumerate(reasons) if reason["Code"] != "None"), None)

@@ -1,7 +1,7 @@
 """Rows to and from DynamoDB's wire format, fast for the types that the ledger writes.
 
-boto3's conversion tries a dozen types per value, and its import takes a seventh of a cold start. It remains
-for rows changed by hand.
+boto3 tries a dozen types per value, and its import takes a seventh of a cold start. It remains for rows
+changed by hand.
 """
 
 from collections.abc import Mapping
