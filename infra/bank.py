@@ -20,6 +20,7 @@ from .settings import CoreSettings
 from .urgency import Urgency
 
 BANK_LINE, BANKED, BANK_FILE = "BANK_LINE#*", "BANKED#*", "BANK_FILE#*"
+BANK_ORDER = "BANK_ORDER#*"
 
 OPTIONAL = {
     "ReadStatements": Handler(
@@ -157,4 +158,14 @@ def build(core: Core, settings: BankSettings) -> Added:
     )
 
 
-ROOM = Room(build=build)
+ROOM = Room(
+    build=build,
+    widens={
+        "TakeOrder": {
+            "GetItem": (BANK_LINE, BANK_ORDER),
+            "Put": (BANK_LINE, BANKED),
+            "PutItem": (BANK_ORDER,),
+        }
+    },
+    orders={"propose-lines": "operator", "book-lines": "approver"},
+)

@@ -20,7 +20,7 @@ from .settings import LOCK_DAYS_MAX, CoreSettings
 from .stream_trigger import Batches, call_by_stream
 from .urgency import Urgency
 
-_IMMUTABLE = ("ENTRIES#", "EVIDENCE#", "ORDER#", "BANK_LINE#", "BANKED#", "BANK_FILE#")
+_IMMUTABLE = ("ENTRIES#", "EVIDENCE#", "ORDER#", "BANK_LINE#", "BANKED#", "BANK_FILE#", "BANK_ORDER#")
 _CREATED = ("SETTLEMENT#", "ACCOUNT#")
 _UNPAID = ["COMPENSATED", "REJECTED"]
 

@@ -40,6 +40,7 @@ ROOMS: tuple[Room, ...] = (
     Room(name="signing", adds="settlement.signing.stage:adds"),
     Room(name="accounts", orders="handlers.accounts._account_orders:ORDERS"),
     Room(name="events", orders="handlers.events._replay:ORDERS"),
+    Room(name="bank", orders="handlers.bank._booking:ORDERS"),
     Room(name="kyc", orders="handlers.kyc._probe:ORDERS"),
     Room(
         name="merchants",

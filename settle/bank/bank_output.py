@@ -27,6 +27,36 @@ def file(found: Mapping[str, Any]) -> None:
     _unreadable(found)
 
 
+@or_json
+def proposals(found: Mapping[str, Any]) -> None:
+    for one in found["proposals"]:
+        _proposal(one)
+    if found["proposals"]:
+        print_line(f"Another person looks at each, and books it: {found['command']}")
+    else:
+        print_line("no line that only the bank has names one account")
+    _unreadable(found)
+
+
+@or_json
+def proposal(found: Mapping[str, Any]) -> None:
+    _proposal(found)
+
+
+@or_json
+def booked(found: Mapping[str, Any]) -> None:
+    for one in found["booked"]:
+        print_line(f"BOOKED {one['amount']} {one['currency']} to {one['account']}, {one['order']}")
+    for one in found["refused"]:
+        print_line(f"REFUSED {one['line']} to {one['account']}: {one['error']}: {one['message']}")
+
+
+def _proposal(one: Mapping[str, Any]) -> None:
+    print_line(f"{one['key']}, digest {one['digest']}, by {one['by']}: {one['reason']}")
+    for line in one["lines"]:
+        print_line(f"  {line['customer']}: {_line(line)}")
+
+
 def _file(one: Mapping[str, Any]) -> None:
     print_line(f"{one['sha256']} {one['name']}, read at {one['read_at']}")
     for statement in one["statements"]:

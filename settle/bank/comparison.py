@@ -83,7 +83,7 @@ def on_record(stack: Stack, since: str, wanted: Wanted, counting: Counting = unc
     record = BankRecord(stack.store, stack.config, unreadable.append)
 
     def added(spool: Spool, watch: Watch, findings: list[Finding]) -> Iterator[Statement]:
-        record.add_lines(spool, (since, _tomorrow(now)), partial(watched, phase=LINES, watch=watch))
+        record.add_lines(spool, (since, tomorrow(now)), partial(watched, phase=LINES, watch=watch))
         for file in record.files(since, timestamp(now)):
             yield from (one for one in record.statements(file) if one.last >= since)
 
@@ -119,10 +119,10 @@ def _compared(
 
 def ever(now: datetime) -> Days:
     """Return the days of all orders."""
-    return (_FIRST_DAY, _tomorrow(now))
+    return (_FIRST_DAY, tomorrow(now))
 
 
-def _tomorrow(now: datetime) -> str:
+def tomorrow(now: datetime) -> str:
     """Return the day after today: a function's clock may be ahead."""
     return (now.date() + timedelta(days=1)).isoformat()
 

@@ -3,7 +3,8 @@ from typing import Annotated
 
 import typer
 
-from settle.commands.options import AsJson, StackName, find
+from settle.arguments import check_key
+from settle.commands.options import AsJson, Reason, StackName, find
 from settle.exit_codes import CommandFailed, Exit
 
 app = typer.Typer(no_args_is_help=True, help="The bank's statements beside the books.")
@@ -12,6 +13,10 @@ DAYS = 3
 """A weekend, and the bank's own zone."""
 
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+def _shown_digest(text: str | None) -> str | None:
+    return None if text is None else _digest(text)
 
 
 def _digest(text: str) -> str:
@@ -95,6 +100,61 @@ def unmatched(
     told = comparison.on_record(found, begin.date().isoformat(), wanted, counting)
     bank_output.comparison(told, as_json)
     if not told["agrees"]:
+        raise typer.Exit(Exit.FAILED)
+
+
+@app.command("propose")
+def propose(
+    accounts: Annotated[
+        str,
+        typer.Option(metavar="PATTERN", help="How a reference names an account: (?P<account>…) is its id."),
+    ],
+    reason: Reason,
+    since: Lately = "35d",
+    stack: StackName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Propose deposits for the lines that only the bank has. Safe to repeat. Another person books them.
+
+    Left out: a line whose references name no account, or two.
+
+    Example: settle statement propose --accounts 'ACC-(?P<account>[a-z0-9-]+)' --reason "top-ups of today"
+    """
+    from settle import instants
+    from settle.bank import bank_output, booking
+
+    pattern, begin = booking.pattern_of(accounts), instants.parse(since, instants.now())
+    found = find(stack)
+    told = booking.propose(found, begin.date().isoformat(), pattern, reason)
+    bank_output.proposals(
+        told | {"command": found.command("statement book", "KEY", digest="DIGEST")}, as_json
+    )
+
+
+@app.command("book")
+def book(
+    key: Annotated[str, typer.Argument(callback=check_key, help="The proposal's key.")],
+    digest: Annotated[
+        str | None,
+        typer.Option(callback=_shown_digest, help="That of the proposal, as shown; without it, it is shown."),
+    ] = None,
+    stack: StackName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Book the deposits that another person has proposed. Safe to repeat: each line is booked once.
+
+    Exit code 1: a line is refused, as its account is closed or it belongs to another order.
+
+    Example: settle statement book bank-9f86d081884c7d659a2feaa0 --stack settlement-prod
+    """
+    from settle.bank import bank_output, booking
+
+    if digest is None:
+        bank_output.proposal(booking.show(find(stack), key), as_json)
+        return
+    told = booking.book(find(stack), key, digest)
+    bank_output.booked(told, as_json)
+    if told["refused"]:
         raise typer.Exit(Exit.FAILED)
 
 

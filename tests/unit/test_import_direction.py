@@ -37,7 +37,7 @@ ROOMS = {
     "doors": ("http", "reading"),
     "books": ("journal",),
     "proof": ("accounts", "http", "journal", "orders", "retention", "signing"),
-    "bank": ("accounts",),
+    "bank": ("accounts", "http"),
 }
 """Each room, with the other rooms that it needs."""
 
@@ -47,7 +47,8 @@ PURE = {"core/model", "core/ledger", "core/policy"}
 PURE_MODULES = {
     "accounts": ("account_orders", "administration", "order"),
     "bank": (
-        *("balances", "camt", "camt_element", "camt_statement", "fields", "matching", "record", "statement"),
+        *("balances", "booking", "camt", "camt_element", "camt_statement", "fields", "matching", "record"),
+        "statement",
     ),
     "books": ("page", "rounds"),
     "doors": ("cancellation", "cancelling", "starting"),

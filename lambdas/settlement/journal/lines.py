@@ -10,7 +10,7 @@ from settlement.core.model.settlement import LABELS
 from settlement.retention import expiry
 from settlement.retention.expiry import EXPIRES
 
-IMMUTABLE = ("ENTRIES#", "EVIDENCE#", "ORDER#", "BANK_LINE#", "BANKED#", "BANK_FILE#")
+IMMUTABLE = ("ENTRIES#", "EVIDENCE#", "ORDER#", "BANK_LINE#", "BANKED#", "BANK_FILE#", "BANK_ORDER#")
 """Key prefixes of rows that never change. Each is sealed whole."""
 
 CREATED: Mapping[str, tuple[str, ...]] = {

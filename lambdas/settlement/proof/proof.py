@@ -206,6 +206,10 @@ def _read_match(row: Row, findings: Findings, own: Spool) -> str:
     return facts.currency
 
 
+def _read_bank_order(row: Row, findings: Findings, own: Spool) -> None:
+    rows.bank_order(row)
+
+
 def _read_bank_file(row: Row, findings: Findings, own: Spool) -> str | None:
     return rows.bank_file(row)
 
@@ -309,4 +313,5 @@ _READERS: dict[str, Read] = {
     "BANK_LINE": _read_bank_line,
     "BANKED": _read_match,
     "BANK_FILE": _read_bank_file,
+    "BANK_ORDER": _read_bank_order,
 }

@@ -207,6 +207,15 @@ def bank_file(row: Row) -> str | None:
     return values.text(row, "currency")
 
 
+def bank_order(row: Row) -> None:
+    key, (digest, by, posted_at) = keys.subject(row)[1], _BANK_ORDER(row)
+    if row["sk"] not in (keys.bank_proposed("")["sk"], keys.bank_approved("")["sk"]):
+        raise MalformedRow(WRONG_KEY)
+    if not (KEY.fullmatch(key) and _DIGEST.fullmatch(digest) and by and values.is_instant(posted_at)):
+        raise MalformedRow("key, digest, by and posted_at are none of a booking")
+    _check_listed(row, None)
+
+
 def cause_of_order(reason: str, by: str) -> str:
     return f"{reason} (by {by})"
 
@@ -382,5 +391,6 @@ _RESOLUTION = values.texts("account", "decision", "reason", "by")
 _WAITING = values.texts("key", "token", "execution")
 _EVENT = values.texts("digest", "key")
 _MATCH = values.texts("account", "order", "line", "currency", "side", "posted_at")
+_BANK_ORDER = values.texts("digest", "by", "posted_at")
 _BANK_LINE = values.texts("currency", "side", "booked", "posted_at", "bank_account", "valued", "file")
 _STATEMENT = re.compile(r"STATEMENT#[0-9]{6}", re.ASCII)

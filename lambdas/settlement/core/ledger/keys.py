@@ -138,6 +138,14 @@ def bank_statement(digest: str, number: int) -> Row:
     return {"pk": f"BANK_FILE#{digest}", "sk": f"STATEMENT#{number:06}"}
 
 
+def bank_proposed(key: str) -> Row:
+    return {"pk": f"BANK_ORDER#{key}", "sk": "PROPOSED"}
+
+
+def bank_approved(key: str) -> Row:
+    return {"pk": f"BANK_ORDER#{key}", "sk": "APPROVED"}
+
+
 def event(event_id: str) -> Row:
     """Makes a webhook event's effect happen once."""
     return {"pk": f"KYC_EVENT#{event_id}", "sk": "EVENT"}
