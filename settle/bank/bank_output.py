@@ -41,6 +41,7 @@ def proposals(found: Mapping[str, Any]) -> None:
 @or_json
 def proposal(found: Mapping[str, Any]) -> None:
     _proposal(found)
+    print_line(f"To book them, repeat the command with --digest {found['digest']}")
 
 
 @or_json

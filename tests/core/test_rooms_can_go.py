@@ -85,7 +85,7 @@ def test_a_rooms_additions_are_found_by_their_files_names() -> None:
         *there("doors", "proof/doors/shapes.py", "store/doors/costs.py", "unit/doors/vectors.py"),
         *there("merchants", *(f"infra/merchants/{part}.py" for part in ("records", "scenes", "writes"))),
         *there("merchants", "proof/merchants/shapes.py", "unit/merchants/vectors.py"),
-        "unit/bank/vectors.py",
+        *("infra/bank/scenes.py", "unit/bank/vectors.py"),
     }
 
 

@@ -256,7 +256,8 @@ def _sealed() -> MemoryS3:
 def _unswept() -> dict[tuple[str, str], Any]:
     release = keys.entry(_SHOP, CLAIMED_AT, SETTLEMENT.key, "release")
     of_release = {"step": "release", "posted_at": CLAIMED_AT, "amount": 4772, "currency": "EUR"}
-    rows = (states.account_row(_SHOP, 0), release | of_release)
+    of_rooms = [row for room in brought("infra", "scenes") for row in getattr(room, "ROWS", ())]
+    rows = (states.account_row(_SHOP, 0), release | of_release, *of_rooms)
     return {(row["pk"], row["sk"]): to_wire(row) for row in rows}
 
 

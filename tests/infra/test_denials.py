@@ -112,7 +112,7 @@ def _with(**statement: Any) -> Plant:
         ("VerifyKyc", _with(Action="dynamodb:*"), "VerifyKyc: BatchGetItem is allowed with LeadingKeys"),
         ("ReleaseFunds", _with(Action="dynamodb:DeleteItem"), "ReleaseFunds: DeleteItem is allowed"),
         ("ReportOutcome", _with(Action=["dynamodb:PutItem"]), "ReportOutcome: PutItem is allowed"),
-        ("HoldFunds", _without(LEADING), "HoldFunds: GetItem is allowed with LeadingKeys CIRCUIT"),
+        ("HoldFunds", _without(LEADING), "HoldFunds: GetItem is allowed with LeadingKeys BANKED"),
         ("VoidHold", _without(ENCLOSING), "VoidHold: PutItem is allowed with LeadingKeys ENTRIES#acceptance"),
         ("EnterLimbo", _without_denials, "EnterLimbo: UpdateItem is allowed"),
         ("CollectFee", _without_grants, "CollectFee: PutItem is implicitDeny"),

@@ -34,6 +34,9 @@ ROWS: dict[str, Row] = {
     "merchant": keys.account("merchant.shop"),
     "entry of a merchant": keys.entry("merchant.shop", "then", "k", "release"),
     "order": keys.order("k"),
+    "bank's line": keys.bank_line("0" * 64),
+    "line of an order": keys.banked("k"),
+    "order of lines": keys.bank_proposed("k"),
 }
 if is_there("merchants"):
     ROWS["swept"] = keys.swept("ENTRIES#merchant.shop#3", "2026-11-22T06:04")

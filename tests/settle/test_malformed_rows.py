@@ -464,7 +464,8 @@ ELSEWHERE = {
     "journal fill": "test_sealed_journal.py",
     "restore plan": "test_restore_plan.py",
     "kyc status": "test_circuit.py",
-    **dict.fromkeys(("statement list", "statement show", "statement unmatched"), "bank/test_on_record.py"),
+    **{f"statement {one}": "bank/test_on_record.py" for one in ("list", "show", "unmatched")},
+    **{f"statement {one}": "bank/test_on_record.py" for one in ("propose", "book")},
     "statement compare": "test_statement_command.py",
     **{f"migrate {one}": "test_migrate.py" for one in ("plan", "run", "pause", "verify")},
     **{
@@ -497,8 +498,8 @@ def test_each_command_that_reads_rows_meets_malformed_ones() -> None:
 
 def test_each_route_and_each_page_meets_malformed_rows() -> None:
     about = {route for route, _ in orders_about(STUCK)}
-    # A sweep has a test; the others read no row of a list.
-    others = {*there("merchants", "sweep"), "probe", "replay", *OrderKind}
+    # A sweep and a booking have tests; the others read no row of a list.
+    others = {*there("merchants", "sweep"), "propose-lines", "book-lines", "probe", "replay", *OrderKind}
 
     assert {route.partition("/")[0] for route in about} | others == take_order.ROUTES.keys()
     assert {route.partition("/")[2] for route in about} - {""} == take_order.MOVES.keys()

@@ -105,7 +105,7 @@ def test_a_resolution_touches_nothing_but_a_settlement_in_limbo(name: str) -> No
 
 OF_NO_SETTLEMENT = {
     *("balances", "entries", "sweep", "account_orders", "administration", "proposals", "partial_reversal"),
-    "record",
+    *("booking", "record"),
 }
 """Modules that write no settlement row, or only through another module's builder."""
 
@@ -191,7 +191,10 @@ def _words(path: Path) -> set[str]:
             | {f"{SETTLEMENT}/core/policy/{name}.py" for name in ("compensation", "recovery", "steps")}
             | {f"{SETTLEMENT}/accounts/{name}.py" for name in ("account_orders", "administration")}
             | {f"{SETTLEMENT}/orders/{name}.py" for name in ("partial_reversal", "parts", "proposals")}
-            | {*there("doors", f"{SETTLEMENT}/doors/cancellation.py"), f"{SETTLEMENT}/bank/record.py"}
+            | {
+                *there("doors", f"{SETTLEMENT}/doors/cancellation.py"),
+                *(f"{SETTLEMENT}/bank/{name}.py" for name in ("booking", "record")),
+            }
             | {*there("merchants", f"{SETTLEMENT}/merchants/sweep.py")}
             | {f"{SETTLEMENT}/orders/{name}.py" for name in ("four_eyes", "orders")},
             id="the type of a write",

@@ -14,9 +14,10 @@ from settlement.bank.matching import Kind
 from settlement.bank.record import File
 from settlement.bank.recorded import BankRecord
 from settlement.bank.recording import Recorder
+from settlement.bank.statement import Side
 from tests.settle.bank.test_statement_command import DAY, RIGHT, booked
 from tests.settle.conftest import Command
-from tests.settle.desk import Desk
+from tests.settle.desk import GRACE, Desk
 from tests.world.bank_files import camt, line
 
 __all__ = ["booked"]
@@ -117,3 +118,64 @@ def test_a_spoilt_row_is_named_and_proves_nothing(
 
     assert (code, found["agrees"]) == (Exit.FAILED, False)
     assert any(row["pk"] in one for one in shown["unreadable"])
+
+
+ACCOUNTS = ("--accounts", r"ACC-(?P<account>[a-z]+)", "--reason", "top-ups of today")
+ALONE = [
+    line("7.00", Side.IN, text="for ACC-alice", bank_reference="B5"),
+    line("8.00", Side.IN, text="ACC-alice or ACC-bob", bank_reference="B6"),
+    line("9.00", Side.IN, text="a gift", bank_reference="B7"),
+    line("3.00", Side.OUT, text="ACC-alice", bank_reference="B8"),
+]
+
+
+def test_lines_that_name_one_account_are_proposed_and_booked(
+    recorded: Recorded, booked: Desk, command: Command
+) -> None:
+    recorded([*RIGHT, *ALONE])
+
+    code, found = told(command, "propose", *SINCE, *ACCOUNTS)
+    _, again = told(command, "propose", *SINCE, *ACCOUNTS)
+
+    assert (code, again) == (Exit.FINE, found)
+    (proposal,) = found["proposals"]
+    assert [(one["customer"], one["amount"]) for one in proposal["lines"]] == [("alice", "7.00")]
+    key, digest = proposal["key"], proposal["digest"]
+    assert told(command, "book", key)[1] == proposal
+    assert command("statement", "book", key, "--digest", digest)[0] == Exit.CONFLICT
+
+    booked.door.by = GRACE
+    code, answer = told(command, "book", key, "--digest", digest)
+    assert (code, answer["refused"]) == (Exit.FINE, [])
+    assert told(command, "book", key, "--digest", digest) == (Exit.FINE, answer)
+    assert told(command, "propose", *SINCE, *ACCOUNTS)[1]["proposals"] == []
+
+
+@pytest.mark.parametrize("pattern", ["(", "ACC-([a-z]+)"])
+def test_a_pattern_without_an_account_is_refused(recorded: Recorded, command: Command, pattern: str) -> None:
+    code, _, err = command("statement", "propose", "--accounts", pattern, "--reason", "r")
+
+    assert code == Exit.USAGE
+    assert "accounts: " in err
+
+
+def test_an_unknown_proposal_is_named(booked: Desk, command: Command) -> None:
+    code, _, err = command("statement", "book", "bank-of-nobody-0001")
+
+    assert code == Exit.NOT_FOUND
+    assert "key: nobody has proposed" in err
+
+
+@pytest.mark.parametrize("spoilt", [{"lines": "all"}, {"digest": "0" * 64}], ids=str)
+def test_a_spoilt_proposal_is_named(
+    recorded: Recorded, booked: Desk, command: Command, spoilt: dict[str, str]
+) -> None:
+    recorded([*RIGHT, *ALONE])
+    (proposal,) = told(command, "propose", *SINCE, *ACCOUNTS)[1]["proposals"]
+    row = next(row for row in booked.ledger.rows() if row["sk"] == "PROPOSED")
+    booked.ledger.put({**row, **spoilt})
+
+    code, _, err = command("statement", "book", proposal["key"])
+
+    assert code == Exit.FAILED
+    assert row["pk"] in err

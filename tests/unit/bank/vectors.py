@@ -3,11 +3,13 @@
 from dataclasses import replace
 from types import ModuleType
 
-from settlement.bank import record
+from settlement.bank import booking, record
+from settlement.bank.booking import Proposed
 from settlement.bank.matching import BankLine, Recorded
 from settlement.bank.record import File, Match
 from settlement.bank.statement import Side, Statement
-from tests.unit.vectors import Vector
+from settlement.http.caller import Caller
+from tests.unit.vectors import NOW, Vector
 
 FILE = File("9f" * 32, "day.xml", "2026-11-28T06:00:00.000Z")
 LINE = BankLine(
@@ -41,6 +43,8 @@ STATEMENT = Statement(
     debits=0,
 )
 MATCH = Match(LINE.identity, "order-of-the-books", "alice", "EUR", 4820, Side.IN, FILE.read_at)
+PROPOSED = Proposed("bank-of-the-day-0001", {LINE.identity: "alice"}, "top-ups", "arn:aws:iam::1:user/ada")
+CALLER = Caller(by="arn:aws:iam::1:user/grace", user_id="AIDA", request_id="r", source_ip="192.0.2.7")
 POSTERS: dict[ModuleType, tuple[Vector, ...]] = {
     record: (
         Vector(record.line, (Recorded(LINE, 0, frozenset({"INV-7", "thank you"})), FILE)),
@@ -48,6 +52,10 @@ POSTERS: dict[ModuleType, tuple[Vector, ...]] = {
         Vector(record.statement, (STATEMENT, 0, FILE)),
         Vector(record.statement, (replace(STATEMENT, number=None, page=None), 1, FILE), variant="bare"),
         Vector(record.file, (FILE, 1, 1)),
-    )
+    ),
+    booking: (
+        Vector(booking.propose, (PROPOSED, CALLER, NOW)),
+        Vector(booking.approve, (PROPOSED, PROPOSED.digest, CALLER, NOW)),
+    ),
 }
 BUILDERS: dict[ModuleType, tuple[Vector, ...]] = {}
