@@ -91,13 +91,13 @@ class SettlementSaga(Construct):
 
     @property
     def outcome_bus(self) -> events.IEventBus:
-        """For rules of one's own."""
+        """The bus of outcome events, for rules of one's own."""
         bus: events.IEventBus = self._part("Outcomes").bus
         return bus
 
     @property
     def topics(self) -> dict[str, sns.ITopic]:
-        """Of pages and notices, by urgency: "now", "morning", "information"."""
+        """The topics of pages and notices, by urgency: "now", "morning", "information"."""
         return {urgency.name.lower(): topic for urgency, topic in self._core.pager.topics.items()}
 
     @property
@@ -108,11 +108,11 @@ class SettlementSaga(Construct):
 
     @property
     def settlements_api_url(self) -> str:
-        """Of the HTTP API for services."""
+        """The address of the HTTP API for services."""
         return str(self._part("Settlements").url)
 
     def grant_start(self, grantee: iam.IGrantable) -> None:
-        """In every way, and cancel by HTTP."""
+        """Let a service start settlements in every way, and cancel them by HTTP."""
         for machine in (self._core.express, self._core.standard):
             machine.grant_start_execution(grantee)
         self._core.express.grant_start_sync_execution(grantee)
@@ -120,7 +120,7 @@ class SettlementSaga(Construct):
         self._grant_calls(grantee, START_CALLS)
 
     def grant_read(self, grantee: iam.IGrantable) -> None:
-        """Settlements and accounts, by HTTP."""
+        """Let a service read settlements and accounts by HTTP."""
         self._grant_calls(grantee, READ_CALLS)
 
     def grant_order(self, role: iam.IRole, kind: str) -> None:
