@@ -29,11 +29,11 @@ _OF_NO_RESOURCE = (
     *("lambda:GetAccountSettings", "logs:DescribeLogGroups"),
     "states:ValidateStateMachineDefinition",
 )
-"""Actions of `settle preflight` that IAM cannot scope to a resource."""
+"""Actions of `settle preflight`."""
 
 
 class Delivery(Stack):
-    """The deployer's role. It changes things only through CDK's roles."""
+    """It changes things only through CDK's roles."""
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ from .settings import CoreSettings
 from .urgency import Urgency
 
 _CONCURRENCY_MIN, _CONCURRENCY_MAX = 2, 1_000
-"""Lambda's limits for the calls that take messages of a queue."""
+"""Lambda's limits for readers of a queue."""
 
 
 @dataclass(frozen=True, kw_only=True)

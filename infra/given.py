@@ -6,7 +6,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 
 def check_types(given: Mapping[str, Any], settings: type) -> None:
-    """Raise ValueError that names a setting of another type."""
+    """Raise ValueError, naming a setting of another type."""
     hints = get_type_hints(settings)
     for name, value in given.items():
         if not _fits(value, hints[name]):

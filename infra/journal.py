@@ -142,7 +142,7 @@ class Journal(Construct):
             function.add_to_role_policy(statement)
 
     def kept_by(self, function: lambda_.Function, objects: str) -> None:
-        """Let a function put objects with these names."""
+        """Only objects with these names."""
         function.add_environment("JOURNAL_BUCKET", self.bucket.bucket_name)
         via_s3 = {"kms:ViaService": f"s3.{Stack.of(self).region}.amazonaws.com"}
         for actions, resource, condition in (

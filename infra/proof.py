@@ -34,7 +34,7 @@ class ProofSettings(CoreSettings):
 
 
 class Reconciliation(Construct):
-    """Schedule and alarms of ReconcileBooks. A failed run is not repeated: each reads the whole table."""
+    """A failed run is not repeated: each reads the whole table."""
 
     def __init__(self, core: Core, settings: ProofSettings) -> None:
         super().__init__(core.scope, "Reconciliation")

@@ -12,7 +12,7 @@ from .settings import CoreSettings
 
 
 def new_queue(scope: Construct, construct_id: str, settings: CoreSettings, **more: Any) -> sqs.Queue:
-    """Return an encrypted queue with SQS's longest retention."""
+    """Encrypted, with SQS's longest retention."""
     return sqs.Queue(
         scope,
         construct_id,

@@ -51,7 +51,7 @@ class DoorThrottled(DoorShut):
 
 
 class DoorForbidden(DoorShut):
-    """The door answers 403: this person may not give the order."""
+    """The person may not give the order (403)."""
 
 
 class ApprovalRequired(CommandFailed):

@@ -76,7 +76,7 @@ class Stack:
 
     @property
     def service(self) -> str:
-        """The beginning of the saga's physical names, and the dimension of its metrics."""
+        """Begins the saga's physical names, and is the dimension of its metrics."""
         return self.outputs["EventBusName"]
 
     @cached_property
@@ -85,7 +85,7 @@ class Stack:
 
     @cached_property
     def store(self) -> Store:
-        """The stack's table, written by the functions' own code."""
+        """Written by the functions' own code."""
         return Store(self.client("dynamodb"), self.outputs["TableName"])
 
     @cached_property

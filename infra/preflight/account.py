@@ -31,7 +31,7 @@ def bootstrap(account: Account) -> Iterator[Finding]:
 
 
 def layer(account: Account) -> Iterator[Finding]:
-    """Check Powertools' layer: AWS's of the tests' version, or the configured one."""
+    """AWS's of the tests' version, or the configured one."""
     name = layer_parameter()
     found, given = _parameter(account, name), account.plan.powertools_layer
     if given is not None:

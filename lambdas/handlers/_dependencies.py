@@ -23,7 +23,7 @@ def now() -> datetime:
 
 
 def nonce() -> str:
-    """Return eight hexadecimal digits that no caller can predict."""
+    """Unpredictable to callers."""
     return f"{random.getrandbits(32):08x}"
 
 

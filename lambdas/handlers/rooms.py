@@ -15,7 +15,7 @@ from settlement.core.model.state import SettlementState
 from settlement.core.store.dynamodb import Store
 
 Take = Callable[[object, Any], dict[str, Any]]
-"""Carries out an order: from body and caller to the order on record."""
+"""From body and caller to the order on record."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,7 +36,7 @@ SEALED_SECONDS_MAX = 480
 
 
 def definitions(run: Run) -> str:
-    """Validate each definition with Step Functions, which must refuse a broken copy."""
+    """Step Functions must accept each, and refuse a broken copy."""
     if run.stack.endpoint_url:
         raise NotApplicable("the embedded AWS: it takes any definition")
     client = run.stack.client("stepfunctions")

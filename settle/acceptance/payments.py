@@ -234,7 +234,7 @@ def refusals(run: Run) -> str:
 
 
 def reversal(run: Run) -> str:
-    """Reverse a settled payment by an order, twice; the money returns once."""
+    """Reverse a settled payment by order, twice; the money returns once."""
     payer, payee = run.parties("reversal")
     request = run.request("reversal", payer, payee)
     _settled(run.send(request))

@@ -21,7 +21,7 @@ _ADDRESSES = {
     "START_QUEUE_URL": "StartQueueUrl",
 }
 _APIS = {"SETTLEMENTS_API_URL": "SettlementsApiUrl", "ORDERS_URL": "OrdersUrl"}
-"""Variables for docs/calling's examples, and their outputs."""
+"""For docs/calling's examples."""
 
 
 @dataclass(frozen=True)

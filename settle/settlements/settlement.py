@@ -17,7 +17,7 @@ from settlement.core.policy import outcome
 from settlement.proof import Retention, journal, judgement, rows, settlement_row
 
 _NOTES = ("decision", "reason", "by", "error", "cause", "reference", "provider", "expired")
-"""Attributes that explain an entry, in order."""
+"""In order."""
 
 _EVIDENCE = ("step", "posted_at")
 _ENTRY = (*_EVIDENCE, "debit", "credit", "amount")
@@ -60,7 +60,6 @@ def merged(stack: Stack, row: Row, read: journal.Journal) -> list[Row]:
 
 
 def _ensure_sound(read: journal.Journal) -> None:
-    """Raise MalformedRow for a row that was changed by hand."""
     for found, needed in ((read.evidence, _EVIDENCE), (read.entries, _ENTRY)):
         for row in found:
             spoilt = {name for name in row if not aside.is_sound(name, row[name])}

@@ -20,7 +20,7 @@ from settlement.core.model.stored import MalformedRow
 from settlement.core.model.timestamps import timestamp
 
 LOOKED_AT_MAX = 100
-"""Maximum settlements in flight, and in LIMBO, in a snapshot."""
+"""Of settlements in flight, and in LIMBO."""
 
 _PARTS = ("in_flight", "limbo", "circuit")
 

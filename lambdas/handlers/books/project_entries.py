@@ -11,21 +11,21 @@ RESERVED_MS = 60_000
 """Minimum time left to begin an object or wait for the database: a statement may take 45 s."""
 
 RESUMING_SECONDS = 5
-"""Pause between tries while the database resumes, for 15 s or more."""
+"""The database resumes for 15 s or more."""
 
 LINES_MAX = 100
-"""Maximum objects logged. The metric counts all."""
+"""The metric counts all."""
 
 _progress = Progress()
-"""The known state of the books. A new environment asks the books."""
+"""A new environment asks the books."""
 
 
 @observed("project")
 def handler(event: Any, context: Any) -> None:
     """Take each object that the books lack, and publish how far behind they are.
 
-    Concurrent rounds are harmless: an object enters the books once, whole or not at all. The next round
-    retries unreadable and refused objects, and continues after BooksUnavailable or JournalUnavailable.
+    The next round retries unreadable and refused objects, and continues after BooksUnavailable or
+    JournalUnavailable.
     """
 
     def has_time() -> bool:
@@ -44,7 +44,7 @@ def handler(event: Any, context: Any) -> None:
 
 
 def _tell(done: Round) -> None:
-    """Publish the round's results, but no unknown level: a 0 would end an alarm."""
+    """Omit an unknown level: a 0 would end an alarm."""
     now = _dependencies.now()
     behind = done.behind_seconds(now)
     if behind is not None:

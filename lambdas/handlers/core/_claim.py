@@ -78,7 +78,7 @@ def _claim(
 
 
 def _earlier_claim(request: Request, problems: list[str]) -> SettlementState:
-    """Return the earlier claim. Raises InvalidRequest without one: the stage's rules bind new claims."""
+    """The stage's rules bind new claims only. Raises InvalidRequest without an earlier one."""
     claimed = _dependencies.store.settlement(request.key)
     if claimed is None:
         raise InvalidRequest("; ".join(problems))

@@ -14,10 +14,9 @@ from settlement.core.policy.recovery import Action, Takeover
 from settlement.core.telemetry import count, logger
 
 STARTS_MAX = 5
-"""Maximum attempts of one start that Step Functions throttles."""
 
 _THROTTLED_SECONDS = 0.1
-"""Full jitter before retry n: at most this times 2**n."""
+"""Full jitter: at most this times 2**n before retry n."""
 
 _METRICS = {
     Action.SETTLE: "RecoveredBySettlement",

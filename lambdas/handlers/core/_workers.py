@@ -31,7 +31,7 @@ def pause(seconds: float) -> None:
 
 
 class Pace:
-    """An even rate that threads share. Unused time is lost."""
+    """Even, and shared by threads. Unused time is lost."""
 
     def __init__(self, per_second: float) -> None:
         self._interval = timedelta(seconds=1 / per_second)

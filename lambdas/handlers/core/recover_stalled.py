@@ -29,7 +29,7 @@ from settlement.core.telemetry import count, gauge, logger, observed
 PARTITIONS = (keys.LIMBO, *map(keys.in_flight_partition, range(keys.IN_FLIGHT_SHARDS)))
 
 LISTED_MAX = 10_000
-"""Maximum settlements listed; more than one run can process."""
+"""More than one run can process."""
 
 CASES_MAX = 100
 """Maximum LIMBO cases per run: each may take two DescribeExecution calls, and an account has ten a second."""
@@ -38,10 +38,9 @@ RESERVED_MS = 20_000
 """A slow settlement takes this long."""
 
 REVIEW_ENDS_WITHIN = timedelta(hours=1)
-"""How long before its end a review is counted."""
 
 _FIRSTS = 10
-"""Entries read to find the oldest: a forged first one must not hide it."""
+"""A forged first entry must not hide the oldest."""
 
 _UNANSWERED_SECONDS = 60
 

@@ -20,11 +20,11 @@ from settlement.retention import expiry
 Aside = dict[str, str]
 
 _FORWARD = {step.value for step in Step}
-"""A settlement has one entry of these on an account: reversals have other names."""
+"""One each per settlement and account: reversals have other names."""
 
 
 def statement(query: EntriesQuery) -> dict[str, Any]:
-    """Return a page of an account's statement, oldest entry first. Raises AccountNotFound."""
+    """Oldest entry first. Raises AccountNotFound."""
     config = _dependencies.config
     currency, available = _balance(query.account)
     found = _page(query, currency)
@@ -129,7 +129,7 @@ def _places(query: StatusQuery) -> Iterator[tuple[int, str, str]]:
 
 
 def _balance(account: str) -> tuple[str, int | None]:
-    """Return an account's currency, and a customer's balance. Raises AccountNotFound, MalformedRow."""
+    """Currency, and a customer's balance. Raises AccountNotFound, MalformedRow."""
     if not accounts.is_customer(account):
         currency = account.partition(":")[2]
         if currency not in _dependencies.config.currencies:

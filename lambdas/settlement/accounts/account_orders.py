@@ -89,7 +89,7 @@ def deposit(order: AccountOrder, config: StageConfig) -> Write:
 
 
 def withdraw(order: AccountOrder) -> Write:
-    """A closed account that a reversal has credited may be emptied."""
+    """Even of a closed account, which a reversal may have credited."""
     currency, amount = order.money
 
     def meaning(state: AccountState | None) -> SettlementError:
@@ -143,7 +143,7 @@ def close(order: AccountOrder, now: datetime) -> Write:
 
 
 def external(order: AccountOrder, moved: Transfer, now: datetime) -> Write:
-    """The condition only prevents overwriting: the order's row detects a replay."""
+    """The order's row detects a replay."""
     posted_at = timestamp(now)
     row = {
         **keys.entry(order.account, posted_at, order.key, order.order),

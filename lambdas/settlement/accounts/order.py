@@ -27,7 +27,7 @@ class OrderKind(StrEnum):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Required fields. The caller does not send `by`."""
+        """The caller does not send `by`."""
         moves = self in (OrderKind.DEPOSIT, OrderKind.WITHDRAW)
         about = ("currency", "amount", "reference") if moves else ()
         return (*_FIELDS, *(("currency",) if self is OrderKind.OPEN else about), "by", "reason")
@@ -78,7 +78,6 @@ class AccountOrder:
         return content
 
     def to_wire(self, config: StageConfig) -> dict[str, Any]:
-        """Return the order with its amount as a decimal string."""
         content = self._content()
         if self.currency is not None and self.amount is not None:
             content["amount"] = money.render(

@@ -20,7 +20,7 @@ def ask(key: str, owner: str) -> None:
 
 
 def wait_for(key: str) -> dict[str, Any]:
-    """Have a settlement resumed; return recovery's answer. Raises StartUnavailable."""
+    """Return recovery's answer. Raises StartUnavailable."""
     try:
         return functions.call(_RECOVERY, {"key": key})
     except StartUnavailable as error:

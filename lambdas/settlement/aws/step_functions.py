@@ -10,7 +10,7 @@ from settlement.core.ledger.keys import Row
 from settlement.core.model.errors import StartUnavailable
 
 _THROTTLED = frozenset({"ThrottlingException", "ExecutionLimitExceeded"})
-"""Quota errors: the call had no effect and may succeed later."""
+"""Quota errors: the call had no effect."""
 
 _GONE = frozenset({"InvalidToken", "TaskDoesNotExist", "TaskTimedOut"})
 """Errors of an execution that no longer waits with this token."""
@@ -29,7 +29,7 @@ def execution_arn(machine_arn: str, name: str) -> str:
 
 
 def is_running(execution: str) -> bool:
-    """Return whether a Standard machine's execution runs. Raises StartUnavailable."""
+    """Of a Standard machine. Raises StartUnavailable."""
     try:
         answer = _client.describe_execution(executionArn=execution)
     except _client.exceptions.ExecutionDoesNotExist:

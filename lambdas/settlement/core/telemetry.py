@@ -32,7 +32,7 @@ _detail: dict[str, Any] = json.loads(os.environ.get("LOG_DETAIL", "{}"))
 """Settlements whose DynamoDB calls are logged: all (`full`), or some `keys`."""
 
 _used: dict[str, dict[str, float]] = {}
-"""The running invocation's calls and capacity units, by operation."""
+"""The running invocation's, by operation."""
 
 
 def count(metric: str) -> None:
@@ -122,7 +122,7 @@ def _note_context() -> None:
 
 
 def is_named(key: object) -> bool:
-    """Return whether the stage's `log_full_keys` name a settlement."""
+    """By the stage's `log_full_keys`."""
     return key in _detail.get("keys", ())
 
 

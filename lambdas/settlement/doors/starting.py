@@ -54,5 +54,5 @@ def _wait(prefer: str) -> int:
 
 
 def _parts(text: str, separator: str) -> Iterator[str]:
-    """Split a header at the separators outside quoted text."""
+    """At the separators outside quoted text."""
     yield from (part[0] for part in re.finditer(rf'(?:[^"{separator}]|"(?:[^"\\]|\\.)*"?)+', text))

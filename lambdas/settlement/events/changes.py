@@ -64,7 +64,7 @@ SNAPSHOT: Final = "snapshot"
 
 
 def cloud_event(told: Event, *, source: str, time: str) -> dict[str, Any]:
-    """Return a CloudEvent 1.0 as specified in `docs/contracts/settlement-event.schema.json`."""
+    """As in `docs/contracts/settlement-event.schema.json`."""
     return {
         "specversion": "1.0",
         "id": told.id,

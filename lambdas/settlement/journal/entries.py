@@ -51,7 +51,7 @@ def entries(told: Iterable[Any]) -> Iterator[Entry | Aside]:
 
 
 def told(entry: Entry, currencies: Mapping[str, int]) -> dict[str, str]:
-    """Return an entry with its amount in currency units. Raises ValueError."""
+    """With the amount in currency units. Raises ValueError."""
     if entry.currency not in currencies:
         raise ValueError(f"currency: the stage has no {entry.currency}")
     return {**asdict(entry), "amount": money.render(entry.amount, currencies[entry.currency])}

@@ -27,7 +27,7 @@ erasure; `worded` adds the caller's words.
 KINDS = (*IMMUTABLE, *CREATED)
 
 PUTS = ("INSERT", "FILL")
-"""Events of a row put by a function, or copied from the table by a person."""
+"""By a function, or copied from the table by a person."""
 
 WORDED = "worded_sha256"
 """The digest that covers the caller's words, absent in earlier releases' lines."""
@@ -69,7 +69,7 @@ def digest(row: Row) -> str:
 
 
 def canonical(row: Row, but: str = "") -> bytes:
-    """Return a plain row's immutable attributes, without `but`, in canonical form."""
+    """The immutable attributes, without `but`, in canonical form."""
     return _CANONICAL.encode(_kept(row, but)).encode()
 
 
@@ -96,7 +96,7 @@ def image(row: Row) -> dict[str, Any]:
 
 
 def is_as_sealed(row: Row, sealed: Mapping[str, Any]) -> bool:
-    """Return whether a row matches its image. Images of earlier releases have one digest."""
+    """Images of earlier releases have one digest."""
     return digest(row) == sealed["sha256"] and sealed.get(WORDED) in (None, worded_digest(row))
 
 

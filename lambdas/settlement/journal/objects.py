@@ -21,7 +21,7 @@ UNREADABLE = (
     *(EOFError, OSError, zlib.error),
     *(ValueError, KeyError, TypeError, AttributeError, RecursionError),
 )
-"""Exceptions that a forged or damaged object may cause."""
+"""From a forged or damaged object."""
 
 _CLOCKS = timedelta(minutes=5)
 """Maximum clock skew between the sealing and the posting function."""
@@ -42,7 +42,7 @@ class Copy(Protocol):
         """Sorted by name."""
 
     def read(self, found: Found) -> bytes:
-        """Return an object's content as first put. Raises OSError."""
+        """As first put. Raises OSError."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Posted:
 
 
 def before(since: datetime) -> str:
-    """Return a name that precedes all objects with entries posted since an instant."""
+    """Return a name before all objects with entries posted since an instant."""
     return "" if since < _FIRST else f"{seals.OBJECTS}{seals.minute(since - _CLOCKS)}"
 
 
@@ -65,7 +65,7 @@ def posted(copy: Copy, after: str = "") -> Iterator[Posted]:
 
 
 def read(copy: Copy, found: Found) -> Posted:
-    """Return an object's posted entries, with an Aside for each malformed one."""
+    """With an Aside for each malformed entry."""
     try:
         told = enumerate(lines_of(found.name, copy.read(found)), 1)
         puts = [(number, line) for number, line in told if line["event"] in PUTS]

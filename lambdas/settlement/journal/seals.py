@@ -19,7 +19,7 @@ from settlement.core.model.timestamps import timestamp
 OBJECTS, SEALS = "journal/", "seals/"
 
 AT_ONCE_MAX = 48
-"""Maximum seals of one run after a pause. The next run makes the others."""
+"""After a pause. The next run makes the others."""
 
 _MINUTE = "%Y-%m-%dT%H%M"
 

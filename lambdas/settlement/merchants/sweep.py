@@ -27,7 +27,7 @@ Unreadable = Callable[[Row, str], None]
 
 @dataclass(frozen=True, order=True)
 class Span:
-    """Seconds of one minute in a partition of a merchant's entries."""
+    """Of a minute in a partition of a merchant's entries."""
 
     partition: str
     minute: str

@@ -59,7 +59,6 @@ def fold(store: Store, span: Span, unreadable: Unreadable = warn) -> int:
 
 
 def before_refund(store: Store, state: SettlementState) -> None:
-    """Sweep a merchant's release before its refund."""
     if span := sweeps.before_refund(state):
         fold(store, span)
 
@@ -115,7 +114,7 @@ def _spans(
 
 
 def _waits(swept: Row | None, releases: Iterator[Row]) -> bool:
-    """Return whether a release may wait. `fold` reports an unreadable row."""
+    """`fold` reports an unreadable row."""
     try:
         sweep.ensure_readable(swept)
     except MalformedRow:

@@ -8,12 +8,11 @@ from settlement.core.model.status import Step
 from settlement.merchants.sweep import Span, minute_and_second
 
 Release = tuple[str, str]
-"""The partition and sort key of an entry."""
 
 NO_RELEASE = "release: must be the place of a merchant's entry"
 
 _ADDRESS = re.compile(r"ENTRIES#merchant\.[^#]*#\d+ \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.Z].*", re.DOTALL)
-"""A release as `keys.entry` makes it, joined by a blank."""
+"""As `keys.entry` makes it, joined by a blank."""
 
 
 def releases(message: object) -> tuple[list[Release], list[object]]:
@@ -31,7 +30,7 @@ def _is_release(one: object) -> bool:
 
 
 def bucket(release: Release) -> tuple[str, str]:
-    """Return the (partition, minute) span that contains a release."""
+    """The (partition, minute) span."""
     partition, sort_key = release
     return partition, minute_and_second(sort_key)[0]
 

@@ -95,13 +95,13 @@ def proposed(
 
 
 def is_of(state: SettlementState, proposal: Proposal, config: StageConfig) -> bool:
-    """Return whether the settlement and the number of persons still match the proposal."""
+    """The settlement and the number of persons may have changed."""
     now_needed = max(PERSONS_LEAST, needed(state, proposal.decision, config))
     return digest_of(state, replace(proposal, needed=now_needed)) == proposal.seen
 
 
 def order_of(state: SettlementState, proposal: Proposal, caller: Caller) -> AnyOrder:
-    """Return the approved order, with all persons."""
+    """With all persons."""
     by, proof = proposal.proposed_by, proposal.proof | proposal.approved(caller)
     proof |= {"digest": proposal.seen}
     if proposal.decision == REVERSE_PART:
@@ -136,7 +136,7 @@ def ensure_fits(state: SettlementState, order: AnyOrder) -> None:
 
 
 def amount_of(state: SettlementState, proposal: Proposal, config: StageConfig) -> str:
-    """Return the reversed or stuck amount, while the proposal fits."""
+    """While the proposal fits."""
     amount = proposal.amount
     if not proposal.part:
         in_limbo = state.status is Status.LIMBO
@@ -157,7 +157,7 @@ def ensure_named(proposal: Proposal | None, named: Named) -> Proposal:
 
 
 def ensure_shown(state: SettlementState, proposal: Proposal, named: Named, config: StageConfig) -> None:
-    """Raise ProposalRefused if the person was shown another amount."""
+    """Raises ProposalRefused for another amount."""
     if named.amount != (amount := amount_of(state, proposal, config)):
         raise ProposalRefused(f"amount: that of the proposal is {amount}; look at it again")
 

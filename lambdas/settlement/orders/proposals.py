@@ -41,7 +41,7 @@ def approve(proposal: Proposal, caller: Caller, now: datetime) -> Write:
 
 
 def complete(proposal: Proposal, caller: Caller, now: datetime) -> Write:
-    """Count the last approval, in one transaction with the decision."""
+    """In one transaction with the decision."""
     return _approve(proposal, caller, now, is_last=True)
 
 

@@ -57,12 +57,12 @@ class Named:
 
 
 def part_name(part: int) -> str:
-    """Name a part's evidence, and its entry in the payee's account."""
+    """Of its evidence, and its entry in the payee's account."""
     return f"{REVERSE_PART}:{part}"
 
 
 def refund_name(part: int | str) -> str:
-    """Name a part's entry in the payer's account."""
+    """In the payer's account."""
     return f"refund-part:{part}"
 
 
@@ -129,12 +129,12 @@ def parse_recovery(raw: object) -> str:
 
 
 def parse_named(raw: object, decision: str) -> tuple[str, Named]:
-    """Return the key and the proposal to withdraw. Raises InvalidRequest."""
+    """To withdraw. Raises InvalidRequest."""
     return _named(raw, decision, ())
 
 
 def parse_shown(raw: object, decision: str) -> tuple[str, Named]:
-    """Return the key and the proposal to approve. Raises InvalidRequest."""
+    """To approve. Raises InvalidRequest."""
     number = {REVERSE: (), REVERSE_PART: ("part",)}.get(decision, ("case",))
     return _named(raw, decision, (*number, "amount"))
 

@@ -23,7 +23,7 @@ _LINES = {
     "next_command": "Run: {}",
     "runbook": "Read: {}",
 }
-"""The fields with their own line, in this order."""
+"""In this order."""
 
 _FOR_INFORMATION = ("LimboResolved",)
 

@@ -31,7 +31,7 @@ class SettlementFacts(NamedTuple):
     resolved: str | None = None
 
     ordered: str | None = None
-    """Digest of the order to reverse the settlement."""
+    """To reverse the settlement."""
 
     stuck: str | None = None
 
@@ -43,7 +43,7 @@ class SettlementFacts(NamedTuple):
     reversed_in_part: int = 0
 
     covered: str | None = None
-    """Steps that the losses covered, separated by blanks."""
+    """Separated by blanks."""
 
 
 class EntryFacts(NamedTuple):
@@ -148,7 +148,7 @@ class ExternalFacts(NamedTuple):
 
 
 class CaseFacts(NamedTuple):
-    """An open case of LIMBO of settlement `key` that blocks `account`."""
+    """Of settlement `key`, blocking `account`."""
 
     account: str
     key: str

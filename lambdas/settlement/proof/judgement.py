@@ -17,7 +17,7 @@ from settlement.proof.facts import BalanceFacts, EntryFacts, EvidenceFacts, Sett
 from settlement.proof.retention import Retention
 
 NAMED_MAX = 10
-"""Maximum cases that a message names: an account may have thousands."""
+"""An account may have thousands."""
 
 NO_ROW = "has entries, but no sound row in their currency"
 

@@ -89,7 +89,7 @@ def _page(store: Store, operation: str, start: Row | None, parameters: Row) -> P
 
 
 def wait_for_capacity(failed_tries: int) -> None:
-    """Wait up to five seconds before a retry: no payment waits for a scan."""
+    """Up to five seconds: no payment waits for a scan."""
     time.sleep(SystemRandom().uniform(0, min(0.1 * 2**failed_tries, 5)))
 
 

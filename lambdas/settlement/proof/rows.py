@@ -174,7 +174,6 @@ def match(row: Row) -> MatchFacts:
 
 
 def bank_line(row: Row) -> str:
-    """Return the currency of a bank's line."""
     currency, side, booked, posted_at, *_ = _BANK_LINE(row)
     if not _DIGEST.fullmatch(keys.subject(row)[1]):
         raise MalformedRow("its key is no SHA-256")
@@ -319,7 +318,7 @@ def received(entry: EntryFacts) -> SweepFacts | None:
 
 
 def swept(row: Row) -> list[SweepFacts]:
-    """Return a sweep's folded amounts by second, as negative changes."""
+    """By second, as negative changes."""
     partition, minute, folded = keys.subject(row)[1], row["sk"], values.optional(row, "folded", dict)
     account = partition.partition("#")[2].rpartition("#")[0]
     if not (accounts.is_merchant(account) and partition in keys.entry_partitions(account)):
@@ -348,7 +347,6 @@ MOVES = {"deposit": "credit", "withdraw": "debit"}
 """Orders that move money, and the account's side. An order is also its entry's step."""
 
 BANK_SIDES = {"deposit": "in", "withdraw": "out"}
-"""What the bank's line of an order does."""
 
 _ORDERS = frozenset({"open", "deposit", "withdraw", "freeze", "unfreeze", "close"})
 _ACCOUNT_TIMES = ("opened_at", "frozen_at", "closed_at")

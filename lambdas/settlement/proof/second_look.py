@@ -22,7 +22,7 @@ from settlement.proof.retention import Old
 from settlement.proof.watched_store import WatchedStore
 
 LOOKS_MAX = 10
-"""Maximum looks at a moving row before it is unproven."""
+"""Then the row is unproven."""
 
 TAILS: tuple[int | None, ...] = (200, 2_000, None)
 """Rows of a statement's tail in successive readings; None: all. At 50 moves a second, 200 rows span 4
@@ -30,7 +30,7 @@ seconds: longer than a function takes to commit.
 """
 
 TRIES_MAX = 100
-"""Maximum readings of one tail until two are equal."""
+"""Until two are equal."""
 
 _PAUSE_SECONDS = 0.2
 

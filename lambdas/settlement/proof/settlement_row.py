@@ -85,7 +85,7 @@ def contradictions(row: Row, facts: SettlementFacts) -> Iterator[str]:
 
 
 def blocked_account(row: Row, facts: SettlementFacts) -> str | None:
-    """Return the customer's account that an open case of LIMBO blocks."""
+    """By an open case of LIMBO."""
     if facts.status != Status.LIMBO:
         return None
     stuck = row.get("stuck_step")
@@ -220,7 +220,7 @@ def _is_cancelled(row: Row) -> bool:
 
 
 def _cancelled_at(failure: Mapping[str, str]) -> str:
-    """Return a cancellation's time: the last word of its cause."""
+    """The last word of its cause."""
     return failure["cause"].rpartition(" ")[2]
 
 

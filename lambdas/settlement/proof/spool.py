@@ -196,7 +196,7 @@ class Spool:
 
 class Source(Protocol):
     def facts(self, kind: type[Any]) -> Iterator[Any]:
-        """Yield all facts of a kind, sorted."""
+        """Sorted."""
 
 
 def settlements(sources: Sequence[Source]) -> Iterator[Journal]:

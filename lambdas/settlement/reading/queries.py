@@ -17,13 +17,12 @@ WAIT_SECONDS_MAX = 20
 """API Gateway gives a call 30 s."""
 
 PAGE_ENTRIES, PAGE_ENTRIES_MAX = 50, 100
-"""Default and maximum per page of a statement."""
+"""Per page of a statement."""
 
 PAGE_SETTLEMENTS, PAGE_SETTLEMENTS_MAX = 25, 50
 """Default and maximum per page. Each settlement costs a read."""
 
 PAGE_JOURNAL, PAGE_JOURNAL_MAX = 100, 500
-"""Default and maximum per page of the journal."""
 
 IN_FLIGHT = (Status.PROCESSING, Status.COMPENSATING)
 
@@ -183,7 +182,7 @@ class _Checks:
         return number
 
     def instant(self, name: str, otherwise: str) -> str:
-        """Return an instant in the table's format."""
+        """In the table's format."""
         text = self._raw.get(name)
         if text is None:
             return otherwise

@@ -30,7 +30,7 @@ class RowKeys:
 
     @classmethod
     def from_text(cls, text: str) -> "RowKeys":
-        """Read a text such as `1:KEY 2:KEY`. Raises ValueError."""
+        """Such as `1:KEY 2:KEY`. Raises ValueError."""
         found = [part.partition(":") for part in text.split()]
         if not all(number.isdecimal() and key for number, _, key in found):
             raise ValueError("row keys: must be numbers and keys, such as 1:KEY 2:KEY")
@@ -65,6 +65,6 @@ class RowKeys:
 
 
 def _forms(row: Row) -> list[bytes]:
-    """Return the forms that a signature may cover: today's and earlier releases'."""
+    """Today's and earlier releases'."""
     earlier, today = lines.canonical(row, but=SIGNATURE), lines.worded(row)
     return [earlier] if today is None else [today, earlier]

@@ -69,7 +69,7 @@ def debit_payee(settlement: Settlement) -> Write:
 
 
 def debit_part(settlement: Settlement, amount: int) -> Write:
-    """Take back a part of the release, which the payee may have spent."""
+    """The payee may have spent it."""
 
     def meaning(state: AccountState | None) -> SettlementError:
         return account_refusal("payee", settlement.currency, state) or InsufficientFunds(

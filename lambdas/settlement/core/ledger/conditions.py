@@ -22,7 +22,7 @@ EXISTS = Condition("attribute_exists(pk)")
 """Keeps an update from creating a row."""
 
 NEVER_RESOLVED = Condition("attribute_not_exists(resolution)")
-"""No person has decided a case, so a SETTLED settlement did not come out of LIMBO."""
+"""So a SETTLED settlement did not come out of LIMBO."""
 
 NO_PARTS = Condition("attribute_not_exists(reversed_in_part)")
 """Works for both row layouts."""
@@ -57,18 +57,17 @@ PROPOSAL_OPEN = Condition("#status = :open", {":open": "OPEN"})
 
 
 def status_is(status: Status) -> Condition:
-    """Fails once another execution has moved the settlement."""
+    """Another execution may have moved the settlement."""
     placeholder = f":{status.value.lower()}"
     return Condition(f"#status = {placeholder}", {placeholder: status})
 
 
 def status_as_expected(expected: Status) -> Condition:
-    """Optimistic lock on the status that the order names."""
+    """The status that the order names."""
     return Condition("#status = :expected_status", {":expected_status": expected})
 
 
 def same_request(settlement: Settlement) -> Condition:
-    """The key was claimed with exactly this content."""
     return Condition("request_hash = :request_hash", {":request_hash": settlement.request_hash})
 
 
@@ -92,7 +91,7 @@ def parts_are(parts: int) -> Condition:
 
 
 def within_rest(highest_before: int) -> Condition:
-    """The parts never exceed the release. The caller computes the bound."""
+    """The caller computes the bound."""
     return Condition("reversed_in_part <= :highest_before", {":highest_before": highest_before})
 
 
@@ -101,7 +100,7 @@ def no_later_case(number: int) -> Condition:
 
 
 def digest_is(digest: str) -> Condition:
-    """The digest covers the proposal and the settlement, as the person saw them."""
+    """Of proposal and settlement, as the person saw them."""
     return Condition("seen = :digest", {":digest": digest})
 
 

@@ -43,7 +43,7 @@ def late_or_fenced(now: datetime) -> Explain:
 
 
 def reversal_refusal(step: str, state: SettlementState) -> SettlementError:
-    """Refuse a compensation step: another execution was faster."""
+    """Another execution was faster."""
     return StepFenced.at(step, state.status, state.steps, state.reversed)
 
 
@@ -88,7 +88,7 @@ def account_refusal(party: str, currency: str, state: AccountState | None) -> Se
 
 
 def out_of_use(party: str, state: AccountState | None) -> SettlementError | None:
-    """Return why an account places no holds, if so."""
+    """Why an account places no holds, if so."""
     if state is None:
         return None
     if state.is_closed:

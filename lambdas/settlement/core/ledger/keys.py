@@ -5,7 +5,7 @@ from typing import Any
 from settlement.core.model.accounts import is_customer, is_merchant
 
 Row = dict[str, Any]
-"""A row as plain Python: str, int, set of str, dict."""
+"""Of str, int, set of str, dict."""
 
 INDEX = "gsi1"
 """The only index: settlements in flight or in LIMBO, and people's orders."""
@@ -170,12 +170,12 @@ def in_flight_partition(shard: int) -> str:
 
 
 def orders_index(posted_at: str) -> Row:
-    """Sorted by time. Written once, with the row: the proof compares the two."""
+    """Written once, with the row: the proof compares the two."""
     return {"gsi1pk": orders_partition(posted_at[:MONTH]), "gsi1sk": posted_at}
 
 
 def order_months(first: str, last: str) -> Iterator[str]:
-    """Yield the months of orders, such as 2026-11, from one to another."""
+    """Such as 2026-11."""
     month = max(first, _FIRST_MONTH)
     year, number = map(int, month.split("-"))
     while f"{year:04}-{number:02}" <= last:

@@ -133,7 +133,7 @@ def end_review(
 
 
 def event_marker(event: WebhookEvent, settlement: Settlement, now: datetime) -> Write:
-    """Claim a webhook event's id. The same event again is a replay."""
+    """The same event again is a replay."""
 
     def meaning(marker: Row | None) -> SettlementError | AlreadyApplied:
         if marker and marker["digest"] == event.digest:
@@ -166,7 +166,7 @@ def _decided_by(verdict: Verdict) -> Callable[..., Write]:
 
 
 def _verdict(verdict: Verdict, now: datetime) -> tuple[str, dict[str, Any]]:
-    """Return the end of a SET expression, and its values."""
+    """The end of a SET expression, and its values."""
     values: dict[str, Any] = {":verdict": verdict.decision.value}
     if verdict.decision is KycDecision.APPROVED:
         slot = Step.VERIFY.slot

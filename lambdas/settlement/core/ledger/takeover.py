@@ -20,7 +20,7 @@ from settlement.core.model.timestamps import timestamp
 def take_over(
     state: SettlementState, owner: str, changes: Mapping[str, str], conditions: Sequence[Condition] = ()
 ) -> Write:
-    """Make `owner` the owner and increment the epoch, if nothing moved since the read."""
+    """Increment the epoch, too, if nothing moved since the read."""
     assignments = [
         "#owner = :owner",
         "owner_epoch = owner_epoch + :one",
@@ -48,7 +48,7 @@ def sort_key(state: SettlementState) -> str:
 
 
 def look_again(listed: Row, until: datetime) -> Write:
-    """`listed` has the settlement's key and its sort key in the index."""
+    """`listed` has the settlement's key and its index sort key."""
     return update(
         {"pk": listed["pk"], "sk": listed["sk"]},
         "SET gsi1sk = :again",

@@ -16,7 +16,7 @@ _ALIASES = {
     "#case": "case",
     "#sequence": "sequence",
 }
-"""Aliases of attribute names that DynamoDB reserves."""
+"""Names that DynamoDB reserves."""
 
 
 class AlreadyApplied(Exception):
@@ -42,7 +42,7 @@ class Write:
 
 @dataclass(frozen=True, kw_only=True)
 class Transfer:
-    """A movement between two accounts, in minor units."""
+    """In minor units."""
 
     debit: str
     credit: str

@@ -9,8 +9,8 @@ class Case:
 
     `account` is the party to pay back, or for a hold the party to receive. `blocked_account` is the customer
     who places no holds meanwhile; None if `account` is internal or gone. `number` counts from 1. `escrow` is
-    its balance (minor units). `covered` are the steps that losses covered. `done`: the step is reversed, but
-    its function keeps failing.
+    the escrow's balance (minor units). `covered` are the steps that losses covered. `done`: the step is
+    reversed, but its function keeps failing.
     """
 
     step: Step

@@ -27,7 +27,7 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class Decided:
-    """A person's decision on record, yet to be announced."""
+    """On record, yet to be announced."""
 
     case: int
 

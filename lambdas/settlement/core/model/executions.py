@@ -43,5 +43,5 @@ def ordered(key: str, order: str, nonce: str) -> str:
 
 
 def is_ordered(key: str, owner: str) -> bool:
-    """Return whether a person's decision named the owner."""
+    """The owner may never have started."""
     return owner.startswith(ordered(key, "resolve", ""))

@@ -17,7 +17,7 @@ NEWEST = PARTS_COUNTED_BY_NAME
 
 
 def ensure_read(row: Mapping[str, Any]) -> None:
-    """Raise ValueError if this release cannot read the row's layout."""
+    """Raise ValueError for a later release's layout."""
     layout: int = row.get("layout", FIRST)
     if not FIRST <= layout <= NEWEST:
         raise ValueError(f"has layout {layout}, and this release reads up to {NEWEST}")

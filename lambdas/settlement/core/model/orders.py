@@ -8,7 +8,7 @@ from settlement.core.model.request import KEY, unknown_fields
 from settlement.core.model.status import Status
 
 TEXT_LENGTH_MAX = 500
-"""Limits a reason, a person's name and a reference."""
+"""Of a reason, a person's name or a reference."""
 
 REVERSE = "reverse"
 
@@ -16,7 +16,7 @@ REVERSAL_REQUESTED = "ReversalRequested"
 """The error of a settlement reversed on order."""
 
 CASES_MAX = 10**9
-"""Highest number of a case or part in an order."""
+"""Of a case or part in an order."""
 
 _REVERSIBLE_ON_ORDER = (Status.SETTLED, Status.PROCESSING)
 
@@ -25,7 +25,7 @@ class Decision(StrEnum):
     """The ways out of LIMBO."""
 
     RETRY = "retry"
-    """Try the stuck reversal again, after its cause was removed."""
+    """After the cause was removed."""
 
     WRITE_OFF = "write-off"
     """Losses cover the stuck amount, and the payee keeps it; the rest is reversed."""
@@ -80,12 +80,12 @@ class Resolution(Order):
 
 
 def order_name(case: int) -> str:
-    """Return a decision's name, for its evidence and the machine's input."""
+    """For its evidence and the machine's input."""
     return f"resolve:{case}"
 
 
 def one_line(text: object, name: str) -> str:
-    """Check and trim a person's text. Raises InvalidRequest, naming the field."""
+    """Check and trim. Raises InvalidRequest, naming the field."""
     if not (isinstance(text, str) and text.strip() and len(text) <= TEXT_LENGTH_MAX and text.isprintable()):
         raise InvalidRequest(
             f"{name}: must be one line of at most {TEXT_LENGTH_MAX} printable characters, not blank"
@@ -94,7 +94,7 @@ def one_line(text: object, name: str) -> str:
 
 
 def fields_of(raw: object, names: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Any]:
-    """Check an order's fields and key. Raises InvalidRequest."""
+    """Raises InvalidRequest."""
     if not isinstance(raw, dict):
         raise InvalidRequest(f"order: must be a JSON object with {', '.join(names)}")
     problems = [*unknown_fields(raw.keys(), names)]

@@ -39,7 +39,6 @@ _JOINERS = dict.fromkeys((0x200C, 0x200D))
 """Names in Persian and Indic scripts need them."""
 
 MINTED = "minted-"
-"""Prefix of a key that the stage minted."""
 
 STARTED_BY = "AWS_STEP_FUNCTIONS_STARTED_BY_EXECUTION_ID"
 """Added by a state machine that starts an execution. Not content."""
@@ -133,7 +132,7 @@ def parse_request(raw: object, config: StageConfig) -> Request:
 
 
 def parse_settlement(raw: object, config: StageConfig) -> Settlement:
-    """Check a settlement passed between states: a request with a fee."""
+    """Passed between states: a request with a fee."""
     request = parse_request(raw, config)
     if request.fee is None:
         raise InvalidRequest("fee: missing; a claimed settlement names its fee")

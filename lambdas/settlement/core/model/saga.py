@@ -30,17 +30,16 @@ class Step(StrEnum):
 
     @property
     def reversal(self) -> str:
-        """The name of the reversing journal entry."""
         return f"compensate:{self.value}"
 
     @property
     def slot(self) -> str:
-        """The row attribute with the commit's time."""
+        """The attribute with the commit's time."""
         return f"{self.value}_at"
 
     @property
     def reversal_slot(self) -> str:
-        """The row attribute with the reversal's time."""
+        """The attribute with the reversal's time."""
         return f"{self.value}_reversed_at"
 
 

@@ -67,7 +67,7 @@ class Settlement:
         return {name: value for name in LABELS if (value := getattr(self, name)) is not None}
 
     def to_row(self) -> dict[str, Any]:
-        """Return the row's attributes of the request, without the key."""
+        """The request's attributes, without the key."""
         content = self._content() | {"request_hash": self.request_hash}
         del content["key"]
         return content
@@ -77,7 +77,7 @@ class Settlement:
         return exponent_of(f"SETTLEMENT#{self.key}", self.currency, config)
 
     def to_wire(self, config: StageConfig) -> dict[str, Any]:
-        """Return the settlement as the state machines carry it, fee included."""
+        """As the state machines carry it, fee included."""
         exponent = self.exponent(config)
         return self._content() | {
             "amount": money.render(self.amount, exponent),

@@ -40,7 +40,7 @@ class StageConfig:
 
     @property
     def time_to_recover(self) -> timedelta:
-        """The time before recovery looks at an execution's settlement."""
+        """Until recovery looks at an execution's settlement."""
         return timedelta(seconds=self.recover_after_seconds)
 
     def scheduled_fee(self, amount: int) -> int:
@@ -53,7 +53,7 @@ class StageConfig:
         return max(persons, 2) if is_large else persons
 
     def fee_bounds(self, amount: int) -> tuple[int, int]:
-        """Return the lowest and highest fee of a first claim, in minor units."""
+        """Lowest and highest fee of a first claim, in minor units."""
         if self.fee != "client":
             return self.scheduled_fee(amount), self.scheduled_fee(amount)
         floor, ceiling = self.fee_floor_basis_points, self.fee_ceiling_basis_points

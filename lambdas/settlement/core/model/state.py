@@ -138,7 +138,7 @@ class SettlementState:
 
     @property
     def case_number(self) -> int:
-        """Number of the open LIMBO case, or the next."""
+        """Of the open LIMBO case, or the next."""
         return self.resolutions + 1
 
     @property

@@ -50,7 +50,6 @@ def exponent_of(subject: str, currency: str, config: StageConfig) -> int:
 
 
 _OF_ACCOUNTS = ("ACCOUNT", "ENTRIES", "SWEPT")
-"""Kinds of rows whose name contains an account."""
 
 _MAPS = ("failure", "reversed_for", "resolution", "metadata")
 _INTEGERS = (

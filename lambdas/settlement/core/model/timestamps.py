@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 
 def timestamp(moment: datetime) -> str:
-    """Return fixed-width UTC text, which sorts in time order."""
+    """Fixed-width UTC text sorts in time order."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

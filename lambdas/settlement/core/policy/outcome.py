@@ -125,7 +125,7 @@ def of_state(state: SettlementState, config: StageConfig, *, replayed: bool) -> 
 def of_settled(
     settlement: Settlement, config: StageConfig, *, claimed_at: str, finished_at: str
 ) -> dict[str, Any]:
-    """Return the outcome of the fee's transaction, without reading the row."""
+    """The outcome of the fee's transaction, without reading the row."""
     settled = SettlementState(
         settlement=settlement,
         request_hash=settlement.request_hash,

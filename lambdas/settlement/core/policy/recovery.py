@@ -60,7 +60,7 @@ def is_due(state: SettlementState, now: datetime) -> bool:
 
 
 def in_flight_since(state: SettlementState) -> str:
-    """Return the last start: the claim, the review's end, or a decision."""
+    """The last start: the claim, the review's end, or a decision."""
     return state.in_flight_since or state.claimed_at
 
 
@@ -164,13 +164,13 @@ def give_back(state: SettlementState, due: str) -> Write:
 
 
 def postpone(state: SettlementState, now: datetime, config: StageConfig) -> Write:
-    """Look later, as an execution is working on the settlement."""
+    """An execution is working on the settlement."""
     listed = {**keys.settlement(state.key), "gsi1sk": takeover.sort_key(state)}
     return takeover.look_again(listed, _next_look(state, now, config))
 
 
 def defer_unprocessable(listed: Row, now: datetime, seconds: int = BACKOFF_SECONDS_MAX) -> Write:
-    """Push back a row that would block the head of the index."""
+    """The row would block the head of the index."""
     return takeover.look_again(listed, now + timedelta(seconds=seconds))
 
 

@@ -30,7 +30,7 @@ def verify_same_request(request: Request, claimed: SettlementState) -> Settlemen
 
 
 def is_replay(claimed: SettlementState, execution: str) -> bool:
-    """Return whether the settlement left PROCESSING or another execution owns it."""
+    """The settlement left PROCESSING, or another execution owns it."""
     return not (claimed.status is Status.PROCESSING and claimed.owner == execution)
 
 

@@ -93,7 +93,7 @@ class Store:
         return SettlementState.from_row(plain(answer["Attributes"]))
 
     def apply(self, write: Write) -> int | None:
-        """Return the update's write units; None if already applied."""
+        """Write units; None if already applied."""
         try:
             answer = self._call("update_item", [write], **self._parameters(write))
         except AlreadyApplied:
@@ -152,12 +152,12 @@ class Store:
         return self.read(keys.evidence(key, step))
 
     def waiting(self, state: SettlementState) -> Row | None:
-        """Return the execution that waits on the open case, or None."""
+        """The execution that waits on the open case, or None."""
         row = self.read(keys.waiting(state.key))
         return row if row and row["case"] == state.case_number else None
 
     def read(self, key: Row) -> Row | None:
-        """Read one row consistently; None if absent. Raises MalformedRow."""
+        """Consistently; None if absent. Raises MalformedRow."""
         return self._row(key)
 
     def entries(
@@ -189,7 +189,7 @@ class Store:
             parameters["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     def page(self, operation: str, **parameters: Any) -> Row:
-        """Read one consistent page of a `scan` or `query`, as DynamoDB answers."""
+        """Consistent, as DynamoDB answers a `scan` or `query`."""
         page: Row = self._call(operation, [], TableName=self.table_name, ConsistentRead=True, **parameters)
         return page
 
@@ -287,7 +287,7 @@ def _rows(items: Sequence[Mapping[str, Any]], unreadable: Callable[[Row, str], N
 
 
 def _transient_reason(error: ClientError) -> str | None:
-    """Return why a write had no effect and should be sent again at once."""
+    """Why a write had no effect and should be sent again at once."""
     if error.response["Error"]["Code"] == "TransactionConflictException":
         return "TransactionConflict"
     position = _deciding_position(error)
@@ -306,7 +306,7 @@ def _deciding_position(error: ClientError) -> int | None:
 
 
 def _failure(error: ClientError, writes: Sequence[Write]) -> Exception | None:
-    """Return the meaning of a failed condition or outage; None for other errors."""
+    """None for errors other than a failed condition or outage."""
     code = error.response["Error"]["Code"]
     if code == "ConditionalCheckFailedException":
         return writes[0].on_failure(_state(error.response.get("Item")))
