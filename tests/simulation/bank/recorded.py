@@ -8,8 +8,8 @@ bank ──▶ files ────┘
 import hashlib
 import inspect
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import partial
@@ -23,7 +23,7 @@ from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 from tests.world.environment import NOW  # isort: split
 
 from handlers import _dependencies
-from handlers.bank import read_statements
+from handlers.bank import _booking, read_statements
 from settlement.accounts import administration
 from settlement.accounts.order import AccountOrder, OrderKind
 from settlement.bank import inbox
@@ -33,8 +33,10 @@ from settlement.core.model.errors import SettlementError
 from settlement.core.store import batch
 from settlement.core.store.dynamodb import Store
 from settlement.core.store.wire import from_wire
+from settlement.http.caller import Caller
 from tests.simulation.seeded.hub import Hub
 from tests.world.bank_files import camt, line
+from tests.world.books import assert_conserved
 from tests.world.memory_dynamodb import Changes, MemoryDynamoDb, error
 from tests.world.memory_s3 import MemoryS3
 from tests.world.openings import opening
@@ -121,6 +123,9 @@ class Recording:
             self._committed, lambda: 0 if self.is_calm else self.random.choice((0, 0, 3))
         )
         self.s3 = MemoryS3(page=self.random.choice((1, 2, 100)))
+        self.proposals: dict[str, str] = {}
+        """Digests of proposals, by key."""
+
         self.files: dict[str, list[Movement]] = {}
         """Lines by the digest of a file."""
 
@@ -135,6 +140,9 @@ class Recording:
                 if self.random.random() < 0.5:  # just before a run, whose index may lack it
                     at += -at % RUNS_MS - self.random.choice((1, 100, 2_000))
                 self.hub.spawn(self._books, "a person", at)
+            for _ in range(self.random.choice((0, 1, 3))):
+                at = self.random.randrange(DAY_MS, (DAYS + 1) * DAY_MS)
+                self.hub.spawn(self._proposes, "an operator", at)
             for day in range(DAYS):
                 self.hub.spawn(partial(self._tells, day), "the bank", (day + 1) * DAY_MS - 9 * HOUR_MS)
             for at in range(0, (DAYS + 2) * DAY_MS, RUNS_MS):
@@ -147,6 +155,8 @@ class Recording:
                 self.rate, self.is_calm = 0.0, True
                 for _ in range(2):
                     self.hub.spawn(partial(self._reads, {"match": True}), "a run", HOUR_MS)
+                    for key, digest in self.proposals.items():
+                        self.hub.spawn(partial(self._books_lines, key, digest), "an approver", 2 * HOUR_MS)
                     self.hub.run(self.hub.now + DAY_MS, lambda: False)
                 self._at_the_end()
             finally:
@@ -185,6 +195,29 @@ class Recording:
             administration.carry_out(order, self._now(), _dependencies.config)
         )
 
+    def _proposes(self) -> None:
+        """Propose some lines without an order; one or two approvers book them, perhaps twice."""
+        random, matched = self.random, {pk for pk, sk in self.rows if sk == "MATCH"}
+        alone = [pk for pk, sk in self.rows if sk == "LINE" and pk not in matched]
+        some = random.sample(sorted(alone), min(len(alone), random.choice((1, 2, 5))))
+        lines = {pk.partition("#")[2]: random.choice(("alice", "alice", "nobody")) for pk in some}
+        if not lines:
+            return
+        body = {"key": f"lines-{random.getrandbits(64):016x}", "lines": lines, "reason": "top-ups"}
+        self.hub.sleep(random.choice((0, HOUR_MS, DAY_MS)))
+        with suppress(ClientError, BotoCoreError, SettlementError):
+            told = _booking.propose(body, _person("olga"))
+            self.proposals[told["key"]] = told["digest"]
+            for _ in range(random.choice((1, 2, 3))):
+                act = partial(self._books_lines, told["key"], told["digest"])
+                self.hub.spawn(act, "an approver", random.choice((0, 10, HOUR_MS)))
+
+    def _books_lines(self, key: str, digest: str) -> None:
+        by = self.random.choice(("pete", "pete", "ada", "olga"))
+        with suppress(ClientError, BotoCoreError, SettlementError):
+            _booking.book({"key": key, "digest": digest}, _person(by))
+            demand(by != "olga", "who proposes lines does not book them", key)
+
     def _tells(self, day: int) -> None:
         """Put a statement of a day, perhaps twice, or after one that is cut off."""
         told = self.day(day)
@@ -215,6 +248,7 @@ class Recording:
 
     def _committed(self, changes: Changes) -> None:
         new = [(old, from_wire(row)) for old, row in changes if row and row["pk"]["S"].startswith("BANK")]
+        orders = [from_wire(row) for _, row in changes if row and row["sk"]["S"] == "ORDER"]
         for old, row in new:
             demand(old is None, "what the bank has said is put once", row)
             self.rows[row["pk"], row["sk"]] = row
@@ -225,24 +259,27 @@ class Recording:
             demand(len(matches) == 2 == len(new), "both rows of a match come together", matches)
             one, other = ({**row, "pk": "", "sk": ""} for row in matches)
             demand(one == other, "both rows of a match say the same", matches)
-            self._belong_together(matches[0])
+            self._belong_together(matches[0], orders)
         for _, row in new:
             if row["sk"] == "FILE":
                 self._is_whole(row)
 
-    def _belong_together(self, match: dict[str, Any]) -> None:
+    def _belong_together(self, match: dict[str, Any], orders: Sequence[Mapping[str, Any]]) -> None:
         told = self.rows.get((f"BANK_LINE#{match['line']}", "LINE"))
-        found = self.table.items.get((f"ORDER#{match['order']}", "ORDER"))
+        known = self.table.items.get((f"ORDER#{match['order']}", "ORDER"))
+        found = next(iter(orders), None) or (from_wire(known) if known else None)
         demand(told and found, "a match is of a line and an order on record", match)
         assert told
         assert found
-        order = from_wire(found)
+        order = found
         kinds = {"deposit": "in", "withdraw": "out"}
         demand(order["reference"].upper() == told["reference"], "a match is by the reference", match)
         demand(order["amount"] == told["amount"] == match["amount"], "a match agrees to the cent", match)
         side = kinds[order["order"]]
         demand(side == told["side"] == match["side"], "a match agrees in the direction", match)
-        demand(_apart(order["posted_at"][:10], told["valued"]) <= 3, "a match is of days near by", match)
+        if not orders:  # two persons may book a line much later
+            near = _apart(order["posted_at"][:10], told["valued"]) <= 3
+            demand(near, "a match is of days near by", match)
 
     def _is_whole(self, row: dict[str, Any]) -> None:
         digest = row["pk"].partition("#")[2]
@@ -263,6 +300,12 @@ class Recording:
         known = Counter(_on_record(row) for row in self.rows.values() if row["sk"] == "LINE")
         demand(told == known, "the record has each line once", told - known, known - told)
         self._are_all_matched()
+        for pk, sk in self.table.items:
+            if sk == "ORDER" and pk.startswith("ORDER#bank-"):
+                match = self.rows.get((pk.replace("ORDER#", "BANKED#"), "BANKED"))
+                own = match and match["line"].startswith(pk.removeprefix("ORDER#bank-"))
+                demand(own, "what two persons have booked belongs to its line", pk)
+        assert_conserved([from_wire(row) for row in self.table.items.values()])
 
     def _are_all_matched(self) -> None:
         matched = {pk.partition("#")[2] for pk, sk in self.rows if sk == "MATCH"}
@@ -316,6 +359,10 @@ class Recording:
 
 
 _WRITES = ("put_item", "transact_write_items")
+
+
+def _person(name: str) -> Caller:
+    return Caller(by=f"arn:aws:iam::1:user/{name}", user_id=name, request_id="r", source_ip="192.0.2.7")
 
 
 def _half(answer: Any, parameters: Any) -> Any:

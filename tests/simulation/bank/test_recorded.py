@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from settlement.bank import inbox, record, recording
+from handlers.bank import _booking
+from settlement.bank import booking, inbox, record, recording
 from settlement.bank.recording import Recorder
 from settlement.bank.spool import Spool
 from tests.simulation.bank.recorded import fault_of
@@ -48,7 +50,7 @@ def unconditional(name: str, number: int | None = None) -> Plant:
     return lambda patch: patch.setattr(record, name, built)
 
 
-def on(place: object, name: str, value: Callable[..., Any]) -> Plant:
+def on(place: object, name: str, value: object) -> Plant:
     return lambda patch: patch.setattr(place, name, value)
 
 
@@ -89,7 +91,11 @@ PLANTED: dict[str, Plant] = {
         "remove",
         lambda one: [_remove(other) for other in inbox.waiting() if other.key == one.key],
     ),
-    "days are of no matter": on(recording, "DAYS", 30),  # type: ignore[arg-type]
+    "who proposes books": on(booking, "person_of", lambda arn: "nobody"),
+    "a line is booked without its match": on(
+        _booking, "record", SimpleNamespace(match=lambda one: (), line_of=record.line_of, Match=record.Match)
+    ),
+    "days are of no matter": on(recording, "DAYS", 30),
 }
 
 
