@@ -32,6 +32,7 @@ NAMED = {
     "settle.reports.page*": "output",
     "settle.order": "actions",
     "settle.accounts.accounts": "actions",
+    "settle.bank.booking": "actions",
     "settle.events.*": "actions",
     "settle.journal.fill_journal": "actions",
     "settle.kyc.probe": "actions",

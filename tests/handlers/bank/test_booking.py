@@ -29,7 +29,7 @@ KEY = "bank-of-the-day-0001"
 
 @pytest.fixture
 def lines(calls: Calls, bank: MemoryS3) -> list[str]:
-    """Two lines that only the bank has, and one of an order; the identities of the two."""
+    """Identities of two lines that only the bank has."""
     others = [paid("ACC-alice", "7.00"), paid("ACC-alice too", "0.30")]
     put(bank, day(paid(), *others))
     read()

@@ -43,7 +43,7 @@ RIGHT = day(paid())
 
 @pytest.fixture
 def bank(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> MemoryS3:
-    """The bucket for statements, which is the journal's here, too; an account has a deposit."""
+    """Both buckets; an account has a deposit."""
     client = MemoryS3(page=2)
     monkeypatch.setattr(inbox, "_client", client)
     for name in ("STATEMENTS_BUCKET", "JOURNAL_BUCKET"):
@@ -117,7 +117,7 @@ def test_an_overlapping_statement_adds_its_own_lines_alone(calls: Calls, bank: M
 
 
 @pytest.mark.parametrize("dies_at", range(5))
-def test_a_run_that_dies_is_made_up_for_by_the_next(
+def test_a_run_that_dies_is_repeated_by_the_next(
     calls: Calls, bank: MemoryS3, monkeypatch: pytest.MonkeyPatch, dies_at: int
 ) -> None:
     put(bank, day(paid(), paid("another", "1.00")))
@@ -143,9 +143,7 @@ def test_a_run_that_dies_is_made_up_for_by_the_next(
 
 
 @pytest.mark.parametrize("calls_in_time", range(1, 4))
-def test_a_run_without_time_leaves_the_rest_to_the_next(
-    calls: Calls, bank: MemoryS3, calls_in_time: int
-) -> None:
+def test_a_run_without_time_leaves_the_rest(calls: Calls, bank: MemoryS3, calls_in_time: int) -> None:
     put(bank, day(paid(), paid("another", "1.00")))
 
     told = read(chain(repeat(50_000, calls_in_time), repeat(0)))

@@ -248,8 +248,7 @@ def test_a_seal_covers_the_hour_before_and_the_next_follows(s3: MemoryS3, later:
     assert second.previous == seals.digest(s3.objects[first.name])
 
 
-def test_a_slow_run_seals_at_no_earlier_time_than_the_run_before_it() -> None:
-    """It began before a quicker run, which has sealed the period before."""
+def test_a_slow_run_seals_no_earlier_than_the_one_before() -> None:
     hour = timedelta(hours=1)
     before = seals.seal(NOW, NOW + hour, NOW + 3 * hour, None, (), ())
 

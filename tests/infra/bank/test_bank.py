@@ -90,7 +90,6 @@ def needed() -> set[Permission]:
 
 @each_deployed
 def test_the_function_records_what_it_reads_and_books_nothing(stage: str) -> None:
-    """A stranger writes what it reads: no entry, balance, order or settlement is within its reach."""
     documents = [
         one["Properties"]["PolicyDocument"]
         for one in resources(stage).values()

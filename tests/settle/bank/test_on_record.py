@@ -71,7 +71,6 @@ def test_what_is_on_one_side_alone_is_named(recorded: Recorded, command: Command
 def test_a_matched_order_needs_its_statement_no_more(
     recorded: Recorded, booked: Desk, command: Command, tmp_path: Any
 ) -> None:
-    """The next day's statement alone, whose opening balance has the orders of the first."""
     recorded()
     file = tmp_path / "next.xml"
     file.write_bytes(camt([], opening="620.00", day="2026-11-21", name="S-2", number=8))

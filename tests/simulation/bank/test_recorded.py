@@ -1,4 +1,4 @@
-"""What the reader of statements puts on record, over histories with faults, and bugs that these find."""
+"""Histories of the reader of statements under faults, and bugs that these find."""
 
 from collections.abc import Callable
 from dataclasses import replace
