@@ -7,12 +7,31 @@ from settlement.core.ledger.keys import Row
 from settlement.core.store import batch
 
 _OF_ORDERS = (OrderKind.DEPOSIT, OrderKind.WITHDRAW)
+_DIGITS = 12
 
 
 def read(stack: Stack, entries: Sequence[Row]) -> list[str | None]:
-    """Return payments' references by entry, None for others. Settlement rows never expire."""
-    subjects = [None if entry["step"] in _OF_ORDERS else entry["key"] for entry in entries]
-    rows = [keys.settlement(key) for key in dict.fromkeys(subjects) if key is not None]
-    found = {keys.subject(row)[1]: row.get("reference") for row in batch.read(stack.store, rows)}
-    references = [found.get(key or "") for key in subjects]
-    return [reference if isinstance(reference, str) else None for reference in references]
+    """Return each payment's reference, and the bank's line of a deposit or withdrawal; None without one.
+
+    Settlement rows never expire, even if their entries have.
+    """
+    named = [_named(entry) for entry in entries]
+    found = {(row["pk"], row["sk"]): row for row in batch.read(stack.store, [*_once(named)])}
+    return [_told(found.get((key["pk"], key["sk"]))) for key in named]
+
+
+def _named(entry: Row) -> Row:
+    return keys.banked(entry["key"]) if entry["step"] in _OF_ORDERS else keys.settlement(entry["key"])
+
+
+def _once(named: Sequence[Row]) -> Sequence[Row]:
+    return [*{(key["pk"], key["sk"]): key for key in named}.values()]
+
+
+def _told(row: Row | None) -> str | None:
+    if row is None:
+        return None
+    told = row.get("reference") if keys.is_settlement(row) else row.get("line")
+    if not isinstance(told, str):
+        return None
+    return told if keys.is_settlement(row) else f"bank line {told[:_DIGITS]}"

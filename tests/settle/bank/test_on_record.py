@@ -95,6 +95,17 @@ def test_files_and_lines_are_listed_with_their_orders(recorded: Recorded, comman
     assert ": deposit-INV-7-0001 of bob\n" in out
 
 
+def test_an_account_shows_the_banks_line_of_a_deposit(recorded: Recorded, command: Command) -> None:
+    digest = recorded()
+    _, shown = told(command, "show", digest)
+    line_of = {one["order"]: f"bank line {one['identity'][:12]}" for one in shown["lines"]}
+
+    entries = json.loads(command("account", "show", "bob", "--json")[1])["entries"]
+
+    references = {one["key"]: one["reference"] for one in entries}
+    assert references.items() >= {(key, line_of[key]) for key in ("deposit-INV-7-0001", "deposit-INV-8-0001")}
+
+
 @pytest.mark.parametrize(("digest", "code"), [("0" * 64, Exit.NOT_FOUND), ("day.xml", Exit.USAGE)])
 def test_an_unknown_file_is_named(booked: Desk, command: Command, digest: str, code: Exit) -> None:
     found, _, err = command("statement", "show", digest)
