@@ -61,7 +61,9 @@ def test_it_has_every_function_and_the_resources_of_options() -> None:
     _, stack = everything_on.stack("restored")
     resources = Template.from_stack(stack).to_json()["Resources"].values()
 
-    assert sum(one["Type"] == "AWS::Lambda::Function" for one in resources) == len(HANDLERS) + 1  # and books
+    assert (
+        sum(one["Type"] == "AWS::Lambda::Function" for one in resources) == len(HANDLERS) + 2
+    )  # and two that a stage may have
     assert {
         *("AWS::RDS::DBCluster", "AWS::Backup::BackupVault", "AWS::StepFunctions::StateMachineAlias"),
         *("AWS::Lambda::Version", "AWS::SNS::Subscription"),

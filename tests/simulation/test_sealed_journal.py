@@ -33,7 +33,9 @@ from tests.world.functions import HANDLERS, Context
 from tests.world.memory_s3 import MemoryS3
 from tests.world.stream import record
 
-SEEDS = range(JOURNAL_EVERY - 1, 20 * JOURNAL_EVERY, JOURNAL_EVERY)
+SEEDS = (*range(JOURNAL_EVERY - 1, 20 * JOURNAL_EVERY, JOURNAL_EVERY), 169)
+"""Only the journal protects some evidence of the last one."""
+
 Table = dict[tuple[str, str], Row]
 Forged = tuple[Table, set[tuple[str, str]]]
 """A table, and the rows that must be named."""

@@ -111,6 +111,7 @@ def test_every_kind_of_put_is_examined() -> None:
         *there("merchants", "SWEPT"),
         "ORDER",
         "PROPOSAL",
+        *("BANK_FILE", "BANK_LINE", "BANKED", "BANK_ORDER"),
     }
     assert {"entries.transfer.hold", "steps.claim_and_hold[1]"} <= set(TRANSFERS)
     assert {"entries.evidence", "compensation.reverse_on_order.settled[0]"} <= set(EVIDENCE)

@@ -123,16 +123,16 @@ class OrderFacts(NamedTuple):
 
 
 class MatchFacts(NamedTuple):
-    """A bank's line and the order that it belongs to. `of`: whose row tells it, the line's or the order's."""
+    """A bank's line and its order. `key` is the order's, `teller` whose row it is: the line or the order."""
 
     account: str
-    order: str
+    key: str
     line: str
     currency: str
     amount: int
     side: str
     posted_at: str
-    of: str
+    teller: str
 
 
 class ExternalFacts(NamedTuple):

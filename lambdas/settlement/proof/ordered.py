@@ -46,13 +46,13 @@ def match_differences(orders: Iterable[OrderFacts], matches: Iterable[MatchFacts
     known = {one.key: one for one in orders}
     rows_of: dict[MatchFacts, list[str]] = {}
     for one in matches:
-        rows_of.setdefault(one._replace(of=""), []).append(one.of)
+        rows_of.setdefault(one._replace(teller=""), []).append(one.teller)
     for one, own in rows_of.items():
-        order = known.get(one.order)
+        order = known.get(one.key)
         if sorted(own) != ["line", "order"]:
-            yield f"the match of its order {one.order} has only the row of the {', '.join(own)}"
+            yield f"the match of its order {one.key} has only the row of the {', '.join(own)}"
         if order is None or (order.currency, order.amount, BANK_SIDES.get(order.kind)) != one[3:6]:
-            yield f"a bank's line is matched with its order {one.order}, which does not agree with it"
+            yield f"a bank's line is matched with its order {one.key}, which does not agree with it"
 
 
 def state_differences(row: BalanceFacts, orders: Collection[OrderFacts]) -> Iterator[str]:

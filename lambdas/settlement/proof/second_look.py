@@ -161,7 +161,7 @@ def _orders(store: WatchedStore, difference: Difference, began: datetime) -> Loo
         return Look.DISAGREES
     told, orders = rows.balance(row), {one.key: one for one in difference.orders}
     named = {told.last_order, *(entry.key for entry in difference.entries)}
-    named = (named | {one.order for one in difference.matches}) - orders.keys()
+    named = (named | {one.key for one in difference.matches}) - orders.keys()
     found = store.rows([keys.order(key) for key in sorted(named)])
     orders |= {one.key: one for one in rows.sound(rows.order, found) if one.account == told.account}
     moves = [ordered.address_of(one) for one in orders.values() if ordered.entry_of(one)]
@@ -181,7 +181,7 @@ def _orders(store: WatchedStore, difference: Difference, began: datetime) -> Loo
 def _matches(store: WatchedStore, difference: Difference) -> set[MatchFacts]:
     """Read both rows of each match: one transaction puts them, perhaps between the scan's looks."""
     named = [*difference.matches]
-    lines, orders = {one.line for one in named}, {one.order for one in named}
+    lines, orders = {one.line for one in named}, {one.key for one in named}
     found = store.rows([*map(keys.bank_match, sorted(lines)), *map(keys.banked, sorted(orders))])
     return {*named, *rows.sound(rows.match, found)}
 
