@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from settlement.bank import booking, record
-from settlement.bank.booking import Proposed
 from settlement.bank.matching import Recorded
 from settlement.bank.record import Match
 from settlement.bank.statement import Side
@@ -14,8 +13,8 @@ from settlement.core.ledger.keys import Row
 from settlement.proof import Findings, table_scan
 from tests.proof.client import readable
 from tests.proof.town import Town
-from tests.unit import vectors  # first: it imports the rooms' own
-from tests.unit.bank.vectors import CALLER, FILE, LINE, STATEMENT
+from tests.world.bank_rows import CALLER, FILE, LINE, PROPOSED, STATEMENT
+from tests.world.environment import NOW
 
 KEY = "deposit-of-alice-0000"
 MATCH = Match(LINE.identity, KEY, "alice", "EUR", 4820, Side.IN, FILE.read_at)
@@ -26,16 +25,13 @@ def town() -> Town:
     """A stage with all that the bank's room puts on record."""
     town = Town()
     town.open("alice", 4_820)
-    proposed = Proposed(
-        "bank-of-the-day-0001", {LINE.identity: "alice"}, "top-ups", "arn:aws:iam::1:user/ada"
-    )
     for write in (
         record.statement(STATEMENT, 0, FILE),
         record.line(Recorded(LINE, 0, frozenset({"INV-7"})), FILE),
         record.file(FILE, 1, 1),
         *record.match(MATCH),
-        booking.propose(proposed, CALLER, vectors.NOW),
-        booking.approve(proposed, proposed.digest, CALLER, vectors.NOW),
+        booking.propose(PROPOSED, CALLER, NOW),
+        booking.approve(PROPOSED, PROPOSED.digest, CALLER, NOW),
     ):
         town.put(write.parameters["Item"])
     return town
