@@ -1,4 +1,4 @@
-"""A bank's line, its statement and file, and what people and the reader make of them."""
+"""Rows of the bank's room."""
 
 from settlement.bank.booking import Proposed
 from settlement.bank.matching import BankLine

@@ -22,7 +22,6 @@ MATCH = Match(LINE.identity, KEY, "alice", "EUR", 4820, Side.IN, FILE.read_at)
 
 @pytest.fixture
 def town() -> Town:
-    """A stage with all that the bank's room puts on record."""
     town = Town()
     town.open("alice", 4_820)
     for write in (
@@ -54,7 +53,6 @@ def test_a_sound_record_is_proven(town: Town) -> None:
 
 
 def test_a_large_table_is_proven(town: Town) -> None:
-    """The spool is on disk then."""
     for number in range(1_100):
         key = f"deposit-of-alice-{number + 1:04}"
         town.deposit(key, "alice", 100)

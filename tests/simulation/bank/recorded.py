@@ -165,7 +165,7 @@ class Recording:
     # Those who act.
 
     def _books(self) -> None:
-        """Give an order; the bank books most of them, on a day near by, and some lines of its own."""
+        """Give an order; the bank books most, and lines of its own."""
         random = self.random
         kind = random.choice((OrderKind.DEPOSIT, OrderKind.WITHDRAW))
         reference, amount = random.choice(REFERENCES), random.choice(AMOUNTS)
@@ -196,7 +196,7 @@ class Recording:
         )
 
     def _proposes(self) -> None:
-        """Propose some lines without an order; one or two approvers book them, perhaps twice."""
+        """Propose lines without an order; approvers book them."""
         random, matched = self.random, {pk for pk, sk in self.rows if sk == "MATCH"}
         alone = [pk for pk, sk in self.rows if sk == "LINE" and pk not in matched]
         some = random.sample(sorted(alone), min(len(alone), random.choice((1, 2, 5))))
@@ -219,7 +219,7 @@ class Recording:
             demand(by != "olga", "who proposes lines does not book them", key)
 
     def _tells(self, day: int) -> None:
-        """Put a statement of a day, perhaps twice, or after one that is cut off."""
+        """Put a day's statement, perhaps twice, or after a cut-off one."""
         told = self.day(day)
         own = [one for one in self.lines if one.day == told]
         before = sum(_signed(one) for one in self.lines if one.day < told)
