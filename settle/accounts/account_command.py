@@ -122,7 +122,7 @@ def show(
     archive: Archive = None,
     references: Annotated[
         bool,
-        typer.Option(help="Show each payment's reference; costs one more row read for each payment."),
+        typer.Option(help="Show each payment's reference, or the bank's line, at a row read for each."),
     ] = True,
     as_csv: AsCsv = False,
     as_sheet: AsSheet = False,

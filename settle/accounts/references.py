@@ -11,13 +11,17 @@ _DIGITS = 12
 
 
 def read(stack: Stack, entries: Sequence[Row]) -> list[str | None]:
-    """Return each payment's reference, and the bank's line of a deposit or withdrawal; None without one.
+    """Return each payment's reference, and the bank's line of a deposit or withdrawal.
 
-    Settlement rows never expire, even if their entries have.
+    None without one, or if its row is unreadable. Settlement rows never expire, even if their entries have.
     """
     named = [_named(entry) for entry in entries]
-    found = {(row["pk"], row["sk"]): row for row in batch.read(stack.store, [*_once(named)])}
+    found = {(row["pk"], row["sk"]): row for row in batch.read(stack.store, [*_once(named)], _left_out)}
     return [_told(found.get((key["pk"], key["sk"]))) for key in named]
+
+
+def _left_out(row: Row, reason: str) -> None:
+    """Show no reference instead."""
 
 
 def _named(entry: Row) -> Row:

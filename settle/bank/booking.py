@@ -12,9 +12,8 @@ from settle.order import give
 from settle.stack import Stack
 from settlement.bank import booking, record
 from settlement.bank.booking import LINES_MAX, Proposed
-from settlement.bank.matching import Kind, Recorded
+from settlement.bank.matching import DAYS, Kind, Recorded
 from settlement.bank.recorded import BankRecord
-from settlement.bank.recording import DAYS
 from settlement.bank.spool import Spool
 from settlement.bank.statement import Side
 from settlement.core.ledger import keys
@@ -22,7 +21,6 @@ from settlement.core.model.request import ACCOUNT
 from settlement.core.model.stored import MalformedRow
 
 GROUP = "account"
-_KEY_DIGITS = 24
 
 
 def pattern_of(text: str) -> re.Pattern[str]:
@@ -46,14 +44,22 @@ def propose(stack: Stack, since: str, accounts: re.Pattern[str], reason: str) ->
     found = list[dict[str, Any]]()
     while some := dict(islice(left, LINES_MAX)):
         digest = Proposed("", some, reason, "").digest
-        order = {"key": f"bank-{digest[:_KEY_DIGITS]}", "lines": some, "reason": reason}
-        found.append(_shown(stack, give(stack, booking.PROPOSE, order)["key"]))
+        order = {"key": booking.key_of(digest), "lines": some, "reason": reason}
+        found.append(show(stack, give(stack, booking.PROPOSE, order)["key"]))
     return {"proposals": found, "unreadable": unreadable}
 
 
 def show(stack: Stack, key: str) -> dict[str, Any]:
     """Return a proposal with its lines, as a second person has to see them. Raises CommandFailed."""
-    return _shown(stack, key)
+    row = stack.store.read(keys.bank_proposed(key))
+    if row is None:
+        raise CommandFailed(Exit.NOT_FOUND, f"key: nobody has proposed {key}")
+    try:
+        one = booking.proposed_of(row)
+        lines = [_line(stack, identity, account) for identity, account in sorted(one.lines.items())]
+    except MalformedRow as malformed:
+        raise CommandFailed(Exit.FAILED, f"key: {malformed}") from malformed
+    return {"key": key, "digest": one.digest, "by": one.by, "reason": one.reason, "lines": lines}
 
 
 def book(stack: Stack, key: str, digest: str) -> dict[str, Any]:
@@ -87,18 +93,6 @@ def _accounts(one: Recorded, accounts: re.Pattern[str]) -> Iterator[str]:
         for found in accounts.finditer(reference):
             if ACCOUNT.fullmatch(found[GROUP] or ""):
                 yield found[GROUP]
-
-
-def _shown(stack: Stack, key: str) -> dict[str, Any]:
-    row = stack.store.read(keys.bank_proposed(key))
-    if row is None:
-        raise CommandFailed(Exit.NOT_FOUND, f"key: nobody has proposed {key}")
-    try:
-        one = booking.proposed_of(row)
-        lines = [_line(stack, identity, account) for identity, account in sorted(one.lines.items())]
-    except MalformedRow as malformed:
-        raise CommandFailed(Exit.FAILED, f"key: {malformed}") from malformed
-    return {"key": key, "digest": one.digest, "by": one.by, "reason": one.reason, "lines": lines}
 
 
 def _line(stack: Stack, identity: str, account: str) -> dict[str, Any]:

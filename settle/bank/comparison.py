@@ -78,14 +78,19 @@ def compare(
 
 
 def on_record(stack: Stack, since: str, wanted: Wanted, counting: Counting = uncounted) -> dict[str, Any]:
-    """Compare what is on record of the bank since a day with all deposits and withdrawals."""
+    """Compare what is on record of the bank since a day with all deposits and withdrawals.
+
+    Lines begin with the oldest statement that reaches that day: its balances include them.
+    """
     now, unreadable = datetime.now(UTC), list[str]()
     record = BankRecord(stack.store, stack.config, unreadable.append)
 
     def added(spool: Spool, watch: Watch, findings: list[Finding]) -> Iterator[Statement]:
-        record.add_lines(spool, (since, tomorrow(now)), partial(watched, phase=LINES, watch=watch))
-        for file in record.files(since, timestamp(now)):
-            yield from (one for one in record.statements(file) if one.last >= since)
+        files = list(record.files(since, timestamp(now)))
+        statements = [one for file in files for one in record.statements(file) if one.last >= since]
+        first = min([since, *(one.first for one in statements)])
+        record.add_lines(spool, (first, tomorrow(now)), partial(watched, phase=LINES, watch=watch))
+        yield from statements
 
     return _compared(stack, wanted, counting, added, unreadable)
 

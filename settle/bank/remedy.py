@@ -5,6 +5,7 @@ import hashlib
 from settle.placeholder import REASON
 from settle.stack import Stack
 from settlement.accounts.order import OrderKind
+from settlement.bank import booking
 from settlement.bank.matching import Finding, Kind, Order
 from settlement.bank.statement import Side
 from settlement.core.model import money
@@ -39,9 +40,7 @@ def _booked(stack: Stack, one: Finding, account: str) -> list[str]:
     name = line and (one.order.reference if one.order else line.reference or line.bank_reference)
     if not line or not name:
         return []
-    return _order(
-        stack, line.side, account, line.amount, line.currency, name, f"bank-{line.identity[:_DIGITS]}"
-    )
+    return _order(stack, line.side, account, line.amount, line.currency, name, booking.key_of(line.identity))
 
 
 def _opposite(stack: Stack, order: Order) -> list[str]:

@@ -6,11 +6,9 @@ import typer
 from settle.arguments import check_key
 from settle.commands.options import AsJson, Reason, StackName, find
 from settle.exit_codes import CommandFailed, Exit
+from settlement.bank.matching import DAYS
 
 app = typer.Typer(no_args_is_help=True, help="The bank's statements beside the books.")
-
-DAYS = 3
-"""A weekend, and the bank's own zone."""
 
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 

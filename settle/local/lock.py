@@ -8,7 +8,7 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.local import state
 
 WAIT_SECONDS_MAX = 600
-"""For another command: a deployment takes no longer."""
+"""The longest wait for another command: a deployment takes no longer."""
 
 
 @contextmanager

@@ -2,10 +2,11 @@ from typing import Annotated
 
 import typer
 
-from settle.bank.statement_command import DAYS, Before, ColumnsFile, Currency, Days
+from settle.bank.statement_command import Before, ColumnsFile, Currency, Days
 from settle.commands.options import Against, AsJson, Head, StackName, find
 from settle.exit_codes import CommandFailed, Exit
 from settle.proof import reconcile_output
+from settlement.bank.matching import DAYS
 
 Segments = Annotated[
     int,

@@ -74,11 +74,13 @@ def statement(
     number: int | None = 7,
     page: tuple[int, bool] | None = None,
     day: str = DAY,
+    first: str | None = None,
     codes: tuple[str, str] = ("OPBD", "CLBD"),
 ) -> str:
     """Return a Stmt or Ntfctn. A camt.054 has no balances, and neither has one without `opening`.
 
-    `account`: an IBAN, another number as "other:0012345", or None. `codes`: of the two balances.
+    `account`: an IBAN, another number as "other:0012345", or None. `codes`: of the two balances. `first`: the
+    first day, by default `day`.
     """
     entries = list(lines)
     tag = "Stmt" if kind == "camt.053" else "Ntfctn"
@@ -90,7 +92,7 @@ def statement(
     parts.append(_one("CreDtTm", f"{day}T22:00:00+01:00"))
     parts.append(_account(account, currency))
     if opening is not None and kind == "camt.053":
-        parts.append(balance(codes[0], opening, currency or "EUR", day))
+        parts.append(balance(codes[0], opening, currency or "EUR", first or day))
         parts.append(balance(codes[1], closing or _closing(opening, entries), currency or "EUR", day))
     parts += (_entry(entry, currency or "EUR", version, day) for entry in entries)
     return "".join((*parts, f"</{tag}>\n"))

@@ -48,6 +48,8 @@ class MemoryS3:
     def get_object(self, *, Bucket: str, Key: str, VersionId: str = "") -> Any:  # noqa: N803
         versions = self.versions.get(Key, [])
         number = int(VersionId) if VersionId.isdecimal() else len(versions) - 1
+        if (Key, str(number)) in self._removed:
+            raise _error("GetObject", "NoSuchVersion")
         if not 0 <= number < len(versions) or (content := versions[number]) is None:
             raise _error("GetObject", "NoSuchKey")
         return {"Body": io.BytesIO(content), "ContentLength": len(content)}

@@ -61,6 +61,8 @@ def _book(one: Proposed, identity: str, approved_by: str) -> dict[str, Any]:
         raise ProposalRefused("line: takes money from the bank, and is no deposit")
     exponent = exponent_of(row["pk"], line.currency, config)
     order = one.deposit(line, approved_by)
+    if not (order.reference and order.reference.isprintable()):
+        raise ProposalRefused("line: has no reference that can be printed")
     matched = record.Match(
         identity, order.key, order.account, line.currency, line.amount, line.side, timestamp(now)
     )

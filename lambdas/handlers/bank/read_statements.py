@@ -25,7 +25,8 @@ def handler(event: Any, context: Any) -> dict[str, int]:
     """Record each waiting file; once a day, match lines of the last weeks with orders that came later.
 
     A file is removed from the prefix once it is on record whole and kept under its digest. One that cannot be
-    read stays there, and each run counts it. A run without time for the rest leaves it to the next.
+    read stays there, and each run counts it. A run without time for the rest leaves it to the next. A file
+    that another run has at this moment is left to it.
     """
     unreadable = list[str]()
     record = BankRecord(_dependencies.store, _dependencies.config, unreadable.append)
@@ -40,7 +41,10 @@ def handler(event: Any, context: Any) -> dict[str, int]:
     for one in inbox.waiting():
         if not in_time():
             break
-        found = None if one.is_too_large else _read(one, recorder())
+        try:
+            found = None if one.is_too_large else _read(one, recorder())
+        except inbox.Taken:
+            continue
         if found:
             told.append(found)
             files += found.is_whole
@@ -69,7 +73,7 @@ def handler(event: Any, context: Any) -> dict[str, int]:
 
 
 def _read(one: inbox.Waiting, recorder: Recorder) -> Told | None:
-    """Return what a file has put on record, or None if it cannot be read."""
+    """Return what a file has put on record, or None if it cannot be read. Raises inbox.Taken."""
     with inbox.opened(one) as (content, digest):
         file = File(digest, one.name, timestamp(_dependencies.now()))
         try:

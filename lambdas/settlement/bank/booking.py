@@ -29,9 +29,14 @@ PROPOSE, BOOK = "propose-lines", "book-lines"
 LINES_MAX = 100
 """Each is a transaction, and the function has some seconds."""
 
-_KEY_DIGITS = 24
+_DIGITS = 24
 _IDENTITY = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
+
+def key_of(digest: str) -> str:
+    """Return the key of an order on a line of the bank, or of the proposal with this digest."""
+    return f"bank-{digest[:_DIGITS]}"
 
 
 class Proposed(NamedTuple):
@@ -50,7 +55,7 @@ class Proposed(NamedTuple):
     def deposit(self, line: BankLine, approved_by: str) -> AccountOrder:
         """Return a line's deposit. All tries of all persons give the same."""
         return AccountOrder(
-            key=f"bank-{line.identity[:_KEY_DIGITS]}",
+            key=key_of(line.identity),
             order=OrderKind.DEPOSIT,
             account=self.lines[line.identity],
             currency=line.currency,
@@ -87,7 +92,11 @@ def propose(one: Proposed, caller: Caller, now: datetime) -> Write:
     """Put a proposal. It never changes: another one has another key."""
 
     def meaning(found: Row) -> SettlementError | AlreadyApplied:
-        is_same = (found.get("digest"), found.get("by")) == (one.digest, one.by)
+        is_same = (found.get("digest"), found.get("by"), found.get("reason")) == (
+            one.digest,
+            one.by,
+            one.reason,
+        )
         return AlreadyApplied(found) if is_same else IdempotencyConflict.of_key(one.key)
 
     told = {"lines": dict(one.lines), "digest": one.digest, "reason": one.reason, "by": one.by}

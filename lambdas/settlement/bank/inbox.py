@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from tempfile import TemporaryFile
 from typing import BinaryIO, NamedTuple
@@ -15,7 +15,7 @@ from settlement.aws import clients
 INCOMING, KEPT = "incoming/", "statements/"
 
 _BYTES_MAX = 2**30
-"""Largest file: with the comparison beside it, a third of the function's disk."""
+"""Largest file: a quarter of the function's disk. The comparison needs as much again."""
 
 _NAME_MAX = 200
 _CHUNK = 2**20
@@ -23,6 +23,10 @@ _CHUNK = 2**20
 _client = clients.LazyClient(
     "s3", Config(connect_timeout=2, read_timeout=30, retries={"total_max_attempts": 3, "mode": "standard"})
 )
+
+
+class Taken(Exception):
+    """Another run has the file: it is removed, or being kept."""
 
 
 class Waiting(NamedTuple):
@@ -56,8 +60,13 @@ def waiting() -> list[Waiting]:
 
 @contextmanager
 def opened(one: Waiting) -> Iterator[tuple[BinaryIO, str]]:
-    """Copy a file to the function's disk; give it and its SHA-256."""
-    answer = _client.get_object(Bucket=os.environ["STATEMENTS_BUCKET"], Key=one.key, VersionId=one.version)
+    """Copy a file to the function's disk; give it and its SHA-256. Raises Taken."""
+    try:
+        answer = _client.get_object(
+            Bucket=os.environ["STATEMENTS_BUCKET"], Key=one.key, VersionId=one.version
+        )
+    except ClientError as error:
+        raise Taken from _unless(_GONE, error)
     digest = hashlib.sha256()
     with TemporaryFile() as file:
         for chunk in iter(lambda: answer["Body"].read(_CHUNK), b""):
@@ -68,7 +77,7 @@ def opened(one: Waiting) -> Iterator[tuple[BinaryIO, str]]:
 
 
 def keep(file: BinaryIO, digest: str) -> None:
-    """Put a file into the journal's bucket, under its digest, once."""
+    """Put a file into the journal's bucket, under its digest, once. Raises Taken."""
     file.seek(0)
     try:
         _client.put_object(
@@ -80,7 +89,7 @@ def keep(file: BinaryIO, digest: str) -> None:
         )
     except ClientError as error:
         if error.response["Error"]["Code"] != _THERE:
-            raise
+            raise Taken from _unless(_CONFLICT, error)
 
 
 def remove(one: Waiting) -> None:
@@ -88,5 +97,17 @@ def remove(one: Waiting) -> None:
     _client.delete_object(Bucket=os.environ["STATEMENTS_BUCKET"], Key=one.key, VersionId=one.version)
 
 
+def _unless(codes: Sequence[str], error: ClientError) -> ClientError:
+    """Return an error with one of these codes; raise another one."""
+    if error.response["Error"]["Code"] not in codes:
+        raise error
+    return error
+
+
 _THERE = "PreconditionFailed"
 """S3's answer for a taken name: it has the same bytes."""
+
+_CONFLICT = ("ConditionalRequestConflict",)
+"""S3's answer while another run puts the name."""
+
+_GONE = ("NoSuchKey", "NoSuchVersion")

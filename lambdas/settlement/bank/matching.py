@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 from settlement.bank.statement import Side
 
+DAYS = 3
+"""Most days between an order and the value date of its line: a weekend, and the bank's own zone."""
+
 
 class Order(NamedTuple):
     """A deposit or a withdrawal of the books. `day`: its UTC day. `side`: what the bank's line must do."""

@@ -14,16 +14,13 @@ from typing import BinaryIO, NamedTuple, TypeVar
 from settlement.bank import balances, camt, record
 from settlement.bank.balances import days_later
 from settlement.bank.fields import refuse
-from settlement.bank.matching import Finding
+from settlement.bank.matching import DAYS, Finding
 from settlement.bank.record import File
 from settlement.bank.recorded import BankRecord
 from settlement.bank.spool import Spool
 from settlement.bank.statement import Line, Statement
 from settlement.core.ledger.transaction import AlreadyApplied
 from settlement.core.model.timestamps import timestamp
-
-DAYS = 3
-"""Most days between an order and the value date of its line: a weekend, and the bank's own zone."""
 
 T = TypeVar("T")
 InTime = Callable[[], bool]
@@ -63,8 +60,8 @@ class Recorder:
         for one in camt.read(file, self._record.config.currencies):
             if isinstance(one, Line):
                 days |= {one.booked, one.valued}
-            elif one.closing is None:
-                refuse(1, "BkToCstmrDbtCdtNtfctn", "must be a camt.053: a notification has no balances")
+            elif None in (one.opening, one.closing):
+                refuse(1, "Bal", "must have the opening and the closing balance, as in a camt.053")
             else:
                 statements.append(one)
                 days |= {one.first, one.last}

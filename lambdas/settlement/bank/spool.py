@@ -96,12 +96,14 @@ FROM lines AS whole WHERE part = 0 AND bank_reference <> '' AND EXISTS (
 
 _JOIN = """
 INSERT OR IGNORE INTO pairs SELECT lines.rowid, coalesce(orders.rowid, -lines.rowid), 1
-FROM matches JOIN lines ON lines.identity = matches.line LEFT JOIN orders ON orders.key = matches.entry;
+FROM matches JOIN lines ON lines.identity = matches.line LEFT JOIN orders ON orders.key = matches.entry
+"""
+_JOIN_ALONE = """
 INSERT OR IGNORE INTO cancelled SELECT orders.rowid, NULL
 FROM matches JOIN orders ON orders.key = matches.entry
-WHERE matches.line NOT IN (SELECT identity FROM lines);
+WHERE matches.line NOT IN (SELECT identity FROM lines)
 """
-"""Pairs on record. Of one whose line or order is not here, the other half has no partner, and needs none."""
+"""Pairs on record. If only one half is here, it needs no partner."""
 
 _CANDIDATES_MAX = 20
 _NUMBERS_MAX = 200
@@ -249,7 +251,8 @@ class Spool:
 
         The oldest line takes the oldest order that fits: as all bounds are equal, no other way finds more.
         """
-        self._database.executescript(_JOIN)
+        self._database.execute(_JOIN)
+        self._database.execute(_JOIN_ALONE)
         orders = self._database.execute(_ORDERS)
         order = next(orders, None)
         for *group, valued, line in self._database.execute(_LINES):

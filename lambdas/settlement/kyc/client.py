@@ -81,7 +81,7 @@ class Endpoint:
 
 
 class Client:
-    """For one thread. Keeps its connection for the next question."""
+    """A client of one thread. It keeps its connection for the next question."""
 
     def __init__(self, endpoint: Endpoint, config: StageConfig) -> None:
         self.endpoint, self._config = endpoint, config

@@ -22,7 +22,7 @@ from settlement.proof.retention import Old
 from settlement.proof.watched_store import WatchedStore
 
 LOOKS_MAX = 10
-"""Then the row is unproven."""
+"""Maximum readings of a row that moves; after these it is unproven."""
 
 TAILS: tuple[int | None, ...] = (200, 2_000, None)
 """Rows of a statement's tail in successive readings; None: all. At 50 moves a second, 200 rows span 4
@@ -30,7 +30,7 @@ seconds: longer than a function takes to commit.
 """
 
 TRIES_MAX = 100
-"""Until two are equal."""
+"""Maximum readings of a tail, until two are equal."""
 
 _PAUSE_SECONDS = 0.2
 

@@ -68,6 +68,17 @@ def test_lines_are_booked_once_by_a_second_person(calls: Calls, lines: list[str]
     assert_conserved(calls.ledger.rows())
 
 
+def test_a_line_without_a_printable_reference_is_refused(calls: Calls, bank: MemoryS3) -> None:
+    put(bank, day(paid("", bank_reference=None), paid("in\u200bvisible", "0.30", bank_reference=None)))
+    read()
+    own = [pk.partition("#")[2] for pk, sk in of_bank(calls) if sk == "LINE"]
+
+    told = book(calls, propose(calls, of_alice(own))["digest"])
+
+    assert told["booked"] == []
+    assert {one["message"] for one in told["refused"]} == {"line: has no reference that can be printed"}
+
+
 @pytest.mark.parametrize("dies_at", range(3))
 def test_a_booking_that_dies_is_repeated(
     calls: Calls, lines: list[str], monkeypatch: pytest.MonkeyPatch, dies_at: int

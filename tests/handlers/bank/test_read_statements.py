@@ -346,3 +346,25 @@ def test_a_batch_is_matched_by_its_parts(calls: Calls, bank: MemoryS3) -> None:
 
     assert read()["lines"] == 2
     assert matched(calls).keys() == {KEY}
+
+
+def test_a_file_that_another_run_has_is_left_to_it(
+    calls: Calls, bank: MemoryS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(bank, RIGHT)
+    seen = inbox.waiting()
+    read()
+    put(bank, RIGHT, "again.xml")
+    monkeypatch.setattr(inbox, "waiting", lambda real=inbox.waiting: [*seen, *real()])
+
+    assert read() == {"files": 1, "refused": 0, "lines": 0, "matched": 0, "faults": 0, "missing": 0}
+
+
+@pytest.mark.parametrize("balances", [{"codes": ("ITBD", "CLAV")}, {"codes": ("XPCD", "CLBD")}])
+def test_a_statement_without_both_balances_is_refused(
+    calls: Calls, bank: MemoryS3, balances: dict[str, Any]
+) -> None:
+    put(bank, day(paid(), **balances))
+
+    assert read()["refused"] == 1
+    assert of_bank(calls) == {}

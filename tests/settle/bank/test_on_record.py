@@ -68,6 +68,15 @@ def test_what_is_on_one_side_alone_is_named(recorded: Recorded, command: Command
     assert Kind.ONLY_BANK in kinds
 
 
+def test_a_statement_that_begins_before_is_taken_whole(recorded: Recorded, command: Command) -> None:
+    recorded([{**one, "booked": "2026-11-18", "valued": "2026-11-18"} for one in RIGHT], first="2026-11-18")
+
+    code, found = told(command, "unmatched", "--since", f"{DAY}T00:00:00Z")
+
+    assert (code, found["findings"]) == (Exit.FINE, [])
+    assert found["currencies"]["EUR"]["left"] == "0.00"
+
+
 def test_a_matched_order_needs_its_statement_no_more(
     recorded: Recorded, booked: Desk, command: Command, tmp_path: Any
 ) -> None:

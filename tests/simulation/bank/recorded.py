@@ -34,7 +34,7 @@ from settlement.core.store import batch
 from settlement.core.store.dynamodb import Store
 from settlement.core.store.wire import from_wire
 from settlement.http.caller import Caller
-from tests.simulation.seeded.hub import Hub
+from tests.simulation.seeded.hub import Hub, Process
 from tests.world.bank_files import camt, line
 from tests.world.books import assert_conserved
 from tests.world.memory_dynamodb import Changes, MemoryDynamoDb, error
@@ -81,15 +81,29 @@ class Faulty:
 
     def __init__(self, world: "Recording", client: Any, *, writes: tuple[str, ...]) -> None:
         self._world, self._client, self._writes = world, client, writes
+        self._putting: set[str] = set()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         call = getattr(self._client, name)
         return call if name in ("get_paginator", "exceptions") else partial(self._send, name, call)
 
     def _send(self, name: str, call: Callable[..., Any], **parameters: Any) -> Any:
+        if "IfNoneMatch" not in parameters:
+            return self._sent(name, call, parameters)
+        if parameters["Key"] in self._putting:
+            raise error(name, "ConditionalRequestConflict", "another put is under way")
+        self._putting.add(parameters["Key"])
+        try:
+            return self._sent(name, call, parameters)
+        finally:
+            self._putting.remove(parameters["Key"])
+
+    def _sent(self, name: str, call: Callable[..., Any], parameters: Mapping[str, Any]) -> Any:
         world, hub, random = self._world, self._world.hub, self._world.random
         fault = random.choice(_FAULTS) if random.random() < world.rate else ""
         world.counted[fault] += 1
+        if fault:
+            world.disturbed.add(hub.process)
         hub.sleep(random.choice((0, 1, 5, 200)))
         if fault == "killed before":
             hub.kill(hub.process)
@@ -118,6 +132,9 @@ class Recording:
         self.rate = self.random.choice((0.0, 0.02, 0.1, 0.3))
         self.is_calm = False
         self.counted: Counter[str] = Counter()
+        self.disturbed: set[Process] = set()
+        """Those that have met a fault."""
+
         self.rows: dict[tuple[str, str], dict[str, Any]] = {}
         self.table = MemoryDynamoDb(
             self._committed, lambda: 0 if self.is_calm else self.random.choice((0, 0, 3))
@@ -241,8 +258,8 @@ class Recording:
         context = SimpleNamespace(get_remaining_time_in_millis=lambda: until - self.hub.now)
         try:
             inspect.unwrap(read_statements.handler)(event, context)
-        except (ClientError, BotoCoreError, SettlementError):
-            self.counted["a failed run"] += 1
+        except (ClientError, BotoCoreError, SettlementError) as failed:
+            demand(self.hub.process in self.disturbed, "a run without a fault does not fail", failed)
 
     # Rules.
 
@@ -267,11 +284,10 @@ class Recording:
     def _belong_together(self, match: dict[str, Any], orders: Sequence[Mapping[str, Any]]) -> None:
         told = self.rows.get((f"BANK_LINE#{match['line']}", "LINE"))
         known = self.table.items.get((f"ORDER#{match['order']}", "ORDER"))
-        found = next(iter(orders), None) or (from_wire(known) if known else None)
-        demand(told and found, "a match is of a line and an order on record", match)
+        order = next(iter(orders), None) or (from_wire(known) if known else None)
+        demand(told and order, "a match is of a line and an order on record", match)
         assert told
-        assert found
-        order = found
+        assert order
         kinds = {"deposit": "in", "withdraw": "out"}
         demand(order["reference"].upper() == told["reference"], "a match is by the reference", match)
         demand(order["amount"] == told["amount"] == match["amount"], "a match agrees to the cent", match)

@@ -96,6 +96,8 @@ PLANTED: dict[str, Plant] = {
         _booking, "record", SimpleNamespace(match=lambda one: (), line_of=record.line_of, Match=record.Match)
     ),
     "days are of no matter": on(recording, "DAYS", 30),
+    "a file that is gone fails the run": on(inbox, "_GONE", ()),
+    "a file that another run keeps fails the run": on(inbox, "_CONFLICT", ()),
 }
 
 
