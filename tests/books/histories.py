@@ -10,12 +10,31 @@ from typing import Any
 import psycopg
 
 from settle.books import months, project, verify
+from settlement.bank import record
+from settlement.bank.matching import Recorded
 from tests.proof import sealed_town as towns
 from tests.proof.town import Town
+from tests.world.bank_rows import FILE, LINE, MATCH
+from tests.world.sealed import inserted
 
 LATER = datetime(2027, 2, 1, tzinfo=UTC)
 ENDS = {"2026-11": "2026-12-01T00:00:00Z", "2026-12": "2027-01-01T00:00:00Z"}
 """The month of the town's entries, and a later one, whose close closes both."""
+
+
+LINES = 5
+
+
+def of_bank() -> list[dict[str, Any]]:
+    """Return lines of the bank, and the matches of all but one, as the journal tells them."""
+    told = list[dict[str, Any]]()
+    for number in range(LINES):
+        identity = f"{number:064x}"
+        writes = [record.line(Recorded(LINE._replace(identity=identity), 0, frozenset()), FILE)]
+        if number:
+            writes += record.match(MATCH._replace(line=identity, order=f"order-of-line-{number:04}"))
+        told += (inserted(one.parameters["Item"]) for one in writes)
+    return told
 
 
 class Dying:
@@ -48,7 +67,7 @@ class History:
     def run(self) -> None:
         """Run the history, repair it like a person, and judge it. Raises Broken."""
         chance = random.Random(f"books {self.seed}")
-        told = [*towns.objects(self.town, self.seed, size=chance.choice((1, 3, 8))).items()]
+        told = [*towns.objects(self.town, self.seed, chance.choice((1, 3, 8)), of_bank()).items()]
         closes_after = chance.randrange(len(told)) if chance.random() < 0.5 else None
         month, closed = chance.choice([*ENDS]), list[Any]()
         for number, (name, content) in enumerate(chance.choices(told, k=len(told) * 2)):
@@ -79,6 +98,9 @@ class History:
         booked = connection.execute("SELECT count(*), sum(amount)::bigint FROM ledger.entry").fetchone()
         if booked != (len(rows), sum(row["amount"] for row in rows)):
             raise Broken(f"each entry is booked once, with its amount: {booked}")
+        lines = connection.execute("SELECT count(*), count(key) FROM ledger.bank_lines").fetchone()
+        if lines != (LINES, LINES - 1):
+            raise Broken(f"each line of the bank is there once, with its order: {lines}")
         verdict = verify.verify(connection, lambda: rows, LATER)
         if not verdict.agrees:
             raise Broken(f"equal books agree: {verdict.differences}")

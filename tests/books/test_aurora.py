@@ -208,7 +208,7 @@ def test_a_secret_that_may_not_be_read_changes_nothing(stack: Any, monkeypatch: 
 
 
 def test_a_statement_ends_at_a_semicolon_outside_texts_and_bodies() -> None:
-    assert aurora.statements("r0002") == []
+    assert aurora.statements("r0003") == []
     found = aurora.statements(None)
 
     assert not [one for one in found if one.startswith(("BEGIN;", "--"))]

@@ -57,7 +57,7 @@ def _inbox_alone(connection: psycopg.Connection, name: str, content: bytes) -> A
     if taken.rowcount:
         with project.Connected(connection).transaction() as query:
             found = [one for one in lines.entries(lines_of(name, content)) if isinstance(one, lines.Entry)]
-            books._take(query, found)
+            books._take(query, books._ENTRY, found)
 
 
 def _no_zero(row: dict[str, Any]) -> Any:
@@ -69,9 +69,11 @@ IN_PYTHON: dict[str, tuple[object, str, object]] = {
     "the inbox is no part of the transaction": (project, "project", _inbox_alone),
     "a copied line is taken again": (
         books,
-        "_TAKE",
-        books._TAKE.replace("ON CONFLICT (key, step) DO NOTHING", ""),
+        "_ENTRY",
+        books._ENTRY._replace(take=books._ENTRY.take.replace("ON CONFLICT DO NOTHING", "")),
     ),
+    "the bank's lines are left out": (books, "_OF_BANK", books._OF_BANK[1:]),
+    "the bank's matches are left out": (books, "_OF_BANK", books._OF_BANK[:1]),
     "an amount of zero is left out": (lines, "_checked", _no_zero),
     "the digest has no currency": (verify, "_day", lambda row: (row["posted_at"][:10], "EUR")),
 }

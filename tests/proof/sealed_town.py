@@ -2,7 +2,8 @@
 
 import gzip
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from settlement.core.ledger.keys import Row
 from settlement.core.model.orders import Decision
@@ -62,13 +63,13 @@ def entries(town: Town) -> list[Row]:
     return [row for row in rows(town) if row["pk"].startswith("ENTRIES#")]
 
 
-def objects(town: Town, seed: int = 0, size: int = 5) -> dict[str, bytes]:
-    """Return the journal's objects: all sealed rows, shuffled, a few lines each.
+def objects(town: Town, seed: int = 0, size: int = 5, more: Sequence[Any] = ()) -> dict[str, bytes]:
+    """Return the journal's objects: all sealed rows and `more` lines, shuffled, a few each.
 
     Some entries are filled in again, for lines that seemed lost.
     """
     chance = random.Random(seed)
-    told = [inserted(row) for row in rows(town) if lines.is_sealed(row)]
+    told = [*(inserted(row) for row in rows(town) if lines.is_sealed(row)), *more]
     told += [lines.filled(row, 1) for row in entries(town) if chance.random() < 0.2]
     chance.shuffle(told)
     parts = (lines.content(told[start : start + size]) for start in range(0, len(told), size))

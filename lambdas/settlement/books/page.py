@@ -3,9 +3,12 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from dataclasses import asdict, dataclass, field, fields
+from operator import attrgetter
+from typing import Any, NamedTuple, Protocol
 
+from settlement.books import bank
+from settlement.books.bank import BankLine, BankMatch
 from settlement.journal.entries import Aside, Entry, entries
 from settlement.journal.objects import lines_of
 
@@ -18,7 +21,7 @@ LINE_CHARACTERS_MAX = 400_000
 """Maximum part of a line put aside: one call holds it. The object has the whole line."""
 
 _ENTRIES = """
-json_to_recordset(CAST(:entries AS json)) AS i (
+json_to_recordset(CAST(:rows AS json)) AS i (
     number integer, key text COLLATE "C", step text COLLATE "C", posted_at timestamptz,
     debit text, credit text, amount bigint, currency text, request_hash text)
 """
@@ -27,23 +30,55 @@ WITH new AS (
     INSERT INTO ledger.object (name, lines) VALUES (:name, :lines) ON CONFLICT DO NOTHING RETURNING 1)
 SELECT count(*) FROM new
 """
-_TAKE = f"""
+_LINES = """
+json_to_recordset(CAST(:rows AS json)) AS i (
+    number integer, line text COLLATE "C", bank_account text, currency text, amount bigint, side text,
+    booked date, valued date, bank_reference text, file text, posted_at timestamptz)
+"""
+_MATCHES = """
+json_to_recordset(CAST(:rows AS json)) AS i (
+    number integer, line text COLLATE "C", key text COLLATE "C", account text, currency text, amount bigint,
+    side text, posted_at timestamptz)
+"""
+
+
+class _Kind(NamedTuple):
+    """What the books take of a kind of row, and which rows differ from theirs."""
+
+    of: type[Any]
+    known_by: tuple[str, ...]
+    take: str
+    different: str
+
+
+def _kind(of: type[Any], name: str, table: str, rows: str, known_by: tuple[str, ...], late: str) -> _Kind:
+    columns = [one.name for one in fields(of)]
+    listed, key = ", ".join(columns), ", ".join(known_by)
+    ours, theirs = (", ".join(f"{side}.{one}" for one in columns if one not in known_by) for side in "ie")
+    take = f"""
 WITH new AS (
-    INSERT INTO ledger.entry (key, step, posted_at, debit, credit, amount, currency, request_hash)
-    SELECT key, step, posted_at, debit, credit, amount, currency, request_hash FROM {_ENTRIES}
+    INSERT INTO ledger.{table} ({listed}) SELECT {listed} FROM {rows}
     WHERE currency IN (SELECT code FROM ledger.currency)
-    ORDER BY key, step, number  -- two projectors with entries in common wait for each other, and never both
-    ON CONFLICT (key, step) DO NOTHING RETURNING booked_at <> posted_at AS late)
+    ORDER BY {key}, number  -- two projectors with rows in common wait for each other, and never both
+    ON CONFLICT DO NOTHING RETURNING {late} AS late)
 SELECT count(*), count(*) FILTER (WHERE late) FROM new
 """
-_DIFFERENT = f"""
-SELECT i.number, CASE WHEN e.key IS NULL THEN 'currency: is not one of the books'
-    ELSE 'another entry of this key and step is in the books' END
-FROM {_ENTRIES} LEFT JOIN ledger.entry e USING (key, step)
-WHERE e.key IS NULL OR (i.posted_at, i.debit, i.credit, i.amount, i.currency, i.request_hash)
-    IS DISTINCT FROM (e.posted_at, e.debit, e.credit, e.amount, e.currency, e.request_hash)
-ORDER BY i.number
+    different = f"""
+SELECT i.number, CASE WHEN i.currency IN (SELECT code FROM ledger.currency)
+    THEN 'another {name} is in the books' ELSE 'currency: is not one of the books' END
+FROM {rows} LEFT JOIN ledger.{table} e USING ({key})
+WHERE ({ours}) IS DISTINCT FROM ({theirs}) ORDER BY i.number
 """
+    return _Kind(of, known_by, take, different)
+
+
+_ENTRY = _kind(
+    Entry, "entry of this key and step", "entry", _ENTRIES, ("key", "step"), "booked_at <> posted_at"
+)
+_OF_BANK = (
+    _kind(BankLine, "line of this identity", "bank_line", _LINES, ("line",), "false"),
+    _kind(BankMatch, "match of this line or order", "bank_match", _MATCHES, ("line",), "false"),
+)
 _PUT_ASIDE = """
 WITH new AS (
     INSERT INTO ledger.put_aside (object, line, reason)
@@ -90,13 +125,15 @@ def project(books: Books, name: str, content: bytes) -> Projected:
     books never change: an entry with different content is put aside. Raises one of UNREADABLE if the object
     does not match its name.
     """
-    found = list(entries(lines_of(name, content)))
+    found = [one for line in lines_of(name, content) for one in (*entries([line]), *bank.rows([line]))]
     try:
         with books.transaction() as query:
             ((known,),) = query(_KNOW, name=name, lines=len(found))
             if not known:
                 raise _IsKnown
-            new, late, different = _take(query, [one for one in found if isinstance(one, Entry)])
+            new, late, different = _take(query, _ENTRY, found)
+            for kind in _OF_BANK:
+                different += _take(query, kind, found)[-1]
             aside = [one for one in found if isinstance(one, Aside)] + different
             for lines in _chunks(_shown(one) for one in aside):
                 query(_PUT_ASIDE, name=name, lines=lines)
@@ -105,15 +142,15 @@ def project(books: Books, name: str, content: bytes) -> Projected:
     return Projected(1, new, len(aside), late)
 
 
-def _take(query: Query, found: Sequence[Entry]) -> tuple[int, int, list[Aside]]:
-    """Return how many are new, how many late, and those put aside."""
-    in_order = sorted(found, key=lambda one: (one.key, one.step))
+def _take(query: Query, kind: _Kind, found: Sequence[object]) -> tuple[int, int, list[Aside]]:
+    """Take the rows of a kind. Return how many are new, how many late, and those put aside."""
+    in_order = sorted((one for one in found if isinstance(one, kind.of)), key=attrgetter(*kind.known_by))
     new, late, different = 0, 0, list[Aside]()
     for lines in _chunks({"number": number, **asdict(one)} for number, one in enumerate(in_order)):
-        ((taken, of_closed),) = query(_TAKE, entries=lines)
+        ((taken, of_closed),) = query(kind.take, rows=lines)
         new += taken
         late += of_closed
-        for number, reason in query(_DIFFERENT, entries=lines):
+        for number, reason in query(kind.different, rows=lines):
             different.append(Aside(json.dumps(asdict(in_order[number])), reason))
     return new, late, different
 

@@ -9,7 +9,7 @@ from settlement.core.model import money
 from settlement.journal.lines import PUTS
 
 ENTRIES = "ENTRIES#"
-_STORED = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z", re.ASCII)
+STORED = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z", re.ASCII)
 """PostgreSQL reads less of ISO 8601 than Python does."""
 
 AMOUNT_MAX = 2**63 - 1
@@ -94,7 +94,7 @@ def _checked(row: dict[str, Any]) -> Entry:
         raise ValueError("debit: must be another account than the credit's")
     if row["sk"] != f"{entry.posted_at}#{key}:{step}":
         raise ValueError("sk: is not that of the entry's time, key and step")
-    if not _STORED.fullmatch(entry.posted_at):
+    if not STORED.fullmatch(entry.posted_at):
         raise ValueError("posted_at: must be an instant, such as 2026-11-20T12:00:00.000Z")
     datetime.fromisoformat(entry.posted_at)
     return entry

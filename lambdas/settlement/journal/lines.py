@@ -41,6 +41,7 @@ _OPEN = frozenset(
         *("decision", "provider", "account", "order"),
         *("payer", "payee", "fee", "deadline_seconds", "claimed_at", "opened_at"),
         *("status", "release_at", "fee_at", EXPIRES),
+        *("line", "file", "bank_account", "bank_reference", "booked", "valued"),
     )
 )
 """Attributes copied as they are. Others may be personal (reasons, causes, references, `by`): a locked object
