@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from settle.console import decisions, failures, pages
+from settle.console import bank, decisions, failures, pages
 from settle.console.context import Console
 from settle.console.failures import Failure
 from settle.console.guard import ENTER, Guard, cookie_name
@@ -21,6 +21,7 @@ Page = Callable[[Console, Request], Response]
 _PAGES: dict[str, Page] = {
     "/": pages.waiting,
     "/search": pages.search,
+    "/bank": bank.bank,
     "/settlements/{key}": pages.settlement,
     "/settlements/{key}/decide": decisions.decide,
     "/settlements/{key}/decide/{decision}": decisions.weigh,

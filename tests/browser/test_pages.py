@@ -11,11 +11,13 @@ from settle.reports import day, queue, report
 from settle.reports.page import render
 from settlement.core.ledger import keys
 from tests.browser.conftest import Looks
+from tests.settle.bank.records import on_record
 from tests.settle.desk import Desk
 from tests.settle.reports.test_report_queue import CloudWatch
 from tests.settle.served import Served, serving
 from tests.settle.visitor import Sts
 from tests.settle.ways import WAYS, Way
+from tests.world.bank_files import line
 from tests.world.constants import KEY
 from tests.world.environment import NOW
 
@@ -44,6 +46,7 @@ def served(desk: Desk) -> Iterator[Served]:
 def test_each_page_of_the_console_is_sound(desk: Desk, served: Served, look: Looks, scheme: str) -> None:
     desk.stuck()
     desk.pay(FLYING, until="hold")
+    on_record(desk, [line("70.00", text="a gift", bank_reference="B9")], NOW, day="2026-11-19")
     window = look(scheme).enter(served.address)
     paths = {
         "/": "Queue of",
@@ -55,6 +58,7 @@ def test_each_page_of_the_console_is_sound(desk: Desk, served: Served, look: Loo
         "/accounts/bob": "Account",
         "/search?status=LIMBO": "Search",
         "/search?by=": "Search",
+        "/bank?since=90d": "The bank",
     }
 
     found = {}

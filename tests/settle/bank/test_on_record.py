@@ -1,7 +1,5 @@
 """`settle statement list`, `show` and `unmatched` on a stage whose statement is on record."""
 
-import hashlib
-import io
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -11,10 +9,8 @@ import pytest
 
 from settle.exit_codes import Exit
 from settlement.bank.matching import Kind
-from settlement.bank.record import File
-from settlement.bank.recorded import BankRecord
-from settlement.bank.recording import Recorder
 from settlement.bank.statement import Side
+from tests.settle.bank.records import on_record
 from tests.settle.bank.test_statement_command import DAY, RIGHT, booked
 from tests.settle.conftest import Command
 from tests.settle.desk import GRACE, Desk
@@ -28,16 +24,8 @@ SINCE = ("--since", "2026-11-01T00:00:00Z")
 
 @pytest.fixture
 def recorded(booked: Desk) -> Recorded:
-    """Put a statement on record; return its digest."""
-
     def put(lines: Any = RIGHT, **fields: Any) -> str:
-        content = camt(lines, **{"day": DAY, "opening": "0.00"} | fields)
-        digest, now = hashlib.sha256(content).hexdigest(), datetime.now(UTC)
-        record = BankRecord(booked.stack.store, booked.stack.config, pytest.fail)
-        recorder = Recorder(record, now, lambda: True)
-        found = recorder.read(io.BytesIO(content))
-        recorder.add(io.BytesIO(content), found, File(digest, "day.xml", now.isoformat()))
-        return digest
+        return on_record(booked, lines, datetime.now(UTC), **{"day": DAY} | fields)
 
     return put
 

@@ -17,14 +17,17 @@ from settle.settlements import index
 from settlement.core.ledger import keys
 from settlement.core.model.timestamps import timestamp
 from settlement.core.store.wire import to_wire
+from tests.settle.bank.records import on_record
 from tests.settle.desk import Desk
 from tests.settle.reports.test_report import HOSTILE, attacked, local, misnamed, parsed, texts
 from tests.settle.reports.test_report_queue import CloudWatch, cells
 from tests.settle.visitor import Visitor, writes_nothing
+from tests.world.bank_files import line
 from tests.world.constants import KEY
 from tests.world.environment import NOW
 from tests.world.step_functions import client_error
 
+OURS = re.compile(r"/(search|bank|(settlements|accounts)/[\w.~/%-]*(\?live=0)?)?", re.ASCII)
 FLYING, SETTLED = "order-flying-0001", "order-settled-0001"
 
 
@@ -94,6 +97,38 @@ def test_a_settlement_page_is_the_report_with_links(desk: Desk, visitor: Visitor
     assert {"/accounts/alice", "/accounts/bob", f"/settlements/{KEY}/decide"} <= links(page)
     for part in ("Is it safe to retry this key?", "Timeline", "Entries", "digest of the rows"):
         assert part in texts(page)
+
+
+def test_the_bank_is_compared_on_demand(desk: Desk, visitor: Visitor) -> None:
+    assert "No statement was read in the last 35 days." in texts(visitor.page("/bank"))
+    gift = line("70.00", text="<script>alert(1)</script>", bank_reference="B9")
+    on_record(desk, [gift], NOW, day="2026-11-19")
+
+    unasked, asked = visitor.page("/bank"), visitor.page("/bank?since=90d")
+
+    assert [row[1:4] for row in cells(unasked, "Read in the last 35 days")] == [
+        ["day.xml", "DE89370400440532013000", "2026-11-19"]
+    ]
+    assert "Differences" not in texts(unasked)
+    assert "DOES NOT AGREE" in texts(asked)
+    assert "only at the bank" in {row[0] for row in cells(asked, "1 difference")}
+    assert "<script>" not in asked
+    assert misnamed(asked) == []
+
+
+def test_a_bank_row_that_cannot_be_read_proves_nothing(desk: Desk, visitor: Visitor) -> None:
+    on_record(desk, [line("70.00", bank_reference="B9")], NOW, day="2026-11-19")
+    (found,) = [row for row in desk.ledger.rows() if row["sk"] == "LINE"]
+    desk.ledger.put(found | {"amount": "70"})
+
+    page = visitor.page("/bank?since=90d")
+
+    assert "NOT PROVEN" in texts(page)
+    assert found["pk"] in texts(page)
+
+
+def test_a_wrong_start_of_the_comparison_is_named(visitor: Visitor) -> None:
+    assert visitor.get("/bank?since=soon").status_code == 400
 
 
 def test_each_page_tells_its_instant_from_which_its_times_count(desk: Desk, visitor: Visitor) -> None:
@@ -316,7 +351,7 @@ def test_a_hostile_account_or_key_leads_to_no_other_place(told: dict[str, Any], 
 
     for page in (attacked_page, queue_page):
         for href in links(page):
-            assert re.fullmatch(r"/(search|(settlements|accounts)/[\w.~/%-]*(\?live=0)?)?", href, re.ASCII)
+            assert OURS.fullmatch(href)
 
 
 @pytest.fixture

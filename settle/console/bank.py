@@ -1,0 +1,42 @@
+from datetime import timedelta
+from itertools import islice
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from settle import instants
+from settle.bank import comparison, on_record
+from settle.console.context import Console
+from settle.console.respond import shown
+from settlement.bank.matching import DAYS
+
+STATEMENTS_SINCE = timedelta(days=35)
+FINDINGS_MAX = 500
+
+
+def bank(console: Console, request: Request) -> Response:
+    """Show the statements that were read lately; with `since`, also what they and the books do not both have.
+
+    The comparison reads all orders, so it is not made unasked.
+    """
+    at = console.now()
+    told = on_record.files(console.stack, at - STATEMENTS_SINCE, at)
+    since = request.query_params.get("since", "").strip()
+    verdict = _compared(console, since) if since else None
+    unreadable = {*told["unreadable"], *(verdict["unreadable"] if verdict else ())}
+    values: dict[str, Any] = {
+        "files": told["files"],
+        "since": since,
+        "verdict": verdict,
+        "unreadable": sorted(unreadable),
+        "more": verdict is not None and len(verdict["findings"]) > FINDINGS_MAX,
+        "findings": list(islice(verdict["findings"], FINDINGS_MAX)) if verdict else [],
+    }
+    return shown("bank.html", console.frame(request), **values)
+
+
+def _compared(console: Console, since: str) -> dict[str, Any]:
+    begin = instants.parse(since, console.now(), "since").date().isoformat()
+    wanted = comparison.wanted(console.stack, DAYS, None, None, None)
+    return comparison.on_record(console.stack, begin, wanted)
