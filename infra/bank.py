@@ -1,5 +1,6 @@
 """The bank's statements: a bucket into which they are put, and the function that records them."""
 
+import re
 from dataclasses import dataclass
 
 from aws_cdk import Duration
@@ -49,6 +50,7 @@ class BankSettings(CoreSettings):
     """The bank's statements on record: see docs/operating/bank.md."""
 
     statements_every_minutes: int | None = None
+    statement_accounts: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -56,6 +58,17 @@ class BankSettings(CoreSettings):
         minutes = self.statements_every_minutes
         if minutes is not None and not (type(minutes) is int and least <= minutes <= most):
             raise ValueError(f"statements_every_minutes: must be from {least} to {most}, or None")
+        if self.statement_accounts is not None:
+            _check_pattern(self.statement_accounts)
+
+
+def _check_pattern(text: str) -> None:
+    try:
+        names_account = "account" in re.compile(text).groupindex
+    except re.error as wrong:
+        raise ValueError(f"statement_accounts: must be a pattern: {wrong}") from wrong
+    if not names_account:
+        raise ValueError("statement_accounts: must have a group (?P<account>…)")
 
 
 class Bank(Construct):
@@ -144,7 +157,10 @@ def build(core: Core, settings: BankSettings) -> Added:
     part = Bank(core, function, settings.statements_every_minutes, settings)
     return Added(
         part=part,
-        outputs={"StatementsBucket": part.bucket.bucket_name},
+        outputs={
+            "StatementsBucket": part.bucket.bucket_name,
+            **({"StatementAccounts": pattern} if (pattern := settings.statement_accounts) else {}),
+        },
         graphs={
             "bank": {
                 "Bank: faults of statements, accounts without one": core.pager.levels(

@@ -63,6 +63,7 @@ ON: Mapping[str, Any] = {
     "journal_lock_days": 3_653,
     "books_every_minutes": 1,
     "statements_every_minutes": 60,
+    "statement_accounts": r"ACC-(?P<account>[a-z0-9-]+)",
     "retention_days": 800,
     "shortest_retention_days": 400,
     "backup_days": 35,

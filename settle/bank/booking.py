@@ -23,8 +23,12 @@ from settlement.core.model.stored import MalformedRow
 GROUP = "account"
 
 
-def pattern_of(text: str) -> re.Pattern[str]:
-    """Raises CommandFailed for a pattern that names no account."""
+def pattern_of(stack: Stack, text: str | None) -> re.Pattern[str]:
+    """Return the given pattern, or that of the stage. Raises CommandFailed if none names an account."""
+    if text is None:
+        text = stack.outputs.get("StatementAccounts")
+    if text is None:
+        raise CommandFailed(Exit.USAGE, "accounts: is needed, as the stage has no statement_accounts")
     try:
         found = re.compile(text)
     except re.error as wrong:

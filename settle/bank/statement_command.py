@@ -103,11 +103,14 @@ def unmatched(
 
 @app.command("propose")
 def propose(
-    accounts: Annotated[
-        str,
-        typer.Option(metavar="PATTERN", help="How a reference names an account: (?P<account>…) is its id."),
-    ],
     reason: Reason,
+    accounts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="How a reference names an account: (?P<account>…) is its id. By default that of the stage.",
+        ),
+    ] = None,
     since: Lately = "35d",
     stack: StackName = None,
     as_json: AsJson = False,
@@ -121,8 +124,8 @@ def propose(
     from settle import instants
     from settle.bank import bank_output, booking
 
-    pattern, begin = booking.pattern_of(accounts), instants.parse(since, instants.now())
-    found = find(stack)
+    found, begin = find(stack), instants.parse(since, instants.now())
+    pattern = booking.pattern_of(found, accounts)
     told = booking.propose(found, begin.date().isoformat(), pattern, reason)
     bank_output.proposals(
         told | {"command": found.command("statement book", "KEY", digest="DIGEST")}, as_json

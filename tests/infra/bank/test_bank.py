@@ -42,6 +42,12 @@ def test_a_wrong_interval_is_refused(minutes: Any) -> None:
         Settings(stage="mine", currencies=("EUR",), statements_every_minutes=minutes)
 
 
+@pytest.mark.parametrize("pattern", ["ACC-(", "ACC-(?P<customer>x)", "ACC-x"])
+def test_a_pattern_that_names_no_account_is_refused(pattern: str) -> None:
+    with pytest.raises(ValueError, match=r"^statement_accounts: must "):
+        Settings(stage="mine", currencies=("EUR",), statement_accounts=pattern)
+
+
 @each_deployed
 def test_it_changes_nothing_else(stage: str) -> None:
     before, after = template(stage), resources(stage)

@@ -158,6 +158,18 @@ def test_lines_that_name_one_account_are_proposed_and_booked(
     assert told(command, "propose", *SINCE, *ACCOUNTS)[1]["proposals"] == []
 
 
+def test_the_stage_says_how_a_reference_names_an_account(
+    recorded: Recorded, booked: Desk, command: Command
+) -> None:
+    recorded([*RIGHT, *ALONE])
+    assert command("statement", "propose", "--reason", "r")[0] == Exit.USAGE
+
+    booked.stack.outputs["StatementAccounts"] = ACCOUNTS[1]
+
+    _, found = told(command, "propose", *SINCE, "--reason", "top-ups")
+    assert [one["customer"] for one in found["proposals"][0]["lines"]] == ["alice"]
+
+
 @pytest.mark.parametrize("pattern", ["(", "ACC-([a-z]+)"])
 def test_a_pattern_without_an_account_is_refused(recorded: Recorded, command: Command, pattern: str) -> None:
     code, _, err = command("statement", "propose", "--accounts", pattern, "--reason", "r")
