@@ -11,7 +11,7 @@ from settle.reports import day, queue, report
 from settle.reports.page import render
 from settlement.core.ledger import keys
 from tests.browser.conftest import Looks
-from tests.settle.bank.records import on_record
+from tests.settle.bank.recording import on_record
 from tests.settle.desk import Desk
 from tests.settle.reports.test_report_queue import CloudWatch
 from tests.settle.served import Served, serving

@@ -51,6 +51,11 @@ class RecoveryFailed(Exception):
     """RecoverStalled ended with an error, as it does while its table is away."""
 
 
+def at_work(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Leave out those that have ended, and that no parent has asked for."""
+    return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+
+
 @dataclass(frozen=True)
 class Embedded:
     """An embedded AWS, with its record and files in `home`."""

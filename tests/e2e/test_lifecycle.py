@@ -12,6 +12,7 @@ from tests.e2e.embedded import (
     SETTLE,
     Embedded,
     at_once,
+    at_work,
     embedded_aws,
     new_key,
     new_request,
@@ -40,10 +41,6 @@ def servers(embedded: Embedded) -> list[psutil.Process]:
 
 def providers(embedded: Embedded) -> list[psutil.Process]:
     return [process for process in embedded.processes() if KYC_SIMULATOR in process.cmdline()]
-
-
-def at_work(processes: list[psutil.Process]) -> list[psutil.Process]:
-    return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
 
 
 def settle_one(embedded: Embedded) -> str:

@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 from settlement.core.ledger import keys
-from tests.e2e.embedded import Embedded, new_key, new_request, paid_once
+from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, new_key, new_request, paid_once
 from tests.e2e.upstream import PAGE, Upstream, service, settled
 from tests.world.templates import PROJECT
 
@@ -129,6 +129,7 @@ def test_the_pages_example_runs_unchanged_on_the_embedded_aws(embedded: Embedded
         capture_output=True,
         text=True,
         check=False,
+        timeout=COMMAND_SECONDS_MAX,
     )
 
     assert (finished.returncode, finished.stderr) == (0, "")

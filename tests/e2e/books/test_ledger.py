@@ -13,7 +13,7 @@ from settle.local import processes
 from settle.orders import reversal
 from settle.settlements.machines import Machine
 from settle.settlements.start import start
-from tests.e2e.embedded import Embedded, embedded_aws, new_account, new_request
+from tests.e2e.embedded import Embedded, at_work, embedded_aws, new_account, new_request
 from tests.e2e.journal.test_sealed_journal import sealed_rows
 from tests.world import postgresql
 
@@ -111,7 +111,7 @@ def test_the_embedded_aws_keeps_its_books_after_its_follower_died(
     assert f"LEDGER_URL={embedded.running().ledger_url}" in embedded.settle("local", "env").stdout
     (follower,) = (one for one in embedded.processes() if processes.FOLLOWER in one.cmdline())
     follower.kill()
-    follower.wait()
+    embedded.wait_for(lambda: not at_work([follower]))
 
     new_account(embedded, "ben", "7.00")
     embedded.told("local", "up", "--ledger")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.embedded import Embedded, new_request, paid_once
+from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, new_request, paid_once
 from tests.e2e.people import Person
 from tests.e2e.provider import in_review
 from tests.e2e.test_starters import starter
@@ -33,6 +33,7 @@ def run(embedded: Embedded, who: Person, shown: str, request: dict[str, Any]) ->
         capture_output=True,
         text=True,
         check=True,
+        timeout=COMMAND_SECONDS_MAX,
     )
     return json.loads(finished.stdout)
 

@@ -10,7 +10,7 @@ import pytest
 from settle.exit_codes import Exit
 from settlement.bank.matching import Kind
 from settlement.bank.statement import Side
-from tests.settle.bank.records import on_record
+from tests.settle.bank.recording import on_record
 from tests.settle.bank.test_statement_command import DAY, RIGHT, booked
 from tests.settle.conftest import Command
 from tests.settle.desk import GRACE, Desk

@@ -17,7 +17,7 @@ from settle.settlements import index
 from settlement.core.ledger import keys
 from settlement.core.model.timestamps import timestamp
 from settlement.core.store.wire import to_wire
-from tests.settle.bank.records import on_record
+from tests.settle.bank.recording import on_record
 from tests.settle.desk import Desk
 from tests.settle.reports.test_report import HOSTILE, attacked, local, misnamed, parsed, texts
 from tests.settle.reports.test_report_queue import CloudWatch, cells
