@@ -24,7 +24,7 @@ GROUP = "account"
 
 
 def pattern_of(stack: Stack, text: str | None) -> re.Pattern[str]:
-    """Return the given pattern, or that of the stage. Raises CommandFailed if none names an account."""
+    """Return the given pattern, or the stage's. Raises CommandFailed if it names no account."""
     if text is None:
         text = stack.outputs.get("StatementAccounts")
     if text is None:

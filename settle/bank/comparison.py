@@ -78,7 +78,7 @@ def compare(
 
 
 def on_record(stack: Stack, since: str, wanted: Wanted, counting: Counting = uncounted) -> dict[str, Any]:
-    """Compare what is on record of the bank since a day with all deposits and withdrawals.
+    """Compare the recorded lines since a day with all deposits and withdrawals.
 
     Lines begin with the oldest statement that reaches that day: its balances include them.
     """

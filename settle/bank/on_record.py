@@ -1,4 +1,4 @@
-"""What is on record of the bank: its files, their lines, and the order of each. Reads only."""
+"""The bank's recorded files, their lines, and the order of each. Reads only."""
 
 from datetime import datetime
 from typing import Any

@@ -83,9 +83,9 @@ def unmatched(
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare what is on record of the bank with the books; exit 1 and name what differs.
+    """Compare the bank's lines on record with the books; exit 1 and name each difference.
 
-    No file is needed: each line and order that has its match needs no other.
+    Matched lines and orders are not compared again.
 
     Example: settle statement unmatched --since 7d --stack settlement-prod
     """

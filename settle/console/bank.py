@@ -16,9 +16,9 @@ FINDINGS_MAX = 500
 
 
 def bank(console: Console, request: Request) -> Response:
-    """Show the statements that were read lately; with `since`, also what they and the books do not both have.
+    """Show recent statements; with `since`, also compare them with the books.
 
-    The comparison reads all orders, so it is not made unasked.
+    The comparison reads all orders, so a person must ask for it.
     """
     at = console.now()
     told = on_record.files(console.stack, at - STATEMENTS_SINCE, at)

@@ -93,7 +93,7 @@ def keep(file: BinaryIO, digest: str) -> None:
 
 
 def remove(one: Waiting) -> None:
-    """Remove the version that was read, and no other."""
+    """Remove one version."""
     _client.delete_object(Bucket=os.environ["STATEMENTS_BUCKET"], Key=one.key, VersionId=one.version)
 
 

@@ -60,7 +60,7 @@ class Recorded(NamedTuple):
 
 
 class Kind(StrEnum):
-    """What a person has to look at."""
+    """Kinds of differences."""
 
     ONLY_BANK = "only at the bank"
     ONLY_BOOKS = "only in the books"

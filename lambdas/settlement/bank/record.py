@@ -74,7 +74,7 @@ def matched(line: BankLine, order: Order, now: str) -> Match:
 
 
 def statement(one: Statement, number: int, file: File) -> Write:
-    """Put a statement. Its row has no attribute for what the bank does not say."""
+    """Put a statement. Its row lacks each attribute that the bank leaves out."""
     told = {
         "bank_account": one.account,
         **{name: getattr(one, name) for name in _STATEMENT},

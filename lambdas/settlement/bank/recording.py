@@ -27,7 +27,7 @@ InTime = Callable[[], bool]
 
 
 class Told(NamedTuple):
-    """What a run has put on record. `is_whole`: false if its time was over before."""
+    """The counts of a run. `is_whole`: false if its time was over before the end."""
 
     lines: int
     matched: int
@@ -68,7 +68,7 @@ class Recorder:
         return Content(statements, min(days), max(days))
 
     def add(self, content: BinaryIO, found: Content, file: File) -> Told:
-        """Record a file that was read once, beside what is on record already."""
+        """Record a file's new lines."""
         with Spool() as spool:
             self._beside(spool, found.first, found.last)
             findings = [
@@ -93,7 +93,7 @@ class Recorder:
         self._record.add_lines(spool, (first, last))
 
     def _put(self, spool: Spool, file: File | None = None, statements: Sequence[Statement] = ()) -> bool:
-        """Put what is not on record yet. Return whether the time was enough."""
+        """Put new rows. Return whether the time was enough."""
         spool.pair(DAYS)
         try:
             if file:

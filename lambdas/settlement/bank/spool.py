@@ -237,7 +237,7 @@ class Spool:
         )
 
     def add_match(self, line: str, order: str) -> None:
-        """Take a pair from the record. What is here of it belongs to no other one."""
+        """Add a recorded pair: neither half is paired again."""
         self._database.execute("INSERT OR IGNORE INTO matches VALUES (?, ?)", (line, order))
 
     def unrecorded(self) -> Iterator[Recorded]:

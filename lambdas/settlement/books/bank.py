@@ -45,7 +45,7 @@ class BankMatch:
 
 
 def rows(told: Iterable[Any]) -> Iterator[BankLine | BankMatch | Aside]:
-    """Yield the bank's lines and matches of an object's lines, and those of them to put aside."""
+    """Yield the bank's lines and matches, and those to put aside."""
     for line in told:
         row = _of_bank(line)
         if row is not None:
@@ -53,7 +53,7 @@ def rows(told: Iterable[Any]) -> Iterator[BankLine | BankMatch | Aside]:
 
 
 def _of_bank(told: Any) -> dict[str, Any] | None:
-    """Return the row of a line or match. `entries` tells what is no row."""
+    """Return the row of a line or match; None for any other line."""
     try:
         row: dict[str, Any] = (told.get("new") or told["old"])["row"]
         return row if row["pk"].startswith(_KIND) else None

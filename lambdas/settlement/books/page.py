@@ -43,7 +43,7 @@ json_to_recordset(CAST(:rows AS json)) AS i (
 
 
 class _Kind(NamedTuple):
-    """What the books take of a kind of row, and which rows differ from theirs."""
+    """Two statements for a kind of row: take new rows, and find those with other content."""
 
     of: type[Any]
     known_by: tuple[str, ...]

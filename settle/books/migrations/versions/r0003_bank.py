@@ -1,4 +1,4 @@
-"""What the bank has said, and what it and the books do not both have."""
+"""The bank's lines, their orders, and a view of lines and orders that lack each other."""
 
 from alembic import op
 
@@ -75,7 +75,7 @@ GRANT SELECT ON ledger.bank_lines, ledger.unreconciled TO ledger_finance;
 
 
 def upgrade() -> None:
-    """Add the bank's lines and their orders. The next projection takes those of new objects alone."""
+    """Add the tables, views and rights."""
     for statements in (TABLES, VIEWS, ROLES):
         op.execute(statements)
     for table in APPEND_ONLY:
