@@ -27,7 +27,6 @@ def parked(embedded: Embedded) -> Payment:
 
 @pytest.fixture
 def secrets_restored(embedded: Embedded) -> Iterator[None]:
-    """Restore the secrets shared by stage and KYC provider afterwards."""
     before = {output: secret(embedded, output) for output in (CREDENTIALS, SIGNING)}
     yield
     for output, content in before.items():

@@ -1,5 +1,3 @@
-"""The tests' own embedded AWS, and access to its deployed app."""
-
 import json
 import os
 import secrets
@@ -36,7 +34,7 @@ from tests.world.journal import journal
 
 SETTLE = Path(sys.executable).parent / "settle"
 COMMAND_SECONDS_MAX = 600
-"""Bounds a hang, even on a five times slower machine."""
+"""Bounds a hang on a slow machine."""
 
 WHOLE_STATE = frozenset({"BeginCompensation", "PrepareAlert", "ReportOutcome"})
 """Functions that get the machine's whole state."""
@@ -313,7 +311,6 @@ class Embedded:
         return any(event.get("stateEnteredEventDetails", {}).get("name") == state for event in events)
 
     def has_failed_in(self, arn: str, state: str) -> bool:
-        """Return whether this state's function has failed in an execution."""
         events = self.step_functions.get_execution_history(executionArn=arn)["events"]
         entered = [
             n

@@ -1,5 +1,3 @@
-"""A queue on the outcome bus, and all its events."""
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -25,7 +25,6 @@ class Person:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables for running the command as this person."""
         credentials = self.session.get_credentials().get_frozen_credentials()
         return {
             "AWS_ENDPOINT_URL": self.endpoint_url,

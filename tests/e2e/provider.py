@@ -1,5 +1,3 @@
-"""The simulated KYC provider: behaviour, calls and webhook."""
-
 import json
 import secrets
 from base64 import b64encode

@@ -12,7 +12,7 @@ CONTROLS = "an unknown field that controls a terminal"
 
 
 def express(embedded: Embedded, request: str) -> tuple[str, str]:
-    """Return error and message of a refusal by the machine, or by Step Functions itself."""
+    """Return the error and message of a refusal, by the machine or by Step Functions."""
     try:
         execution = embedded.step_functions.start_sync_execution(
             stateMachineArn=embedded.stack.outputs["SettlementExpressArn"], input=request

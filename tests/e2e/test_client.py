@@ -30,7 +30,6 @@ DOORS: dict[str, Callable[[Client, Request], object]] = {
 
 @pytest.fixture
 def client(embedded: Embedded, monkeypatch: pytest.MonkeyPatch) -> Client:
-    """The stack's client, with the variables of `settle local env` and the API's address."""
     for name, value in embedded.running().variables().items():
         monkeypatch.setenv(name, value)
     outputs = embedded.stack.outputs

@@ -42,7 +42,6 @@ def test_64_identical_concurrent_starts_have_one_effect(
     key = settlement["key"]
 
     def after_the_claim(machine: Machine) -> Ended:
-        """Request other content during the storm, once the key is claimed."""
         embedded.wait_for(lambda: embedded.stack.store.read(keys.settlement(key)) is not None)
         return start(stack, machine, other)
 

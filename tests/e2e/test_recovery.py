@@ -100,7 +100,6 @@ def stop_reversal(embedded: Embedded, prefix: str) -> None:
 
 
 def die_reversing(embedded: Embedded, state: str, one: Stuck) -> None:
-    """Order a reversal; stop its execution while a state's function has its call."""
     with embedded.frozen(state):
         arn = ordered(embedded, one)
         embedded.wait_for(lambda: embedded.has_entered(arn, state))

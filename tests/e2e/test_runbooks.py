@@ -58,10 +58,7 @@ _SHOWN = ("SEEN", "DIGEST", "AMOUNT")
 
 
 class Shell:
-    """A shell with the runbooks' variables.
-
-    Amount and digest printed by a command go into the next one.
-    """
+    """A shell with the runbooks' variables; a printed amount or digest goes into the next command."""
 
     def __init__(self, embedded: Embedded, key: str = "", **environment: str) -> None:
         self.embedded = embedded
@@ -111,9 +108,9 @@ class Shell:
         return finished.returncode, told
 
     def signed_by(self, one: Person, scripts: Path) -> "Shell":
-        """Return another person's shell: `settle` signs with that person's credentials.
+        """Return another person's shell.
 
-        On the embedded AWS a script named `settle` replaces the command, which has its own credentials.
+        A script with that person's credentials replaces `settle`.
         """
         script = scripts / "settle"
         script.write_text(f"#!{sys.executable}\n{_AS_ANOTHER}")

@@ -32,7 +32,7 @@ VARIES = {
 }
 """Exit codes and line patterns of commands with varying output.
 
-A reviewer may decide before the first outcome is read. The second command hears events in any order.
+A reviewer may decide before the first outcome is read; events come in any order.
 """
 
 

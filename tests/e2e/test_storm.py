@@ -49,7 +49,7 @@ UNVERIFIED = {
     (Status.COMPENSATED, ("verify", "KycCircuitOpen")),
     (Status.COMPENSATED, ("release", "KycUnavailable")),
 }
-"""Refunds without an answer of VerifyKyc in time, even if it has committed."""
+"""Refunds without VerifyKyc's answer in time."""
 
 PAYABLE = {(Status.SETTLED, None), *UNVERIFIED}
 UNPAYABLE = {(Status.COMPENSATED, ("release", "CapExceeded")), *UNVERIFIED}
@@ -110,10 +110,7 @@ class Storm:
         return bool(described["status"] == "RUNNING")
 
     def kill(self, process: psutil.Process, killed: int) -> None:
-        """Kill random functions until `killed` are dead, enough of them at work.
-
-        Two of three are chosen among those currently at work, if any.
-        """
+        """Kill random functions until `killed` are dead: two of three while at work, if any are."""
         give_up_at = time.monotonic() + STORM_SECONDS_MAX
         settled = self.settled()
         self.ask(BURST)
@@ -168,7 +165,7 @@ class Storm:
         return {key: found[key] for key in self.requests if key in found}
 
     def over(self) -> dict[str, Row]:
-        """Wait until all are claimed and none is in flight; start unclaimed ones again. Return their rows."""
+        """Wait until all are claimed and ended; start unclaimed ones again. Return their rows."""
         give_up_at = time.monotonic() + CALM_SECONDS_MAX
         while True:
             found = self.rows()
@@ -184,9 +181,9 @@ class Storm:
 
 @pytest.fixture(scope="module")
 def embedded() -> Iterator[Embedded]:
-    """Recovery runs by schedule each minute. State outlives an orderly stop.
+    """Recovery runs by schedule.
 
-    At most 12 functions run at once, because each is a process; more are throttled.
+    State outlives an orderly stop. At most 12 processes of functions run at once.
     """
     with embedded_aws() as embedded:
         up = embedded.settle("local", "up", PERSIST_STATE="1", LAMBDA_ACCOUNT_CONCURRENCY="12")

@@ -26,7 +26,7 @@ CHANGED = (
 
 AT_ONCE, BETWEEN_SECONDS = 4, 0.3
 DELAY_SECONDS = 1
-"""The provider's delay keeps payments in flight during the change; it may take four."""
+"""Keeps payments in flight during the change, which may take four seconds."""
 
 
 def sources(folder: Path, *, upgraded: bool) -> Path:
@@ -43,7 +43,6 @@ def sources(folder: Path, *, upgraded: bool) -> Path:
 
 
 def deploy(embedded: Embedded, folder: Path, **settings: Any) -> None:
-    """Deploy a folder's sources with changed local settings."""
     running = embedded.running()
     environment = embedded.environment | {
         "AWS_ENDPOINT_URL": running.endpoint_url,

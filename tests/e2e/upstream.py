@@ -34,7 +34,6 @@ class Upstream:
         return self.example[name]
 
     def client(self, service: str) -> Any:
-        """Return a client for calls that the example does not make."""
         config = Config(inject_host_prefix=False, retries={"total_max_attempts": 1})
         return self.session.client(service, endpoint_url=self.endpoint_url, config=config)
 

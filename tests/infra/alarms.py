@@ -1,5 +1,3 @@
-"""Expected alarms, and the metrics that the functions write."""
-
 import ast
 import re
 from typing import Any, NamedTuple
@@ -150,14 +148,12 @@ BOOKS_ALARMS = {
     "BooksLeftOut": _ours("BooksLeftOut", 1, "Maximum", missing="ignore"),
     "BooksLate": _ours("BooksLate"),
 }
-"""Alarms of a stage with books in Aurora, projected each minute."""
 
 BANK_ALARMS = {
     "StatementFaults": _ours("StatementFaults", 1, "Maximum", missing="ignore", seconds=3_600),
     "StatementMissing": _ours("StatementMissing", 1, "Maximum", missing="ignore", seconds=3_600),
     "ReadStatementsFailed": _errors("ReadStatements", 1),
 }
-"""Alarms of a stage that reads the bank's statements each hour."""
 
 OPTIONAL_ALARMS = BOOKS_ALARMS | BANK_ALARMS
 

@@ -1,7 +1,7 @@
 """Damage by a thief with one function's role, while all functions run unchanged.
 
-Each attack writes in each way its role allows. Then recovery, machines and functions run. Money was made if
-the customers' balances grew. `docs/reference/roles.py` prints the docstrings of attacks.
+Each attack writes all that its role allows. Then everything runs. Money was made if the customers' balances
+grew. `docs/reference/roles.py` prints the attacks' docstrings.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -76,7 +76,6 @@ class Thief:
         self._send("Put", {"Item": to_wire(row)})
 
     def change(self, key: Row, *, remove: Sequence[str] = (), **to: Any) -> None:
-        """Update attributes of a row, perhaps a new one."""
         sets = ", ".join(f"#{name} = :{name}" for name in to)
         expression = f"SET {sets}" + (f" REMOVE {', '.join(f'#{name}' for name in remove)}" if remove else "")
         self._send(
@@ -105,7 +104,6 @@ class Thief:
 
 @contextmanager
 def staged() -> Iterator[World]:
-    """A world with a settled, a refunded and a refused payment."""
     world = World(signing(in_memory()))
     replaced = {
         (_kyc, "ask"): world.provider.ask,
@@ -143,7 +141,7 @@ def money(world: World) -> int:
 
 
 def played(own: Policy, attack: "Attack") -> End:
-    """Attack with a policy, let everything run for a day, and return the end."""
+    """Attack with a policy, and return the state a day later."""
     with staged() as world:
         before = money(world)
         try:

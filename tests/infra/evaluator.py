@@ -1,7 +1,6 @@
-"""IAM's evaluation of a role's policy, limited to this stack's features; others raise ValueError.
+"""IAM's evaluation of a role's policy, for this stack's features; others raise ValueError.
 
-Allowed if a statement allows and none denies. See
-https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic_policy-eval-basics.html.
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic_policy-eval-basics.html
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -65,7 +65,6 @@ def users(stage: str, role: str) -> str:
 
 
 def of_machine(stage: str, machine: str) -> Needed:
-    """Return the needs of a machine's tasks, log and traces."""
     own = properties(stage, "StepFunctions::StateMachine")[machine]
     texts = own["DefinitionSubstitutions"]
     needed = {need for task in _tasks(definition(stage, machine)) for need in _of_task(task, texts)}

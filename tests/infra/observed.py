@@ -1,7 +1,7 @@
 """All AWS calls of the running functions: operation and parameters.
 
-Most come from simulator lives; parts replaced above the client run in scenes. A new function needs an actor
-in the simulator, or a scene.
+Most come from simulator lives; parts replaced above the client run in scenes. Each new function needs one
+of them.
 """
 
 import gzip
@@ -152,7 +152,7 @@ def _lives() -> Iterator[Call]:
 
 
 def _asks_the_provider() -> None:
-    """Run VerifyKyc with a failing provider until the circuit opens, then with a working one."""
+    """Run VerifyKyc until the circuit opens, then with a working provider."""
     answer = json.dumps({"decision": "APPROVED", "reference": "ver_1"}).encode()
     is_down, is_up = mock.Mock(side_effect=KycUnavailable("down")), mock.Mock(return_value=(200, answer))
     for later, exchange in ((0, is_down), (120, is_up)):
@@ -177,7 +177,6 @@ def _copies_and_seals() -> None:
 
 
 def _tells_people() -> None:
-    """Make SendPage publish an urgent page and an informational one."""
     for kind in ("LimboEntered", "LimboResolved"):
         send_page.handler({"detail-type": kind, "detail": {"summary": "x"}}, Context())
 
@@ -192,7 +191,6 @@ def _tells_of_settlements() -> None:
 
 
 def _reads() -> None:
-    """Make ReadSettlements answer each route."""
     for event in (
         reading.outcome(SETTLEMENT.key),
         reading.entries("alice"),

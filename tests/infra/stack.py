@@ -88,7 +88,6 @@ def only(stage: str, kind: str) -> Any:
 
 
 def of_function(stage: str, function: str, kind: str) -> Any:
-    """Return the properties of a function's one resource of this kind."""
     (found,) = (one for one in properties(stage, kind).values() if one["FunctionName"] == f"${{{function}}}")
     return found
 
@@ -108,10 +107,7 @@ def executions(machine: str) -> str:
 
 @cache
 def template(stage: str) -> dict[str, Any]:
-    """Return all resources by name, with references in Fn::Sub form: `${Name.Attribute}`.
-
-    Cached and shared: tests must not change them.
-    """
+    """Return all resources by name, with references in Fn::Sub form. Cached: tests must not change them."""
     found = templates.template(stage)["Resources"]
     named = {name(logical_id): resource for logical_id, resource in found.items()}
     assert len(named) == len(found), "two resources have one name"
@@ -157,7 +153,6 @@ def findings(stage: str, pack: Any, directory: Path, /, **changes: Any) -> set[t
 
 
 def readable(value: Any) -> Any:
-    """Return part of a template with references as text."""
     match value:
         case {"Ref": logical_id}:
             return f"${{{name(logical_id)}}}"

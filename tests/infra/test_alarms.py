@@ -119,10 +119,7 @@ def test_an_alarm_on_our_own_metric_names_a_counted_one() -> None:
 
 @each_stage
 def test_an_alarm_set_off_by_callers_requests_pages_no_person(stage: str) -> None:
-    """A refused request fails its execution, and its message is a dead letter; strangers have no signature.
-
-    No alarm uses a metric that counts refusals of requests.
-    """
+    """A refused request fails its execution, its message is a dead letter; strangers have no signature."""
     caused = {
         *("SettlementExpressFailed", "SettlementStandardFailed", "SignatureRefused", "WebhookRefused"),
         *there("doors", "StartDeadLetters"),

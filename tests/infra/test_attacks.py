@@ -81,7 +81,7 @@ def test_outside_a_transaction_no_role_raises_balances_or_puts_entries(stage: st
 
 @each_stage_on_aws
 def test_the_hold_adds_to_a_balance_in_a_transaction(stage: str) -> None:
-    """To IAM it is the same write, and so complements the test above."""
+    """To IAM it is the same write: this complements the test above."""
     asked = requests(TABLE, "TransactWriteItems", {"TransactItems": [{"Update": RAISE}]})
 
     assert all(allows(policy(stage, "HoldFunds"), one) for one in asked)

@@ -63,9 +63,9 @@ def test_the_dashboard_shows_every_alarm_its_state_and_its_metric(stage: str) ->
 
 @each_stage
 def test_the_dashboard_shows_how_settlements_fare_by_counted_metrics(stage: str) -> None:
-    """An unwritten metric's graph is empty and looks healthy.
+    """An unwritten metric's graph looks healthy.
 
-    A level is not summed: five measurements of one LIMBO case would be five cases.
+    A level is not summed: five measurements of one case would be five cases.
     """
     ours = [line for line in metrics(stage) if line[0] == "Settlement"]
 

@@ -39,8 +39,7 @@ SECONDS = {
 }
 """Functions with special timeouts.
 
-Most process a backlog or the table without a waiting caller; callers of ReadSettlements and AcceptSettlements
-wait up to 20 s.
+Most process a backlog; callers of ReadSettlements and AcceptSettlements wait up to 20 s.
 """
 
 LAMBDA_SECONDS_MAX = 900
@@ -103,10 +102,7 @@ def test_a_functions_own_log_group_has_the_stages_retention(stage: str) -> None:
 def test_a_lean_stage_logs_metrics_and_only_the_platforms_failures(
     stage: str,
 ) -> None:
-    """Metrics are lines without a level, which Lambda counts as INFO: a higher level would drop them.
-
-    Debug lines would have the parties' names.
-    """
+    """Metrics have no level, which Lambda counts as INFO: a higher one drops them. Debug lines have names."""
     levels = {"local": "INFO", "dev": "INFO", "prod": "WARN"}
 
     for name, function in functions(stage).items():

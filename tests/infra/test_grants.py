@@ -145,10 +145,7 @@ def test_only_hold_queue_api_and_rejections_put_a_settlement() -> None:
 
 
 def test_no_role_puts_balances_or_updates_rows_put_once() -> None:
-    """A balance only moves, under its condition.
-
-    Entries, evidence and markers are permanent; a row with a waiting execution is replaced whole.
-    """
+    """A balance only moves, under its condition. Entries, evidence and markers are permanent."""
     assert allowed("PutItem", "account") == set()
     assert allowed("UpdateItem", "entry", "entry of fees", "evidence", "waiting", "event", "order") == set()
 
@@ -187,7 +184,7 @@ def test_a_token_is_on_rows_that_only_its_holder_writes() -> None:
 
 
 PLACE = ("gsi1pk", "gsi1sk")
-"""Index attributes changed by settlement updates. Those of orders are checked by the proof."""
+"""Index attributes changed by settlement updates. The proof checks those of orders."""
 
 
 def test_entry_attributes_are_immutable_unless_other_rows_updates_need_them() -> None:
@@ -241,7 +238,7 @@ def test_no_update_changes_an_attribute_that_conditions_rely_on() -> None:
 def test_no_attribute_of_a_row_that_is_replaced_is_immutable() -> None:
     """A later waiting execution replaces an earlier one.
 
-    No role updates the row, so listing `key` and `case` would falsely suggest protection.
+    Listing `key` and `case` would falsely suggest protection.
     """
     (waiting,) = [row for row in PUT if row["sk"] == "WAITING"]
 

@@ -65,10 +65,7 @@ OPERATIONS = {
 
 
 def reads(function: str) -> Iterator[Row]:
-    """Yield a row of each kind that a handler and its helpers read, by their source.
-
-    Some are read too rarely for any number of simulated lives.
-    """
+    """Yield a row of each kind that a handler's source reads: lives read some too rarely."""
     source = inspect.getsource(import_module(handler_of(function).removesuffix(".handler")))
     helpers = sorted(set(re.findall(r"\b(_[a-z_]+)\.", source)) & HELPERS.keys())
     for one in (source, *(inspect.getsource(import_module(HELPERS[helper])) for helper in helpers)):
@@ -170,7 +167,6 @@ def grants(statements: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def uses_the_key(stage: str, function: str) -> bool:
-    """Return whether the function uses rows, or Lambda reads their stream for it."""
     stream = ("dynamodb:GetRecords", "${LedgerTable.StreamArn}")
     return bool(of_the_table(function)) or stream in of_constructs(stage, function)
 

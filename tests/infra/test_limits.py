@@ -145,7 +145,7 @@ LIMITS: Mapping[str, tuple[int, Callable[[Deployed], Measured]]] = {
     "environment of a function, bytes": (4_096, environments),
     "definition of a machine, bytes": (1_048_576, definitions),
 }
-"""Limits from the quota pages of CloudFormation, IAM, SNS, SQS, S3, KMS, Lambda and Step Functions."""
+"""From the quota pages of CloudFormation, IAM, SNS, SQS, S3, KMS, Lambda and Step Functions."""
 
 
 def too_large(stage: str, limit: str, margin: float) -> list[str]:

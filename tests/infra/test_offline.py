@@ -92,7 +92,7 @@ def files(root: Path) -> set[str]:
 def test_a_stage_is_synthesised_offline_from_our_sources_alone(
     stage: str, synthesise: Callable[[str, Path], None], tmp_path: Path
 ) -> None:
-    """One test, because a synthesis takes seconds. The bytecode beside the sources must stay there."""
+    """One test, because a synthesis takes seconds. The sources' bytecode must stay there."""
     for package in ("handlers", "settlement"):
         py_compile.compile(str(LAMBDAS / package / "__init__.py"))
 
@@ -102,7 +102,6 @@ def test_a_stage_is_synthesised_offline_from_our_sources_alone(
 
 
 def check(found: Assembly) -> None:
-    """Check the stack's outputs, asset, provider address and protection."""
     settings = STAGES[found.stage]
     assert found.template["Outputs"].keys() == contract(found.stage).keys()
     # A context lookup would be noted here as missing, and asked of AWS at the next synthesis.

@@ -41,10 +41,7 @@ Answer = dict[str, Any] | str
 
 
 class Aws:
-    """AWS with scripted answers; unnamed resources are missing, and unknown calls fail.
-
-    botocore's stub validates each call and answer by the service's model.
-    """
+    """AWS with scripted answers, validated by botocore; unnamed resources are missing, unknown calls fail."""
 
     region_name = "eu-west-1"
 

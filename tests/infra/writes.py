@@ -1,5 +1,3 @@
-"""All writes of each function, in any branch."""
-
 import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -47,7 +45,6 @@ _WORDS = {"attribute_exists", "attribute_not_exists", "begins_with", "contains",
 
 
 def ordered(expected: Status) -> StepTransaction:
-    """Return a person's ordered reversal of a settlement seen as `expected`."""
     order = Reversal(reason="paid twice", by="olga", expected_status=expected)
     return compensation.reverse_on_order(SETTLEMENT, order, NOW, CONFIG)
 

@@ -16,10 +16,7 @@ from tests.world.world import World
 
 @pytest.fixture
 def world(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    """The machines over the test's table, without accounts; each call advances the clock.
-
-    The books must balance at the end.
-    """
+    """The machines over the test's table; each call advances the clock. The books must balance at the end."""
     world = World(ledger)
     monkeypatch.setattr(_kyc, "ask", world.provider.ask)
     monkeypatch.setattr(_dependencies, "store", ledger.store)

@@ -1,7 +1,6 @@
 """A storm of stalls: the real RecoverStalled in simulated time, under AWS quotas.
 
-As on Lambda, each schedule starts a function per minute, whose threads share its processor. `python -m
-tests.simulation.storm 100000` prints a storm's end.
+A run's threads share its processor. `python -m tests.simulation.storm 100000` prints a storm's end.
 """
 
 import json
@@ -39,7 +38,7 @@ from tests.world.step_functions import client_error
 RUN_MS, LOOK_CPU_MS, START_CPU_MS = 75_000, 10, 4
 """A run's time, and the processor time of a look with a start, and of each further start.
 
-A look takes 6 ms of one processor, a further start about 2 ms; 1,024 MB get 0.6 of one.
+1,024 MB get 0.6 of a processor.
 """
 
 READ_MS, WRITE_MS, QUERY_MS, START_MS, DESCRIBE_MS = 5, 8, 20, 40, 20
@@ -80,8 +79,7 @@ class Bucket:
 class Quotas:
     """AWS's default quotas outside its three largest regions, read on 2026-11-22.
 
-    `express` and `standard` limit starts; `transitions` covers all Standard executions. The table takes twice
-    its previous peak, each index partition 1,000 units a second.
+    The table takes twice its previous peak, each index partition 1,000 units a second.
     """
 
     express: Bucket = field(default_factory=lambda: Bucket(6_000, 6_000))
@@ -177,7 +175,6 @@ class Storm:
             self.hub.sleep(number * burst * 1000 // NEW_PER_SECOND - self.hub.now)
 
     def settle(self, key: str, machine: str) -> None:
-        """Run a resumed settlement to its end, waiting for quotas."""
         for _ in range(STATES):
             while machine == STANDARD and not self.quotas.transitions.takes(1, self.hub.now):
                 self.hub.sleep(100)
@@ -197,7 +194,6 @@ class Storm:
 
     @contextmanager
     def _in_place(self) -> Iterator[None]:
-        """Replace the function's dependencies by the storm's."""
         hub = self.hub
         store = Store(_Table(self), "storm", pause=lambda tries: hub.sleep(50 << tries))
 

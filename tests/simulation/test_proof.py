@@ -86,7 +86,7 @@ PLANTS = [raised_balance, deleted_deposit, deleted_hold, raised_hold, deleted_se
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_next_runs_find_a_fault_planted_during_calls(stage: Current, seed: int, plant: Plant) -> None:
-    """A deleted hold and its void may cancel out in the payer's sum.
+    """A deleted hold and its void may cancel out.
 
     A run between the two names the settlement, and the next one the account too.
     """
@@ -152,7 +152,6 @@ def test_a_world_with_a_proof_has_runs_that_prove_it() -> None:
 def test_a_run_cut_off_at_second_look_names_no_fault(
     reason: type[CutOff], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Any of its calls may be cut off, using a separate random seed."""
     chance = Random(7)
 
     def cut_off(phase: str, done: int) -> None:
@@ -172,7 +171,7 @@ def test_a_run_cut_off_at_second_look_names_no_fault(
 def test_pages_that_come_together_are_read_in_segment_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A set of futures is ordered differently in each process, and so would a history be."""
+    """A set of futures, and so a history, is ordered differently in each process."""
 
     def backwards(reading: Any, return_when: str) -> tuple[list[Any], set[Any]]:
         return sorted(reading, key=lambda future: -future.result()[0]), set()

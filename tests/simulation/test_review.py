@@ -33,7 +33,7 @@ each_machine = pytest.mark.parametrize("machine", BOTH)
 
 
 def assert_ended(world: World, decision: str, *, answered: bool = False) -> None:
-    """Check that the resumed execution ended the settlement, and alone reverses it.
+    """Check that the resumed execution ended the settlement.
 
     With `answered`, the provider's answer is recorded too.
     """

@@ -1,7 +1,6 @@
 """The sealed journal names forgeries that leave consistent rows.
 
-A seed's world rests, with its rows copied. Then rows are forged with every right on the table, so the proof
-from the rows may pass.
+Rows are forged with every right on the table, so the proof from the rows may pass.
 """
 
 import os

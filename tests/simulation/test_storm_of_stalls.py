@@ -70,10 +70,7 @@ def test_a_quota_below_the_pace_slows_recovery_and_defers_nothing() -> None:
 
 
 def test_reversals_are_resumed_as_fast_as_executions_may_be_described() -> None:
-    """Two reversals would alert twice, so a running one must be known.
-
-    No run waits for the quota, as later settlements have deadlines.
-    """
+    """Two reversals would alert twice, so a running one must be known. No run waits for the quota."""
     storm = Storm(1_500, status=Status.COMPENSATING)
 
     storm.run(minutes=15)

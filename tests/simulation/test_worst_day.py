@@ -1,5 +1,3 @@
-"""The worst KYC provider's day at 20 payments a second, in simulated time."""
-
 from collections.abc import Mapping
 
 import pytest

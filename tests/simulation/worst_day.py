@@ -94,9 +94,9 @@ class Provider(People):
         self._known: set[tuple[int, str]] = set()
 
     def exchange(self, settlement: Settlement, api_key: str) -> Verdict:
-        """Answer a question; an environment's first try takes longer.
+        """Answer a question.
 
-        It takes half the client's timeout, for a slow lookup or dead addresses.
+        An environment's first try takes half the client's timeout longer, for a slow lookup.
         """
         world, hours = self._world, self._world.hours
         way = (id(world.circuit._environment), hours.name)
@@ -141,7 +141,6 @@ class WorstDay(World):
         return begun[-1]
 
     def play(self) -> Played:
-        """Let the day and its consequences end; return figures. Raises Violated."""
         payers = [f"payer{number}" for number in range(PAYERS)]
         payments = int(self.rate * self.seconds)
         self.open_accounts(dict.fromkeys([*payers, GARBAGE], payments * CENTS_A_PAYMENT) | {PAYEE: 0})

@@ -72,7 +72,6 @@ class Run:
 
 @cache
 def run(machine: str, case: str) -> Run:
-    """Execute a test case with the interpreter of `tests/world`."""
     definition, _ = MACHINES[machine]
     visits: list[Visit] = []
     calls: Counter[str] = Counter()

@@ -1,5 +1,3 @@
-"""The definitions as JSON, and their transitions."""
-
 import json
 import re
 from collections.abc import Iterator, Mapping

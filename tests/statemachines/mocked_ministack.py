@@ -1,7 +1,6 @@
 """MiniStack, reading the mock file as Step Functions Local does: one response per call.
 
-Step Functions Local counts a state's calls with retries. MiniStack counts entries into the state, so a retry
-would repeat a mocked error. Here only the call is answered from the file.
+MiniStack itself counts entries into a state, so a retry would repeat a mocked error.
 """
 
 from contextvars import ContextVar

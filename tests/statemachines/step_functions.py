@@ -30,7 +30,6 @@ class Ended:
 
     @property
     def ends(self) -> str:
-        """The outcome's status, or the failed execution's error."""
         return str(self.output["status"] if self.status == "SUCCEEDED" else self.error)
 
 

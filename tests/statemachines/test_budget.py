@@ -24,10 +24,7 @@ MARGIN_SECONDS = 60
 """For transitions, and the caller's own timeout."""
 
 START_SECONDS_MAX = 1
-"""Limit of a start, which AWS answers or throttles at once.
-
-The state has no timeout, as the Standard settlement waits there for a person.
-"""
+"""Limit of a start, which AWS answers or throttles at once. The state itself has no timeout."""
 
 BACKOFF_SECONDS_MAX = 1
 """botocore's longest wait before a second attempt, in standard mode."""
@@ -60,10 +57,7 @@ def waits(retry: Any) -> list[float]:
 
 
 def seconds_max(state: Any) -> float:
-    """Return a state's longest time, with all timeouts and maximum waits.
-
-    A throttled attempt adds its wait but no timeout.
-    """
+    """Return a state's longest time, with all timeouts and waits. A throttled attempt adds its wait alone."""
     if state["Type"] != "Task":
         return 0
     attempt_seconds = START_SECONDS_MAX if state["Resource"] == START else state["TimeoutSeconds"]
@@ -134,9 +128,9 @@ def test_a_year_of_alerts_fits_the_history_of_one_execution(stage: str) -> None:
 
 @each_stage
 def test_no_function_outlives_its_task(stage: str) -> None:
-    """Lambda outlives the task's timeout, and would commit with no task waiting.
+    """It would commit with no task waiting.
 
-    On the embedded AWS the wait for a person begins after its function's end.
+    On the embedded AWS a person's wait begins after its function's end.
     """
     settings = STAGES[stage]
     rendered = {machine: json.loads(render_definition(machine, settings)) for machine in DEFINITIONS}
@@ -179,8 +173,7 @@ def test_a_client_times_out_before_its_function(config: Any) -> None:
 def test_a_hanging_provider_is_counted_before_its_function_times_out() -> None:
     """A function that times out counts no failure, so the circuit would never open.
 
-    A call asks only if the reserve is left, which the circuit's event may need. The rest covers reading two
-    rows.
+    A call asks only with the reserve left.
     """
     events = circuit_events._client.meta.config
 

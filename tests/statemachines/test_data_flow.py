@@ -34,7 +34,7 @@ GIVEN = {
     ("settlement", "RejectSettlement"): "$$.Execution.Input",
     ("settlement", "ReportOutcome"): "$$.Execution.Input",
 }
-"""Functions that get the client's request, and its place, as the state has changed."""
+"""Functions that get the client's request, and its place."""
 
 EVENTS = {
     "PageOnCall": ("LimboEntered", "$.alert"),
@@ -132,10 +132,9 @@ def test_the_fields_followed_here_are_those_that_the_handler_returns(name: str) 
 
 
 def test_a_report_tells_refused_claims_from_started_compensations() -> None:
-    """`error` in the state means COMPENSATING; `Error` replaces the state.
+    """`error` in the state means COMPENSATING; `Error` replaces the state, and may mean that nothing ran.
 
-    `Error` may mean that this execution ran nothing. The request has neither field, since a hold refuses
-    unknown ones. The compensating machine never replays and reports no error.
+    The request has neither. The compensating machine reports no error.
     """
     definition = DEFINITIONS["settlement"]
     sure, maybe = entering(definition), entering(definition, set.union)
@@ -187,7 +186,7 @@ def test_one_reversal_is_stuck_at_a_time() -> None:
 
 @each_task
 def test_a_task_keeps_its_input(machine: str, name: str) -> None:
-    """Results are dropped or kept next to the input; only four functions' answers become the state."""
+    """Results are dropped or kept beside it; four functions' answers become the state."""
     state = task(machine, name)
     shapes = ("InputPath", "ResultSelector", "ResultPath", "OutputPath")
     found = {shape: state[shape] for shape in shapes if shape in state}
@@ -202,10 +201,7 @@ def test_a_task_keeps_its_input(machine: str, name: str) -> None:
 
 @each_invocation
 def test_a_function_gets_its_handlers_fields_under_their_own_names(machine: str, name: str) -> None:
-    """So no fields can be swapped; the rest comes from the context.
-
-    The execution's name is the settlement's owner, and on every log line.
-    """
+    """No fields can be swapped. The execution's name is the settlement's owner, and on every log line."""
     payload = task(machine, name)["Parameters"]["Payload"]
     read, looked_for = event_read(name)
     odd = {
@@ -229,10 +225,7 @@ def test_an_event_carries_the_detail_composed_by_the_previous_function(name: str
 
 
 def test_a_compensation_takes_its_settlements_name_cause_and_owner() -> None:
-    """Every try to start it uses one name, which other callers cannot take first.
-
-    The owner is the claiming execution; with another, no failure would be reversed.
-    """
+    """Every try uses one name, which others cannot take first. The owner is the claiming execution."""
     assert task("settlement", "Compensate")["Parameters"] == {
         "StateMachineArn": "${Compensation}",
         "Name.$": "States.Format('{}-c{}-{}', $.settlement.key, $.owner_epoch, $.nonce)",

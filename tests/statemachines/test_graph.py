@@ -1,5 +1,3 @@
-"""Every machine as a graph of states and transitions."""
-
 from collections.abc import Callable
 
 import pytest
@@ -43,9 +41,9 @@ FAILS = {
         },
     },
 }
-"""Every Fail state. PagerUnreachable carries the undelivered alert.
+"""Every Fail state.
 
-CompensationUnfinished omits the child's cause, which contains its input.
+PagerUnreachable carries the alert. CompensationUnfinished omits the child's cause, which has its input.
 """
 
 

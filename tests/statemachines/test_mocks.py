@@ -141,7 +141,7 @@ def test_every_response_has_a_use() -> None:
 
 @pytest.mark.parametrize("name", sorted({*ANSWERS, *SILENT}))
 def test_a_mocked_function_answers_as_its_handler_does(name: str) -> None:
-    """It has the fields of the handler's answer, plus `resolution`; more would prove nothing.
+    """It has the handler's fields, plus `resolution`; more would prove nothing.
 
     A wait's answer is the decision.
     """

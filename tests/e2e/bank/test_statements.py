@@ -52,7 +52,6 @@ def test_a_file_in_the_bucket_goes_on_record(tmp_path: Path) -> None:
 
 
 def read(embedded: Embedded) -> dict[str, int]:
-    """Call the function as its schedule does."""
     name = embedded.functions["ReadStatements"]
     answer = embedded.stack.client("lambda").invoke(FunctionName=name, Payload=b"{}")
     found: dict[str, int] = json.loads(answer["Payload"].read())

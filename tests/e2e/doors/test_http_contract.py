@@ -1,7 +1,6 @@
-"""The deployed services' API keeps docs/contracts/settlements.openapi.yaml.
+"""The deployed API keeps docs/contracts/settlements.openapi.yaml, with its routes and permissions.
 
-`tests/handlers/doors/test_settlements_contract.py` tests the functions in more depth. Here calls are signed
-and use the API's routes, permissions and integrations.
+`tests/handlers/doors/test_settlements_contract.py` tests the functions in more depth.
 """
 
 import re

@@ -120,7 +120,6 @@ def test_each_change_is_heard_once_the_relay_is_well_again(embedded: Embedded) -
 
 
 def stuck(embedded: Embedded, payer: str) -> list[str]:
-    """Put a payment into LIMBO; return its key and the key of the payee's spending."""
     poor, shop = new_account(embedded, "poor"), new_account(embedded, "shop")
     paid, spent = pay(embedded, payer, poor), pay(embedded, poor, shop)
     reverse(embedded, paid)

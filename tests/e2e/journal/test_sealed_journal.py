@@ -21,7 +21,6 @@ pytestmark = pytest.mark.long
 
 
 def compared(embedded: Embedded, *more: str) -> dict[str, Any]:
-    """Seal due periods and return the command's result."""
     embedded.invoke("SealJournal", None)
     finished = embedded.settle("reconcile", "--against", "stack", "--json", *more)
     found: dict[str, Any] = json.loads(finished.stdout)["sealed_journal"]

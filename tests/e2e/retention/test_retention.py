@@ -56,7 +56,6 @@ def journal_of(embedded: Embedded, key: str) -> tuple[Row, list[Row]]:
 
 
 def download(embedded: Embedded, place: Path) -> str:
-    """Copy the sealed journal to a directory, like `aws s3 sync`."""
     s3, bucket = embedded.stack.client("s3"), embedded.stack.outputs["JournalBucket"]
     for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
         for one in page.get("Contents", ()):

@@ -143,7 +143,6 @@ EXPLAINED: dict[type, dict[str, str]] = {
         "PCI.DSS.321-S3DefaultEncryptionKMS": "Whoever puts a file needs no key: a bank's own service may.",
     },
 }
-"""Accepted findings, with reasons."""
 
 
 @pytest.mark.parametrize("pack", [AwsSolutionsChecks, PCIDSS321Checks])

@@ -119,7 +119,7 @@ def test_each_secret_is_of_its_own_user() -> None:
 
 
 def needed(stage: str) -> set[Permission]:
-    """Return the function's needs: observed calls, and calls of services on its behalf."""
+    """Return the function's needs: its calls, and services' calls for it."""
     actions = {f"{call.service}:{call.operation}" for call in observed() if call.function == "ProjectEntries"}
     assert {one for one in actions if not one.startswith("rds-data:")} == {
         *("s3:ListObjectVersions", "s3:GetObject")
@@ -269,8 +269,7 @@ EXPLAINED: dict[type, dict[str, str]] = {
 }
 """Accepted findings, with reasons.
 
-Of checkov's, CKV_AWS_118 stays: machine monitoring costs a role and a log, and the books' alarm shows a slow
-database.
+CKV_AWS_118 stays: machine monitoring costs a role and a log, and the books' alarm shows a slow database.
 """
 
 

@@ -105,9 +105,9 @@ def test_a_message_becomes_a_dead_letter_only_after_hours(stage: str) -> None:
 
 @each_stage
 def test_one_function_reads_the_queue_and_messages_fail_alone(stage: str) -> None:
-    """A full queue does not use up the concurrency that settlements need.
+    """A full queue leaves settlements their concurrency.
 
-    Without a filter: an unmatched message would be deleted silently.
+    A filter would silently delete unmatched messages.
     """
     mappings = properties(stage, "Lambda::EventSourceMapping").values()
     (found,) = (one for one in mappings if one["FunctionName"] == "${StartSettlements}")

@@ -67,7 +67,7 @@ def test_an_accounts_status_is_its_own() -> None:
 
 @each_stage
 def test_the_stream_sends_large_batches_and_retries_half_a_day(stage: str) -> None:
-    """The stream keeps records for a day, which leaves a person another half-day."""
+    """It keeps records for a day, which leaves a person half of it."""
     mappings = properties(stage, "Lambda::EventSourceMapping").values()
     (found,) = (one for one in mappings if one["FunctionName"] == "${SealJournal}")
     filters: list[Any] = [json.loads(one["Pattern"]) for one in found.pop("FilterCriteria")["Filters"]]

@@ -31,7 +31,6 @@ class Recorded:
 
 @pytest.fixture
 def calls(ledger: Ledger) -> list[tuple[str, dict[str, Any]]]:
-    """Drive the circuit through each of its changes; return its calls."""
     client, now = Recorded(ledger.client), [1_800_000_000]
     circuit = SharedCircuit(client, ledger.table_name, THRESHOLDS, lambda state: None, lambda: now[0])
     circuit.failed(Lease("one"))

@@ -34,7 +34,7 @@ def description(stage: str) -> Any:
 
 @each_stage
 def test_a_new_secret_is_random_and_not_in_the_template(stage: str) -> None:
-    """Each person who may describe the stack can read its template.
+    """Who may describe the stack can read its template.
 
     44 base64 characters make a webhook key of 33 bytes.
     """
@@ -68,9 +68,9 @@ def test_a_function_knows_its_own_secret_only(stage: str) -> None:
 
 @each_stage
 def test_the_webhook_is_called_only_through_the_one_public_address(stage: str) -> None:
-    """No CORS, because browsers have no business there; calls are signed, so AWS requires no authentication.
+    """Calls are signed, so AWS requires no authentication, and browsers need no CORS.
 
-    AWS requires both permissions; without its restriction, either lets any account invoke the function.
+    Without its restriction, either permission lets any account invoke the function.
     """
     webhook = {"FunctionName": "${KycDecided.Arn}", "Principal": "*"}
 

@@ -6,12 +6,10 @@ from tests.world.functions import Context
 
 
 def _puts_a_release_aside() -> None:
-    """Give SweepMerchants an unreadable message."""
     sweep_merchants.handler({"Records": [{"body": "{}"}]}, Context())
 
 
 def _sweeps_on_order() -> None:
-    """Make TakeOrder sweep a merchant with an unswept release."""
     take_order.handler(orders.request("sweep", {"account": "merchant.shop"}, ORDER["by"]), Context())
 
 

@@ -29,7 +29,7 @@ each_topic = pytest.mark.parametrize("topic", TOPICS)
 
 @each_stage
 def test_the_bus_is_the_stages_own_and_has_one_rule(stage: str) -> None:
-    """On the account's default bus, other rules would match our events. The bus admits only this account."""
+    """On the default bus, other rules would match our events. The bus admits only this account."""
     (rule,) = properties(stage, "Events::Rule").values()
 
     assert properties(stage, "Events::EventBus")["PagerBus"] == {"Name": f"settlement-{stage}"}
@@ -57,10 +57,9 @@ def test_every_event_of_the_machine_matches_the_rule(stage: str) -> None:
 
 @each_stage
 def test_an_event_undelivered_for_fifteen_minutes_goes_to_the_queue(stage: str) -> None:
-    """A page retried for a day helps no one; in the queue it sets off an alarm.
+    """A late page helps no one; in the queue it sets off an alarm.
 
-    EventBridge defaults to its maximum of 185 attempts, so time alone decides. The function gets the whole
-    event and fails at most three times.
+    The default of 185 attempts lets time alone decide.
     """
     (found,) = properties(stage, "Events::Rule")[RULE]["Targets"]
     (config,) = (
@@ -114,7 +113,7 @@ def test_an_undelivered_alert_stays_two_weeks_encrypted_without_a_key(stage: str
 
 @each_stage
 def test_only_the_rule_and_the_function_fill_the_queue(stage: str) -> None:
-    """EventBridge drops an event for good if it may not send to the queue. The function has its own role."""
+    """EventBridge drops an event that it may not send to the queue."""
     from_the_rule = {"ArnEquals": {"aws:SourceArn": f"${{{RULE}.Arn}}"}}
 
     found = attached(stage, "SQS::QueuePolicy", "Queues", "${PagerUndelivered}")
@@ -137,10 +136,7 @@ def test_a_topic_admits_this_accounts_alarms(stage: str, topic: str) -> None:
 
 @each_stage
 def test_the_topics_share_their_own_key_which_alarms_may_use(stage: str) -> None:
-    """Without the key the publisher gets an error, and its alert is lost. SNS needs only these actions.
-
-    A publisher with the table's key could decrypt rows.
-    """
+    """Without the key the alert is lost. SNS needs only these actions. The table's key would decrypt rows."""
     key = properties(stage, "KMS::Key")["PagerKey"]
     use = allow("kms:Decrypt", "kms:GenerateDataKey*", on=["*"], by=CLOUDWATCH)
 

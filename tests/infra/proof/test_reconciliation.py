@@ -1,5 +1,3 @@
-"""The scheduled proof. Permissions: test_roles.py; alarms: test_alarms.py."""
-
 import pytest
 
 from infra.config import STAGES

@@ -1,6 +1,6 @@
 """A bank beside the books, drawn from a seed, and the faults that it makes.
 
-References, amounts and the bank's own ids come again, as in life. A right history must agree all the same.
+References, amounts and ids come again; a right history must agree all the same.
 """
 
 from collections.abc import Callable, Iterator
@@ -97,7 +97,6 @@ def _line(history: History, order: Order, day: date) -> Line:
 
 
 def _number(history: History) -> None:
-    """Let the bank number its lines: anew each year, and not all of them."""
     history.lines.sort(key=lambda line: (line.account, line.booked))
     numbers: dict[tuple[str, str], int] = {}
     for place, line in enumerate(history.lines):

@@ -44,7 +44,7 @@ from tests.world.openings import opening
 DAY_MS, HOUR_MS, RUN_MS = 86_400_000, 3_600_000, 900_000
 RUNS_MS = 6 * HOUR_MS
 DAYS = 4
-"""Days on which people book. The bank writes a statement of each."""
+"""Each day has a statement."""
 
 REFERENCES = ("rent", "rent", "rent", "INV-1", "INV-2")
 AMOUNTS = (100, 100, 4_820)
@@ -62,8 +62,6 @@ def demand(holds: object, rule: str, *about: object) -> None:
 
 @dataclass(frozen=True)
 class Movement:
-    """A line of the bank."""
-
     reference: str
     amount: int
     side: Side

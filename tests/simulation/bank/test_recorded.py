@@ -15,7 +15,6 @@ from tests.simulation.bank.recorded import fault_of
 
 SEEDS, LONG = 60, 3_000
 SEEDS_MAX = 1_000
-"""Most histories in which a planted bug must show."""
 
 
 def test_each_history_keeps_the_rules() -> None:

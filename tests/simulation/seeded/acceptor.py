@@ -22,7 +22,6 @@ RESIDUES = (24, 40, 47)
 TRIES_MAX = 6
 MINUTE_MS = 60_000
 DOOR_MS_MAX = 30_000
-"""API Gateway's timeout."""
 
 
 def posts(seed: int) -> bool:
@@ -55,7 +54,7 @@ class Acceptor:
             people.spawn("a message", at + chance.randint(0, 200), people._send, request | {"key": key})
 
     def committed(self, changes: Changes) -> None:
-        """Check that a start over HTTP commits only a claim. Raises Violated."""
+        """Check that a start over HTTP commits only a claim."""
         for _, new in changes:
             if new and new["sk"]["S"] == "SETTLEMENT":
                 self._owners.add(text(new, "owner") or "")
@@ -134,7 +133,6 @@ class Acceptor:
 
 
 def _has_content(row: Item, content: dict[str, Any]) -> bool:
-    """Return whether a claim has this content; the stage sets the fee."""
     amount = minor(content["amount"], content["currency"])
     return amount == number(row, "amount") and all(
         content[name] == text(row, name) for name in ("payer", "payee", "currency")

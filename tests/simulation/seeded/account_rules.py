@@ -54,7 +54,6 @@ def carried_out(changes: Changes, asking: Asking) -> None:
 
 
 def _takes_effect(order: Item, old: Item | None, new: Item, times: dict[str, str | None]) -> None:
-    """Check that an order fits the account, and record its times."""
     kind, account, at = order["order"]["S"], order["account"]["S"], order["posted_at"]["S"]
     blocked = number(old, "limbo_cases") != 0
     if kind == "open":

@@ -38,7 +38,7 @@ class Bank:
     def __init__(self, world: "World") -> None:
         self._world = world
         self._held: dict[str, set[int]] = {}
-        """Each account's balances so far, in minor units."""
+        """In minor units."""
 
         self._orders = 0
 
@@ -46,7 +46,6 @@ class Bank:
         self._held.setdefault(account, set()).add(number(row, "available"))
 
     def busy(self, accounts: list[str], prefix: str) -> None:
-        """Give orders on these accounts, mostly during payments."""
         chance = self._world.chance
         for _ in range(chance.one_of((2, 4, 8, 12))):
             within = chance.one_of((500, 5_000, 60_000, 900_000))
@@ -87,7 +86,7 @@ class Bank:
         self._send(self._order(chance.one_of(kinds), account, prefix), at)
 
     def _empty_and_close(self, account: str, prefix: str) -> None:
-        """Empty and close the account, while others may still pay it."""
+        """Others may still pay it."""
         chance, world = self._world.chance, self._world
 
         def empty() -> None:
@@ -115,7 +114,6 @@ class Bank:
         return order | {"amount": amount, "currency": currency, "reference": "bank-0001"}
 
     def _send(self, order: dict[str, str], at: int) -> None:
-        """Give an order once or more, at once or later, or conflicting."""
         chance = self._world.chance
         for again in range(1 + chance.happens(0.5) + chance.happens(0.2)):
             sent = dict(order)

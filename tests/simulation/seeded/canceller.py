@@ -22,7 +22,6 @@ RESIDUES = (22, 25, 33, 39, 43)
 TRIES_MAX = 4
 MINUTE_MS = 60_000
 DOOR_MS_MAX = 30_000
-"""API Gateway's timeout."""
 
 
 def cancels(seed: int) -> bool:
@@ -43,7 +42,6 @@ class Canceller:
         """The settlements that an answer confirmed as cancelled."""
 
     def plan(self, key: str) -> None:
-        """Plan cancellations, mostly while possible."""
         chance, people = self._random, self._world.people
         for _ in range(chance.choice((1, 1, 2, 3))):
             delay = chance.randint(0, chance.choice((50, 2_000, 30_000, 20 * MINUTE_MS)))
@@ -58,7 +56,6 @@ class Canceller:
             people.spawn("a starter", delay + chance.randint(0, 2_000), self._cancel, key, 200, 20)
 
     def committed(self, changes: Changes) -> None:
-        """Record the committing call, and check confirmed cancellations. Raises Violated."""
         call = self._world.cloud.call_of(self._world.hub.process)
         if call and call.function == "CancelSettlement":
             self._wrote.add(id(call))
@@ -69,7 +66,7 @@ class Canceller:
                 demand(kept, "a payment that was told to be cancelled stays so", key, text(new, "status"))
 
     def at_the_end(self) -> None:
-        """Check that a confirmed cancellation holds no money and was not paid. Raises Violated."""
+        """Check that a confirmed cancellation holds no money and was not paid."""
         for key in self.cancelled:
             row = self._world.oracle.settlements[key]
             demand(is_cancelled(row), "a payment that was told to be cancelled stays so", key)
@@ -141,7 +138,6 @@ class Canceller:
     def _is_refused(
         self, key: str, asked: dict[str, Any], told: dict[str, Any], before: Item | None, call: Call
     ) -> None:
-        """Check that a refusal changed nothing, and that the payment could not be cancelled."""
         demand(id(call) not in self._wrote, "a refused cancellation changes nothing", key, told)
         now, request = self._world.oracle.settlements.get(key), json.loads(asked["body"])
         if told["error"] == "SettlementNotFound":

@@ -96,10 +96,7 @@ class Streams(Random):
 
 
 class Chance:
-    """A seed's random choices.
-
-    Each seed has its own rate and kinds of faults: some see few of many kinds, others many of one.
-    """
+    """A seed's random choices, with its own rate and kinds of faults."""
 
     def __init__(self, seed: int, since: int = 0) -> None:
         self.random, self._nonces = Streams(seed), Random(f"nonces {seed}")
@@ -148,11 +145,11 @@ class Chance:
         return f"{self._nonces.getrandbits(32):08x}"
 
     def latency(self) -> int:
-        """Return a one-way latency in milliseconds."""
+        """One-way, in milliseconds."""
         return int(self.random.random() * self._slow)
 
     def frozen(self) -> int:
-        """Return the duration of a freeze in milliseconds: up to 25 minutes, beyond the deadline."""
+        """In milliseconds: up to 25 minutes, beyond the deadline."""
         return int(2 ** (13 + self.random.random() * 7.5))
 
     def within(self, low: int, high: int) -> int:
@@ -166,7 +163,7 @@ class Chance:
         return self.random.random()
 
     def chaos(self) -> int:
-        """Return the duration of the faults in milliseconds."""
+        """In milliseconds."""
         return self.within(60_000, 2_400_000)
 
     def one_of(self, choices: Sequence[T]) -> T:

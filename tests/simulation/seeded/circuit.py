@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from tests.simulation.seeded.world import World
 
 TROUBLE_EVERY = 8
-"""One world in this many has a troubled provider, and circuit calls with all faults.
+"""One world in this many has a troubled provider and faulty circuit calls.
 
-Elsewhere these calls take no time, so histories are unchanged.
+Elsewhere these calls take no time.
 """
 
 PAYERS = {"dora": 60_000, "erin": 60_000}
@@ -131,7 +131,6 @@ class Circuits:
     # The provider.
 
     def trouble(self, seed: int) -> None:
-        """Make payments while the provider is dead, poisoned or healthy."""
         if not is_troubled(seed):
             return
         world, random = self._world, Streams(f"circuit {seed}", self._world.hub.place)
@@ -189,7 +188,6 @@ class Circuits:
                 world.cloud.call("VerifyKyc", HEALTH)
 
     def _ask_for_probes(self) -> None:
-        """Let a person order a probe after a change of the circuit."""
         if self._probing and self._probing.random() < 0.3:
             within = self._probing.choice((4_000, MINUTE_MS))
             self._world.hub.spawn(
@@ -236,7 +234,6 @@ class Circuits:
             self.rules.answered(known, lease.probe)
 
     def died(self) -> None:
-        """Drop the environment of the process that died."""
         process = self._world.hub.process
         self._environments = [one for one in self._environments if one.process is not process]
 

@@ -1,7 +1,4 @@
-"""Rules of the circuit, checked on its row and its environments' knowledge.
-
-Some hold only where all clocks agree and DynamoDB answered the call; they say so.
-"""
+"""Rules of the circuit. Some hold only where all clocks agree and DynamoDB answered."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -93,7 +90,6 @@ class CircuitRules:
 
     @contextmanager
     def during(self, name: str, known: Knowledge) -> Iterator[None]:
-        """Record the process's act during the block."""
         hub = self._world.hub
         process = hub.process
         known.reads = known.unanswered = 0
@@ -210,10 +206,10 @@ class CircuitRules:
             demand(not is_due, "after each recovery a payment that has not failed is the probe", act.payment)
 
     def failed(self, known: Knowledge, probe: str | None) -> None:
-        """Check that a failure that DynamoDB took is counted.
+        """Check that a recorded failure is counted.
 
-        If clocks agree, failing payments have a bound: those that open the circuit, plus answers taken, plus
-        one per other environment.
+        If clocks agree, failing payments have a bound: those that open the circuit, plus answers taken,
+        plus one per other environment.
         """
         act = self._acts[self._world.hub.process]
         if known.unanswered:
@@ -246,10 +242,9 @@ class CircuitRules:
             known.reported_at = now
 
     def at_the_end(self) -> None:
-        """Check that the scheduled health check closes the circuit without payments.
+        """Check that the scheduled health check closes the circuit.
 
-        The provider is healthy, without faults. A fast clock may have opened the circuit, so clocks must
-        agree.
+        A fast clock may have opened it, so clocks must agree.
         """
         if not self._clocks_agree or not self.has_schedule or self.is_closed:
             return
@@ -266,7 +261,7 @@ class CircuitRules:
         return _seconds(self._world.hub.now)
 
     def _names(self, row: Item | None) -> set[str]:
-        """Return the payments that failed since the circuit closed, initially those on the row."""
+        """Return the payments that failed since the circuit closed."""
         if self._named is None:
             self._named = set((text(row, "failed") or "").split())
             self._head_start = number(row, "failure_count")

@@ -28,7 +28,7 @@ KILLED = ("Runtime.ExitError", "Runtime.OutOfMemory", "Sandbox.Failure", "Sandbo
 UNHEARD_OF = ("Runtime.TruncatedResponse", "Runtime.InvokeTimeout", "Host.Reclaimed", "Extension.Crash")
 """Errors for a function that died: in most worlds, and in every third.
 
-There are equally many, so a world meets the same events with either. No document or definition has `Host.`.
+Equally many, so both meet the same events.
 """
 
 FUNCTION_MS = 8_000
@@ -158,7 +158,6 @@ class Cloud:
         self._world.hub.set(call.answer, answer)
 
     def _answer(self, call: Call) -> Any:
-        """Return the answer or error. Raises Violated for an unknown error."""
         world = self._world
         milliseconds = LONG_MS.get(call.function, FUNCTION_MS)
         world.note(call.function, "is called with", call.payload)
@@ -214,7 +213,7 @@ class Cloud:
         return answer
 
     def _around(self, execution: Execution, call: Any) -> Any:
-        """Perform a task after a latency; only non-Lambda services meet faults here."""
+        """Perform a task after a latency; other services than Lambda meet faults here."""
         world = self._world
         world.hub.sleep(world.chance.latency())
         assert isinstance(execution, RunningExecution)
@@ -253,10 +252,7 @@ class Cloud:
         return any(one.token == token and one.is_waiting for one in self.machines.executions if token)
 
     def wake(self, token: str, output: Any) -> bool:
-        """Resume the execution that waits with a token; return whether it exists.
-
-        The function that got the token may still run. A token is valid once.
-        """
+        """Resume the execution that waits with a token, which is valid once; return whether it exists."""
         for one in self.machines.executions:
             assert isinstance(one, RunningExecution)
             if token and one.token == token and one.status == "RUNNING" and not one.woken.is_set:

@@ -1,7 +1,6 @@
 """The core without rooms: no orders, reviews, webhook, queue, sweeps, events or pages.
 
-The simulated provider fills the verify step. People cannot order reversals, so no payment enters LIMBO here;
-`tests/core` covers it.
+The provider fills the verify step. No payment enters LIMBO here; `tests/core` covers it.
 """
 
 from collections.abc import Callable, Iterator
@@ -67,7 +66,6 @@ class CoreWorld(Recorded):
         self.people, self.oracle.payees = CorePeople(self), CorePayees()
 
     def run(self) -> None:
-        """Run with faults, then without, until all ends. Raises Violated."""
         try:
             self.hub.run(self.hub.now + self.chance.chaos(), lambda: self.is_over)
             self.chance.faults_end = True
@@ -98,7 +96,6 @@ class Provider:
 
 
 def play(seed: int, *, is_told: bool = False) -> CoreWorld:
-    """Make a seed's world of the core, ready to run."""
     chance = Chance(seed)
     world = CoreWorld(chance, is_told)
     has_shop = seed % SHOP_EVERY == SHOP_EVERY - 1
@@ -127,7 +124,6 @@ def histories(current: Current, seed: int, *, is_told: bool = False) -> Iterator
 
 @contextmanager
 def without_rooms(world: Callable[[], World]) -> Iterator[None]:
-    """Remove every room; the simulated provider fills the verify step."""
     core = {"".join(map(str.title, file.stem.split("_"))) for file in FILES if file.parent.name == "core"}
     functions = {name: handler for name, handler in HANDLERS.items() if name in core}
     provider = Provider(world)

@@ -24,7 +24,7 @@ FEES = (
 RETAINS_EVERY, RETENTION_DAYS = 5, 3
 """Entries expire in one world of RETAINS_EVERY, after RETENTION_DAYS.
 
-Those worlds play the sealed journal too. The retention exceeds a world's length and the proof's slack.
+The retention exceeds a world's length and the proof's slack.
 """
 
 SECONDS_MAX = 240

@@ -26,7 +26,6 @@ class Process:
     """A call, an execution or a person.
 
     `place` names its stream of chance. `skew` is its clock's lead, `clock` the latest time it read (ms).
-    Once `is_killed`, it only ends.
     """
 
     __slots__ = (

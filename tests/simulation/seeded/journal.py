@@ -1,7 +1,6 @@
 """A world's sealed journal: stream batches, seals, S3 with faults, and rules.
 
-SealJournal shares only the stream with other functions. Its history is played after theirs with separate
-clock and chance, which leaves them unchanged.
+It is played after the history, with separate clock and chance.
 """
 
 import gzip
@@ -79,7 +78,6 @@ class Journal:
         self._records += ((milliseconds, record) for record in sealed_records(changes, at))
 
     def play(self, world: "World") -> None:
-        """Deliver the records with faults, then without; check. Raises Violated."""
         self._waiting = self._shards()
         with self._in_force(), mock.patch.object(_dependencies, "config", world.config):
             while any(self._waiting):
@@ -93,7 +91,7 @@ class Journal:
         demand(not world.counted["JournalTampered"], "no lawful history reports tampering")
 
     def expire(self, world: "World", expired: "Expired") -> None:
-        """Deliver expiries; the journal must replace the entries. Raises Violated."""
+        """The journal must replace expired entries."""
         self.now = max(self.now, NOW + timedelta(milliseconds=expired.moment.now))
         at, before = int(self.now.timestamp()), self._names()
         records = [record(entry, None, at) | TIME_TO_LIVE for entry in expired.gone]
@@ -128,7 +126,6 @@ class Journal:
 
     @contextmanager
     def _in_force(self, period: timedelta = PERIOD) -> Iterator[None]:
-        """Give the function the journal's S3 and clock."""
         with (
             mock.patch.object(_journal, "_client", FaultyS3(self)),
             mock.patch.object(_journal, "PERIOD", period),

@@ -1,7 +1,4 @@
-"""A reader of the journal over HTTP, paging from a cursor while objects arrive.
-
-It reads between SealJournal's calls with separate chance, so the copies' history is unchanged.
-"""
+"""A reader of the journal over HTTP, paging from a cursor while objects arrive, with separate chance."""
 
 import gzip
 import json
@@ -45,7 +42,7 @@ class JournalReader:
             self._read(faults=0.2)
 
     def finish(self) -> None:
-        """Read to the end, then all again. Raises Violated."""
+        """Read to the end, then all again."""
         while self._read(faults=0):
             pass
         in_time = {name for name in self._came if self._is_in_time(name)}

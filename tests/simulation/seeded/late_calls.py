@@ -37,10 +37,7 @@ LABELLED_OTHERWISE: dict[str, Any] = {"reference": "late", "metadata": {"cart": 
 
 
 class Asked(NamedTuple):
-    """A function's call.
-
-    `luck` decides the provider's answer. With `beside`, running executions continue.
-    """
+    """A function's call. `luck` decides the provider's answer; with `beside`, executions continue."""
 
     function: str
     payload: dict[str, Any]

@@ -42,7 +42,6 @@ class Migrator:
         self._is_there, self._changes = migrates(seed), Random(f"changes of mind {seed}")
 
     def begin(self) -> None:
-        """Start deployments of layouts, runners, and pauses."""
         if not self._is_there:
             return
         chance, hub = self._random, self._world.hub
@@ -87,7 +86,6 @@ class Migrator:
             world.deployments.deploy(world.config, world.hub.now)
 
     def _change_minds(self) -> None:
-        """Stop a run, deploy the other layout for minutes, then return."""
         pages = iter(range(self._changes.randint(3, 40)))
         slow = replace(
             self._means(),
@@ -100,7 +98,6 @@ class Migrator:
             self._world.hub.sleep(self._changes.randint(1_000, 10 * MINUTE_MS))
 
     def _run(self, name: str, means: Means | None = None) -> bool:
-        """Run the migration; return whether it is done."""
         self._world.note(MIGRATOR, f"{name} begins", self._direction)
         try:
             progress = runner.run(means or self._means(), PARTS, self._direction, name)

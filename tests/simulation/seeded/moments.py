@@ -1,7 +1,7 @@
 """Each call at each moment of a settlement's life: functions read early and write late.
 
-A moment follows each commit. Some calls come out of turn, with other content or a wrong clock. Then other
-processes are gone, and recovery must finish the settlement.
+A moment follows each commit. Some calls come out of turn, with other content or a wrong clock. Then
+recovery alone must finish the settlement.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -89,9 +89,9 @@ class Recorded(World):
 
 @dataclass(frozen=True)
 class Late:
-    """A call with its `early` first DynamoDB calls at moment `seen`, the rest at `acts`.
+    """A call at two moments, its `early` first DynamoDB calls at `seen` and the rest at `acts`.
 
-    Its payload comes from the row at `seen`. After the early calls its clock leads by `ahead` milliseconds.
+    Then its clock leads by `ahead` milliseconds.
     """
 
     call: str
@@ -255,7 +255,7 @@ def record(current: Current, scenario: str, faults: Faults, *, is_told: bool = F
 def happen(
     current: Current, life: Life, late: Late, chance: Chance | None = None, *, is_told: bool = False
 ) -> Afterlife:
-    """Make a late call, then let recovery finish; only `chance` causes faults. Raises Violated."""
+    """Make a late call, then let recovery finish; only `chance` causes faults."""
     asked, acts = life.asked(late.seen, late.acts)[late.call], life.moments[late.acts]
     world = current.world = Afterlife(chance or Script({}, asked.luck), is_told)
     world.begin(life.moments, late, beside=asked.beside)

@@ -1,8 +1,7 @@
 """Each condition of each write is needed: without it, a call breaks a rule.
 
-`python -m tests.simulation.seeded.needed` makes every late call in every life of the scenarios, removes what
-refused a write, and repeats the call until a rule breaks. `needed.json` stores the calls for tests;
-`idle.toml` explains conditions that no call can fail.
+`python -m tests.simulation.seeded.needed` removes what refused a late call, and repeats the call until a
+rule breaks. `needed.json` stores the calls; `idle.toml` explains conditions that no call can fail.
 """
 
 import argparse
@@ -52,7 +51,6 @@ class Story:
     def happens(
         self, current: Current, changed: AbstractContextManager[Any] | None = None, *, is_told: bool = False
     ) -> Afterlife:
-        """Make the examined call under a change of the code. Raises Violated."""
         assert self.call
         life = self.life(current, is_told=is_told)
         with changed or nullcontext():

@@ -1,7 +1,4 @@
-"""Rules for every commit, written from the design.
-
-The oracle sees wire rows and shares no code with the functions.
-"""
+"""Rules for every commit, written from the design, over wire rows: no code is shared with the functions."""
 
 from collections import Counter
 
@@ -83,7 +80,6 @@ class Oracle:
         return other
 
     def committed(self, changes: Changes, asking: Asking) -> None:
-        """Check one commit. Raises Violated."""
         self.commits += 1
         entries = [self._entry(old, new) for old, new in changes if is_entry(old) or is_entry(new)]
         for entry in entries:

@@ -27,8 +27,6 @@ Alert = tuple[str, int, int]
 
 
 class Pager(Services):
-    """Deliveries to SendPage, and its topics. Each alert pages or is given up."""
-
     service = "sns"
 
     def __init__(self, world: "World") -> None:
@@ -43,7 +41,6 @@ class Pager(Services):
             self._random = Streams(f"pager {seed}", self._world.hub.place)
 
     def deliver(self, event: Any) -> None:
-        """Deliver an event at least once, after a delay."""
         if self._random is None:
             self._world.people.hear(event)
             return

@@ -62,8 +62,6 @@ _UNANSWERED = (CommandFailed, ClientError, BotoCoreError, SettlementError, Malfo
 
 
 class People:
-    """People and services: repeated, late and contradictory."""
-
     def __init__(self, world: "World") -> None:
         self._world = world
         self.alerted: set[tuple[str, int]] = set()
@@ -122,7 +120,7 @@ class People:
             self.order_reversal(request["key"])
 
     def spend_at_once(self, key: str) -> None:
-        """Pay an account that spends it all, then order a reversal that cannot reclaim the money."""
+        """Pay an account that spends all, so that the ordered reversal cannot reclaim."""
         chance = self._world.chance
         request = {"key": key, "payer": "alice", "payee": "dave", "amount": "5.00"}
         request["currency"], request["fee"] = self._world.currency, chance.one_of(("0.00", "0.48"))
@@ -207,7 +205,6 @@ class People:
             raise KycUnavailable("kyc: unreachable") from None
 
     def is_healthy(self) -> bool:
-        """Return whether the provider answers and reports health."""
         world = self._world
         try:
             return bool(world.provider.send("health", ASKS, world.circuit.is_healthy))
@@ -345,7 +342,6 @@ class People:
             world.note("a console user", f"fails the task of {key}")
 
     def _resolve(self, key: str, case: int) -> None:
-        """Resolve a case with the command; retry after failures."""
         world, chance = self._world, self._world.chance
         if case > CASES_MAX:
             return
@@ -436,7 +432,7 @@ class People:
     ) -> Answer:
         """Send an order; the answer may be lost, or API Gateway's own.
 
-        A person who was `shown` a proposal approves or withdraws that one.
+        A person decides on the proposal `shown`.
         """
         world = self._world
         differing = [

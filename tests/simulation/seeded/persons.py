@@ -61,7 +61,6 @@ class Together:
         return other
 
     def page(self, detail: Mapping[str, Any]) -> None:
-        """Record a page about a person who decides alone."""
         self.pages.add((detail["key"], detail["request_id"]))
 
     def committed(self, changes: Changes, settlements: Mapping[str, Item], asking: "Asking") -> None:
@@ -159,7 +158,6 @@ def _part(proposal: Item | None) -> tuple[int, int]:
 
 
 def _name(identity: Mapping[str, str]) -> str:
-    """Return the person: ARNs in `PERSONS` end with the name."""
     return identity["userArn"].rpartition("/")[2]
 
 

@@ -1,7 +1,7 @@
 """The rules must find bugs planted into a copy of the code.
 
-`python -m tests.simulation.seeded.planted` writes each bug's first finding seed to `found.json`; tests run
-only that seed. `needed` finds removed conditions without chance.
+`python -m tests.simulation.seeded.planted` writes each bug's first finding seed to `found.json`, which the
+tests run.
 """
 
 import argparse
@@ -34,7 +34,7 @@ _COPIED = ("lambdas", "settle", "statemachines", "docs/contracts", "tests/world"
 def bugs() -> list[dict[str, Any]]:
     """Return the bugs: each edits a file (`old` becomes `new`), perhaps others (`also`).
 
-    A bug with `core` is searched in the core alone.
+    `core` searches the core alone.
     """
     found: list[dict[str, Any]] = tomllib.loads((HERE / "planted.toml").read_text())["bug"]
     return [bug for bug in found if all(map(is_there, Path(bug["file"]).parts))]
@@ -84,7 +84,6 @@ def seed_that_finds(bug: dict[str, Any], first: int, seeds: int) -> int | None:
 
 
 def _search(seeds: int, known: Mapping[str, int], bug: dict[str, Any]) -> int | None:
-    """Return the known seed if it still finds the bug, else the first one that does."""
     first = known.get(bug["name"])
     if first is not None and seed_that_finds(bug, first, 1) == first:
         return first

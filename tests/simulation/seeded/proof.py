@@ -33,7 +33,6 @@ class Proof:
         self._runs = 0
 
     def begin(self) -> None:
-        """Start runs at random moments; each may fail or die."""
         chance = self._world.chance
         self._world.table.page_rows = chance.one_of((1, 2, 5))
         for _ in range(chance.one_of((1, 2, 3))):
@@ -43,7 +42,6 @@ class Proof:
                 self._world.hub.spawn(self._run, "the proof's schedule", at)
 
     def at_the_end(self) -> None:
-        """Check that a run without faults proves a finished world."""
         if not self._runs:
             return
         answers: list[Any] = []

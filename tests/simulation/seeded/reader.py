@@ -1,7 +1,4 @@
-"""A reader of outcomes over HTTP during commits, with long polls.
-
-ReadSettlements runs after the world's history, on a replay of its commits, so histories are unchanged.
-"""
+"""A reader of outcomes over HTTP, with long polls, on a replay of a world's commits."""
 
 import json
 from itertools import repeat
@@ -43,7 +40,6 @@ class Reader:
                 self._course.append(((new["pk"]["S"], "SETTLEMENT"), new, config))
 
     def play(self) -> None:
-        """Read at random moments of the replay. Raises Violated."""
         if not self._course:
             return
         clock = SimpleNamespace(monotonic=lambda: self._clock, sleep=self._sleep)

@@ -1,7 +1,7 @@
 """The relay of events: stream records in batches that fail, repeat and are halved.
 
-PublishEvents gets the records after the world's history. A bus reader keeps one event per identity. A person
-replays settlements whose records were poisoned.
+It runs after the world's history. A bus reader keeps one event per identity. A person replays poisoned
+settlements.
 """
 
 import json
@@ -76,7 +76,7 @@ class Relay:
         self._aside: set[str] = set()
 
     def committed(self, changes: Changes, config: StageConfig) -> None:
-        """Record a commit; a settlement's change is at most one event. Raises Violated."""
+        """Record a commit; a settlement's change is at most one event."""
         for old, new in changes:
             row = new or old
             if not row or old == new or POISON in row["pk"]["S"]:
@@ -89,7 +89,6 @@ class Relay:
             self._records.setdefault(row["pk"]["S"], []).append(record(old, new, at=0))
 
     def play(self, table: MemoryDynamoDb, moved: Mapping[str, Mapping[str, int]]) -> None:
-        """Relay the records with faults, and check the reader's. Raises Violated."""
         store = Store(table, "simulated")
         with ExitStack() as stack:
             for place, name, part in (
@@ -256,7 +255,6 @@ def from_image(one: Record) -> Item | None:
 
 
 def _check_order(put: Iterable[tuple[str, int]]) -> None:
-    """Check that a call puts each settlement's events in order."""
     latest: dict[str, int] = {}
     for key, sequence in put:
         demand(latest.get(key, 0) < sequence, "a call puts a settlement's events in order", key, sequence)
@@ -285,7 +283,6 @@ def _check_change(old: Item | None, new: Item | None, config: StageConfig) -> No
 
 
 def _until_answered(called: dict[str, Any]) -> Any:
-    """Repeat the call until it answers, as a person would."""
     for _ in range(2 * FAULTS_MAX):
         try:
             return HANDLERS["PublishEvents"](called, Context())

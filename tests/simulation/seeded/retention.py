@@ -1,7 +1,4 @@
-"""Entries expire days after a world's end, and later calls come.
-
-All of it happens after the run and with separate chance, so other histories are unchanged.
-"""
+"""Entries expire days after a world's end, and later calls come, with separate chance."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -42,7 +39,7 @@ class Expired:
 
 
 def expire(world: Recorded, seed: int) -> Expired:
-    """Let DynamoDB delete due entries, all or some; check the rest. Raises Violated."""
+    """Let DynamoDB delete due entries, all or some."""
     random, last = Random(f"retention {seed}"), world.moments[-1]
     _misses_what_is_gone_too_early(last, random)
     now = last.now + (RETENTION_DAYS * 24 + random.choice((1, 30, 200))) * HOUR_MS

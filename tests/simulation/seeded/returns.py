@@ -31,7 +31,6 @@ class Returns:
         self._world, self._random = world, Streams(f"returns {seed}", world.hub.place)
 
     def plan(self, key: str) -> None:
-        """Plan parts of a payment, mostly once settled, and some whole reversals."""
         chance, people = self._random, self._world.people
         within = chance.choice((20_000, 2 * MINUTE_MS, 10 * MINUTE_MS))
         for _ in range(chance.choice((1, 2, 3, 5))):
@@ -40,7 +39,6 @@ class Returns:
             people.spawn("a person", 4_000 + chance.randint(0, within), people._reverse, key)
 
     def _give_back(self, key: str) -> None:
-        """Order a part, perhaps concurrently; repeat until answered."""
         world, chance = self._world, self._random
         for _ in range(chance.choice((0, 20, 20, 20))):
             if text(world.oracle.settlements.get(key), "status") == "SETTLED":
@@ -96,7 +94,6 @@ class Returns:
             )
 
     def _moved(self, move: str, body: dict[str, Any], who: tuple[str, str], order: dict[str, Any]) -> None:
-        """Make a move on a proposal; check a completed part's answer."""
         content = self._move(move, body, who)
         if content is not None and "part" in content:
             self._is_true(order, content, is_done=True)

@@ -76,9 +76,9 @@ def fee_is_accepted(key: str, claimed: Item, asking: Asking) -> None:
 def is_refused_for_its_fee_alone(
     function: str, error: str, told: str, key: str, *, was_claimed: bool
 ) -> None:
-    """Check a request's refusal: these are well-formed, so only the fee can cause it.
+    """Check a request's refusal: only the fee can cause it, as the rest is well-formed.
 
-    OTHERWISE may make the payee the payer. A previously claimed key has an accepted fee.
+    A claimed key has an accepted fee.
     """
     if error != "InvalidRequest" or function in ("BeginCompensation", "StartSettlements"):
         return
@@ -115,7 +115,6 @@ def content_is_unchanged(changes: Changes, asking: Asking) -> None:
 
 
 def entries_alone_expire(changes: Changes, asking: Asking) -> None:
-    """Check that step entries expire after their posting, and other rows never."""
     for old, new in changes:
         if new is None or new == old:
             continue
@@ -179,7 +178,6 @@ def _extended_by_the_delay(old: Item, new: Item, due: str) -> None:
 
 
 def orders_are_given_at_the_door(posted: dict[str, Item], asking: Asking) -> None:
-    """Check that only TakeOrder records orders, with the identity AWS proved."""
     for name in resolutions(posted) | parts(posted) | (posted.keys() & {"reverse"}):
         demand(asking.function == "TakeOrder", "an order is given at the door alone", name, asking.function)
         entry, order = posted[name], order_in(asking.payload)
@@ -282,7 +280,6 @@ def part_is_reversed(key: str, old: Item, new: Item, posted: dict[str, Item], as
 
 
 def _has_one_form(key: str, row: Item) -> None:
-    """Check that partial reversals are counted under the layout's name only."""
     by_name = {"layout", "reversals_in_part"} & row.keys()
     is_one = by_name in (set(), {"layout", "reversals_in_part"}) and not (by_name and "parts" in row)
     demand(is_one, "a row has the forms of one layout", key, sorted(by_name))

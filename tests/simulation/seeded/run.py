@@ -51,8 +51,7 @@ class Result:
     def sometimes(self) -> list[tuple[int, str]]:
         """Return the counts of required rare events, rarest first.
 
-        They are each possible fault per function or state and per status, each state, each transition, and a
-        refusal by the open circuit.
+        They are faults per function, state and status, states, transitions, and an open circuit's refusal.
         """
         wanted = {f"{fault} in {where}" for where, faults in self.possible for fault in faults}
         wanted |= {f"{fault} while {status}" for fault in Fault for status in (UNCLAIMED, *STATUSES)}
@@ -63,7 +62,7 @@ class Result:
 
 
 def histories(current: Current, seed: int, *, is_told: bool = False) -> Iterator[Recorded]:
-    """Yield a seed's world, then one per late call. Raises Violated."""
+    """Yield a seed's world, then one per late call."""
     world = current.world = play(seed, Recorded, is_told=is_told)
     world.run()
     if world.journal:
@@ -82,7 +81,6 @@ def histories(current: Current, seed: int, *, is_told: bool = False) -> Iterator
 
 
 def histories_of(seed: int, current: Current, *, core: bool, is_told: bool = False) -> Iterator[Recorded]:
-    """Yield histories of the stage or its core. Raises Violated."""
     return (core_alone.histories if core else histories)(current, seed, is_told=is_told)
 
 

@@ -209,7 +209,7 @@ SCENARIOS = {name: scenario for name, scenario in _SCENARIOS.items() if not is_g
 
 
 def live(current: Current, name: str, faults: Faults, kind: type[W] = World, *, is_told: bool = False) -> W:  # type: ignore[assignment]
-    """Run a scenario with faults by call number. Raises Violated."""
+    """Faults are by call number."""
     scenario = SCENARIOS[name]
     world = current.world = kind(Script(faults, scenario.luck), is_told)
     world.open_accounts({"alice": 10_000, "bob": 500, "carol": 0, **scenario.opening}, scenario.in_dollars)

@@ -155,7 +155,6 @@ class Lambda(Services):
         return self.send("invoke", STARTS, lambda: self._accept(function, json.loads(Payload)))
 
     def _wait_for(self, function: str, payload: Any) -> dict[str, Any]:
-        """Call a function synchronously, as TakeOrder calls recovery."""
         call = self._world.cloud.call(function, payload)
         self._world.hub.wait(call.answer)
         failed = isinstance(call.answer.value, Exception)

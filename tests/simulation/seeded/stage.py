@@ -123,7 +123,6 @@ class AtOnce:
 
 @contextmanager
 def set_up() -> Iterator[Current]:
-    """Replace the handlers' dependencies by the world's."""
     current = Current()
     shared = {
         os.environ["KYC_SIGNING_SECRET"]: {"current": SECRET},
@@ -135,7 +134,7 @@ def set_up() -> Iterator[Current]:
     )
 
     def urandom(size: int) -> bytes:
-        """Return bytes that never come again, not even in a later life, whose randomness begins anew."""
+        """Later lives begin their randomness anew, so these bytes never come again."""
         world = current.world
         told = f"{world.hub.now} {world.circuit.random.randbytes(size).hex()}"
         return hashlib.sha256(told.encode()).digest()[:size]

@@ -22,9 +22,9 @@ class Stranger:
         self._world, self._is_there = world, is_there
 
     def take(self, machines: Machines, machine: str, name: str) -> None:
-        """Take a guessable name before its first start; that execution has failed.
+        """Take a guessable name before its first start.
 
-        Step Functions keeps a name for 90 days, so the time of taking it does not matter.
+        Step Functions keeps it for 90 days, so the time does not matter.
         """
         if not (self._is_there and _GUESSED.fullmatch(name)):
             return

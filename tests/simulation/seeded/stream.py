@@ -44,14 +44,12 @@ class Stream:
                 world.people.spawn("the stream", late, self._deliver, record)
 
     def again(self, items: Any) -> None:
-        """Deliver every release again, as after a reader's death."""
         for row in items.values():
             if is_swept_later(row):
                 self._records.append({name: row[name] for name in ("pk", "sk")})
                 self._world.people.spawn("the stream", 0, self._deliver, self._records[-1])
 
     def _deliver(self, record: Any) -> None:
-        """Deliver a record until done, often with earlier ones."""
         world, chance = self._world, self._world.chance
         batch = [record]
         if chance.happens(0.5):

@@ -1,7 +1,6 @@
 """Unreadable releases to merchants among others, after a world's history.
 
-A foreign writer spoils entries or a minute's row, and sends invalid messages. SweepMerchants gets all over a
-copy of the table. Then the rows are repaired, and one balance is busy.
+A foreign writer spoils entries or a minute's row, and sends invalid messages. Later the rows are repaired.
 """
 
 import json
@@ -56,7 +55,6 @@ class Unreadable:
         self._aside: set[str] = set()
 
     def play(self, history: MemoryDynamoDb) -> None:
-        """Spoil a history's releases, sweep and repair them. Raises Violated."""
         releases = [row for row in history.items.values() if is_swept_later(row)]
         if not releases or not is_there("merchants"):
             return
@@ -101,7 +99,6 @@ class Unreadable:
         return found
 
     def _spoil(self, table: MemoryDynamoDb, late: dict[Key, Item]) -> None:
-        """Put releases, some spoilt, and check the sweeps' additions."""
         before = _available(table)
         spoilt = {key for key in sorted(late) if self._random.random() < 0.4}
         for key, row in late.items():
@@ -129,7 +126,6 @@ class Unreadable:
         self._be_busy(table, late)
 
     def _be_busy(self, table: MemoryDynamoDb, late: dict[Key, Item]) -> None:
-        """Block one merchant's balance while a batch sweeps further releases."""
         before, transact = _available(table), Store.transact
         more = {(pk, f"{sk}-again"): {**row, "sk": {"S": f"{sk}-again"}} for (pk, sk), row in late.items()}
         for row in more.values():
@@ -167,7 +163,6 @@ class Unreadable:
         return key, row
 
     def _deliver(self, bodies: list[str]) -> None:
-        """Deliver batches until taken, sometimes again."""
         self._random.shuffle(bodies)
         while bodies:
             size = self._random.randint(1, 4)

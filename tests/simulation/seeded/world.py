@@ -142,7 +142,7 @@ class World:
             self.table.put_item(TableName="simulated", Item=item)
 
     def run(self) -> None:
-        """Run with faults, then without, until all ends. Raises Violated."""
+        """Run with faults, then without, until all ends."""
         try:
             self.hub.run(self.hub.now + self.chance.chaos(), lambda: self.is_over)
             self.chance.faults_end = True
@@ -204,7 +204,6 @@ class World:
         self.frozen[key].remove(thaw)
 
     def thaw(self, key: str) -> None:
-        """Let frozen processes of a changed settlement continue."""
         for signal in self.frozen.get(key, ()):
             if self.chance.happens(0.5):
                 self.hub.spawn(partial(self.hub.set, signal), "a thaw", self.chance.latency())
@@ -283,7 +282,6 @@ W = TypeVar("W", bound=World)
 
 
 def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # type: ignore[assignment]
-    """Make a seed's world, ready to run."""
     chance = Chance(seed)
     world = kind(chance, is_told)
     world.stranger = Stranger(world, is_there=seed % stranger.EVERY == stranger.EVERY - 1)
@@ -358,7 +356,6 @@ def _open_shop(world: W, opening: dict[str, int]) -> str:
 
 
 def _pay_often(world: W, shop: str, key: str) -> None:
-    """Pay a merchant many times at once; it spends some."""
     chance = world.chance
     within = chance.one_of((200, 2_000, 10_000, MINUTE_MS))
     for payment in range(chance.one_of((2, 4, 7))):
