@@ -8,7 +8,7 @@ from tests.e2e.embedded import Embedded
 pytestmark = pytest.mark.long
 
 WRITE_UNITS_MAX, READ_UNITS_MAX = 20, 1.5
-"""VerifyKyc reads the row before it asks; HoldFunds reads an unknown payee for half a unit."""
+"""VerifyKyc reads the row before it asks; HoldFunds a payee not seen within a minute, for half a unit."""
 
 DEMO_CALLS = 7
 """Failing calls before the circuit opens: three for each of two payments, then one more."""
