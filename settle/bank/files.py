@@ -1,6 +1,7 @@
 """A bank's files of any form, read line by line."""
 
 import hashlib
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from io import BufferedReader
@@ -12,7 +13,8 @@ from settlement.bank import camt
 from settlement.bank.statement import Line, Statement, UnreadableStatement
 
 _START_BYTES = 512
-_SWIFT = (b"{1:", b":20:", b"\r\n:20:", b"\n:20:", b":940:")
+_SWIFT = re.compile(rb"\{1:|:940:|(?:[^<:\n]{0,80}\n){0,5}:20:")
+"""MT940's header, or the first field behind up to five lines of a bank's own, such as `940`."""
 
 
 def digest(path: str) -> str:
@@ -38,7 +40,7 @@ def read(
         start = file.read(_START_BYTES).lstrip(b"\xef\xbb\xbf \r\n\t")
         file.seek(0)
         try:
-            if start.startswith(_SWIFT):
+            if _SWIFT.match(start):
                 yield from mt940.read(file, currencies)
             elif columns and not start.startswith(b"<"):
                 yield from table.read(file, currencies, columns)

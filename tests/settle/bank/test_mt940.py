@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from settle.bank import mt940
+from settle.bank import files, mt940
 from settlement.bank.statement import Line, Side, Statement, UnreadableStatement
 
 pytest.importorskip("mt940")
@@ -278,3 +278,22 @@ def test_a_mutated_file_is_read_or_refused(mutations: list[tuple[bool, int, int]
         told = str(error)
     assert told.isprintable()
     assert len(told) <= 300
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        *(b"", b"\r\n\r\n", b"\xef\xbb\xbf", b"\x01\r\n"),
+        *(
+            b"ABNANL2A\r\n940\r\nABNANL2A\r\n",
+            b"0000 01INGBNL2AXXXX00001\r\n0000 01INGBNL2AXXXX00001\r\n940 00\r\n",
+        ),
+    ],
+)
+def test_a_banks_own_first_lines_are_skipped(tmp_path: Path, head: bytes) -> None:
+    file = tmp_path / "day.sta"
+    file.write_bytes(head + PLAIN)
+
+    found = list(files.read(str(file), {"EUR": 2}, None))
+
+    assert [one.amount for one in found if isinstance(one, Line)] == [48_20]
