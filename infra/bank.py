@@ -117,6 +117,8 @@ class Bank(Construct):
                 resources=[self.bucket.bucket_arn],
                 conditions={"StringEquals": {"s3:prefix": INCOMING.removesuffix("*")}},
             ),
+            # Without it, S3 answers 403, and not 404, for a file that another run has removed.
+            iam.PolicyStatement(actions=["s3:ListBucket"], resources=[self.bucket.bucket_arn]),
             iam.PolicyStatement(
                 actions=["s3:GetObjectVersion", "s3:DeleteObjectVersion"], resources=[objects]
             ),

@@ -35,7 +35,8 @@ GROUP BY day, currency
 """
 _ROWS = f"""
 SELECT key, step, {_LINE} FROM ledger.entry
-WHERE posted_at >= %(day)s::date AT TIME ZONE 'UTC' AND posted_at < (%(day)s::date + 1) AT TIME ZONE 'UTC'
+WHERE posted_at >= %(day)s::timestamp AT TIME ZONE 'UTC'
+    AND posted_at < (%(day)s::timestamp + interval '1 day') AT TIME ZONE 'UTC'
     AND posted_at >= %(begin)s AND posted_at < %(end)s AND currency = %(currency)s
 """
 

@@ -32,7 +32,7 @@ def match(**change: Any) -> dict[str, Any]:
 
 
 def asked(connection: psycopg.Connection, view: str, *columns: str) -> list[tuple[Any, ...]]:
-    return connection.execute(f"SELECT {', '.join(columns)} FROM ledger.{view} ORDER BY 1, 2").fetchall()
+    return connection.execute(f"SELECT {', '.join(columns)} FROM ledger.{view} ORDER BY 1").fetchall()
 
 
 @pytest.mark.parametrize("order", [*permutations(range(3))])
@@ -67,6 +67,19 @@ def test_orders_without_a_line_are_listed_since_the_first_line(
     ]
 
 
+@pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles", "Asia/Tokyo"])
+def test_the_first_day_is_of_utc_in_each_session(
+    connection: psycopg.Connection, town: Town, zone: str
+) -> None:
+    take_all(connection, town)
+    take(connection, line(booked="2026-11-20"))
+    connection.execute(f"SET TIME ZONE '{zone}'".encode())
+
+    names = {name for (name,) in asked(connection, "unreconciled", "name")}
+
+    assert {"deposit-of-alice-0000", "deposit-of-bob-0000"} <= names
+
+
 @pytest.mark.parametrize("role", ["test", "ledger_projector", "ledger_finance"])
 @pytest.mark.parametrize("table", ["bank_line", "bank_match"])
 def test_no_one_changes_what_the_bank_has_said(connection: psycopg.Connection, role: str, table: str) -> None:
@@ -96,6 +109,8 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "no amount": ({"amount": None}, "amount: must be a whole number, at least 1"),
     "an amount of nothing": ({"amount": 0}, "amount: must be a whole number, at least 1"),
     "no day": ({"booked": "2026-02-30"}, "day is out of range"),
+    "the day of a week": ({"booked": "2026-W48-5"}, "booked: must be a day"),
+    "no hour": ({"posted_at": "2026-11-20T99:00:00.000Z"}, "hour must be in 0..23"),
     "a zero byte": ({"bank_account": "DE\0"}, "bank_account: must be printable text"),
     "a long text": ({"bank_reference": "B" * 700}, "bank_reference: must be printable text"),
     "another side": ({"side": "up"}, "side: must be one of in, out"),

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 from settlement.journal.entries import AMOUNT_MAX, STORED, TEXT_BYTES_MAX, Aside
@@ -77,7 +77,9 @@ def _line(row: dict[str, Any]) -> BankLine:
         **{one.name: row[one.name] for one in fields(BankLine) if one.name != "line"},
     )
     for name in ("booked", "valued"):
-        date.fromisoformat(getattr(found, name))
+        day = getattr(found, name)
+        if date.fromisoformat(day).isoformat() != day:
+            raise ValueError(f"{name}: must be a day, such as 2026-11-27")
     _check(found)
     return found
 
@@ -105,3 +107,4 @@ def _check(found: BankLine | BankMatch) -> None:
         raise ValueError("line: must be a SHA-256")
     if not STORED.fullmatch(found.posted_at):
         raise ValueError("posted_at: must be an instant, such as 2026-11-20T12:00:00.000Z")
+    datetime.fromisoformat(found.posted_at)

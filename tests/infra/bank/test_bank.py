@@ -87,6 +87,7 @@ def needed() -> set[Permission]:
         *allow("dynamodb:Query", on=[f"{TABLE}/index/gsi1"]),
         *allow(*keys, on=["${LedgerKey.Arn}"], only_if=of_table),
         *allow("s3:ListBucketVersions", on=[BUCKET], only_if=incoming),
+        *allow("s3:ListBucket", on=[BUCKET]),
         *allow("s3:DeleteObjectVersion", "s3:GetObjectVersion", on=[f"{BUCKET}/incoming/*"]),
         *allow("s3:PutObject", on=[f"{JOURNAL}/statements/*"]),
         *allow("kms:Decrypt", "kms:GenerateDataKey", on=["${JournalKey.Arn}"], only_if=via_s3),

@@ -61,7 +61,7 @@ CREATE VIEW ledger.unreconciled AS
     WHERE 'external:' || e.currency IN (e.debit, e.credit)
         AND NOT EXISTS (SELECT FROM ledger.bank_match m WHERE m.key = e.key)
         AND e.posted_at >= (
-            SELECT min(booked) FROM ledger.bank_line l WHERE l.currency = e.currency
+            SELECT min(booked)::timestamp FROM ledger.bank_line l WHERE l.currency = e.currency
         ) AT TIME ZONE 'UTC';
 COMMENT ON VIEW ledger.unreconciled IS
     'Lines without an order, and orders since a currency''s first line without a line. '
