@@ -74,7 +74,7 @@ def _check_pattern(text: str) -> None:
 class Bank(Construct):
     """The bucket for statements, and the schedule and alarms of its reader.
 
-    Whoever may put a file can make lines, and matches with orders that agree to the cent, but moves no money.
+    A sender of files can add lines, and match orders to the cent. No file moves money.
     """
 
     def __init__(self, core: Core, function: lambda_.Function, every: int, settings: BankSettings) -> None:

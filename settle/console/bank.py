@@ -1,5 +1,4 @@
 from datetime import timedelta
-from itertools import islice
 from typing import Any
 
 from starlette.requests import Request
@@ -24,14 +23,15 @@ def bank(console: Console, request: Request) -> Response:
     told = on_record.files(console.stack, at - STATEMENTS_SINCE, at)
     since = request.query_params.get("since", "").strip()
     verdict = _compared(console, since) if since else None
+    findings = verdict["findings"] if verdict else []
     unreadable = {*told["unreadable"], *(verdict["unreadable"] if verdict else ())}
     values: dict[str, Any] = {
         "files": told["files"],
         "since": since,
         "verdict": verdict,
         "unreadable": sorted(unreadable),
-        "more": verdict is not None and len(verdict["findings"]) > FINDINGS_MAX,
-        "findings": list(islice(verdict["findings"], FINDINGS_MAX)) if verdict else [],
+        "more": len(findings) > FINDINGS_MAX,
+        "findings": findings[:FINDINGS_MAX],
     }
     return shown("bank.html", console.frame(request), **values)
 

@@ -72,6 +72,15 @@ def test_one_line_that_is_gone_or_changed_is_named(
     assert 1 <= len(verdict.differences) <= 2
 
 
+def test_in_each_sessions_zone_only_the_gone_line_is_named(taken: psycopg.Connection, town: Town) -> None:
+    tamper(taken, "DELETE FROM ledger.entry WHERE key = 'order-2026-000001' AND step = 'hold'")
+    taken.execute("SET TIME ZONE 'America/Los_Angeles'")
+
+    verdict = check(taken, towns.entries(town))
+
+    assert [one.partition(" of ")[0] for one in verdict.differences] == ["order-2026-000001:hold"]
+
+
 def test_a_made_up_line_is_named(taken: psycopg.Connection, town: Town) -> None:
     taken.execute(
         "INSERT INTO ledger.entry (key, step, posted_at, debit, credit, amount, currency, request_hash)"

@@ -17,7 +17,7 @@ RESERVED_MS = 30_000
 """Time left for the last write and the figures."""
 
 RECENT_DAYS = 35
-"""A line that has no order by then stays alone. An account without a statement for so long is closed."""
+"""Then a line is matched no more, and an account without a statement is taken as closed."""
 
 
 @observed("statements")
@@ -73,7 +73,7 @@ def handler(event: Any, context: Any) -> dict[str, int]:
 
 
 def _read(one: inbox.Waiting, recorder: Recorder) -> Told | None:
-    """Return what a file has put on record, or None if it cannot be read. Raises inbox.Taken."""
+    """Return the counts of a file, or None for an unreadable one. Raises inbox.Taken."""
     with inbox.opened(one) as (content, digest):
         file = File(digest, one.name, timestamp(_dependencies.now()))
         try:

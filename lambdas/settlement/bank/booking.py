@@ -49,7 +49,7 @@ class Proposed(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """What a second person approves: each line with its account."""
+        """The SHA-256 of each line with its account, for the second person's approval."""
         return hashlib.sha256(_CANONICAL.encode(dict(self.lines)).encode()).hexdigest()
 
     def deposit(self, line: BankLine, approved_by: str) -> AccountOrder:
@@ -92,11 +92,7 @@ def propose(one: Proposed, caller: Caller, now: datetime) -> Write:
     """Put a proposal. It never changes: another one has another key."""
 
     def meaning(found: Row) -> SettlementError | AlreadyApplied:
-        is_same = (found.get("digest"), found.get("by"), found.get("reason")) == (
-            one.digest,
-            one.by,
-            one.reason,
-        )
+        is_same = all(found.get(name) == getattr(one, name) for name in ("digest", "by", "reason"))
         return AlreadyApplied(found) if is_same else IdempotencyConflict.of_key(one.key)
 
     told = {"lines": dict(one.lines), "digest": one.digest, "reason": one.reason, "by": one.by}

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from tempfile import TemporaryFile
 from typing import BinaryIO, NamedTuple
@@ -66,7 +66,9 @@ def opened(one: Waiting) -> Iterator[tuple[BinaryIO, str]]:
             Bucket=os.environ["STATEMENTS_BUCKET"], Key=one.key, VersionId=one.version
         )
     except ClientError as error:
-        raise Taken from _unless(_GONE, error)
+        if _code(error) in _GONE:
+            raise Taken from error
+        raise
     digest = hashlib.sha256()
     with TemporaryFile() as file:
         for chunk in iter(lambda: answer["Body"].read(_CHUNK), b""):
@@ -88,8 +90,10 @@ def keep(file: BinaryIO, digest: str) -> None:
             ChecksumAlgorithm="SHA256",
         )
     except ClientError as error:
-        if error.response["Error"]["Code"] != _THERE:
-            raise Taken from _unless(_CONFLICT, error)
+        if _code(error) in _CONFLICT:
+            raise Taken from error
+        if _code(error) != _THERE:
+            raise
 
 
 def remove(one: Waiting) -> None:
@@ -97,11 +101,8 @@ def remove(one: Waiting) -> None:
     _client.delete_object(Bucket=os.environ["STATEMENTS_BUCKET"], Key=one.key, VersionId=one.version)
 
 
-def _unless(codes: Sequence[str], error: ClientError) -> ClientError:
-    """Return an error with one of these codes; raise another one."""
-    if error.response["Error"]["Code"] not in codes:
-        raise error
-    return error
+def _code(error: ClientError) -> str:
+    return str(error.response["Error"]["Code"])
 
 
 _THERE = "PreconditionFailed"
@@ -111,3 +112,4 @@ _CONFLICT = ("ConditionalRequestConflict",)
 """S3's answer while another run puts the name."""
 
 _GONE = ("NoSuchKey", "NoSuchVersion")
+"""S3's answers for a version that another run has removed."""

@@ -16,7 +16,7 @@ DAYS = 3
 
 
 class Order(NamedTuple):
-    """A deposit or a withdrawal of the books. `day`: its UTC day. `side`: what the bank's line must do."""
+    """A deposit or a withdrawal of the books. `day`: its UTC day. `side`: that of its bank line."""
 
     key: str
     account: str
@@ -52,7 +52,7 @@ class BankLine(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """A line as the record has it. `part`: its number within a batch. `references`: all its names."""
+    """A recorded line. `part`: its number within a batch. `references`: all its names."""
 
     line: BankLine
     part: int

@@ -1,4 +1,4 @@
-"""Rows of what the bank has said, and of the order that each of its lines belongs to. Each is put once.
+"""Rows of the bank's files, statements and lines, and of each line's order. Each is put once.
 
     BANK_FILE#<sha256>     FILE, and a STATEMENT for each of its statements
     BANK_LINE#<identity>   LINE, and the MATCH of its order

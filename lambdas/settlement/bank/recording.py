@@ -1,4 +1,4 @@
-"""A bank's statement goes on record, each line with the order that it belongs to.
+"""Recording of a bank's statement, each line with its order.
 
     file ──▶ read: is it whole? ──▶ read again, beside the record and the orders of its days ──▶ rows
 
@@ -36,7 +36,7 @@ class Told(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What a file says: its statements, and the first and last day of anything in it."""
+    """A file's statements, and its first and last day."""
 
     statements: list[Statement]
     first: str
@@ -88,7 +88,7 @@ class Recorder:
         return Told(0, self._matched, [], is_whole)
 
     def _beside(self, spool: Spool, first: str, last: str) -> None:
-        """Add what is on record of some days, and the orders around them."""
+        """Add the recorded lines of some days, and the orders around them."""
         self._record.add_orders(spool, (days_later(first, -DAYS), days_later(last, DAYS)))
         self._record.add_lines(spool, (first, last))
 

@@ -201,7 +201,7 @@ class Spool:
             )
 
     def _known(self, identity: str) -> tuple[int, BankLine, str] | None:
-        """Return an identity's row and line, and the file that told it last."""
+        """Return an identity's row, its line and its latest file."""
         rows = self._database.execute("SELECT *, rowid FROM lines WHERE identity = ?", (identity,))
         return next(((row[-1], _line(row), row[-4]) for row in rows), None)
 
@@ -247,9 +247,9 @@ class Spool:
             yield Recorded(_line(row), part, frozenset(filter(None, names.split("\n"))))
 
     def pair(self, days: int) -> int:
-        """Pair lines with orders, at most so many days apart. Return the number of pairs.
+        """Pair lines with orders that are at most `days` apart. Return the number of pairs.
 
-        The oldest line takes the oldest order that fits: as all bounds are equal, no other way finds more.
+        The oldest line takes the oldest order that fits. As the bound is one, no other way finds more.
         """
         self._database.execute(_JOIN)
         self._database.execute(_JOIN_ALONE)
@@ -296,7 +296,7 @@ class Spool:
         return bool(self._database.execute("SELECT 1 FROM pairs WHERE line = ?", (line,)).fetchone())
 
     def cancel(self, currency: str, since: str) -> None:
-        """Pair mistaken orders with their opposites: they are no business of the bank's."""
+        """Pair mistaken orders with their opposites. The bank has neither."""
         self._database.execute(_CANCEL, (currency, since))
 
     def pairs(self, *, are_new: bool = False) -> Iterator[tuple[BankLine, Order]]:
@@ -359,7 +359,7 @@ class Spool:
         return dict(self._database.execute("SELECT currency, count(*) FROM orders GROUP BY currency"))
 
     def books(self, currency: str, until: str) -> int:
-        """Return what the orders up to the end of a day have brought in, in minor units."""
+        """Return the signed sum of the orders up to a day, in minor units."""
         return self._sum("orders", "currency = ?1 AND day <= ?2", currency, until)
 
     def early(self, currency: str, until: str) -> int:
