@@ -16,6 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from settle.books import reach, verify
 from settle.journal import sealed
 from settlement.core.ledger import keys
+from settlement.core.model.errors import StoreUnavailable
 from settlement.core.model.status import Status
 from settlement.journal import lines
 from settlement.journal.sealed_journal import SealedJournal
@@ -38,6 +39,9 @@ PAUSE_SECONDS = 0.3
 """Keeps the number in flight equal on slow and fast machines."""
 
 ENTRIES_OF_ONE = 3
+
+AWAY = (ClientError, BotoCoreError, StoreUnavailable, RecoveryFailed)
+"""What a client, the store and recovery raise while the embedded AWS is down, or not whole yet."""
 
 
 @pytest.fixture
@@ -83,7 +87,7 @@ class Payments:
     def _run(self) -> None:
         while not self._over.wait(PAUSE_SECONDS):
             if self._all_settled() or len(self._in_flight) < IN_FLIGHT_MAX:
-                with suppress(ClientError, BotoCoreError):  # it is away
+                with suppress(*AWAY):
                     self._send(new_key("pay"))
 
     def _send(self, key: str) -> None:
@@ -94,7 +98,7 @@ class Payments:
         """Count settled payments; recover or resend stopped ones. False while something is away."""
         try:
             self._look()
-        except (ClientError, BotoCoreError, RecoveryFailed):
+        except AWAY:
             return False
         return not self._in_flight
 
