@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from settlement.core.ledger.keys import Row
+from settlement.core.model.settlement import Settlement
 from settlement.core.model.stage_config import StageConfig
 from settlement.core.model.state import SettlementState
 from settlement.core.store.dynamodb import Store
@@ -24,14 +25,15 @@ class Room:
 
     `adds` takes the stage's configuration and returns the function that completes each row to put.
     `before_refund` makes a payee's releases available before they are taken back, `before_close` before a
-    close. `orders` maps the last part of a route to the order's function, and to any body field that repeats
-    the route.
+    close. `before_verdict` raises unless the KYC provider may be asked. `orders` maps the last part of a
+    route to the order's function, and to any body field that repeats the route.
     """
 
     name: str
     adds: str | None = None
     before_refund: str | None = None
     before_close: str | None = None
+    before_verdict: str | None = None
     orders: str | None = None
 
 
@@ -41,6 +43,7 @@ ROOMS: tuple[Room, ...] = (
     Room(name="accounts", orders="handlers.accounts._account_orders:ORDERS"),
     Room(name="events", orders="handlers.events._replay:ORDERS"),
     Room(name="bank", orders="handlers.bank._booking:ORDERS"),
+    Room(name="checks", before_verdict="handlers.checks._checks:ensure_approved"),
     Room(name="kyc", orders="handlers.kyc._probe:ORDERS"),
     Room(
         name="merchants",
@@ -68,6 +71,12 @@ def credits_later() -> bool:
 def before_close(account: str, now: datetime) -> None:
     for prepare in _brought("before_close"):
         prepare(account, now)
+
+
+def before_verdict(settlement: Settlement, state: SettlementState | None, context: Any) -> None:
+    """Raises InReview, CheckRefused and CheckUnavailable."""
+    for ensure in _brought("before_verdict"):
+        ensure(settlement, state, context)
 
 
 def orders() -> dict[str, tuple[Take, str | None]]:

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any, Protocol
 
-from handlers import _dependencies
+from handlers import _dependencies, rooms
 from settlement.core.ledger import entries, kyc_review
 from settlement.core.ledger.keys import Row
 from settlement.core.model.errors import (
@@ -38,8 +38,9 @@ class Provider(Protocol):
 def verify(event: dict[str, Any], context: Any, provider: Provider) -> None:
     """Record the provider's verdict, and return if it approves. The evidence keeps the reason.
 
-    Raises KycRejected, InReview while a reviewer decides, the errors of `Provider.ask`, StepFenced,
-    DeadlineExceeded and IdempotencyConflict.
+    The provider is asked once all checks of the stage have approved. Raises KycRejected, InReview while a
+    reviewer decides, the errors of `Provider.ask` and of the checks, StepFenced, DeadlineExceeded and
+    IdempotencyConflict.
     """
     settlement = parse_settlement(event["settlement"], _dependencies.config)
     if _verdict(settlement, context, provider) == KycDecision.REJECTED:
@@ -57,6 +58,7 @@ def _verdict(settlement: Settlement, context: Any, provider: Provider) -> str | 
     state = store.settlement(settlement.key)
     if state is None or state.verdict is None:
         steps.ensure_can_verify(settlement, state, now)
+        rooms.before_verdict(settlement, state, context)
         if state and state.is_in_review:
             raise _in_review(settlement)
         verdict = _ask(settlement, context, provider)

@@ -45,6 +45,9 @@ class SettlementFacts(NamedTuple):
     covered: str | None = None
     """Separated by blanks."""
 
+    waits: int = 0
+    """Ended waits for checks."""
+
 
 class EntryFacts(NamedTuple):
     """An entry between `account` and a settlement's escrow, or of a deposit or withdrawal.

@@ -6,7 +6,7 @@ from settlement.core.ledger.kyc_review import REVIEW
 from settlement.core.model import accounts
 from settlement.core.model.orders import Decision
 from settlement.core.model.status import Status, Step
-from settlement.core.model.verdict import KycDecision
+from settlement.core.model.verdict import CHECK, KycDecision
 from settlement.proof import values
 from settlement.proof.facts import (
     EventFacts,
@@ -22,8 +22,18 @@ PROPOSALS = ("propose:", "approve:", "withdraw:")
 def differences(row: SettlementFacts, evidence: Collection[EvidenceFacts]) -> Iterator[str]:
     facts = {one.step: one for one in evidence}
     yield from _verdict_differs(row, facts)
+    yield from _checks_differ(row, facts)
     rare = facts.keys() - {_VERIFY}
-    if rare or row.parts or row.resolutions or row.resolution or row.ordered or row.stuck or row.since:
+    if (
+        rare
+        or row.waits
+        or row.parts
+        or row.resolutions
+        or row.resolution
+        or row.ordered
+        or row.stuck
+        or row.since
+    ):
         yield from _times_differ(row, facts)
         yield from _cases_differ(row, facts)
         yield from _parts_differ(row, facts)
@@ -86,6 +96,17 @@ def _verdict_differs(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -
         yield f"its verdict is {row.verdict}, but verify {is_committed} committed"
 
 
+def _checks_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
+    """A check answers for the payment once, before the verdict; each ended wait has its evidence."""
+    checks = [one for step, one in facts.items() if step.startswith(CHECK)]
+    for one in checks:
+        if one.decision != _APPROVED and row.verdict is not None:
+            is_committed = "verify is committed" if row.verify_at else f"its verdict is {row.verdict}"
+            yield f"{is_committed}, but its {one.step.replace(':', ' ')} refused"
+    if row.waits > len(checks):
+        yield f"has waited for {row.waits} checks, its evidence is of {len(checks)}"
+
+
 def _times_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
     review, order = facts.get(REVIEW), facts.get(_REVERSE)
     if review and row.verify_at not in (None, review.posted_at):
@@ -94,7 +115,9 @@ def _times_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> I
         if order and at and values.is_long_before(at, order.posted_at):
             yield f"a step was reversed at {at}, but the order to reverse it is of {order.posted_at}"
     proof = order or review
-    if row.resolution is None and row.since != (proof.posted_at if proof else None):
+    ended = {one.posted_at for step, one in facts.items() if row.waits and step.startswith(CHECK)}
+    since = {proof.posted_at} if proof else {None, *ended}  # None while in review
+    if row.resolution is None and row.since not in since:
         yield f"is in flight since {row.since}, its evidence is of another time"
 
 

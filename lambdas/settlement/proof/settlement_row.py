@@ -134,6 +134,7 @@ def _of_reversal(row: Row, facts: SettlementFacts) -> SettlementFacts:
         resolutions=resolutions,
         resolution=resolution["decision"] if resolution else None,
         covered=made.get("covered"),
+        waits=values.count(row, "waits", 1) if "waits" in row else 0,
         **{"resolved": resolved, "ordered": ordered, "stuck": stuck, "since": since},
     )
 
@@ -187,6 +188,8 @@ def _time_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
             yield "names its deadline, but that was extended"
         if not _is_named(row):
             yield "names another deadline"
+    if "waits" in row and "in_flight_since" not in row:
+        yield "has waited for a check, but has no in_flight_since"
     if facts.resolution or ("review" in row and not facts.ordered):
         yield from _since_faults(row, facts)
 
@@ -289,7 +292,7 @@ _PARTS = frozenset().union(*_PARTS_OF.values())
 _RARE = frozenset(
     {
         *("failure", "reversed_for", "resolution", "resolutions", "stuck_step"),
-        *("in_flight_since", "review", "recover_at"),
+        *("in_flight_since", "review", "recover_at", "waits"),
         *_PARTS,
     }
 )

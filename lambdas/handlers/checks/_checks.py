@@ -1,0 +1,127 @@
+"""The stage's checks, in VerifyKyc: all of them approve before the KYC provider is asked."""
+
+import os
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from handlers import _dependencies
+from settlement.checks import answers, of_stage, together, waits
+from settlement.checks.check import Check, Payment, token_of
+from settlement.checks.together import TooLate
+from settlement.checks.tools import CheckTools
+from settlement.core.ledger.keys import Row
+from settlement.core.model.errors import CheckRefused, CheckUnavailable, DeadlineExceeded, InReview
+from settlement.core.model.settlement import Settlement
+from settlement.core.model.state import SettlementState
+from settlement.core.model.status import Step
+from settlement.core.model.timestamps import timestamp
+from settlement.core.telemetry import count, logger, note
+
+SECONDS_MAX = 3.0
+"""The deadline of all checks together."""
+
+RESERVED_SECONDS = 1.5
+"""Time kept to record the answers. The KYC provider may be asked on the next try."""
+
+
+def ensure_approved(settlement: Settlement, state: SettlementState | None, context: Any) -> None:
+    """Return once all checks have approved. Each is asked until its answer is on record, once.
+
+    Raises InReview while one waits, CheckRefused for the first refusal in the stage's order, and else
+    CheckUnavailable for a check without a valid answer.
+    """
+    if of_stage.VARIABLE not in os.environ or state is None:
+        return
+    checks = {name: one.check for name, one in of_stage.installed().items()}
+    if name := waits.waited_for(state):
+        raise _waiting(settlement, name)
+    evidence = {name: found for name in checks if (found := _on_record(settlement, name))}
+    _raise_refusal(checks, evidence)
+    asked = _ask(settlement, [name for name in checks if name not in evidence], context)
+    waiting, faults = list[Check](), list[CheckUnavailable]()
+    for name, answer in asked.items():
+        try:
+            found = _recorded(settlement, checks[name], answer)
+        except CheckUnavailable as fault:
+            faults.append(fault)
+            continue
+        if found is None:
+            waiting.append(checks[name])
+        else:
+            evidence[name] = found
+    note("checks", {name: str(found.get("decision")) for name, found in evidence.items()})
+    _raise_refusal(checks, evidence)
+    if faults:
+        raise faults[0]
+    if waiting:
+        _wait(settlement, state, waiting)
+
+
+def _recorded(settlement: Settlement, check: Check, answer: object) -> Row | None:
+    """Return the evidence on record: the first answer counts. None if the check waits."""
+    if isinstance(answer, BaseException):
+        raise _fault(check, answer)
+    content = answers.content_of(check, answer, "ask")
+    if content is None:
+        return None
+    return _dependencies.store.put(waits.evidence(settlement, check, content, _dependencies.now()))
+
+
+def _on_record(settlement: Settlement, name: str) -> Row | None:
+
+    return _dependencies.store.evidence(settlement.key, answers.step_of(name))
+
+
+def _raise_refusal(checks: Mapping[str, Check], evidence: Mapping[str, Row]) -> None:
+
+    for name in checks:
+        if name in evidence and evidence[name].get("decision") != answers.APPROVED:
+            raise CheckRefused(f"check {name}: {evidence[name].get('reason')}")
+
+
+def _ask(settlement: Settlement, names: list[str], context: Any) -> dict[str, Any]:
+
+    if not names:
+        return {}
+    seconds = min(SECONDS_MAX, context.get_remaining_time_in_millis() / 1000 - RESERVED_SECONDS)
+    if seconds <= 0:
+        raise CheckUnavailable("check: not asked, as too little of the call's time is left")
+    shared = ("key", "payer", "payee", "amount", "currency", "fee", "payer_name", "payee_name", "reference")
+    payment = Payment(
+        **{name: getattr(settlement, name) for name in shared}, metadata=dict(settlement.metadata or {})
+    )
+    calls = {}
+    for name in names:
+        one = of_stage.installed()[name]
+        tools = CheckTools(_dependencies.now, seconds, one.secret_ids)
+        calls[name] = partial(one.check.ask, payment, token_of(settlement.key, name), tools)
+    return together.ask(calls, seconds)
+
+
+def _fault(check: Check, error: BaseException) -> CheckUnavailable:
+    """Name the exception's class only: its text may hold anything."""
+    logger.warning("check", check=check.name, error=type(error).__name__)
+    why = str(error) if isinstance(error, TooLate) else f"fails with {type(error).__name__}"
+    return answers.broken(check, why)
+
+
+def _wait(settlement: Settlement, state: SettlementState, checks: list[Check]) -> None:
+    """Begin the wait that ends first, and raise InReview. A callback in between has ended it again."""
+    now, store = _dependencies.now(), _dependencies.store
+    check = min(checks, key=lambda one: waits.ends_at(one, state))
+    until = waits.ends_at(check, state)
+    if until <= now:
+        raise DeadlineExceeded(Step.VERIFY, timestamp(until))
+    begun = store.update(waits.begin(settlement, check, until, now))
+    name = waits.waited_for(begun) or check.name
+    if name == check.name and (evidence := _on_record(settlement, name)):
+        at = _dependencies.now()
+        store.update(waits.end(settlement, check, evidence["posted_at"], at, _dependencies.config))
+    count("CheckWaits")
+    raise _waiting(settlement, name)
+
+
+def _waiting(settlement: Settlement, name: str) -> InReview:
+    gone = "" if name in of_stage.installed() else ", which this stage no longer has: it ends at its deadline"
+    return InReview(f"check {name}: {settlement.key} waits for its callback{gone}")

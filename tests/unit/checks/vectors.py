@@ -1,0 +1,28 @@
+"""Vectors of the waits for checks."""
+
+from dataclasses import replace
+from datetime import timedelta
+from types import ModuleType
+
+from settlement.checks import waits
+from settlement.checks.check import Approve, Check
+from tests.unit.vectors import CONFIG, NOW, SETTLEMENT, Vector
+
+CHECK = Check(
+    name="delivered", refusals=("lost",), ask=lambda payment, token, tools: Approve(), wait_seconds=60
+)
+CONTENT = {"decision": "APPROVED", "reason": "", "by_way": "ask", "evidence": "{}"}
+SINCE = "2026-11-20T12:00:00.123Z"
+POSTERS: dict[ModuleType, tuple[Vector, ...]] = {
+    waits: (
+        Vector(waits.evidence, (SETTLEMENT, CHECK, CONTENT, NOW)),
+        Vector(waits.begin, (SETTLEMENT, CHECK, NOW + timedelta(days=1), NOW)),
+        Vector(waits.end, (SETTLEMENT, CHECK, SINCE, NOW, CONFIG)),
+        Vector(
+            waits.end,
+            (replace(SETTLEMENT, deadline_seconds=60), CHECK, SINCE, NOW, CONFIG),
+            variant="named-deadline",
+        ),
+    )
+}
+BUILDERS: dict[ModuleType, tuple[Vector, ...]] = {}
