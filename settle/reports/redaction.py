@@ -29,6 +29,8 @@ SHOWN = frozenset(
             "decided_at",
             "provider",
             "break_glass",
+            "by_way",
+            "waits",
         ),
         *("proposal_number", "part", "proposed_at", "valid_until", "withdrawn_at", "needed", "approvals"),
     }

@@ -100,6 +100,7 @@ def _place(name: str) -> int:
     order = [
         "claimed",
         *Step,
+        "check",
         "review",
         "limbo",
         "resolve",

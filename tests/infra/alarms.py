@@ -147,6 +147,8 @@ BOOKS_ALARMS = {
     "BooksBehind": _ours("BooksBehindSeconds", 960, "Maximum", missing="breaching", periods=2, breaching=2),
     "BooksLeftOut": _ours("BooksLeftOut", 1, "Maximum", missing="ignore"),
     "BooksLate": _ours("BooksLate"),
+    "CheckUnavailable": _ours("CheckUnavailable", 5),
+    "CheckConflict": _ours("CheckConflict"),
 }
 
 BANK_ALARMS = {

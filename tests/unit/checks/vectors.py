@@ -6,7 +6,8 @@ from types import ModuleType
 
 from settlement.checks import waits
 from settlement.checks.check import Approve, Check
-from tests.unit.vectors import CONFIG, NOW, SETTLEMENT, Vector
+from tests.unit.vectors import CONFIG, SETTLEMENT, Vector
+from tests.world.environment import NOW
 
 CHECK = Check(
     name="delivered", refusals=("lost",), ask=lambda payment, token, tools: Approve(), wait_seconds=60

@@ -1,0 +1,117 @@
+"""The construct with checks, and the template without any."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_secretsmanager as secretsmanager
+from aws_cdk.assertions import Template
+
+from infra import Check, SettlementSaga, dev
+
+EXAMPLES = Path(__file__).parents[3] / "examples/checks"
+SETTINGS = dev(stage="shop", currencies=["EUR"], kyc_url="https://kyc.example.com")
+
+
+def synthesised(*files: str) -> dict[str, Any]:
+    app = cdk.App()
+    stack = cdk.Stack(app, "Payments")
+    checks = []
+    for file in files:
+        secret = secretsmanager.Secret(stack, f"Key-{file}")
+        reads = iam.PolicyStatement(actions=["dynamodb:GetItem"], resources=[f"arn:aws:dynamodb:::{file}"])
+        checks.append(Check(file=EXAMPLES / f"{file}.py", secrets={"key": secret}, statements=[reads]))
+    SettlementSaga(stack, "Saga", settings=SETTINGS, checks=checks)
+    found: dict[str, Any] = Template.from_stack(stack).to_json()
+    return found
+
+
+@pytest.fixture(scope="module")
+def with_checks() -> dict[str, Any]:
+    return synthesised("sanctions", "delivered")
+
+
+def functions(template: dict[str, Any]) -> dict[str, Any]:
+    return {
+        re.sub(r"^Saga|[0-9A-F]{8}$", "", name): one["Properties"]
+        for name, one in template["Resources"].items()
+        if one["Type"] == "AWS::Lambda::Function"
+    }
+
+
+def test_a_saga_without_checks_has_none_of_it() -> None:
+    text = json.dumps(synthesised())
+
+    assert not re.search(r"CheckDecided|CHECKS|stage_checks|CheckCallbackUrl", text)
+
+
+def test_only_two_functions_have_the_code_of_the_checks(with_checks: dict[str, Any]) -> None:
+    found = functions(with_checks)
+    code = {name: json.dumps(one["Code"], sort_keys=True) for name, one in found.items()}
+
+    assert code["VerifyKyc"] == code["CheckDecided"]
+    assert [name for name in code if code[name] == code["VerifyKyc"]] == ["VerifyKyc", "CheckDecided"]
+    told = json.dumps(found["VerifyKyc"]["Environment"]["Variables"]["CHECKS"])
+    assert "stage_checks.check_sanctions" in told
+    assert "stage_checks.check_delivered" in told
+
+
+def test_the_secrets_and_statements_are_of_verify_kyc_alone(with_checks: dict[str, Any]) -> None:
+    holders = {
+        name
+        for name, one in with_checks["Resources"].items()
+        if one["Type"] == "AWS::IAM::Policy" and "arn:aws:dynamodb:::sanctions" in json.dumps(one)
+    }
+
+    assert len(holders) == 1
+    assert all("VerifyKyc" in name for name in holders)
+
+
+def test_each_waiting_check_has_a_signing_secret_for_the_callback(with_checks: dict[str, Any]) -> None:
+    outputs = with_checks["Outputs"]
+
+    assert {name for name in outputs if name.startswith("SagaCheck")} == {
+        "SagaCheckCallbackUrl",
+        "SagaCheckSigningDeliveredArn",
+    }
+
+
+def test_checks_that_never_wait_need_no_callback() -> None:
+    template = synthesised("sanctions")
+
+    assert "CheckDecided" not in functions(template)
+    assert "CheckCallbackUrl" not in json.dumps(template["Outputs"])
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "must have a CHECK"),
+        ("import nothing_like_this", "cannot be imported: ModuleNotFoundError"),
+        ("CHECK = Check(name='KYC', refusals=(), ask=print)", "name: must match"),
+        ("CHECK = Check(name='kyc', refusals=(), ask=print)", "none of kyc, review, verify"),
+        ("CHECK = Check(name='a', refusals=('A reason',), ask=print)", "refusals: must be a tuple"),
+        ("CHECK = Check(name='a', refusals=('b', 'b'), ask=print)", "has a reason twice"),
+        ("CHECK = Check(name='a', refusals=(), ask=1)", "ask: must be a function"),
+        ("CHECK = Check(name='a', refusals=(), ask=print, wait_seconds=31 * 86400)", "wait_seconds"),
+    ],
+)
+def test_a_faulty_file_is_refused_at_synthesis(tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "faulty.py"
+    file.write_text(f"from settlement.checks.check import Check\n{text}\n")
+    stack = cdk.Stack(cdk.App(), "Payments")
+
+    with pytest.raises(ValueError, match=re.escape(told)):
+        SettlementSaga(stack, "Saga", settings=SETTINGS, checks=[Check(file=file)])
+
+
+def test_two_checks_of_one_name_are_refused() -> None:
+    check = Check(file=EXAMPLES / "sanctions.py")
+    stack = cdk.Stack(cdk.App(), "Payments")
+
+    with pytest.raises(ValueError, match=r"^checks: sanctions: another check has this name$"):
+        SettlementSaga(stack, "Saga", settings=SETTINGS, checks=[check, check])
