@@ -11,11 +11,9 @@ from settlement.checks.check import Check, Payment, token_of
 from settlement.checks.together import TooLate
 from settlement.checks.tools import CheckTools
 from settlement.core.ledger.keys import Row
-from settlement.core.model.errors import CheckRefused, CheckUnavailable, DeadlineExceeded, InReview
+from settlement.core.model.errors import CheckRefused, CheckUnavailable, InReview
 from settlement.core.model.settlement import Settlement
 from settlement.core.model.state import SettlementState
-from settlement.core.model.status import Step
-from settlement.core.model.timestamps import timestamp
 from settlement.core.telemetry import count, logger, note
 
 SECONDS_MAX = 3.0
@@ -107,12 +105,13 @@ def _fault(check: Check, error: BaseException) -> CheckUnavailable:
 
 
 def _wait(settlement: Settlement, state: SettlementState, checks: list[Check]) -> None:
-    """Begin the wait that ends first, and raise InReview. A callback in between has ended it again."""
+    """Begin the wait that ends first, and raise InReview. A callback in between has ended it again.
+
+    A wait whose time is over already is expired by recovery's next run.
+    """
     now, store = _dependencies.now(), _dependencies.store
     check = min(checks, key=lambda one: waits.ends_at(one, state))
     until = waits.ends_at(check, state)
-    if until <= now:
-        raise DeadlineExceeded(Step.VERIFY, timestamp(until))
     begun = store.update(waits.begin(settlement, check, until, now))
     name = waits.waited_for(begun) or check.name
     if name == check.name and (evidence := _on_record(settlement, name)):

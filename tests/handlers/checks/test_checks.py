@@ -15,7 +15,6 @@ from settlement.checks.of_stage import Installed
 from settlement.core.model.errors import (
     CheckRefused,
     CheckUnavailable,
-    DeadlineExceeded,
     InReview,
     KycUnavailable,
 )
@@ -277,20 +276,18 @@ def test_the_wait_that_ends_first_is_begun(
     assert calls.row()["deadline_at"] == timestamp(NOW + timedelta(hours=1))
 
 
-def test_a_wait_whose_time_is_over_does_not_begin_again(
-    waiting: Calls, later: Later, install: Install
-) -> None:
+def test_a_wait_whose_time_is_over_ends_at_once(waiting: Calls, later: Later, install: Install) -> None:
     asked = install(limits=Wait(), delivered=Wait())
     assert called_back(waiting, sent())[0] == 200
     waiting.recover_now(**RESUME)
     waiting.alter(deadline_at=timestamp(NOW + timedelta(days=3)))
-    at = NOW + timedelta(days=2)
 
     later(days=2)
-    with pytest.raises(DeadlineExceeded, match=timestamp(NOW + timedelta(days=1))):
-        waiting("VerifyKyc", execution="any")
+    with pytest.raises(InReview, match=r"^check limits"):
+        waiting("VerifyKyc")
 
-    assert (timestamp(at) > timestamp(NOW), asked["delivered"].tokens) == (True, [])
+    assert waiting.row()["deadline_at"] == timestamp(NOW + timedelta(days=1))
+    assert (waiting.recover_now()["action"], asked["delivered"].tokens) == ("compensate", [])
 
 
 def test_a_callback_resumes_the_payment_and_commits_no_step(

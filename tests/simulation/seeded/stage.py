@@ -19,6 +19,7 @@ from settlement.aws import event_bus as _event_bus
 from settlement.aws import functions as _functions
 from settlement.aws import queues as _queues
 from settlement.aws import step_functions as _step_functions
+from settlement.checks import of_stage, together
 from settlement.core import telemetry
 from settlement.core.ledger import keys
 from settlement.journal import bucket as _journal
@@ -154,6 +155,9 @@ def set_up() -> Iterator[Current]:
         (_kyc, "review_seconds"): REVIEW_SECONDS,
         (approval, "VALID_FOR"): VALID_FOR,
         (_secrets, "read"): lambda secret_id, **_: shared[secret_id],
+        (of_stage, "installed"): lambda: current.world.checks.installed,
+        (of_stage, "signing_secret"): lambda name: os.environ["KYC_SIGNING_SECRET"],
+        (together, "ask"): lambda *asked: current.world.checks.ask(*asked),  # noqa: PLW0108
         (_payee, "time"): clock,
         (follow, "time"): clock,
         (order, "time"): clock,
@@ -177,7 +181,8 @@ def set_up() -> Iterator[Current]:
         for (place, name), value in replaced.items():
             stack.enter_context(mock.patch.object(place, name, value))
         stack.enter_context(mock.patch.dict(HANDLERS, _without_powertools()))
-        stack.enter_context(mock.patch.dict(os.environ, {"START_DEAD_LETTERS": "dead-letters"}))
+        variables = {"START_DEAD_LETTERS": "dead-letters", "CHECKS": "[]"}
+        stack.enter_context(mock.patch.dict(os.environ, variables))
         yield current
 
 
