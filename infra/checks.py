@@ -71,8 +71,11 @@ def room(checks: Sequence[Check]) -> Room:
     names = [one.name for one in declared]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"checks: {', '.join(twice)}: another check has this name")
-    handlers = {"CheckDecided": _DECIDED} if any(one.waits for one in declared) else {}
-    return Room(build=lambda core, settings: _build(core, settings, declared), handlers=handlers)
+    return Room(
+        build=lambda core, settings: _build(core, settings, declared),
+        handlers={"CheckDecided": _DECIDED} if any(one.waits for one in declared) else {},
+        widens={"KycDecided": {"GetItem": (EVIDENCE,)}},
+    )
 
 
 def _declared(check: Check) -> _Declared:
@@ -80,7 +83,7 @@ def _declared(check: Check) -> _Declared:
     words = [sys.executable, "-m", "settlement.checks.file", str(Path(check.file).absolute())]
     environment = {**os.environ, "PYTHONPATH": str(LAMBDAS), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        done = subprocess.run(
+        done = subprocess.run(  # noqa: S603 (the app's own file, which its deployment runs)
             words, capture_output=True, text=True, env=environment, timeout=_SECONDS_MAX, check=False
         )
     except subprocess.TimeoutExpired:
@@ -99,6 +102,9 @@ class Checks(Construct):
         for function in filter(None, (verify, decided)):
             _replace_code(function, code)
             function.add_environment("CHECKS", self._described(declared))
+        core.functions["KycDecided"].add_environment(
+            "CHECK_NAMES", json.dumps([one.name for one in declared])
+        )
         for one in declared:
             for secret in one.check.secrets.values():
                 secret.grant_read(verify)
@@ -151,7 +157,7 @@ class Checks(Construct):
         core.pager.alarm(
             "CheckUnavailable",
             core.pager.metric("CheckUnavailable"),
-            "A check of the stage gives no valid answer: its payments wait, and are reversed at their deadline.",
+            "A check gives no valid answer: its payments wait, and are reversed at their deadline.",
             threshold=5,
             urgency=Urgency.MORNING,
         )

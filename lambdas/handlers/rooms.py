@@ -25,8 +25,9 @@ class Room:
 
     `adds` takes the stage's configuration and returns the function that completes each row to put.
     `before_refund` makes a payee's releases available before they are taken back, `before_close` before a
-    close. `before_verdict` raises unless the KYC provider may be asked. `orders` maps the last part of a
-    route to the order's function, and to any body field that repeats the route.
+    close. `before_verdict` raises unless the KYC provider may be asked, `before_approval` unless its webhook
+    may approve. `orders` maps the last part of a route to the order's function, and to any body field that
+    repeats the route.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Room:
     before_refund: str | None = None
     before_close: str | None = None
     before_verdict: str | None = None
+    before_approval: str | None = None
     orders: str | None = None
 
 
@@ -43,7 +45,11 @@ ROOMS: tuple[Room, ...] = (
     Room(name="accounts", orders="handlers.accounts._account_orders:ORDERS"),
     Room(name="events", orders="handlers.events._replay:ORDERS"),
     Room(name="bank", orders="handlers.bank._booking:ORDERS"),
-    Room(name="checks", before_verdict="handlers.checks._checks:ensure_approved"),
+    Room(
+        name="checks",
+        before_verdict="handlers.checks._checks:ensure_approved",
+        before_approval="handlers.checks._approved:ensure",
+    ),
     Room(name="kyc", orders="handlers.kyc._probe:ORDERS"),
     Room(
         name="merchants",
@@ -77,6 +83,11 @@ def before_verdict(settlement: Settlement, state: SettlementState | None, contex
     """Raises InReview, CheckRefused and CheckUnavailable."""
     for ensure in _brought("before_verdict"):
         ensure(settlement, state, context)
+
+
+def before_approval(key: str) -> None:
+    for ensure in _brought("before_approval"):
+        ensure(key)
 
 
 def orders() -> dict[str, tuple[Take, str | None]]:

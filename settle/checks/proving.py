@@ -94,7 +94,7 @@ class Life:
     """Reasons that a callback gave."""
 
     def __post_init__(self) -> None:
-        self.chance, self.now = Random(self.seed), BEGINNING
+        self.chance, self.now = Random(self.seed), BEGINNING  # noqa: S311
         self.payments = [self._payment(number) for number in range(self.chance.randint(1, PAYMENTS_MAX))]
         self._start()
 
@@ -134,7 +134,8 @@ class Life:
         self._judge(payment, together.ask({self.check.name: call}, SECONDS_MAX)[self.check.name], outside)
 
     def _call(self, payment: Payment, *, faults: bool) -> tuple[Callable[[], Any], Outside]:
-        outside = Outside(Random(self.chance.random()), self.now, self.simulated, faults=faults)
+        chance = Random(self.chance.random())  # noqa: S311
+        outside = Outside(chance, self.now, self.simulated, faults=faults)
         check, token = self.check, token_of(payment.key, self.check.name)
         return lambda: check.ask(payment, token, outside), outside
 

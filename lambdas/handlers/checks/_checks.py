@@ -33,6 +33,7 @@ def ensure_approved(settlement: Settlement, state: SettlementState | None, conte
         return
     checks = {name: one.check for name, one in of_stage.installed().items()}
     if name := waits.waited_for(state):
+        _end_if_answered(settlement, checks.get(name))
         raise _waiting(settlement, name)
     evidence = {name: found for name in checks if (found := _on_record(settlement, name))}
     _raise_refusal(checks, evidence)
@@ -114,11 +115,17 @@ def _wait(settlement: Settlement, state: SettlementState, checks: list[Check]) -
     until = waits.ends_at(check, state)
     begun = store.update(waits.begin(settlement, check, until, now))
     name = waits.waited_for(begun) or check.name
-    if name == check.name and (evidence := _on_record(settlement, name)):
-        at = _dependencies.now()
-        store.update(waits.end(settlement, check, evidence["posted_at"], at, _dependencies.config))
+    if name == check.name:
+        _end_if_answered(settlement, check)
     count("CheckWaits")
     raise _waiting(settlement, name)
+
+
+def _end_if_answered(settlement: Settlement, check: Check | None) -> None:
+    """End a wait whose callback came before it, also for an earlier call that died in between."""
+    if check and (found := _on_record(settlement, check.name)):
+        now, store = _dependencies.now(), _dependencies.store
+        store.update(waits.end(settlement, check, found["posted_at"], now, _dependencies.config))
 
 
 def _waiting(settlement: Settlement, name: str) -> InReview:

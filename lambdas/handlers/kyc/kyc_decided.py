@@ -7,7 +7,7 @@ import re
 from datetime import datetime
 from typing import Any
 
-from handlers import _dependencies
+from handlers import _dependencies, rooms
 from settlement.aws import resumption
 from settlement.core.ledger.kyc_review import WebhookEvent
 from settlement.core.ledger.transaction import AlreadyApplied
@@ -79,6 +79,8 @@ def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
     state = _dependencies.store.settlement(key)
     if state is None:
         raise SettlementNotFound("idempotency_key: no request has claimed its settlement")
+    if verdict.decision is KycDecision.APPROVED:
+        rooms.before_approval(key)
     received = WebhookEvent(event_id, hashlib.sha256(body).hexdigest())
     _record(state.settlement, verdict, received, now)
     resumption.ask(key, executions.decided(key))

@@ -10,6 +10,9 @@ from importlib import import_module
 from settlement.checks.check import Check
 
 VARIABLE = "CHECKS"
+NAMES = "CHECK_NAMES"
+"""The names alone, for a function without the checks' code."""
+
 SIGNING = "CHECK_SIGNING_SECRETS"
 """The ARN of each waiting check's signing secret, as a JSON object."""
 
@@ -33,6 +36,11 @@ def installed() -> Mapping[str, Installed]:
         if check.name in found:
             raise ValueError(f"{one['module']}: another check has the name {check.name}")
         found[check.name] = Installed(check, one.get("secrets", {}))
+    return found
+
+
+def names() -> list[str]:
+    found: list[str] = json.loads(os.environ.get(NAMES, "[]"))
     return found
 
 

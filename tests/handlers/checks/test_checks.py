@@ -12,6 +12,7 @@ from handlers.checks import _checks
 from settlement.checks import of_stage, together
 from settlement.checks.check import Answer, Approve, Check, Payment, Refuse, Tools, Wait
 from settlement.checks.of_stage import Installed
+from settlement.core import telemetry
 from settlement.core.model.errors import (
     CheckRefused,
     CheckUnavailable,
@@ -27,7 +28,7 @@ from tests.world.constants import CLAIMED_AT, KEY, LATER_AT
 from tests.world.environment import NOW
 from tests.world.functions import Calls, Context
 from tests.world.provider import IN_REVIEW, REJECTED, Provider
-from tests.world.services import OWNER, PREVIOUS, SECRET, Functions, Secrets, signed, text
+from tests.world.services import OWNER, PREVIOUS, SECRET, Died, Functions, Secrets, signed, text
 
 DAY = 86_400
 TOKEN = f"{KEY}:check:delivered"
@@ -64,6 +65,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
         monkeypatch.setenv("CHECKS", "[]")
         secrets = dict.fromkeys(checks, "arn:aws:secretsmanager:eu-west-1:123456789012:secret:check")
         monkeypatch.setenv("CHECK_SIGNING_SECRETS", json.dumps(secrets))
+        monkeypatch.setenv("CHECK_NAMES", json.dumps([*checks]))
         monkeypatch.setattr(of_stage, "installed", lambda: checks)
         monkeypatch.setattr(together, "_stuck", {})
         return asked
@@ -181,7 +183,7 @@ def test_a_broken_check_is_named_and_asked_again(
     assert (len(asked["limits"].tokens), calls.row()["verdict"], differs(calls)) == (1, "APPROVED", [])
 
 
-def test_a_check_that_does_not_declare_a_wait_may_not_wait(
+def test_an_undeclared_wait_is_a_fault(
     calls: Calls, install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(delivered=Wait())
@@ -193,7 +195,7 @@ def test_a_check_that_does_not_declare_a_wait_may_not_wait(
         calls("VerifyKyc")
 
 
-def test_a_check_that_blocks_is_cut_off_and_the_others_are_recorded(
+def test_a_check_that_blocks_is_cut_off_alone(
     calls: Calls, install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_checks, "SECONDS_MAX", 0.05)
@@ -211,7 +213,7 @@ def test_a_check_that_blocks_is_cut_off_and_the_others_are_recorded(
     blocked.set()
 
 
-def test_checks_are_not_asked_without_time_to_record_their_answers(calls: Calls, install: Install) -> None:
+def test_no_check_is_asked_too_late(calls: Calls, install: Install) -> None:
     asked = install(delivered=Approve())
     calls.before("VerifyKyc")
     event = {"settlement": _dependencies.store.settlement(KEY).settlement.to_wire(_dependencies.config)}  # type: ignore[union-attr]
@@ -222,9 +224,7 @@ def test_checks_are_not_asked_without_time_to_record_their_answers(calls: Calls,
     assert asked["delivered"].tokens == []
 
 
-def test_the_first_answer_counts_when_two_calls_ask_at_once(
-    calls: Calls, install: Install, meanwhile: Meanwhile
-) -> None:
+def test_the_first_answer_of_two_calls_counts(calls: Calls, install: Install, meanwhile: Meanwhile) -> None:
     asked = install(delivered=Approve())
     calls.before("VerifyKyc")
 
@@ -243,7 +243,7 @@ def test_the_first_answer_counts_when_two_calls_ask_at_once(
 # The wait
 
 
-def test_a_wait_holds_the_payment_until_a_fixed_time_after_the_hold(
+def test_a_wait_ends_a_fixed_time_after_the_hold(
     calls: Calls, *, install: Install, provider: Provider, later: Later, counted: Counted
 ) -> None:
     install(limits=Approve(), delivered=Wait())
@@ -387,7 +387,32 @@ def test_a_callback_while_the_wait_begins_is_not_lost(
     assert (calls.row()["verdict"], differs(calls)) == ("APPROVED", [])
 
 
-def test_a_callback_for_one_check_does_not_end_the_wait_for_another(
+def test_a_retry_ends_the_wait_that_a_dead_call_began(
+    calls: Calls, *, install: Install, secrets: Secrets, functions: Functions, meanwhile: Meanwhile
+) -> None:
+    install(delivered=Wait())
+    calls.before("VerifyKyc")
+
+    def answered() -> None:
+        called_back(calls, sent())
+        telemetry.count("StepCalled")  # the call in between has published the metrics of this one
+
+    def dies() -> None:
+        raise Died
+
+    meanwhile(_dependencies.store, "update", answered)
+    meanwhile(_checks, "_end_if_answered", dies)
+    with pytest.raises(Died):
+        calls("VerifyKyc")
+    assert calls.row()["review"] == "check:delivered"
+
+    with pytest.raises(InReview):
+        calls("VerifyKyc")
+
+    assert ("review" in calls.row(), differs(calls)) == (False, [])
+
+
+def test_a_callback_ends_only_its_own_checks_wait(
     calls: Calls, *, install: Install, secrets: Secrets, functions: Functions
 ) -> None:
     install(delivered=Wait(), limits=Wait())
@@ -432,6 +457,18 @@ def test_a_kyc_review_may_follow_a_wait(
     assert waiting.decided(replace(signed, id="evt_9")())[0] == 200
 
     assert (waiting.row()["verdict"], differs(waiting)) == ("APPROVED", [])
+
+
+@pytest.mark.parametrize(("decision", "status"), [("APPROVED", 409), ("REJECTED", 200)])
+def test_a_webhook_cannot_approve_before_the_checks(
+    calls: Calls, *, install: Install, secrets: Secrets, functions: Functions, decision: str, status: int
+) -> None:
+    install(delivered=Approve())
+    calls.before("VerifyKyc")
+
+    assert calls.decided(signed(decision=decision))[0] == status
+
+    assert "verify_at" not in calls.row()
 
 
 def test_a_kyc_webhook_cannot_end_the_wait_for_a_check(waiting: Calls) -> None:

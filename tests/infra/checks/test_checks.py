@@ -26,8 +26,7 @@ def synthesised(*files: str) -> dict[str, Any]:
         reads = iam.PolicyStatement(actions=["dynamodb:GetItem"], resources=[f"arn:aws:dynamodb:::{file}"])
         checks.append(Check(file=EXAMPLES / f"{file}.py", secrets={"key": secret}, statements=[reads]))
     SettlementSaga(stack, "Saga", settings=SETTINGS, checks=checks)
-    found: dict[str, Any] = Template.from_stack(stack).to_json()
-    return found
+    return dict(Template.from_stack(stack).to_json())
 
 
 @pytest.fixture(scope="module")

@@ -36,6 +36,9 @@ _SAID = {"approve": "APPROVED", "refuse": "REFUSED"}
 class Checks:
     def __init__(self, world: "World", seed: int | None = None) -> None:
         self._world, self.seed = world, seed
+        self._sent: set[tuple[str, str]] = set()
+        """Callbacks of the checks' own senders, by token and decision."""
+
         has_some = seed is not None and seed % EVERY == PLACE
         self._random = Random(f"checks {seed}")
         names = self._random.sample(NAMES, self._random.randint(1, len(NAMES))) if has_some else []
@@ -87,6 +90,7 @@ class Checks:
     def _tell(self, name: str, key: str, decision: str) -> None:
         """Call back until it is answered for good."""
         world = self._world
+        self._sent.add((token_of(key, name), _SAID[decision]))
         for _ in range(12):
             call: Any = world.cloud.call("CheckDecided", self._event(name, key, decision))
             answered = world.hub.wait(call.answer, 30_000) and isinstance(call.answer.value, dict)
@@ -108,12 +112,12 @@ class Checks:
         if world.hub.wait(call.answer, 30_000) and isinstance(call.answer.value, dict):
             demand(call.answer.value["statusCode"] != 200, "a stranger's callback is refused", key, name)
 
-    def _event(self, name: str, key: str, decision: str, **more: Any) -> dict[str, Any]:
-        content = {"token": token_of(key, name), "decision": decision, "evidence": {"sent": f"{key}:check:{name}"}}
+    def _event(self, name: str, key: str, decision: str, secret: str = SECRET) -> dict[str, Any]:
+        token = token_of(key, name)
+        content = {"token": token, "decision": decision, "evidence": {"sent": token}}
         content |= {"reason": "no"} if decision == "refuse" else {}
         at = NOW + timedelta(milliseconds=self._world.hub.now)
-        event = f"{name}-{self._random.getrandbits(32)}"
-        caller = Caller(**{"secret": SECRET, "at": at, "id": event} | more)
+        caller = Caller(secret, at, f"{name}-{self._random.getrandbits(32)}")
         return caller(json.dumps(content)) | {"rawPath": f"/{name}"}
 
     # Rules
@@ -125,7 +129,7 @@ class Checks:
         key = new["pk"]["S"].partition("#")[2]
         records = self._world.oracle.verdicts
         said = {name: text(records.get((key, f"check:{name}")), "decision") for name in self.installed}
-        if "verdict" in new and "verdict" not in old:
+        if text(new, "verdict") == "APPROVED" and "verdict" not in old:
             demand(set(said.values()) == {"APPROVED"}, "KYC decides after all checks approved", key, said)
         if "release" in done(new) - done(old):
             demand(set(said.values()) == {"APPROVED"}, "no release without each check", key, said)
@@ -156,6 +160,7 @@ class Checks:
         content, way = json.loads(evidence["evidence"]["S"]), text(evidence, "by_way")
         if way == "callback":
             demand(content == {"sent": token}, "a callback is about its own payment", key, step, content)
+            demand((token, found) in self._sent, "a callback is its sender's", key, step, found)
         elif found == "APPROVED":
             demand(content == {"token": token}, "an answer is the token's", key, step, content)
 

@@ -156,6 +156,7 @@ def set_up() -> Iterator[Current]:
         (approval, "VALID_FOR"): VALID_FOR,
         (_secrets, "read"): lambda secret_id, **_: shared[secret_id],
         (of_stage, "installed"): lambda: current.world.checks.installed,
+        (of_stage, "names"): lambda: list(current.world.checks.installed),
         (of_stage, "signing_secret"): lambda name: os.environ["KYC_SIGNING_SECRET"],
         (together, "ask"): lambda *asked: current.world.checks.ask(*asked),  # noqa: PLW0108
         (_payee, "time"): clock,
