@@ -43,8 +43,8 @@ def _count(token: str, day: str, amount: int) -> None:
     count = {
         "TableName": TABLE,
         "Key": {"id": {"S": day}},
-        "UpdateExpression": "ADD total :amount",
-        "ConditionExpression": "attribute_not_exists(total) OR total <= :rest",
+        "UpdateExpression": "ADD spent :amount",
+        "ConditionExpression": "attribute_not_exists(spent) OR spent <= :rest",
         "ExpressionAttributeValues": {":amount": {"N": str(amount)}, ":rest": {"N": str(LIMIT - amount)}},
     }
     put = {"TableName": TABLE, "Item": row, "ConditionExpression": "attribute_not_exists(id)"}

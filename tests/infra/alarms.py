@@ -149,6 +149,7 @@ BOOKS_ALARMS = {
     "BooksLate": _ours("BooksLate"),
     "CheckUnavailable": _ours("CheckUnavailable", 5),
     "CheckConflict": _ours("CheckConflict"),
+    "CheckDecidedFailed": _errors("CheckDecided", 1),
 }
 
 BANK_ALARMS = {
