@@ -62,10 +62,10 @@ def test_the_same_token_counts_once_and_keeps_its_answer(limits: Callable[..., A
 def test_a_listed_party_is_refused_by_id_or_name() -> None:
     check, tools = example("sanctions"), SimpleNamespace()
 
-    assert check.ask(payment(), "t", tools) == Approve({"list": "2026-11-01"})  # type: ignore[arg-type]
+    assert check.ask(payment(), "t", tools) == Approve({"list": "2026-11-01"})
     for more in ({"payer_name": " Mallory"}, {"payee_name": "EVE"}):
         assert isinstance(check.ask(payment(**more), "t", tools), Refuse)  # type: ignore[arg-type]
 
 
 def test_a_delivery_is_waited_for() -> None:
-    assert example("delivered").ask(payment(), "t", SimpleNamespace()) == Wait()  # type: ignore[arg-type]
+    assert example("delivered").ask(payment(), "t", SimpleNamespace()) == Wait()
