@@ -114,3 +114,17 @@ def test_two_checks_of_one_name_are_refused() -> None:
 
     with pytest.raises(ValueError, match=r"^checks: sanctions: another check has this name$"):
         SettlementSaga(stack, "Saga", settings=SETTINGS, checks=[check, check])
+
+
+@pytest.mark.parametrize("files", [(), ("sanctions",)])
+def test_kyc_decided_reads_evidence_only_beside_checks(files: tuple[str, ...]) -> None:
+    """With checks, its approval depends on their evidence."""
+    reading = [
+        statement
+        for name, one in synthesised(*files)["Resources"].items()
+        if one["Type"] == "AWS::IAM::Policy" and "KycDecidedRole" in name
+        for statement in one["Properties"]["PolicyDocument"]["Statement"]
+        if "dynamodb:GetItem" in statement["Action"] and "EVIDENCE#*" in json.dumps(statement)
+    ]
+
+    assert bool(reading) == bool(files)
