@@ -9,7 +9,13 @@ from typing import Any
 from settlement.checks.answers import step_of
 from settlement.checks.check import Check
 from settlement.core.ledger import entries, keys, kyc_review
-from settlement.core.ledger.conditions import Condition
+from settlement.core.ledger.conditions import (
+    NOT_EXPIRED,
+    Condition,
+    before_deadline,
+    same_request,
+    status_is,
+)
 from settlement.core.ledger.failure_reasons import fenced, late_or_fenced
 from settlement.core.ledger.transaction import Write, placeholders, update
 from settlement.core.model import executions
@@ -73,8 +79,11 @@ def end(settlement: Settlement, check: Check, since: str, now: datetime, config:
         f"SET {assignments} REMOVE review ADD waits :one",
         values=values,
         conditions=[
-            *kyc_review.awaits_verdict(settlement, now),
+            status_is(Status.PROCESSING),
+            same_request(settlement),
             Condition("review = :review", {":review": name}),
+            before_deadline(now),
+            NOT_EXPIRED,
         ],
         on_failure=fenced(
             settlement,

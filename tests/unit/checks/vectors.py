@@ -1,12 +1,11 @@
 """Vectors of the waits for checks."""
 
-from dataclasses import replace
 from datetime import timedelta
 from types import ModuleType
 
 from settlement.checks import waits
 from settlement.checks.check import Approve, Check
-from tests.unit.vectors import CONFIG, SETTLEMENT, Vector
+from tests.unit.vectors import CONFIG, IN_HASTE, SETTLEMENT, Vector
 from tests.world.environment import NOW
 
 CHECK = Check(
@@ -19,11 +18,7 @@ POSTERS: dict[ModuleType, tuple[Vector, ...]] = {
         Vector(waits.evidence, (SETTLEMENT, CHECK, CONTENT, NOW)),
         Vector(waits.begin, (SETTLEMENT, CHECK, NOW + timedelta(days=1), NOW)),
         Vector(waits.end, (SETTLEMENT, CHECK, SINCE, NOW, CONFIG)),
-        Vector(
-            waits.end,
-            (replace(SETTLEMENT, deadline_seconds=60), CHECK, SINCE, NOW, CONFIG),
-            variant="named-deadline",
-        ),
+        Vector(waits.end, (IN_HASTE, CHECK, SINCE, NOW, CONFIG), variant="named-deadline"),
     )
 }
 BUILDERS: dict[ModuleType, tuple[Vector, ...]] = {}

@@ -63,7 +63,7 @@ def record_verdict(settlement: Settlement, verdict: Verdict, now: datetime) -> W
         keys.settlement(settlement.key),
         f"SET {expression}",
         values=values,
-        conditions=[*awaits_verdict(settlement, now), NOT_IN_REVIEW],
+        conditions=[*_awaits_verdict(settlement, now), NOT_IN_REVIEW],
         on_failure=fenced(
             settlement, Step.VERIFY, replay_if=lambda state: state.verdict is not None, explain=explain
         ),
@@ -81,7 +81,7 @@ def begin_review(settlement: Settlement, verdict: Verdict, until: datetime, now:
         "SET review = :review, deadline_at = :until, in_flight_since = :until,"
         " gsi1pk = :gsi1pk, gsi1sk = :gsi1sk",
         values={":review": verdict.reference, ":until": timestamp(until), **placeholders(index)},
-        conditions=[*awaits_verdict(settlement, now), NOT_IN_REVIEW],
+        conditions=[*_awaits_verdict(settlement, now), NOT_IN_REVIEW],
         on_failure=fenced(
             settlement,
             Step.VERIFY,
@@ -122,7 +122,7 @@ def end_review(
         keys.settlement(settlement.key),
         f"SET {assignments}, {expression}",
         values=values | verdict_values,
-        conditions=[*awaits_verdict(settlement, now), this_review(verdict.reference)],
+        conditions=[*_awaits_verdict(settlement, now), this_review(verdict.reference)],
         on_failure=fenced(
             settlement,
             Step.VERIFY,
@@ -149,7 +149,7 @@ def event_marker(event: WebhookEvent, settlement: Settlement, now: datetime) -> 
     return put(row, on_failure=meaning)
 
 
-def awaits_verdict(settlement: Settlement, now: datetime) -> list[Condition]:
+def _awaits_verdict(settlement: Settlement, now: datetime) -> list[Condition]:
     return [
         status_is(Status.PROCESSING),
         same_request(settlement),
