@@ -58,7 +58,12 @@ class Check:
 class _Declared:
     check: Check
     name: str
-    waits: bool
+    refusals: Sequence[str]
+    wait_seconds: int
+
+    @property
+    def waits(self) -> bool:
+        return self.wait_seconds > 0
 
     @property
     def module(self) -> str:
@@ -91,7 +96,7 @@ def _declared(check: Check) -> _Declared:
     if done.returncode:
         raise ValueError((done.stderr.strip().splitlines() or [f"{check.file}: cannot be imported"])[-1])
     told = json.loads(done.stdout.splitlines()[-1])
-    return _Declared(check=check, name=told["name"], waits=told["wait_seconds"] > 0)
+    return _Declared(check=check, **told)
 
 
 class Checks(Construct):
@@ -110,7 +115,10 @@ class Checks(Construct):
                 secret.grant_read(verify)
             for statement in one.check.statements:
                 verify.add_to_role_policy(statement)
-        self.outputs: dict[str, str] = {}
+        told = [
+            {"name": one.name, "refusals": one.refusals, "wait_seconds": one.wait_seconds} for one in declared
+        ]
+        self.outputs = {"StageChecks": json.dumps(told)}
         if decided:
             core.let_ask_recovery(decided)
             url = decided.add_function_url(auth_type=lambda_.FunctionUrlAuthType.NONE).url

@@ -3,7 +3,7 @@ from typing import Annotated
 
 import typer
 
-from settle.commands.options import AsJson
+from settle.commands.options import AsJson, Key, StackName, find
 from settle.exit_codes import CommandFailed, Exit
 from settle.output import console
 
@@ -11,6 +11,37 @@ app = typer.Typer(no_args_is_help=True, help="A stage's own checks of payments."
 
 Seeds = Annotated[int, typer.Option(min=1, max=1_000_000, help="How many lives to play.")]
 First = Annotated[int, typer.Option("--from", min=0, help="The first seed, to see one life again.")]
+
+
+@app.command("list")
+def list_checks(stack: StackName = None, as_json: AsJson = False) -> None:
+    """List the checks of a stack, in their order.
+
+    Example: settle check list --stack settlement-prod
+    """
+    from settle.checks import of_stack
+
+    found = of_stack.declared(find(stack))
+    if as_json:
+        console.print_json(found)
+        return
+    lines = [one | {"refusals": ", ".join(one["refusals"])} for one in found]
+    console.print_table(lines, ("name", "refusals", "wait_seconds"), right=("wait_seconds",))
+
+
+@app.command("status")
+def status(key: Key, stack: StackName = None, as_json: AsJson = False) -> None:
+    """Show each check's answer about a payment, or until when the payment waits for it.
+
+    Example: settle check status order-2026-000101 --stack settlement-prod
+    """
+    from settle.checks import of_stack
+
+    found = of_stack.answers(find(stack), key)
+    if as_json:
+        console.print_json(found)
+        return
+    console.print_table(found, ("check", "decision", "reason", "by_way", "posted_at", "waits_until"))
 
 
 @app.command("new")

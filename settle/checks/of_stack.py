@@ -1,0 +1,35 @@
+"""The checks of a deployed stack, and their answers about one payment. Reads only."""
+
+import json
+from typing import Any
+
+from settle.exit_codes import CommandFailed, Exit
+from settle.settlements.settlement import unclaimed
+from settle.stack import Stack
+from settlement.checks import waits
+from settlement.checks.answers import step_of
+from settlement.core.ledger.keys import Row
+from settlement.core.model.state import SettlementState
+
+
+def declared(stack: Stack) -> list[dict[str, Any]]:
+    """Return each check's name, refusals and longest wait in seconds. Raises CommandFailed without any."""
+    if "StageChecks" not in stack.outputs:
+        raise CommandFailed(Exit.NOT_FOUND, f"stack {stack.name}: has no checks")
+    found: list[dict[str, Any]] = json.loads(stack.outputs["StageChecks"])
+    return found
+
+
+def answers(stack: Stack, key: str) -> list[dict[str, Any]]:
+    """Return each check's answer about a payment, or its state without one. Raises CommandFailed."""
+    names = [one["name"] for one in declared(stack)]
+    state = stack.store.settlement(key)
+    if state is None:
+        raise unclaimed(stack, key)
+    return [_answer(name, state, stack.store.evidence(key, step_of(name))) for name in names]
+
+
+def _answer(name: str, state: SettlementState, evidence: Row | None) -> dict[str, Any]:
+    told = {field: (evidence or {}).get(field) for field in ("decision", "reason", "by_way", "posted_at")}
+    waits_until = state.deadline_at if not evidence and waits.waited_for(state) == name else None
+    return {"check": name, **told, "waits_until": waits_until}
