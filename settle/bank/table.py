@@ -1,4 +1,4 @@
-"""Statements in CSV, whose columns a mapping in TOML names, as each bank has its own."""
+"""Statements in CSV, with a mapping in TOML."""
 
 import csv
 import hashlib
@@ -19,7 +19,7 @@ _FIELD_MAX = 10_000
 _LINE_MAX = 100 * _FIELD_MAX
 _ACCOUNTS_MAX = 1_000
 _UNDECODED = re.compile("[\udc80-\udcff]")
-"""Bytes that the encoding does not have, as `surrogateescape` keeps them, so that the error has its line."""
+"""Bytes outside the encoding, kept by `surrogateescape` until the error has its line."""
 
 _ENCODINGS = {"utf-8", "utf-16", "iso-8859-1", "iso-8859-15", "windows-1252", "windows-1250", "ascii"}
 _DATE_PARTS = {"%d", "%m", "%Y", "%y"}
@@ -76,7 +76,6 @@ class Columns:
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """The columns that a header must have."""
         single = (self.booked, self.amount, self.valued, self.side, self.currency_column, self.account_column)
         return tuple(dict.fromkeys(filter(None, (*single, self.bank_reference, *self.references))))
 

@@ -91,7 +91,7 @@ class Life:
     decided: dict[str, Decision] = field(default_factory=dict)
     waited: bool = False
     called_back: set[str] = field(default_factory=set)
-    """Reasons that a callback gave."""
+    """Reasons of callbacks."""
 
     def __post_init__(self) -> None:
         self.chance, self.now = Random(self.seed), BEGINNING  # noqa: S311
@@ -156,7 +156,7 @@ class Life:
         self._decide(payment, content)
 
     def _decide(self, payment: Payment, content: dict[str, str] | None) -> None:
-        """The first answer counts; a lost one was given to nobody, but must still be the same."""
+        """The first answer counts. A lost answer must be the same, too."""
         said = (content["decision"], content["reason"]) if content else ("WAITS", "")
         before = self.decided.get(payment.key)
         if before and said != before:

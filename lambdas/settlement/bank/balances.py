@@ -1,4 +1,4 @@
-"""Statements in their order: whether one is missing, which days they cover, and what they add up to."""
+"""Statements in their order: gaps, days and sums."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -73,7 +73,6 @@ def _business_day(day: date) -> date:
 
 
 def spans(ordered: Ordered) -> dict[str, Span]:
-    """Return each currency's days."""
     found: dict[str, Span] = {}
     for currency in {currency for _, currency in ordered}:
         accounts = {account: own for (account, of), own in ordered.items() if of == currency}
@@ -86,7 +85,7 @@ def spans(ordered: Ordered) -> dict[str, Span]:
 
 
 def covered(ordered: Ordered) -> Iterator[tuple[str, str, str, str]]:
-    """Yield account, currency, and first and last day of statements with balances: they have all lines."""
+    """Yield account, currency, and first and last day of statements with balances."""
     for (account, currency), statements in ordered.items():
         for first, last in _merged(_told(statements)):
             yield account, currency, first, last
@@ -158,7 +157,7 @@ def _pages(statements: Sequence[Statement]) -> Iterator[Finding]:
 
 
 def _told(statements: Sequence[Statement]) -> list[Days]:
-    """Return the days of statements with balances, and those over which one balance leads, as a weekend."""
+    """Return the days of statements with balances, and quiet days between, as a weekend."""
     told = [(one, *both) for one in _apart(statements) if (both := _balances(one))]
     quiet = [
         (one.last, following.first)
@@ -169,7 +168,7 @@ def _told(statements: Sequence[Statement]) -> list[Days]:
 
 
 def _holes(statements: Sequence[Statement]) -> Iterator[Days]:
-    """Yield the days between statements with balances that none of them covers."""
+    """Yield the days between statements with balances."""
     for (_, last), (first, _) in pairwise(_merged(_told(statements))):
         yield days_later(last, 1), days_later(first, -1)
 

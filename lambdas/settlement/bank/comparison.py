@@ -1,4 +1,4 @@
-"""The verdict on statements and books: whether they agree, and what is left."""
+"""The verdict on statements and books."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -10,10 +10,10 @@ from settlement.bank.spool import Spool
 from settlement.bank.statement import Statement
 
 _NAMING = (Kind.AMOUNT, Kind.CURRENCY, Kind.APART)
-"""Findings of a line and an order: the order has no other one."""
+"""Findings of a line and its order."""
 
 _EDGES_MAX = 16
-"""Orders of the first days of which a sum is tried, each as earlier or missing."""
+"""Maximum orders of the first days whose sums are tried."""
 
 
 class Sums(NamedTuple):
@@ -126,12 +126,12 @@ def judge(  # noqa: PLR0912
 
 
 def _alone(one: Finding) -> Finding:
-    """Return a line's finding without the order that it names: an earlier line has it."""
+    """Return a line's finding without its order: an earlier line has it."""
     return one._replace(kind=Kind.ONLY_BANK, order=None, text="")
 
 
 def _exchange(spool: Spool, spans: Mapping[str, Span], days: int) -> None:
-    """Let equal orders change places, so that those without a line are the ones that may have none."""
+    """Let equal orders change places: those without a line should be the ones that need none."""
 
     def is_due(order: Order) -> bool:
         span = spans.get(order.currency)

@@ -1,4 +1,4 @@
-"""Fields that every form of a statement has: amounts, days, names, and the refusal of a wrong one."""
+"""Fields of all formats: amounts, days, names."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -41,14 +41,14 @@ def refuse(line: int, where: str, what: str) -> NoReturn:
 
 
 def shown(text: str) -> str:
-    """Return a text of the file as it may stand in a message: quoted, printable and short."""
+    """Return a text of the file for a message: quoted, printable and short."""
     quoted = repr(text[:_SHOWN_MAX])
     whole = len(text) <= _SHOWN_MAX and len(quoted) <= _SHOWN_MAX + 2
     return quoted if whole else f"{quoted[: _SHOWN_MAX + 1]}..."
 
 
 def kind(head: bytes) -> str:
-    """Return the name of a file's format, by its first bytes, for the message of a refusal."""
+    """Return the name of a file's format by its first bytes."""
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     return next((name for magic, name in _KINDS if start.startswith(magic)), "another text, such as CSV")
 

@@ -188,7 +188,7 @@ class Spool:
         return cursor.lastrowid or 0
 
     def _touch(self, rowid: int, line: Line) -> None:
-        """Note that the next statement has a line, and connect it with the names of orders."""
+        """Note a line of the next statement, and connect it with orders."""
         self._database.execute("INSERT OR IGNORE INTO touched VALUES (?)", (rowid,))
         self._name(rowid, (*line.references, line.bank_reference))
 
@@ -210,7 +210,6 @@ class Spool:
         return set(filter(None, names.split("\n")))
 
     def add_statement(self, statement: Statement) -> None:
-        """End a statement."""
         if statement.closing is not None:
             self._database.execute("UPDATE lines SET final = 1 WHERE rowid IN (SELECT line FROM touched)")
         self._database.execute("DELETE FROM touched")
@@ -268,7 +267,7 @@ class Spool:
         return int(found)
 
     def exchange(self, key: str, days: int, keeps: Callable[[Order], bool]) -> bool:
-        """Give an order without a line the line of an equal one that need not have one, if there is one.
+        """Give an order the line of an equal one that needs none.
 
         Equal orders may pass lines on, each to the next.
         """
@@ -320,7 +319,7 @@ class Spool:
             yield matching.of_line(line, list(self._candidates(rowid, line)), days)
 
     def _candidates(self, rowid: int, line: BankLine) -> Iterator[Candidate]:
-        """Yield some orders that a line names: first those that agree with it, then any."""
+        """Yield some orders that a line names: those that agree first."""
         exact = "AND orders.currency = ?2 AND orders.side = ?3 AND orders.amount = ?4"
         for more in (f"{exact} AND pairs.line IS NULL", exact, ""):
             found = self._database.execute(
@@ -347,7 +346,7 @@ class Spool:
             yield order, matching.of_order(order, next((_line(one) for one in taken), None))
 
     def has_equal(self, order: Order, side: Side, before: str) -> bool:
-        """Return whether an order from before a day has the reference, currency and amount, and this side."""
+        """Return whether an earlier order has the reference, currency and amount, and this side."""
         found = self._database.execute(
             "SELECT 1 FROM orders WHERE name = ? AND currency = ? AND side = ? AND amount = ? AND day < ?",
             (order.reference.casefold(), order.currency, side, order.amount, before),
@@ -355,7 +354,6 @@ class Spool:
         return found.fetchone() is not None
 
     def currencies(self) -> dict[str, int]:
-        """Return the number of orders of each currency."""
         return dict(self._database.execute("SELECT currency, count(*) FROM orders GROUP BY currency"))
 
     def books(self, currency: str, until: str) -> int:

@@ -1,4 +1,4 @@
-"""What a bank says of an account, in the form of any file: its lines, then its statement.
+"""A bank's lines and statements, whatever the file's format.
 
 Amounts are in minor units of the account's currency. Dates are the bank's own days, as 2026-11-27.
 """
@@ -12,7 +12,7 @@ REFERENCE_MAX = 140
 
 
 class Side(StrEnum):
-    """What a line does to the bank's account."""
+    """The line's effect on the bank's account."""
 
     IN = "in"
     OUT = "out"
@@ -64,7 +64,7 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Statement:
-    """What follows the lines of one account in a file.
+    """The end of an account's lines in a file.
 
     `number`: the bank's own sequence number, None without one. `page`: its page, and whether it is the last;
     None of a single page. `opening` and `closing`: signed balances, None if the file has none, as a camt.054.

@@ -1,4 +1,4 @@
-"""What a file with a check uses. A check moves no money: it approves a payment, refuses it, or waits."""
+"""The types of a file with a check. A check moves no money: it approves, refuses or waits."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -49,9 +49,7 @@ class Tools(Protocol):
         """Raise OSError without a whole answer in time."""
         ...
 
-    def secret(self, name: str) -> str:
-        """Return one of the check's own secrets."""
-        ...
+    def secret(self, name: str) -> str: ...
 
 
 @dataclass(frozen=True)

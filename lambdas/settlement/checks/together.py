@@ -9,13 +9,13 @@ from concurrent.futures import Future, wait
 from typing import Any
 
 STUCK_MAX = 8
-"""Threads of one check that may be stuck in an environment before the check is no longer asked in it."""
+"""Maximum stuck threads of a check in an environment: after these it is not asked there."""
 
 _stuck: dict[str, list[Future[Any]]] = {}
 
 
 class TooLate(Exception):
-    """The check gave no answer before the deadline."""
+    pass
 
 
 def ask(calls: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str, Any]:
