@@ -81,7 +81,7 @@ def test_a_rooms_additions_are_found_by_their_files_names() -> None:
 
     assert found == {
         *there("books", "infra/books/scenes.py"),
-        *there("checks", "unit/checks/vectors.py"),
+        *there("checks", "proof/checks/shapes.py", "unit/checks/vectors.py"),
         *there("doors", *(f"infra/doors/{part}.py" for part in ("routes", "scenes", "writes"))),
         *there("doors", "proof/doors/shapes.py", "store/doors/costs.py", "unit/doors/vectors.py"),
         *there("merchants", *(f"infra/merchants/{part}.py" for part in ("records", "scenes", "writes"))),
