@@ -33,7 +33,8 @@ _PACKAGE = "stage_checks"
 _DECIDED = Handler(
     rows={
         "GetItem": (SETTLEMENT, EVIDENCE),
-        "PutItem": (EVIDENCE,),
+        "Put": (EVIDENCE,),
+        "Update": (SETTLEMENT,),
         "UpdateItem": (SETTLEMENT,),
     },
     names=("hold_at",),

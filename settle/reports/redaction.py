@@ -31,6 +31,7 @@ SHOWN = frozenset(
             "break_glass",
             "by_way",
             "waits",
+            "answered",
         ),
         *("proposal_number", "part", "proposed_at", "valid_until", "withdrawn_at", "needed", "approvals"),
     }

@@ -50,6 +50,7 @@ def verdicts(steps: set[Any]) -> list[dict[str, Any]]:
         {},
         {"review": VERDICT.reference},
         {"review": "check:delivered"},
+        {"answered": {"delivered"}},
         {"verdict": REJECTED.decision.value},
     ]
 

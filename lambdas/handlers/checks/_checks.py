@@ -11,7 +11,7 @@ from settlement.checks.check import Check, Payment, token_of
 from settlement.checks.together import TooLate
 from settlement.checks.tools import CheckTools
 from settlement.core.ledger.keys import Row
-from settlement.core.model.errors import CheckRefused, CheckUnavailable, InReview
+from settlement.core.model.errors import CheckRefused, CheckUnavailable, InReview, StepFenced
 from settlement.core.model.settlement import Settlement
 from settlement.core.model.state import SettlementState
 from settlement.core.telemetry import count, logger, note
@@ -54,7 +54,7 @@ def ensure_approved(settlement: Settlement, state: SettlementState | None, conte
     if faults:
         raise faults[0]
     if waiting:
-        _wait(settlement, state, waiting)
+        _wait(settlement, state, waiting, context)
 
 
 def _recorded(settlement: Settlement, check: Check, answer: object) -> Row | None:
@@ -105,15 +105,21 @@ def _fault(check: Check, error: BaseException) -> CheckUnavailable:
     return answers.broken(check, why)
 
 
-def _wait(settlement: Settlement, state: SettlementState, checks: list[Check]) -> None:
-    """Begin the wait that ends first, and raise InReview. A callback in between has ended it again.
+def _wait(settlement: Settlement, state: SettlementState, checks: list[Check], context: Any) -> None:
+    """Begin the wait that ends first, and raise InReview. If its callback came in between, go on with it.
 
     A wait whose time is over already is expired by recovery's next run.
     """
     now, store = _dependencies.now(), _dependencies.store
     check = min(checks, key=lambda one: waits.ends_at(one, state))
     until = waits.ends_at(check, state)
-    begun = store.update(waits.begin(settlement, check, until, now))
+    try:
+        begun = store.update(waits.begin(settlement, check, until, now))
+    except StepFenced:
+        if not _on_record(settlement, check.name):
+            raise
+        ensure_approved(settlement, store.settlement(settlement.key), context)
+        return
     name = waits.waited_for(begun) or check.name
     if name == check.name:
         _end_if_answered(settlement, check)
@@ -122,7 +128,7 @@ def _wait(settlement: Settlement, state: SettlementState, checks: list[Check]) -
 
 
 def _end_if_answered(settlement: Settlement, check: Check | None) -> None:
-    """End a wait whose callback came before it, also for an earlier call that died in between."""
+    """End a wait for a check that another call has asked meanwhile, and that answered at once."""
     if check and (found := _on_record(settlement, check.name)):
         now, store = _dependencies.now(), _dependencies.store
         store.update(waits.end(settlement, check, found["posted_at"], now, _dependencies.config))

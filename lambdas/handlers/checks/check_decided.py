@@ -2,6 +2,7 @@
 
 import base64
 import json
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -10,6 +11,7 @@ from settlement.aws import resumption
 from settlement.checks import answers, of_stage, waits
 from settlement.checks.check import Check
 from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import AlreadyApplied
 from settlement.core.model import executions, strict_json
 from settlement.core.model.errors import (
     DeadlineExceeded,
@@ -27,12 +29,14 @@ from settlement.core.model.errors import (
 from settlement.core.model.state import SettlementState
 from settlement.core.model.status import Status, Step
 from settlement.core.model.stored import MalformedRow
+from settlement.core.model.timestamps import timestamp
 from settlement.core.telemetry import count, logger, observed
 from settlement.kyc import shared_secrets
 from settlement.kyc.webhook_signature import check_headers, verify
 
 BODY_BYTES_MAX = 16_384
 SECRET_CACHE_SECONDS = 10
+TRIES_MAX = 5
 STATUSES = {
     InvalidRequest: 400,
     SignatureRefused: 401,
@@ -85,17 +89,27 @@ def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
 def _record(state: SettlementState, check: Check, content: dict[str, str], now: datetime) -> Row:
     """Record the decision, unless one is on record, and end the wait for it. Return the evidence.
 
-    The evidence comes first. A wait that begins at the same time looks for it afterwards.
+    Evidence and row change in one transaction, so no wait begins behind an answer. If a wait begins or ends
+    meanwhile, the transaction is built again. Raises StoreUnavailable after some tries.
     """
-    settlement, store = state.settlement, _dependencies.store
-    found = store.evidence(settlement.key, answers.step_of(check.name))
-    if found is None:
+    settlement, store, config = state.settlement, _dependencies.store, _dependencies.config
+    for _ in range(TRIES_MAX):
+        found = store.evidence(settlement.key, answers.step_of(check.name))
+        is_awaited = waits.waited_for(state) == check.name
+        if found:
+            if is_awaited:
+                store.update(waits.end(settlement, check, found["posted_at"], now, config))
+            return found
         _ensure_open(state)
-        found = store.put(waits.evidence(settlement, check, content, now))
-    current = store.settlement(settlement.key)
-    if current and waits.waited_for(current) == check.name:
-        store.update(waits.end(settlement, check, found["posted_at"], now, _dependencies.config))
-    return found
+        row = (
+            waits.end(settlement, check, timestamp(now), now, config)
+            if is_awaited
+            else waits.keep(settlement, check)
+        )
+        with suppress(AlreadyApplied):
+            store.transact((waits.evidence(settlement, check, content, now), row))
+        state = store.settlement(settlement.key) or state
+    raise StoreUnavailable(f"{settlement.key}: its row has changed during each of {TRIES_MAX} tries")
 
 
 def _ensure_open(state: SettlementState) -> None:

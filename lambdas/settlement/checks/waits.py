@@ -10,9 +10,11 @@ from settlement.checks.answers import step_of
 from settlement.checks.check import Check
 from settlement.core.ledger import entries, keys, kyc_review
 from settlement.core.ledger.conditions import (
+    NO_VERDICT,
     NOT_EXPIRED,
     Condition,
     before_deadline,
+    committed,
     same_request,
     status_is,
 )
@@ -47,17 +49,40 @@ def ends_at(check: Check, state: SettlementState) -> datetime:
 
 
 def begin(settlement: Settlement, check: Check, until: datetime, now: datetime) -> Write:
-    """Begin a wait. A row that waits already is left as it is."""
+    """Begin a wait. A row that waits already is left as it is; after the answer, it is refused."""
     name = step_of(check.name)
     wanted = Verdict(decision=KycDecision.REVIEW, reference=name, reason="", provider="check")
-    return kyc_review.begin_review(settlement, wanted, until, now)
+    unanswered = Condition("NOT contains(answered, :check)", {":check": check.name})
+    return kyc_review.begin_review(settlement, wanted, until, now, unanswered)
+
+
+def keep(settlement: Settlement, check: Check) -> Write:
+    """Note the answer of a check that the payment does not wait for: no wait for it begins any more."""
+    return update(
+        keys.settlement(settlement.key),
+        "ADD answered :check",
+        values={":check": {check.name}},
+        conditions=[
+            status_is(Status.PROCESSING),
+            same_request(settlement),
+            committed(Step.HOLD),
+            NO_VERDICT,
+            Condition("NOT review = :review", {":review": step_of(check.name)}),
+        ],
+        on_failure=fenced(
+            settlement,
+            Step.VERIFY,
+            replay_if=lambda state: waited_for(state) == check.name,
+        ),
+    )
 
 
 def end(settlement: Settlement, check: Check, since: str, now: datetime, config: StageConfig) -> Write:
     """End a wait: the settlement is due for recovery at once, and gets a full time to settle.
 
     No step commits: the other checks and the KYC provider are asked next. `since` is the time of the
-    evidence. A deadline that the request named stays. `waits` counts the ended waits, for the proof.
+    evidence. A deadline that the request named stays. `waits` counts the ended waits, for the proof;
+    `answered` has the checks for which no wait begins any more.
     """
     name = step_of(check.name)
     index = keys.in_flight_index(settlement.key, since)
@@ -68,6 +93,7 @@ def end(settlement: Settlement, check: Check, since: str, now: datetime, config:
     values: dict[str, Any] = {
         ":owner": executions.decided(settlement.key),
         ":one": 1,
+        ":check": {check.name},
         ":since": since,
         **placeholders(index),
     }
@@ -76,7 +102,7 @@ def end(settlement: Settlement, check: Check, since: str, now: datetime, config:
         values[":deadline"] = timestamp(now + config.time_to_settle(None))
     return update(
         keys.settlement(settlement.key),
-        f"SET {assignments} REMOVE review ADD waits :one",
+        f"SET {assignments} REMOVE review ADD waits :one, answered :check",
         values=values,
         conditions=[
             status_is(Status.PROCESSING),

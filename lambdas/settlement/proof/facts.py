@@ -48,6 +48,9 @@ class SettlementFacts(NamedTuple):
     waits: int = 0
     """Ended waits for checks."""
 
+    answered: str = ""
+    """Checks that a callback has answered, separated by blanks."""
+
 
 class EntryFacts(NamedTuple):
     """An entry between `account` and a settlement's escrow, or of a deposit or withdrawal.

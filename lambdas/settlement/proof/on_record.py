@@ -27,6 +27,7 @@ def differences(row: SettlementFacts, evidence: Collection[EvidenceFacts]) -> It
     if (
         rare
         or row.waits
+        or row.answered
         or row.parts
         or row.resolutions
         or row.resolution
@@ -103,8 +104,12 @@ def _checks_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> 
         if one.decision != _APPROVED and row.verdict is not None:
             is_committed = "verify is committed" if row.verify_at else f"its verdict is {row.verdict}"
             yield f"{is_committed}, but its {one.step.replace(':', ' ')} refused"
-    if row.waits > len(checks):
-        yield f"has waited for {row.waits} checks, its evidence is of {len(checks)}"
+    answered = row.answered.split()
+    for name in answered:
+        if f"{CHECK}{name}" not in facts:
+            yield f"the check {name} has answered, but has no evidence"
+    if row.waits > len(answered):
+        yield f"has waited for {row.waits} checks, of which {len(answered)} have answered"
 
 
 def _times_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:

@@ -135,6 +135,7 @@ def _of_reversal(row: Row, facts: SettlementFacts) -> SettlementFacts:
         resolution=resolution["decision"] if resolution else None,
         covered=made.get("covered"),
         waits=values.count(row, "waits", 1) if "waits" in row else 0,
+        answered=_answered(row),
         **{"resolved": resolved, "ordered": ordered, "stuck": stuck, "since": since},
     )
 
@@ -289,10 +290,19 @@ _PARTS_OF = {
     PARTS_COUNTED_BY_NAME: frozenset({"layout", "reversals_in_part", "reversed_in_part"}),
 }
 _PARTS = frozenset().union(*_PARTS_OF.values())
+
+
+def _answered(row: Row) -> str:
+    names = row.get("answered", frozenset())
+    if not isinstance(names, set | frozenset) or not all(isinstance(one, str) for one in names):
+        raise MalformedRow("answered is no set of names")
+    return " ".join(sorted(names))
+
+
 _RARE = frozenset(
     {
         *("failure", "reversed_for", "resolution", "resolutions", "stuck_step"),
-        *("in_flight_since", "review", "recover_at", "waits"),
+        *("in_flight_since", "review", "recover_at", "waits", "answered"),
         *_PARTS,
     }
 )

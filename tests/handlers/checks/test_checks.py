@@ -28,7 +28,7 @@ from tests.world.constants import CLAIMED_AT, KEY, LATER_AT
 from tests.world.environment import NOW
 from tests.world.functions import Calls, Context
 from tests.world.provider import IN_REVIEW, REJECTED, Provider
-from tests.world.services import OWNER, PREVIOUS, SECRET, Died, Functions, Secrets, signed, text
+from tests.world.services import OWNER, PREVIOUS, SECRET, Functions, Secrets, signed, text
 
 DAY = 86_400
 TOKEN = f"{KEY}:check:delivered"
@@ -303,6 +303,7 @@ def test_a_callback_resumes_the_payment_and_commits_no_step(
         "owner": OWNER,
         "owner_epoch": 1,
         "waits": 1,
+        "answered": {"delivered"},
         "deadline_at": LATER_AT.replace("12:00", "12:15"),
         "in_flight_since": LATER_AT,
         "gsi1sk": LATER_AT,
@@ -363,53 +364,63 @@ def test_a_callback_before_the_question_counts(
     assert differs(calls) == []
 
 
-def test_a_callback_while_the_wait_begins_is_not_lost(
-    calls: Calls,
-    *,
-    install: Install,
-    secrets: Secrets,
-    functions: Functions,
-    meanwhile: Meanwhile,
-    later: Later,
+@pytest.fixture
+def meets(meanwhile: Meanwhile) -> Callable[[str, Callable[[], object]], None]:
+    """Let something happen within a call, just before the store's next call of this name."""
+
+    def meets(name: str, happens: Callable[[], object]) -> None:
+        def act() -> None:
+            happens()
+            telemetry.count("StepCalled")  # the call in between has published the metrics of the outer one
+
+        meanwhile(_dependencies.store, name, act)
+
+    return meets
+
+
+def test_a_callback_while_the_wait_begins_counts_at_once(
+    calls: Calls, *, install: Install, secrets: Secrets, functions: Functions, meets: Any
 ) -> None:
     install(delivered=Wait())
     calls.before("VerifyKyc")
-    meanwhile(_dependencies.store, "update", lambda: called_back(calls, sent()))
+    meets("update", lambda: called_back(calls, sent()))
 
-    with pytest.raises(InReview):
-        calls("VerifyKyc")
+    calls("VerifyKyc")
 
     row = calls.row()
-    assert ("review" in row, row["gsi1sk"], differs(calls)) == (False, CLAIMED_AT, [])
-    later()
-    calls.recover_now(**RESUME)
-    calls("VerifyKyc")
-    assert (calls.row()["verdict"], differs(calls)) == ("APPROVED", [])
+    assert ("review" in row, row["answered"], row["verdict"]) == (False, {"delivered"}, "APPROVED")
+    assert differs(calls) == []
 
 
-def test_a_retry_ends_the_wait_that_a_dead_call_began(
-    calls: Calls, *, install: Install, secrets: Secrets, functions: Functions, meanwhile: Meanwhile
+def test_a_refusal_while_the_wait_begins_counts_at_once(
+    calls: Calls, *, install: Install, secrets: Secrets, functions: Functions, meets: Any
 ) -> None:
     install(delivered=Wait())
     calls.before("VerifyKyc")
+    meets("update", lambda: called_back(calls, sent(decision="refuse", reason="lost")))
 
-    def answered() -> None:
-        called_back(calls, sent())
-        telemetry.count("StepCalled")  # the call in between has published the metrics of this one
-
-    def dies() -> None:
-        raise Died
-
-    meanwhile(_dependencies.store, "update", answered)
-    meanwhile(_checks, "_end_if_answered", dies)
-    with pytest.raises(Died):
-        calls("VerifyKyc")
-    assert calls.row()["review"] == "check:delivered"
-
-    with pytest.raises(InReview):
+    with pytest.raises(CheckRefused):
         calls("VerifyKyc")
 
     assert ("review" in calls.row(), differs(calls)) == (False, [])
+
+
+def test_a_wait_that_begins_within_a_callback_is_ended(
+    calls: Calls, *, install: Install, secrets: Secrets, functions: Functions, meets: Any
+) -> None:
+    install(delivered=Wait())
+    calls.before("VerifyKyc")
+
+    def begins() -> None:
+        with pytest.raises(InReview):
+            calls("VerifyKyc")
+
+    meets("transact", begins)
+
+    assert called_back(calls, sent())[0] == 200
+    row = calls.row()
+    assert ("review" in row, row["waits"], row["answered"]) == (False, 1, {"delivered"})
+    assert differs(calls) == []
 
 
 def test_a_callback_ends_only_its_own_checks_wait(
@@ -423,7 +434,7 @@ def test_a_callback_ends_only_its_own_checks_wait(
 
     assert called_back(calls, sent("/limits", token=f"{KEY}:check:limits"))[0] == 200
 
-    assert (calls.row(), differs(calls)) == (before, [])
+    assert (calls.row(), differs(calls)) == (before | {"answered": {"limits"}}, [])
 
 
 def test_a_payment_that_waits_twice_is_proven(

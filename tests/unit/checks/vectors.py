@@ -17,6 +17,7 @@ POSTERS: dict[ModuleType, tuple[Vector, ...]] = {
     waits: (
         Vector(waits.evidence, (SETTLEMENT, CHECK, CONTENT, NOW)),
         Vector(waits.begin, (SETTLEMENT, CHECK, NOW + timedelta(days=1), NOW)),
+        Vector(waits.keep, (SETTLEMENT, CHECK)),
         Vector(waits.end, (SETTLEMENT, CHECK, SINCE, NOW, CONFIG)),
         Vector(waits.end, (IN_HASTE, CHECK, SINCE, NOW, CONFIG), variant="named-deadline"),
     )
