@@ -85,7 +85,7 @@ def room(checks: Sequence[Check]) -> Room:
 
 
 def _declared(check: Check) -> _Declared:
-    """Import the file in another process, which alone has the functions' modules on its path."""
+    """Import the file in a process with the functions' modules on its path."""
     words = [sys.executable, "-m", "settlement.checks.file", str(Path(check.file).absolute())]
     environment = {**os.environ, "PYTHONPATH": str(LAMBDAS), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
@@ -179,7 +179,6 @@ class Checks(Construct):
 
 
 def _bundle(declared: Sequence[_Declared], settings: CoreSettings) -> Path:
-    """Return a folder with the functions' code and the checks' files."""
     folder = Path(mkdtemp(prefix="checks-"))
     left_out = ["__pycache__"] if settings.is_embedded else ["__pycache__", "bootstrap"]
     shutil.copytree(LAMBDAS, folder, ignore=shutil.ignore_patterns(*left_out), dirs_exist_ok=True)

@@ -13,7 +13,7 @@ from settlement.core.model.state import SettlementState
 
 
 def declared(stack: Stack) -> list[dict[str, Any]]:
-    """Return each check's name, refusals and longest wait in seconds. Raises CommandFailed without any."""
+    """Return name, refusals and longest wait (s) of each. Raises CommandFailed without any."""
     if "StageChecks" not in stack.outputs:
         raise CommandFailed(Exit.NOT_FOUND, f"stack {stack.name}: has no checks")
     found: list[dict[str, Any]] = json.loads(stack.outputs["StageChecks"])

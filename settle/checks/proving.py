@@ -1,7 +1,6 @@
 """Plays short lives of a check: one life a seed, each with payments, faults, restarts and callbacks.
 
-A life asks the real file through the code that VerifyKyc uses. Nothing else is simulated: a check that has
-a client of its own reaches the real service.
+A life asks the real file by VerifyKyc's code. A client of the file's own reaches its real service.
 """
 
 import contextlib
@@ -169,7 +168,7 @@ class Life:
             self.waited = True
 
     def _call_back(self) -> None:
-        """Send callbacks as its sender, and as one who mistakes the payment, the check or the reason."""
+        """Send callbacks, right ones and mistaken ones."""
         if not self.check.wait_seconds:
             return
         payment = self.chance.choice(self.payments)

@@ -128,7 +128,7 @@ def _wait(settlement: Settlement, state: SettlementState, checks: list[Check], c
 
 
 def _end_if_answered(settlement: Settlement, check: Check | None) -> None:
-    """End a wait for a check that another call has asked meanwhile, and that answered at once."""
+    """End a wait for a check that has answered another call meanwhile."""
     if check and (found := _on_record(settlement, check.name)):
         now, store = _dependencies.now(), _dependencies.store
         store.update(waits.end(settlement, check, found["posted_at"], now, _dependencies.config))

@@ -67,8 +67,7 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
 def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
     """Record a check's decision and ask recovery to resume the payment; repeated, it only asks.
 
-    Another decision than the first is a conflict. The path names the check, whose own secret signs: the
-    sender of one check cannot decide for another.
+    Another decision than the first is a conflict. Each check has its own path and secret.
     """
     now, body = _dependencies.now(), _body(event)
     check = _named(event)

@@ -1,4 +1,4 @@
-"""A check's answer, its evidence on record, and what both mean for the payment."""
+"""A check's answer, and its evidence on record."""
 
 import json
 import re
@@ -20,7 +20,7 @@ _TOKEN = re.compile(r"(?P<key>.+):check:(?P<name>[^:]+)", re.ASCII)
 
 
 def step_of(name: str) -> str:
-    """Return the name of a check's evidence, which is also the reference of its wait."""
+    """Return the name of a check's evidence and wait."""
     return f"{CHECK}{name}"
 
 

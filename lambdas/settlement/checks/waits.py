@@ -34,7 +34,7 @@ def evidence(settlement: Settlement, check: Check, content: dict[str, str], now:
 
 
 def waited_for(state: SettlementState) -> str | None:
-    """Return the name of the check that the payment waits for, if any."""
+    """Return the name of the awaited check, if any."""
     review = state.review or ""
     is_open = state.status is Status.PROCESSING and review.startswith(CHECK)
     return review.removeprefix(CHECK) if is_open else None
@@ -57,7 +57,7 @@ def begin(settlement: Settlement, check: Check, until: datetime, now: datetime) 
 
 
 def keep(settlement: Settlement, check: Check) -> Write:
-    """Note the answer of a check that the payment does not wait for: no wait for it begins any more."""
+    """Note an answer that nothing waits for: no wait for its check begins any more."""
     return update(
         keys.settlement(settlement.key),
         "ADD answered :check",

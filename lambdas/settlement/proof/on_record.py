@@ -101,9 +101,8 @@ def _checks_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> 
     """A check answers for the payment once, before the verdict; each ended wait has its evidence."""
     checks = [one for step, one in facts.items() if step.startswith(CHECK)]
     for one in checks:
-        if one.decision != _APPROVED and row.verdict is not None:
-            is_committed = "verify is committed" if row.verify_at else f"its verdict is {row.verdict}"
-            yield f"{is_committed}, but its {one.step.replace(':', ' ')} refused"
+        if one.decision != _APPROVED and row.verdict == _APPROVED:
+            yield f"its verdict is {row.verdict}, but its {one.step.replace(':', ' ')} refused"
     answered = row.answered.split()
     for name in answered:
         if f"{CHECK}{name}" not in facts:

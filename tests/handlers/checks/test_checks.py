@@ -561,7 +561,10 @@ def test_an_outage_of_kyc_keeps_the_approvals(calls: Calls, install: Install, pr
 @pytest.mark.parametrize(
     ("change", "finding"),
     [
-        ({"decision": "REFUSED", "reason": "lost"}, "verify is committed, but its check delivered refused"),
+        (
+            {"decision": "REFUSED", "reason": "lost"},
+            "is APPROVED, but its check delivered refused",
+        ),
         ({"request_hash": "0" * 64}, "its evidence check:delivered is of another request"),
         ({"posted_at": "2026-11-20T13:00:00.000Z"}, "is in flight since"),
     ],
