@@ -1,3 +1,4 @@
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -90,7 +91,9 @@ def prove(
     }
     console.print_record(shown, as_json)
     if proof.found:
-        again = f"settle check prove {file} --seeds 1 --from {proof.found[0].seed}"
+        again = shlex.join(
+            ["settle", "check", "prove", str(file), "--seeds", "1", "--from", str(proof.found[0].seed)]
+        )
         raise CommandFailed(
             Exit.FAILED, f"{proof.check.name}: breaks {len(proof.found)} promises; again: {again}"
         )

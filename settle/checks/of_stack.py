@@ -10,6 +10,7 @@ from settlement.checks import waits
 from settlement.checks.answers import step_of
 from settlement.core.ledger.keys import Row
 from settlement.core.model.state import SettlementState
+from settlement.core.model.stored import MalformedRow
 
 
 def declared(stack: Stack) -> list[dict[str, Any]]:
@@ -23,7 +24,10 @@ def declared(stack: Stack) -> list[dict[str, Any]]:
 def answers(stack: Stack, key: str) -> list[dict[str, Any]]:
     """Return each check's answer about a payment, or its state without one. Raises CommandFailed."""
     names = [one["name"] for one in declared(stack)]
-    state = stack.store.settlement(key)
+    try:
+        state = stack.store.settlement(key)
+    except MalformedRow as malformed:
+        raise CommandFailed(Exit.FAILED, f"key: {malformed}") from malformed
     if state is None:
         raise unclaimed(stack, key)
     return [_answer(name, state, stack.store.evidence(key, step_of(name))) for name in names]

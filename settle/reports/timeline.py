@@ -74,7 +74,8 @@ def moments(state: SettlementState, row: Row, evidence: Sequence[Row], at: datet
         kind = name.partition(":")[0]
         what = _NAMES.get(kind, name) + (f" ({name})" if ":" in name else "")
         told.append(_following(told, instant, name, what, _GAPS.get(kind, "")))
-    review = f"waits for {decider(state.review)}" if state.is_in_review else ""
+    who = decider(state.review).replace("the provider", "the provider's reviewer")
+    review = f"waits for {who}" if state.is_in_review else ""
     gap = "" if state.status in FINISHED else review or _BY_NOW[state.status]
     return [*told, _following(told, timestamp(at), NOW, NOW, gap)]
 

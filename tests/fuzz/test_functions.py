@@ -61,9 +61,10 @@ def test_every_function_is_fuzzed() -> None:
     """The others read nothing of their event.
 
     Their hostile rows and objects are in test_reconcile_books.py, test_read_statements.py and
-    tests/books/test_project_entries.py.
+    tests/books/test_project_entries.py; hostile callbacks are in tests/handlers/checks.
     """
     others = {"reconcile_books", "read_statements", *there("books", "project_entries")}
+    others |= {*there("checks", "check_decided")}
     assert set(FUNCTIONS) | others == set(HANDLERS)
     assert len(FUNCTIONS) * INPUTS >= 20_000
 

@@ -147,6 +147,9 @@ BOOKS_ALARMS = {
     "BooksBehind": _ours("BooksBehindSeconds", 960, "Maximum", missing="breaching", periods=2, breaching=2),
     "BooksLeftOut": _ours("BooksLeftOut", 1, "Maximum", missing="ignore"),
     "BooksLate": _ours("BooksLate"),
+}
+
+CHECK_ALARMS = {
     "CheckUnavailable": _ours("CheckUnavailable", 5),
     "CheckConflict": _ours("CheckConflict"),
     "CheckDecidedFailed": _errors("CheckDecided", 1),
@@ -158,7 +161,7 @@ BANK_ALARMS = {
     "ReadStatementsFailed": _errors("ReadStatements", 1),
 }
 
-OPTIONAL_ALARMS = BOOKS_ALARMS | BANK_ALARMS
+OPTIONAL_ALARMS = BOOKS_ALARMS | BANK_ALARMS | CHECK_ALARMS
 
 SUMS = {
     "ForwardThrottled": ("AWS/Lambda", {"Throttles"}),

@@ -14,6 +14,7 @@ from settlement.core.ledger.keys import Row
 from settlement.core.model.errors import CheckRefused, CheckUnavailable, InReview, StepFenced
 from settlement.core.model.settlement import Settlement
 from settlement.core.model.state import SettlementState
+from settlement.core.model.stored import MalformedRow
 from settlement.core.telemetry import count, logger, note
 
 SECONDS_MAX = 3.0
@@ -75,8 +76,11 @@ def _on_record(settlement: Settlement, name: str) -> Row | None:
 def _raise_refusal(checks: Mapping[str, Check], evidence: Mapping[str, Row]) -> None:
 
     for name in checks:
-        if name in evidence and evidence[name].get("decision") != answers.APPROVED:
+        decision = evidence[name].get("decision") if name in evidence else answers.APPROVED
+        if decision == answers.REFUSED:
             raise CheckRefused(f"check {name}: {evidence[name].get('reason')}")
+        if decision != answers.APPROVED:
+            raise MalformedRow(f"{name}: its evidence has no decision of a check")
 
 
 def _ask(settlement: Settlement, names: list[str], context: Any) -> dict[str, Any]:

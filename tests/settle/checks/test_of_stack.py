@@ -10,6 +10,7 @@ from settle.exit_codes import Exit
 from settle.settlements import executions
 from settlement.checks import waits
 from settlement.checks.check import Approve, Check
+from settlement.core.ledger import keys
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 from tests.world.constants import KEY
@@ -71,6 +72,19 @@ def test_a_payment_that_no_request_has_claimed_is_named(waiting: Desk, command: 
 
     assert code == Exit.NOT_FOUND
     assert "no request has claimed" in err
+
+
+def test_malformed_rows_are_named_or_shown(waiting: Desk, command: Command) -> None:
+    row = waiting.ledger.row(keys.evidence(KEY, "check:limits"))
+    assert row
+    waiting.ledger.put(row | {"decision": ["APPROVED"], "reason": {}})
+    code, out, err = command("check", "status", KEY)
+    assert (code, err) == (Exit.FINE, ""), out
+
+    waiting.alter(status="PAID")
+
+    code, _, err = command("check", "status", KEY)
+    assert (code, "status" in err) == (Exit.FAILED, True)
 
 
 def test_who_ends_the_wait_is_named(waiting: Desk, command: Command) -> None:
