@@ -84,7 +84,7 @@ def test_malformed_rows_are_named(waiting: Desk, command: Command) -> None:
     waiting.alter(status="PAID")
 
     code, _, err = command("check", "status", KEY)
-    assert (code, "status" in err) == (Exit.FAILED, True)
+    assert (code, KEY in err) == (Exit.FAILED, True), err
 
 
 def test_who_ends_the_wait_is_named(waiting: Desk, command: Command) -> None:
