@@ -23,12 +23,22 @@ from .assets import LAMBDAS
 from .core import Added, Core, Room
 from .grants import EVIDENCE, SETTLEMENT, Handler
 from .settings import CoreSettings
+from .state_machines import SettlementMachine
 from .urgency import Urgency
+from .webhook import Receiver, Webhook, WebhookSettings
 
-_SECONDS_MAX = 30
-"""Time to import a check's file at synthesis."""
+_SECONDS_MAX = 10
+"""Time to import a check's file at synthesis. VerifyKyc imports all within the ten seconds of its start."""
 
 _PACKAGE = "stage_checks"
+
+_KILLED = frozenset(
+    {
+        *("Sandbox.Timedout", "Runtime.InvokeTimeout", "Runtime.OutOfMemory", "States.Timeout"),
+        *("Lambda.Unknown", "Lambda.ClientExecutionTimeoutException", "Lambda.TooManyRequestsException"),
+    }
+)
+"""Errors of a VerifyKyc that gave no answer: a check may have killed or delayed it."""
 
 _DECIDED = Handler(
     rows={
@@ -101,16 +111,16 @@ def _declared(check: Check) -> _Declared:
 
 
 class Checks(Construct):
-    def __init__(self, core: Core, settings: CoreSettings, declared: Sequence[_Declared]) -> None:
+    def __init__(self, core: Core, settings: WebhookSettings, declared: Sequence[_Declared]) -> None:
         super().__init__(core.scope, "Checks")
         verify, decided = core.functions["VerifyKyc"], core.functions.get("CheckDecided")
-        code = assets.Asset(self, "Code", path=str(_bundle(declared, settings)), exclude=["**/__pycache__"])
-        for function in filter(None, (verify, decided)):
-            _replace_code(function, code)
-            function.add_environment("CHECKS", self._described(declared))
-        core.functions["KycDecided"].add_environment(
-            "CHECK_NAMES", json.dumps([one.name for one in declared])
-        )
+        _replace_code(verify, assets.Asset(self, "Code", path=str(_bundle(declared, settings))))
+        verify.add_environment("CHECKS", self._described(declared))
+        names = json.dumps([one.name for one in declared])
+        for function in core.functions.values():  # any may claim
+            function.add_environment("CHECK_NAMES", names)
+        for machine in (core.express, core.standard):
+            _let_stall(machine)
         for one in declared:
             for secret in one.check.secrets.values():
                 secret.grant_read(verify)
@@ -122,8 +132,21 @@ class Checks(Construct):
         self.outputs = {"StageChecks": json.dumps(told)}
         if decided:
             core.let_ask_recovery(decided)
-            url = decided.add_function_url(auth_type=lambda_.FunctionUrlAuthType.NONE).url
-            self.outputs["CheckCallbackUrl"] = url
+            decided.add_environment("CHECKS_DECLARED", json.dumps(told))
+            webhook = Webhook(
+                self,
+                "Callbacks",
+                receiver=Receiver(
+                    function=decided,
+                    name="checks",
+                    path="/{check}",
+                    alarm="CheckCallbackRefused",
+                    described="Many callbacks of checks are refused: a wrong secret, or strangers.",
+                ),
+                pager=core.pager,
+                settings=settings,
+            )
+            self.outputs["CheckCallbackUrl"] = webhook.url
             self._add_signing(decided, [one for one in declared if one.waits], settings)
         self._add_alarms(core)
 
@@ -195,5 +218,17 @@ def _replace_code(function: lambda_.Function, code: assets.Asset) -> None:
     resource.code = lambda_.CfnFunction.CodeProperty(s3_bucket=code.s3_bucket_name, s3_key=code.s3_object_key)
 
 
-def _build(core: Core, settings: CoreSettings, declared: Sequence[_Declared]) -> Added:
+def _let_stall(machine: SettlementMachine) -> None:
+    """Let a payment stall if VerifyKyc gives no answer, so that it is resumed until its deadline.
+
+    Without checks it is reversed.
+    """
+    resource: Any = machine.node.default_child
+    definition = json.loads(resource.definition_string)
+    for catch in definition["States"]["VerifyKyc"]["Catch"]:
+        catch["ErrorEquals"] = [error for error in catch["ErrorEquals"] if error not in _KILLED]
+    resource.definition_string = json.dumps(definition)
+
+
+def _build(core: Core, settings: WebhookSettings, declared: Sequence[_Declared]) -> Added:
     return Added(outputs=Checks(core, settings, declared).outputs)

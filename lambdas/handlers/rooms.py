@@ -25,9 +25,9 @@ class Room:
 
     `adds` takes the stage's configuration and returns the function that completes each row to put.
     `before_refund` makes a payee's releases available before they are taken back, `before_close` before a
-    close. `before_verdict` raises unless the KYC provider may be asked, `before_approval` unless its webhook
-    may approve. `orders` maps the last part of a route to the order's function, and to any body field that
-    repeats the route.
+    close. For a settlement that demands checks, `before_verdict` raises unless the KYC provider may be asked,
+    `before_approval` unless its webhook may approve. `orders` maps the last part of a route to the order's
+    function, and to any body field that repeats the route.
     """
 
     name: str
@@ -41,15 +41,16 @@ class Room:
 
 ROOMS: tuple[Room, ...] = (
     Room(name="retention", adds="settlement.retention.expiry:adds"),
+    Room(
+        name="checks",
+        adds="settlement.checks.demanded:adds",
+        before_verdict="handlers.checks._checks:ensure_approved",
+        before_approval="handlers.checks._approved:ensure",
+    ),
     Room(name="signing", adds="settlement.signing.stage:adds"),
     Room(name="accounts", orders="handlers.accounts._account_orders:ORDERS"),
     Room(name="events", orders="handlers.events._replay:ORDERS"),
     Room(name="bank", orders="handlers.bank._booking:ORDERS"),
-    Room(
-        name="checks",
-        before_verdict="handlers.checks._checks:ensure_approved",
-        before_approval="handlers.checks._approved:ensure",
-    ),
     Room(name="kyc", orders="handlers.kyc._probe:ORDERS"),
     Room(
         name="merchants",
@@ -79,15 +80,21 @@ def before_close(account: str, now: datetime) -> None:
         prepare(account, now)
 
 
-def before_verdict(settlement: Settlement, state: SettlementState | None, context: Any) -> None:
+def load(seam: str) -> None:
+    """Import a seam's parts now, and not on first use."""
+    for _ in _brought(seam):
+        pass
+
+
+def before_verdict(settlement: Settlement, state: SettlementState, context: Any) -> None:
     """Raises InReview, CheckRefused and CheckUnavailable."""
     for ensure in _brought("before_verdict"):
         ensure(settlement, state, context)
 
 
-def before_approval(key: str) -> None:
+def before_approval(state: SettlementState) -> None:
     for ensure in _brought("before_approval"):
-        ensure(key)
+        ensure(state)
 
 
 def orders() -> dict[str, tuple[Take, str | None]]:

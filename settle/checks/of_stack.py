@@ -22,15 +22,17 @@ def declared(stack: Stack) -> list[dict[str, Any]]:
 
 
 def answers(stack: Stack, key: str) -> list[dict[str, Any]]:
-    """Return each check's answer about a payment, or its state without one. Raises CommandFailed."""
-    names = [one["name"] for one in declared(stack)]
+    """Return the answer of each check that a payment demands, or its state without one.
+
+    Raises CommandFailed.
+    """
     try:
         state = stack.store.settlement(key)
     except MalformedRow as malformed:
         raise CommandFailed(Exit.FAILED, f"key: {malformed}") from malformed
     if state is None:
         raise unclaimed(stack, key)
-    return [_answer(name, state, stack.store.evidence(key, step_of(name))) for name in names]
+    return [_answer(name, state, stack.store.evidence(key, step_of(name))) for name in sorted(state.checks)]
 
 
 def _answer(name: str, state: SettlementState, evidence: Row | None) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """The stage's checks, in VerifyKyc: all of them approve before the KYC provider is asked."""
 
-import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -24,22 +23,29 @@ RESERVED_SECONDS = 1.5
 """Time kept to record the answers. The KYC provider may be asked on the next try."""
 
 
-def ensure_approved(settlement: Settlement, state: SettlementState | None, context: Any) -> None:
-    """Return once all checks have approved. Each is asked until its answer is on record, once.
+of_stage.installed()  # imports the checks' code with this module
 
-    Raises InReview while one waits, CheckRefused for the first refusal in the stage's order, and else
-    CheckUnavailable for a check without a valid answer.
+
+def ensure_approved(settlement: Settlement, state: SettlementState, context: Any) -> None:
+    """Return once all checks that the settlement demands have approved.
+
+    Each is asked until its answer is on record, once. Raises InReview while one waits, CheckRefused for the
+    first refusal in the stage's order, and else CheckUnavailable for a check without a valid answer, or
+    that the stage does not have.
     """
-    if of_stage.VARIABLE not in os.environ or state is None:
-        return
-    checks = {name: one.check for name, one in of_stage.installed().items()}
+    checks = {name: one.check for name, one in of_stage.installed().items() if name in state.checks}
     if name := waits.waited_for(state):
         _end_if_answered(settlement, checks.get(name))
         raise _waiting(settlement, name)
-    evidence = {name: found for name in checks if (found := _on_record(settlement, name))}
-    _raise_refusal(checks, evidence)
+    demanded = [*checks, *sorted(state.checks - checks.keys())]
+    evidence = {name: found for name in demanded if (found := _on_record(settlement, name))}
+    _raise_refusal(demanded, evidence)
+    unknown = [name for name in demanded if name not in evidence and name not in checks]
+    waiting, faults = (
+        list[Check](),
+        [CheckUnavailable(f"check {name}: this stage has none") for name in unknown],
+    )
     asked = _ask(settlement, [name for name in checks if name not in evidence], context)
-    waiting, faults = list[Check](), list[CheckUnavailable]()
     for name, answer in asked.items():
         try:
             found = _recorded(settlement, checks[name], answer)
@@ -51,7 +57,7 @@ def ensure_approved(settlement: Settlement, state: SettlementState | None, conte
         else:
             evidence[name] = found
     note("checks", {name: str(found.get("decision")) for name, found in evidence.items()})
-    _raise_refusal(checks, evidence)
+    _raise_refusal(demanded, evidence)
     if faults:
         raise faults[0]
     if waiting:
@@ -69,13 +75,11 @@ def _recorded(settlement: Settlement, check: Check, answer: object) -> Row | Non
 
 
 def _on_record(settlement: Settlement, name: str) -> Row | None:
-
     return _dependencies.store.evidence(settlement.key, answers.step_of(name))
 
 
-def _raise_refusal(checks: Mapping[str, Check], evidence: Mapping[str, Row]) -> None:
-
-    for name in checks:
+def _raise_refusal(demanded: Sequence[str], evidence: Mapping[str, Row]) -> None:
+    for name in demanded:
         decision = evidence[name].get("decision") if name in evidence else answers.APPROVED
         if decision == answers.REFUSED:
             raise CheckRefused(f"check {name}: {evidence[name].get('reason')}")
@@ -84,7 +88,6 @@ def _raise_refusal(checks: Mapping[str, Check], evidence: Mapping[str, Row]) -> 
 
 
 def _ask(settlement: Settlement, names: list[str], context: Any) -> dict[str, Any]:
-
     if not names:
         return {}
     seconds = min(SECONDS_MAX, context.get_remaining_time_in_millis() / 1000 - RESERVED_SECONDS)
@@ -118,11 +121,12 @@ def _wait(settlement: Settlement, state: SettlementState, checks: list[Check], c
     check = min(checks, key=lambda one: waits.ends_at(one, state))
     until = waits.ends_at(check, state)
     try:
-        begun = store.update(waits.begin(settlement, check, until, now))
+        begun = store.update(waits.begin(settlement, check, [one.name for one in checks], until, now))
     except StepFenced:
-        if not _on_record(settlement, check.name):
+        found = store.settlement(settlement.key)
+        if not (found and any(_on_record(settlement, one.name) for one in checks)):
             raise
-        ensure_approved(settlement, store.settlement(settlement.key), context)
+        ensure_approved(settlement, found, context)
         return
     name = waits.waited_for(begun) or check.name
     if name == check.name:
@@ -135,7 +139,8 @@ def _end_if_answered(settlement: Settlement, check: Check | None) -> None:
     """End a wait for a check that has answered another call meanwhile."""
     if check and (found := _on_record(settlement, check.name)):
         now, store = _dependencies.now(), _dependencies.store
-        store.update(waits.end(settlement, check, found["posted_at"], now, _dependencies.config))
+        since, config = found["posted_at"], _dependencies.config
+        store.update(waits.end(settlement, check, check.name, since=since, now=now, config=config))
 
 
 def _waiting(settlement: Settlement, name: str) -> InReview:

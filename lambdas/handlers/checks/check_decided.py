@@ -9,7 +9,7 @@ from typing import Any
 from handlers import _dependencies
 from settlement.aws import resumption
 from settlement.checks import answers, of_stage, waits
-from settlement.checks.check import Check
+from settlement.checks.check import Declared
 from settlement.core.ledger.keys import Row
 from settlement.core.ledger.transaction import AlreadyApplied
 from settlement.core.model import executions, strict_json
@@ -85,54 +85,55 @@ def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
     return {"check": check.name, "decision": content["decision"], "key": key}
 
 
-def _record(state: SettlementState, check: Check, content: dict[str, str], now: datetime) -> Row:
+def _record(state: SettlementState, check: Declared, content: dict[str, str], now: datetime) -> Row:
     """Record the decision, unless one is on record, and end the wait for it. Return the evidence.
 
+    A refusal ends the wait for another check, too.
     Evidence and row change in one transaction, so no wait begins behind an answer. If a wait begins or ends
     meanwhile, the transaction is built again. Raises StoreUnavailable after some tries.
     """
     settlement, store, config = state.settlement, _dependencies.store, _dependencies.config
     for _ in range(TRIES_MAX):
-        found = store.evidence(settlement.key, answers.step_of(check.name))
-        is_awaited = waits.waited_for(state) == check.name
+        found, awaited = store.evidence(settlement.key, answers.step_of(check.name)), waits.waited_for(state)
         if found:
-            if is_awaited:
-                store.update(waits.end(settlement, check, found["posted_at"], now, config))
+            if awaited == check.name:
+                since = found["posted_at"]
+                store.update(waits.end(settlement, check, awaited, since=since, now=now, config=config))
             return found
-        _ensure_open(state)
-        row = (
-            waits.end(settlement, check, timestamp(now), now, config)
-            if is_awaited
-            else waits.keep(settlement, check)
-        )
+        _ensure_open(state, check)
+        if awaited and (awaited == check.name or content["decision"] == answers.REFUSED):
+            row = waits.end(settlement, check, awaited, since=timestamp(now), now=now, config=config)
+        else:
+            row = waits.keep(settlement, check, awaited)
         with suppress(AlreadyApplied):
             store.transact((waits.evidence(settlement, check, content, now), row))
         state = store.settlement(settlement.key) or state
     raise StoreUnavailable(f"{settlement.key}: its row has changed during each of {TRIES_MAX} tries")
 
 
-def _ensure_open(state: SettlementState) -> None:
+def _ensure_open(state: SettlementState, check: Declared) -> None:
+    if check.name not in state.checks:
+        raise SettlementNotFound("token: its settlement does not demand this check")
     is_open = state.status is Status.PROCESSING and Step.HOLD in state.steps and state.verdict is None
     if not is_open:
         raise StepFenced.at("check", state.status, state.steps)
 
 
-def _named(event: dict[str, Any]) -> Check:
-    name = str(event.get("rawPath", "")).strip("/")
-    one = of_stage.installed().get(name)
-    if one is None or not one.check.wait_seconds:
+def _named(event: dict[str, Any]) -> Declared:
+    check = of_stage.declared().get(str(event.get("rawPath", "")).strip("/"))
+    if check is None or not check.wait_seconds:
         raise SettlementNotFound("path: names no check of this stage that waits")
-    return one.check
+    return check
 
 
-def _verify(event: dict[str, Any], check: Check, body: bytes, now: datetime) -> None:
+def _verify(event: dict[str, Any], check: Declared, body: bytes, now: datetime) -> None:
     headers = {name.lower(): value for name, value in event["headers"].items()}
     check_headers(headers, now)
     secret = shared_secrets.read(of_stage.signing_secret(check.name), cache_seconds=SECRET_CACHE_SECONDS)
     verify(headers, body, [secret.get("current")], now)
 
 
-def _parse(body: bytes, check: Check) -> tuple[str, dict[str, str]]:
+def _parse(body: bytes, check: Declared) -> tuple[str, dict[str, str]]:
     try:
         content = strict_json.parse(body)
     except strict_json.Malformed as fault:

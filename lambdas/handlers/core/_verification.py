@@ -1,5 +1,6 @@
 """The verify step. A room provides the provider."""
 
+import os
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -21,6 +22,9 @@ from settlement.core.model.state import SettlementState
 from settlement.core.model.verdict import KycDecision, Verdict
 from settlement.core.policy import steps
 from settlement.core.telemetry import count, logger
+
+if "CHECKS" in os.environ:  # during the function's start: a call has little time
+    rooms.load("before_verdict")
 
 
 class Provider(Protocol):
@@ -58,7 +62,8 @@ def _verdict(settlement: Settlement, context: Any, provider: Provider) -> str | 
     state = store.settlement(settlement.key)
     if state is None or state.verdict is None:
         steps.ensure_can_verify(settlement, state, now)
-        rooms.before_verdict(settlement, state, context)
+        if state and state.checks:
+            rooms.before_verdict(settlement, state, context)
         if state and state.is_in_review:
             raise _in_review(settlement)
         verdict = _ask(settlement, context, provider)

@@ -79,8 +79,8 @@ def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
     state = _dependencies.store.settlement(key)
     if state is None:
         raise SettlementNotFound("idempotency_key: no request has claimed its settlement")
-    if verdict.decision is KycDecision.APPROVED:
-        rooms.before_approval(key)
+    if state.checks and verdict.decision is KycDecision.APPROVED:
+        rooms.before_approval(state)
     received = WebhookEvent(event_id, hashlib.sha256(body).hexdigest())
     _record(state.settlement, verdict, received, now)
     resumption.ask(key, executions.decided(key))

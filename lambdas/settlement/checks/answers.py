@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from settlement.checks.check import Approve, Check, Refuse, Wait, token_of
+from settlement.checks.check import Approve, Declared, Refuse, Wait, token_of
 from settlement.core.model.errors import CheckUnavailable, InvalidRequest
 from settlement.core.model.request import KEY
 from settlement.core.model.verdict import CHECK
@@ -24,7 +24,7 @@ def step_of(name: str) -> str:
     return f"{CHECK}{name}"
 
 
-def content_of(check: Check, answer: object, by: str) -> dict[str, str] | None:
+def content_of(check: Declared, answer: object, by: str) -> dict[str, str] | None:
     """Return the evidence of an answer; None if the check waits.
 
     `by` is "ask" or "callback". Raises CheckUnavailable if the check breaks its own declaration.
@@ -43,11 +43,11 @@ def content_of(check: Check, answer: object, by: str) -> dict[str, str] | None:
     raise broken(check, f"answers with {type(answer).__name__}, and not with Approve, Refuse or Wait")
 
 
-def broken(check: Check, why: str) -> CheckUnavailable:
+def broken(check: Declared, why: str) -> CheckUnavailable:
     return CheckUnavailable(f"check {check.name}: {why}")
 
 
-def parse_callback(content: object, check: Check) -> tuple[str, dict[str, str]]:
+def parse_callback(content: object, check: Declared) -> tuple[str, dict[str, str]]:
     """Return the payment's key and the evidence of a callback. Raises InvalidRequest."""
     if not isinstance(content, dict) or not {"decision", "token"} <= content.keys() <= {*_FIELDS}:
         raise InvalidRequest(f"body: must be a JSON object with decision and token, of {', '.join(_FIELDS)}")
@@ -70,11 +70,11 @@ def parse_callback(content: object, check: Check) -> tuple[str, dict[str, str]]:
         raise InvalidRequest(str(wrong)) from None
 
 
-def _content(check: Check, decision: str, reason: str, evidence: object, by: str) -> dict[str, str]:
+def _content(check: Declared, decision: str, reason: str, evidence: object, by: str) -> dict[str, str]:
     return {"decision": decision, "reason": reason, "by_way": by, "evidence": _text(check, evidence)}
 
 
-def _text(check: Check, evidence: object) -> str:
+def _text(check: Declared, evidence: object) -> str:
     if not isinstance(evidence, Mapping):
         raise broken(check, "its evidence must be a mapping")
     try:

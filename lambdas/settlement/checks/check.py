@@ -74,19 +74,14 @@ Answer = Approve | Refuse | Wait
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check:
-    """A stage's own check. The file that defines one names it `CHECK`.
+class Declared:
+    """What a check declares.
 
-    `ask(payment, token, tools)` must give the same answer for the same token, for ever, and may be called at
-    any time again. Only a declared refusal reverses the payment; an exception is retried.
-    `wait_seconds` is the longest wait after the hold; 0 if the check never waits.
-
-    Raises ValueError.
+    `wait_seconds` is the longest wait after the hold; 0 if the check never waits. Raises ValueError.
     """
 
     name: str
     refusals: tuple[str, ...]
-    ask: Callable[[Payment, str, Tools], Answer]
     wait_seconds: int = 0
 
     def __post_init__(self) -> None:
@@ -100,12 +95,26 @@ class Check:
             )
         if len(set(self.refusals)) != len(self.refusals):
             raise ValueError(f"{self.name}: refusals: has a reason twice")
-        if not callable(self.ask):
-            raise ValueError(f"{self.name}: ask: must be a function")
         if type(self.wait_seconds) is not int or not 0 <= self.wait_seconds <= WAIT_SECONDS_MAX:
             raise ValueError(
                 f"{self.name}: wait_seconds: must be a whole number from 0 to {WAIT_SECONDS_MAX}"
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check(Declared):
+    """A stage's own check. The file that defines one names it `CHECK`.
+
+    `ask(payment, token, tools)` must give the same answer for the same token, for ever, and may be called at
+    any time again. Only a declared refusal reverses the payment; an exception is retried. Raises ValueError.
+    """
+
+    ask: Callable[[Payment, str, Tools], Answer]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not callable(self.ask):
+            raise ValueError(f"{self.name}: ask: must be a function")
 
 
 def is_reason(text: object) -> bool:

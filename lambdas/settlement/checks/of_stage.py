@@ -1,4 +1,4 @@
-"""The checks of a stage, from the variable CHECKS: a JSON list of {"module", "secrets"}."""
+"""The checks of a stage, from variables of the functions that need them."""
 
 import json
 import os
@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 
-from settlement.checks.check import Check
+from settlement.checks.check import Check, Declared
 
 VARIABLE = "CHECKS"
-NAMES = "CHECK_NAMES"
-"""The names alone, for a function without the checks' code."""
+"""For VerifyKyc, which has their code: a JSON list of {"module", "secrets"}."""
+
+DECLARED = "CHECKS_DECLARED"
+"""For CheckDecided: a JSON list of {"name", "refusals", "wait_seconds"}."""
 
 SIGNING = "CHECK_SIGNING_SECRETS"
-"""The ARN of each waiting check's signing secret, as a JSON object."""
+"""For CheckDecided: the ARN of each waiting check's signing secret, as a JSON object."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +41,12 @@ def installed() -> Mapping[str, Installed]:
     return found
 
 
-def names() -> list[str]:
-    found: list[str] = json.loads(os.environ.get(NAMES, "[]"))
-    return found
+def declared() -> Mapping[str, Declared]:
+    """Return what the checks declare, by name. Raises ValueError."""
+    told = [
+        Declared(**one | {"refusals": tuple(one["refusals"])}) for one in json.loads(os.environ[DECLARED])
+    ]
+    return {one.name: one for one in told}
 
 
 def signing_secret(name: str) -> str:

@@ -3,15 +3,17 @@
 A wait is a review of the row, whose reference is `check:NAME`: the KYC provider can never use that name.
 """
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 
 from settlement.checks.answers import step_of
-from settlement.checks.check import Check
+from settlement.checks.check import Declared
 from settlement.core.ledger import entries, keys, kyc_review
 from settlement.core.ledger.conditions import (
     NO_VERDICT,
     NOT_EXPIRED,
+    NOT_IN_REVIEW,
     Condition,
     before_deadline,
     committed,
@@ -29,7 +31,7 @@ from settlement.core.model.timestamps import timestamp
 from settlement.core.model.verdict import CHECK, KycDecision, Verdict
 
 
-def evidence(settlement: Settlement, check: Check, content: dict[str, str], now: datetime) -> Write:
+def evidence(settlement: Settlement, check: Declared, content: dict[str, str], now: datetime) -> Write:
     return entries.evidence(settlement, step_of(check.name), content, now)
 
 
@@ -40,7 +42,7 @@ def waited_for(state: SettlementState) -> str | None:
     return review.removeprefix(CHECK) if is_open else None
 
 
-def ends_at(check: Check, state: SettlementState) -> datetime:
+def ends_at(check: Declared, state: SettlementState) -> datetime:
     """Return the end of a check's wait: a fixed time after the hold, or the request's own deadline."""
     if state.settlement.deadline_seconds is not None:
         return datetime.fromisoformat(state.deadline_at)
@@ -48,16 +50,27 @@ def ends_at(check: Check, state: SettlementState) -> datetime:
     return held_at + timedelta(seconds=check.wait_seconds)
 
 
-def begin(settlement: Settlement, check: Check, until: datetime, now: datetime) -> Write:
-    """Begin a wait. A row that waits already is left as it is; after the answer, it is refused."""
+def begin(
+    settlement: Settlement, check: Declared, unanswered: Collection[str], until: datetime, now: datetime
+) -> Write:
+    """Begin a wait. A row that waits already is left as it is.
+
+    Refused if one of the `unanswered` checks has answered: a refusal must not wait for another check.
+    """
     name = step_of(check.name)
     wanted = Verdict(decision=KycDecision.REVIEW, reference=name, reason="", provider="check")
-    unanswered = Condition("NOT contains(answered, :check)", {":check": check.name})
-    return kyc_review.begin_review(settlement, wanted, until, now, unanswered)
+    conditions = [
+        Condition(f"NOT contains(answered, :check_{n})", {f":check_{n}": one})
+        for n, one in enumerate(sorted(unanswered))
+    ]
+    return kyc_review.begin_review(settlement, wanted, until, now, *conditions)
 
 
-def keep(settlement: Settlement, check: Check) -> Write:
-    """Note an answer that nothing waits for: no wait for its check begins any more."""
+def keep(settlement: Settlement, check: Declared, awaited: str | None) -> Write:
+    """Note an answer that nothing waits for: no wait for its check begins any more.
+
+    The row must still wait for `awaited`, another check, or for nothing.
+    """
     return update(
         keys.settlement(settlement.key),
         "ADD answered :check",
@@ -67,24 +80,26 @@ def keep(settlement: Settlement, check: Check) -> Write:
             same_request(settlement),
             committed(Step.HOLD),
             NO_VERDICT,
-            Condition("NOT review = :review", {":review": step_of(check.name)}),
+            _waits_for(awaited) if awaited else NOT_IN_REVIEW,
         ],
         on_failure=fenced(
             settlement,
             Step.VERIFY,
-            replay_if=lambda state: waited_for(state) == check.name,
+            replay_if=lambda state: waited_for(state) != awaited,
         ),
     )
 
 
-def end(settlement: Settlement, check: Check, since: str, now: datetime, config: StageConfig) -> Write:
-    """End a wait: the settlement is due for recovery at once, and gets a full time to settle.
+def end(
+    settlement: Settlement, check: Declared, awaited: str, *, since: str, now: datetime, config: StageConfig
+) -> Write:
+    """End the wait for `awaited` by a check's answer: its own, or a refusal of another.
 
-    No step commits: the other checks and the KYC provider are asked next. `since` is the time of the
-    evidence. A deadline that the request named stays. `waits` counts the ended waits, for the proof;
+    The settlement is due for recovery at once, and gets a full time to settle. No step commits: the other
+    checks and the KYC provider are asked next. `since` is the time of the evidence. A deadline that the
+    request named stays. `waits` counts the ended waits, for the proof;
     `answered` has the checks for which no wait begins any more.
     """
-    name = step_of(check.name)
     index = keys.in_flight_index(settlement.key, since)
     assignments = (
         "#owner = :owner, owner_epoch = owner_epoch + :one, in_flight_since = :since,"
@@ -107,7 +122,7 @@ def end(settlement: Settlement, check: Check, since: str, now: datetime, config:
         conditions=[
             status_is(Status.PROCESSING),
             same_request(settlement),
-            Condition("review = :review", {":review": name}),
+            _waits_for(awaited),
             before_deadline(now),
             NOT_EXPIRED,
         ],
@@ -118,3 +133,7 @@ def end(settlement: Settlement, check: Check, since: str, now: datetime, config:
             explain=late_or_fenced(now),
         ),
     )
+
+
+def _waits_for(name: str) -> Condition:
+    return Condition("review = :review", {":review": step_of(name)})

@@ -51,6 +51,9 @@ class SettlementFacts(NamedTuple):
     answered: str = ""
     """Checks that a callback has answered, separated by blanks."""
 
+    checks: str = ""
+    """Demanded checks, separated by blanks."""
+
 
 class EntryFacts(NamedTuple):
     """An entry between `account` and a settlement's escrow, or of a deposit or withdrawal.

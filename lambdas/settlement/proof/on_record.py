@@ -98,14 +98,18 @@ def _verdict_differs(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -
 
 
 def _checks_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
-    """A check answers for the payment once, before the verdict; each ended wait has its evidence."""
-    checks = [one for step, one in facts.items() if step.startswith(CHECK)]
-    for one in checks:
-        if one.decision != _APPROVED and row.verdict == _APPROVED:
-            yield f"its verdict is {row.verdict}, but its {one.step.replace(':', ' ')} refused"
-    answered = row.answered.split()
+    """All checks approve before the provider does; a callback's answer and an ended wait have evidence."""
+    said = {step.removeprefix(CHECK): one.decision for step, one in facts.items() if step.startswith(CHECK)}
+    demanded, answered = row.checks.split(), row.answered.split()
+    if row.verdict == _APPROVED:
+        for name in demanded:
+            if said.get(name) != _APPROVED:
+                yield f"its verdict is {row.verdict}, but the check {name} has not approved"
+    for name in said:
+        if name not in demanded:
+            yield f"the check {name} has answered, but was never demanded"
     for name in answered:
-        if f"{CHECK}{name}" not in facts:
+        if name not in said:
             yield f"the check {name} has answered, but has no evidence"
     if row.waits > len(answered):
         yield f"has waited for {row.waits} checks, of which {len(answered)} have answered"

@@ -135,7 +135,8 @@ def _of_reversal(row: Row, facts: SettlementFacts) -> SettlementFacts:
         resolution=resolution["decision"] if resolution else None,
         covered=made.get("covered"),
         waits=values.count(row, "waits", 1) if "waits" in row else 0,
-        answered=_answered(row),
+        answered=_names(row, "answered"),
+        checks=_names(row, "checks"),
         **{"resolved": resolved, "ordered": ordered, "stuck": stuck, "since": since},
     )
 
@@ -292,17 +293,17 @@ _PARTS_OF = {
 _PARTS = frozenset().union(*_PARTS_OF.values())
 
 
-def _answered(row: Row) -> str:
-    names = row.get("answered", frozenset())
+def _names(row: Row, attribute: str) -> str:
+    names = row.get(attribute, frozenset())
     if not isinstance(names, set | frozenset) or not all(isinstance(one, str) for one in names):
-        raise MalformedRow("answered is no set of names")
+        raise MalformedRow(f"{attribute} is no set of names")
     return " ".join(sorted(names))
 
 
 _RARE = frozenset(
     {
         *("failure", "reversed_for", "resolution", "resolutions", "stuck_step"),
-        *("in_flight_since", "review", "recover_at", "waits", "answered"),
+        *("in_flight_since", "review", "recover_at", "waits", "answered", "checks"),
         *_PARTS,
     }
 )

@@ -82,8 +82,8 @@ _TYPES = STATE_TYPES | {
         str,
     ),
     "folded": dict,
-    "persons": set,
+    **dict.fromkeys(("answered", "checks", "persons"), set),
 }
 """A later release may add some."""
 
-_MEMBERS: dict[str, type] = {**dict.fromkeys((*_MAPS, "persons"), str), "folded": int}
+_MEMBERS: dict[str, type] = {**dict.fromkeys((*_MAPS, "answered", "checks", "persons"), str), "folded": int}
