@@ -70,9 +70,8 @@ class Webhook(Construct):
         else:
             self.url = function.add_function_url(auth_type=lambda_.FunctionUrlAuthType.NONE).url
             self.refused = function.metric("Url4xxCount", period=Duration.minutes(5), statistic="Sum")
-        pager.alarm(
-            receiver.alarm, self.refused, receiver.described, threshold=_REFUSED_MANY, urgency=Urgency.MORNING
-        )
+        described = receiver.described
+        pager.alarm(alarm, self.refused, described, threshold=_REFUSED_MANY, urgency=Urgency.MORNING)
 
     def _http_api(self, receiver: Receiver, settings: WebhookSettings) -> http.HttpApi:
         """Return an API whose throttled calls never reach the function."""

@@ -59,7 +59,7 @@ from tests.world.services import API_KEY, SECRET
 from tests.world.stream import record
 
 SEEDS = [seed for seed in range(480) if seed % checks.EVERY != checks.PLACE]
-"""Observed histories, without checks. With fewer, the rarest calls are missed, and their grants look needless."""
+"""Observed histories, without checks. With fewer, the rarest calls are missed: their grants look needless."""
 
 DEAD_LETTERS = "dead-letters"
 """The queue's address in the simulator."""

@@ -7,6 +7,7 @@ from typing import Any
 from handlers import _dependencies
 from settlement.checks import answers, of_stage, together, waits
 from settlement.checks.check import Check, Payment, token_of
+from settlement.checks.of_stage import Installed
 from settlement.checks.together import TooLate
 from settlement.checks.tools import CheckTools
 from settlement.core.ledger.keys import Row
@@ -33,20 +34,20 @@ def ensure_approved(settlement: Settlement, state: SettlementState, context: Any
     first refusal in the stage's order, and else CheckUnavailable for a check without a valid answer, or
     that the stage does not have.
     """
-    checks = {name: one.check for name, one in of_stage.installed().items() if name in state.checks}
+    installed = {name: one for name, one in of_stage.installed().items() if name in state.checks}
+    checks = {name: one.check for name, one in installed.items()}
     if name := waits.waited_for(state):
         _end_if_answered(settlement, checks.get(name))
         raise _waiting(settlement, name)
     demanded = [*checks, *sorted(state.checks - checks.keys())]
     evidence = {name: found for name in demanded if (found := _on_record(settlement, name))}
     _raise_refusal(demanded, evidence)
-    unknown = [name for name in demanded if name not in evidence and name not in checks]
-    waiting, faults = (
-        list[Check](),
-        [CheckUnavailable(f"check {name}: this stage has none") for name in unknown],
-    )
-    asked = _ask(settlement, [name for name in checks if name not in evidence], context)
-    for name, answer in asked.items():
+    waiting, unanswered = list[Check](), [name for name in demanded if name not in evidence]
+    faults = [
+        CheckUnavailable(f"check {name}: this stage has none") for name in unanswered if name not in installed
+    ]
+    asked = {name: installed[name] for name in unanswered if name in installed}
+    for name, answer in _ask(settlement, asked, context).items():
         try:
             found = _recorded(settlement, checks[name], answer)
         except CheckUnavailable as fault:
@@ -87,8 +88,8 @@ def _raise_refusal(demanded: Sequence[str], evidence: Mapping[str, Row]) -> None
             raise MalformedRow(f"{name}: its evidence has no decision of a check")
 
 
-def _ask(settlement: Settlement, names: list[str], context: Any) -> dict[str, Any]:
-    if not names:
+def _ask(settlement: Settlement, asked: Mapping[str, Installed], context: Any) -> dict[str, Any]:
+    if not asked:
         return {}
     seconds = min(SECONDS_MAX, context.get_remaining_time_in_millis() / 1000 - RESERVED_SECONDS)
     if seconds <= 0:
@@ -98,8 +99,7 @@ def _ask(settlement: Settlement, names: list[str], context: Any) -> dict[str, An
         **{name: getattr(settlement, name) for name in shared}, metadata=dict(settlement.metadata or {})
     )
     calls = {}
-    for name in names:
-        one = of_stage.installed()[name]
+    for name, one in asked.items():
         tools = CheckTools(_dependencies.now, seconds, one.secret_ids)
         calls[name] = partial(one.check.ask, payment, token_of(settlement.key, name), tools)
     return together.ask(calls, seconds)

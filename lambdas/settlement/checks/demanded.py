@@ -15,11 +15,15 @@ NAMES = "CHECK_NAMES"
 """The variable with the names of the stage's checks, a JSON list. Each function that claims has it."""
 
 
+def names() -> list[str]:
+    found: list[str] = json.loads(os.environ.get(NAMES, "[]"))
+    return found
+
+
 def adds(config: StageConfig) -> Callable[[Row], Row]:
     return with_checks
 
 
 def with_checks(row: Row) -> Row:
     """Name the checks in a settlement's new row."""
-    names = json.loads(os.environ.get(NAMES, "[]"))
-    return {**row, "checks": set(names)} if names and keys.is_settlement(row) else row
+    return {**row, "checks": set(found)} if keys.is_settlement(row) and (found := names()) else row

@@ -9,10 +9,11 @@ import pytest
 
 from handlers import _dependencies
 from handlers.checks import _checks
-from settlement.checks import of_stage, together
+from settlement.checks import demanded, of_stage, together
 from settlement.checks.check import Answer, Approve, Check, Payment, Refuse, Tools, Wait
 from settlement.checks.of_stage import Installed
 from settlement.core import telemetry
+from settlement.core.ledger import keys
 from settlement.core.model.errors import (
     CheckRefused,
     CheckUnavailable,
@@ -62,11 +63,13 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
             name: Installed(Check(name=name, refusals=("lost",), ask=one, wait_seconds=DAY))
             for name, one in asked.items()
         }
-        monkeypatch.setenv("CHECKS", "[]")
         secrets = dict.fromkeys(checks, "arn:aws:secretsmanager:eu-west-1:123456789012:secret:check")
         monkeypatch.setenv("CHECK_SIGNING_SECRETS", json.dumps(secrets))
         monkeypatch.setenv("CHECK_NAMES", json.dumps([*checks]))
+        monkeypatch.setattr(_dependencies.store, "_adds", (demanded.with_checks,))
         monkeypatch.setattr(of_stage, "installed", lambda: checks)
+        declared = {name: one.check for name, one in checks.items()}
+        monkeypatch.setattr(of_stage, "declared", lambda: declared)
         monkeypatch.setattr(together, "_stuck", {})
         return asked
 
@@ -276,18 +279,20 @@ def test_the_wait_that_ends_first_is_begun(
     assert calls.row()["deadline_at"] == timestamp(NOW + timedelta(hours=1))
 
 
-def test_a_wait_whose_time_is_over_ends_at_once(waiting: Calls, later: Later, install: Install) -> None:
-    asked = install(limits=Wait(), delivered=Wait())
-    assert called_back(waiting, sent())[0] == 200
-    waiting.recover_now(**RESUME)
-    waiting.alter(deadline_at=timestamp(NOW + timedelta(days=3)))
+def test_a_wait_whose_time_is_over_ends_at_once(calls: Calls, later: Later, install: Install) -> None:
+    asked = install(delivered=OSError())
+    calls.before("VerifyKyc")
+    calls.alter(deadline_at=timestamp(NOW + timedelta(days=3)))
+    with pytest.raises(CheckUnavailable):
+        calls("VerifyKyc")
+    asked["delivered"].answer = Wait()
 
     later(days=2)
-    with pytest.raises(InReview, match=r"^check limits"):
-        waiting("VerifyKyc")
+    with pytest.raises(InReview):
+        calls("VerifyKyc")
 
-    assert waiting.row()["deadline_at"] == timestamp(NOW + timedelta(days=1))
-    assert (waiting.recover_now()["action"], asked["delivered"].tokens) == ("compensate", [])
+    assert calls.row()["deadline_at"] == timestamp(NOW + timedelta(days=1))
+    assert calls.recover_now()["action"] == "compensate"
 
 
 def test_a_callback_resumes_the_payment_and_commits_no_step(
@@ -531,6 +536,114 @@ def test_a_callback_after_the_end_is_fenced(waiting: Calls, later: Later, provid
         assert called_back(waiting, sent())[0] == 409
 
 
+@pytest.mark.parametrize("decision", ["APPROVED", "REFUSED"])
+def test_a_refusal_ends_the_wait_for_another_check(
+    calls: Calls, *, install: Install, secrets: Secrets, functions: Functions, decision: str, later: Later
+) -> None:
+    install(delivered=Wait(), limits=Wait())
+    calls.before("VerifyKyc")
+    with pytest.raises(InReview, match=r"^check delivered"):
+        calls("VerifyKyc")
+    later()
+    said = {"decision": "refuse", "reason": "lost"} if decision == "REFUSED" else {}
+
+    assert called_back(calls, sent("/limits", token=f"{KEY}:check:limits", **said))[0] == 200
+
+    row = calls.row()
+    assert ("review" in row, row.get("waits")) == ((False, 1) if said else (True, None))
+    assert (row["answered"], differs(calls)) == ({"limits"}, [])
+    if said:
+        calls.recover_now(**RESUME)
+        with pytest.raises(CheckRefused, match=r"^check limits: lost$"):
+            calls("VerifyKyc")
+
+
+def test_a_refusal_while_another_wait_begins_counts_at_once(
+    calls: Calls, *, install: Install, secrets: Secrets, functions: Functions, meets: Any
+) -> None:
+    install(delivered=Wait(), limits=Wait())
+    calls.before("VerifyKyc")
+    refusal = sent("/limits", token=f"{KEY}:check:limits", decision="refuse", reason="lost")
+    meets("update", lambda: called_back(calls, refusal))
+
+    with pytest.raises(CheckRefused, match=r"^check limits: lost$"):
+        calls("VerifyKyc")
+
+    assert ("review" in calls.row(), differs(calls)) == (False, [])
+
+
+# Changes of the stage's checks
+
+
+def test_an_added_check_is_for_new_payments_only(
+    calls: Calls, *, install: Install, provider: Provider, secrets: Secrets, functions: Functions
+) -> None:
+    install(delivered=Wait())
+    calls.before("VerifyKyc")
+    with pytest.raises(InReview):
+        calls("VerifyKyc")
+    asked = install(delivered=Wait(), limits=Refuse("lost"))
+    with calls.writes_nothing():
+        assert called_back(calls, sent("/limits", token=f"{KEY}:check:limits"))[0] == 404
+
+    assert called_back(calls, sent())[0] == 200
+    calls.recover_now(**RESUME)
+    provider.answer = IN_REVIEW
+    with pytest.raises(InReview, match=r"^kyc: "):
+        calls("VerifyKyc")
+    assert calls.decided(replace(signed, id="evt_9")())[0] == 200
+
+    assert (asked["limits"].tokens, calls.row()["verdict"], differs(calls)) == ([], "APPROVED", [])
+
+
+def test_the_first_check_of_a_stage_is_for_new_payments_only(
+    calls: Calls, install: Install, provider: Provider
+) -> None:
+    calls.before("VerifyKyc")
+    asked = install(delivered=Refuse("lost"))
+
+    calls("VerifyKyc")
+
+    assert (asked["delivered"].tokens, calls.row()["verdict"], differs(calls)) == ([], "APPROVED", [])
+
+
+def test_a_removed_check_is_still_demanded(calls: Calls, install: Install, provider: Provider) -> None:
+    install(limits=OSError(), delivered=Approve())
+    calls.before("VerifyKyc")
+    with pytest.raises(CheckUnavailable):
+        calls("VerifyKyc")
+    install()
+
+    with pytest.raises(CheckUnavailable, match=r"^check limits: this stage has none$"):
+        calls("VerifyKyc")
+
+    install(limits=Approve())
+    calls("VerifyKyc")
+    assert (provider.asked, calls.row()["verdict"], differs(calls)) == ([KEY], "APPROVED", [])
+
+
+def test_a_removed_checks_refusal_counts(calls: Calls, install: Install) -> None:
+    install(limits=Refuse("lost"))
+    calls.before("VerifyKyc")
+    with pytest.raises(CheckRefused):
+        calls("VerifyKyc")
+    install()
+
+    with pytest.raises(CheckRefused, match=r"^check limits: lost$"):
+        calls("VerifyKyc")
+
+
+def test_the_end_of_a_wait_is_not_counted_as_a_reviews(
+    waiting: Calls, later: Later, counted: Counted
+) -> None:
+    later(hours=23.5)
+    counted()
+
+    waiting.handlers["RecoverStalled"]({"partition": keys.LIMBO}, Context())
+
+    assert counted()["ReviewsEnding"] == 0
+
+
 def test_a_wait_for_a_removed_check_ends_at_its_deadline(
     waiting: Calls, install: Install, later: Later
 ) -> None:
@@ -563,7 +676,7 @@ def test_an_outage_of_kyc_keeps_the_approvals(calls: Calls, install: Install, pr
     [
         (
             {"decision": "REFUSED", "reason": "lost"},
-            "is APPROVED, but its check delivered refused",
+            "is APPROVED, but the check delivered has not approved",
         ),
         ({"request_hash": "0" * 64}, "its evidence check:delivered is of another request"),
         ({"posted_at": "2026-11-20T13:00:00.000Z"}, "is in flight since"),
@@ -582,6 +695,18 @@ def test_the_proof_names_changed_evidence(
     waiting.ledger.put(found | change)
 
     assert any(finding in one for one in differs(waiting)), differs(waiting)
+
+
+def test_the_proof_demands_each_check(waiting: Calls, later: Later) -> None:
+    later()
+    called_back(waiting, sent())
+    waiting.recover_now(**RESUME)
+    waiting("VerifyKyc")
+
+    waiting.alter(checks={"delivered", "limits"})
+    assert differs(waiting) == ["its verdict is APPROVED, but the check limits has not approved"]
+    waiting.alter(checks={"limits"})
+    assert "the check delivered has answered, but was never demanded" in differs(waiting)
 
 
 @pytest.mark.parametrize("waits", [0, 2, "1"])

@@ -36,7 +36,7 @@ def waiting(desk: Desk) -> Desk:
     content = {"decision": "APPROVED", "reason": "", "by_way": "ask", "evidence": "{}"}
     desk.stack.store.put(waits.evidence(state.settlement, check("limits"), content, NOW))
     until = NOW + timedelta(days=1)
-    desk.stack.store.update(waits.begin(state.settlement, check("delivered"), until, NOW))
+    desk.stack.store.update(waits.begin(state.settlement, check("delivered"), ["delivered"], until, NOW))
     return desk
 
 

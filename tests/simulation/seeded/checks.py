@@ -16,6 +16,7 @@ from settlement.checks.check import Answer, Approve, Check, Payment, Refuse, Too
 from settlement.checks.of_stage import Installed
 from tests.simulation.seeded.facts import demand, done, number, text
 from tests.simulation.seeded.people import SECRET
+from tests.world.definitions import stalling
 from tests.world.environment import NOW
 from tests.world.expressions import Item
 from tests.world.services import PREVIOUS, Caller
@@ -29,6 +30,7 @@ EVERY, PLACE = 13, 11
 NAMES = ("limits", "delivered", "sanctions")
 WAIT_SECONDS = 600
 _SENT_MS_MAX = 12 * 60_000
+_CHANGED_MS_MAX, NEVER = 6 * 60_000, 1 << 62
 _FAULTS = (OSError("simulated"), RuntimeError("simulated"), "late", "dies", True, Refuse("undeclared"))
 _SAID = {"approve": "APPROVED", "refuse": "REFUSED"}
 
@@ -42,7 +44,24 @@ class Checks:
         has_some = seed is not None and seed % EVERY == PLACE
         self._random = Random(f"checks {seed}")
         names = self._random.sample(NAMES, self._random.randint(1, len(NAMES))) if has_some else []
-        self.installed = {name: Installed(self._check(name)) for name in names}
+        self._first = {name: Installed(self._check(name)) for name in names}
+        changed, self._changes_at = self._first, NEVER
+        if has_some and self._random.random() < 0.5:  # one is added or removed
+            other = self._random.choice(NAMES)
+            rest = {name: one for name, one in self._first.items() if name != other}
+            changed = rest if other in self._first else {**rest, other: Installed(self._check(other))}
+            self._changes_at = self._random.randint(0, _CHANGED_MS_MAX)
+        self._changed = changed
+        if has_some:
+            world.cloud.machines.definitions = stalling()
+
+    @property
+    def installed(self) -> dict[str, Installed]:
+        return self._changed if self._world.hub.now >= self._changes_at else self._first
+
+    @property
+    def declared(self) -> dict[str, Check]:
+        return {name: one.check for name, one in self.installed.items()}
 
     def ask(self, calls: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str, Any]:
         """Stand in for `together.ask`: the slowest answer's time passes, at most `seconds`."""
@@ -124,15 +143,22 @@ class Checks:
 
     def committed(self, old: Item | None, new: Item | None) -> None:
         """Check a commit on a settlement's row against the evidence of all checks."""
-        if not (self.installed and old and new):
+        if not new or self.seed is None:
             return
-        key = new["pk"]["S"].partition("#")[2]
+        key, demanded = new["pk"]["S"].partition("#")[2], set(new.get("checks", {}).get("SS", ()))
+        if not old:
+            if "request_hash" not in new:  # a row that nobody can read
+                return
+            stages = (set(self._first), set(self._changed))
+            demand(demanded in stages, "a claim demands the stage's checks", key, demanded)
+            return
         records = self._world.oracle.verdicts
-        said = {name: text(records.get((key, f"check:{name}")), "decision") for name in self.installed}
+        said = {name: text(records.get((key, f"check:{name}")), "decision") for name in demanded}
+        demand(old.get("checks") == new.get("checks"), "a payment's checks are those of its claim", key)
         if text(new, "verdict") == "APPROVED" and "verdict" not in old:
-            demand(set(said.values()) == {"APPROVED"}, "KYC decides after all checks approved", key, said)
+            demand(set(said.values()) <= {"APPROVED"}, "KYC decides after all checks approved", key, said)
         if "release" in done(new) - done(old):
-            demand(set(said.values()) == {"APPROVED"}, "no release without each check", key, said)
+            demand(set(said.values()) <= {"APPROVED"}, "no release without each check", key, said)
         reason = new.get("reversed_for", {"M": {}})["M"]
         if "reversed_for" not in old and text(reason, "error") == "CheckRefused":
             demand("REFUSED" in said.values(), "a reversal for a check has its refusal", key, said)
@@ -141,10 +167,13 @@ class Checks:
         if ended:
             name = (text(old, "review") or "").removeprefix("check:")
             demand(ended == 1 and "review" not in new, "one wait ends at a time", key)
-            demand(said.get(name), "a wait ends by its own check's evidence", key, name, said)
-            at = text(records.get((key, f"check:{name}")), "posted_at")
-            demand(text(new, "in_flight_since") == at, "a payment is due since its callback", key)
-            self._world.count("a check's wait ended", 1)
+            refused = {one for one in said if said[one] == "REFUSED"}
+            demand(
+                said.get(name) or refused, "a wait ends by its own check, or by a refusal", key, name, said
+            )
+            times = {text(records.get((key, f"check:{one}")), "posted_at") for one in {name, *refused}}
+            demand(text(new, "in_flight_since") in times, "a payment is due since its callback", key)
+            self._world.count(f"a check's wait ended by {'itself' if said.get(name) else 'another'}", 1)
 
     def recorded(self, evidence: Item) -> None:
         """Check that evidence is an answer that this check may have given for this payment."""

@@ -19,7 +19,7 @@ from settlement.aws import event_bus as _event_bus
 from settlement.aws import functions as _functions
 from settlement.aws import queues as _queues
 from settlement.aws import step_functions as _step_functions
-from settlement.checks import of_stage, together
+from settlement.checks import demanded, of_stage, together
 from settlement.core import telemetry
 from settlement.core.ledger import keys
 from settlement.journal import bucket as _journal
@@ -156,7 +156,8 @@ def set_up() -> Iterator[Current]:
         (approval, "VALID_FOR"): VALID_FOR,
         (_secrets, "read"): lambda secret_id, **_: shared[secret_id],
         (of_stage, "installed"): lambda: current.world.checks.installed,
-        (of_stage, "names"): lambda: list(current.world.checks.installed),
+        (of_stage, "declared"): lambda: current.world.checks.declared,
+        (demanded, "names"): lambda: list(current.world.checks.installed),
         (of_stage, "signing_secret"): lambda name: os.environ["KYC_SIGNING_SECRET"],
         (together, "ask"): lambda *asked: current.world.checks.ask(*asked),  # noqa: PLW0108
         (_payee, "time"): clock,

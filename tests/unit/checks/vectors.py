@@ -12,14 +12,16 @@ CHECK = Check(
     name="delivered", refusals=("lost",), ask=lambda payment, token, tools: Approve(), wait_seconds=60
 )
 CONTENT = {"decision": "APPROVED", "reason": "", "by_way": "ask", "evidence": "{}"}
-SINCE = "2026-11-20T12:00:00.123Z"
+ENDED = {"since": "2026-11-20T12:00:00.123Z", "now": NOW, "config": CONFIG}
 POSTERS: dict[ModuleType, tuple[Vector, ...]] = {
     waits: (
         Vector(waits.evidence, (SETTLEMENT, CHECK, CONTENT, NOW)),
-        Vector(waits.begin, (SETTLEMENT, CHECK, NOW + timedelta(days=1), NOW)),
-        Vector(waits.keep, (SETTLEMENT, CHECK)),
-        Vector(waits.end, (SETTLEMENT, CHECK, SINCE, NOW, CONFIG)),
-        Vector(waits.end, (IN_HASTE, CHECK, SINCE, NOW, CONFIG), variant="named-deadline"),
+        Vector(waits.begin, (SETTLEMENT, CHECK, [CHECK.name, "limits"], NOW + timedelta(days=1), NOW)),
+        Vector(waits.keep, (SETTLEMENT, CHECK, None)),
+        Vector(waits.keep, (SETTLEMENT, CHECK, "limits"), variant="in-wait"),
+        Vector(waits.end, (SETTLEMENT, CHECK, CHECK.name), ENDED),
+        Vector(waits.end, (IN_HASTE, CHECK, CHECK.name), ENDED, "named-deadline"),
+        Vector(waits.end, (SETTLEMENT, CHECK, "limits"), ENDED, "by-another"),
     )
 }
 BUILDERS: dict[ModuleType, tuple[Vector, ...]] = {}
