@@ -32,6 +32,8 @@ def answers(stack: Stack, key: str) -> list[dict[str, Any]]:
         raise CommandFailed(Exit.FAILED, f"key: {malformed}") from malformed
     if state is None:
         raise unclaimed(stack, key)
+    if not state.checks:
+        raise CommandFailed(Exit.NOT_FOUND, f"key: {key} demands no checks")
     return [_answer(name, state, stack.store.evidence(key, step_of(name))) for name in sorted(state.checks)]
 
 

@@ -49,8 +49,8 @@ def verdicts(steps: set[Any]) -> list[dict[str, Any]]:
     return [
         {},
         {"review": VERDICT.reference},
-        {"review": "check:delivered"},
-        {"answered": {"delivered"}},
+        *({"review": f"check:{name}"} for name in ("delivered", "limits")),
+        *({"answered": {name}} for name in ("delivered", "limits")),
         {"verdict": REJECTED.decision.value},
     ]
 

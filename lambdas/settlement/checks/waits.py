@@ -78,9 +78,7 @@ def keep(settlement: Settlement, check: Declared, awaited: str | None) -> Write:
         conditions=[
             status_is(Status.PROCESSING),
             same_request(settlement),
-            committed(Step.HOLD),
-            NO_VERDICT,
-            _waits_for(awaited) if awaited else NOT_IN_REVIEW,
+            *([_waits_for(awaited)] if awaited else [committed(Step.HOLD), NO_VERDICT, NOT_IN_REVIEW]),
         ],
         on_failure=fenced(
             settlement,

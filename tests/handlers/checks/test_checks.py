@@ -596,7 +596,7 @@ def test_an_added_check_is_for_new_payments_only(
     assert (asked["limits"].tokens, calls.row()["verdict"], differs(calls)) == ([], "APPROVED", [])
 
 
-def test_the_first_check_of_a_stage_is_for_new_payments_only(
+def test_a_stages_first_check_is_for_new_payments_only(
     calls: Calls, install: Install, provider: Provider
 ) -> None:
     calls.before("VerifyKyc")
@@ -633,9 +633,7 @@ def test_a_removed_checks_refusal_counts(calls: Calls, install: Install) -> None
         calls("VerifyKyc")
 
 
-def test_the_end_of_a_wait_is_not_counted_as_a_reviews(
-    waiting: Calls, later: Later, counted: Counted
-) -> None:
+def test_the_end_of_a_wait_is_no_ending_review(waiting: Calls, later: Later, counted: Counted) -> None:
     later(hours=23.5)
     counted()
 

@@ -2,7 +2,6 @@
 
 import json
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -31,6 +30,7 @@ def waiting(desk: Desk) -> Desk:
     """A stage with two checks; a payment has one answer, and waits for the other."""
     desk.stack.outputs["StageChecks"] = json.dumps(CHECKS)
     desk.pay(KEY, until="hold")
+    desk.alter(checks={"limits", "delivered"})
     state = desk.stack.store.settlement(KEY)
     assert state
     content = {"decision": "APPROVED", "reason": "", "by_way": "ask", "evidence": "{}"}
@@ -53,18 +53,19 @@ def test_each_checks_answer_about_a_payment_is_shown(waiting: Desk, command: Com
     _, text, _ = command("check", "status", KEY)
 
     assert code == Exit.FINE
-    limits, delivered = json.loads(out)
+    delivered, limits = json.loads(out)
     assert (limits["check"], limits["decision"], limits["waits_until"]) == ("limits", "APPROVED", None)
     assert (delivered["decision"], delivered["waits_until"][:10]) == (None, "2026-11-21")
     assert "delivered" in text
 
 
-@pytest.mark.parametrize("words", [("list",), ("status", KEY)])
-def test_a_stack_without_checks_says_so(desk: Desk, command: Command, words: Any) -> None:
-    code, _, err = command("check", *words)
+def test_a_stack_or_payment_without_checks_says_so(desk: Desk, command: Command) -> None:
+    desk.pay(KEY, until="hold")
 
-    assert code == Exit.NOT_FOUND
-    assert "has no checks" in err
+    listed, shown = command("check", "list"), command("check", "status", KEY)
+
+    assert (listed[0], "has no checks" in listed[2]) == (Exit.NOT_FOUND, True)
+    assert (shown[0], f"{KEY} demands no checks" in shown[2]) == (Exit.NOT_FOUND, True)
 
 
 def test_a_payment_that_no_request_has_claimed_is_named(waiting: Desk, command: Command) -> None:

@@ -68,6 +68,7 @@ STATE_TYPES: dict[str, type] = {
     **dict.fromkeys(_INTEGERS, int),
     **dict.fromkeys(_MAPS, dict),
     **dict.fromkeys(_TEXTS, str),
+    "checks": set,
 }
 
 _TYPES = STATE_TYPES | {
@@ -82,7 +83,7 @@ _TYPES = STATE_TYPES | {
         str,
     ),
     "folded": dict,
-    **dict.fromkeys(("answered", "checks", "persons"), set),
+    **dict.fromkeys(("answered", "persons"), set),
 }
 """A later release may add some."""
 
