@@ -152,6 +152,9 @@ BOOKS_ALARMS = {
 CHECK_ALARMS = {
     "CheckUnavailable": _ours("CheckUnavailable", 5),
     "CheckConflict": _ours("CheckConflict"),
+    "CheckCallbackRefused": Alarm(
+        *("AWS/Lambda", "Url4xxCount", ("FunctionName", "${CheckDecided}")), "Sum", 300, 100
+    ),
     "CheckDecidedFailed": _errors("CheckDecided", 1),
 }
 

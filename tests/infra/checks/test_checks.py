@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,13 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk.assertions import Template
 
 from infra import Check, SettlementSaga, dev
+from tests.world.definitions import BOTH, definitions, stalling
 
 EXAMPLES = Path(__file__).parents[3] / "examples/checks"
 SETTINGS = dev(stage="shop", currencies=["EUR"], kyc_url="https://kyc.example.com")
 
 
-def synthesised(*files: str) -> dict[str, Any]:
+def synthesised(*files: str, **settings: Any) -> dict[str, Any]:
     app = cdk.App()
     stack = cdk.Stack(app, "Payments")
     checks = []
@@ -25,7 +27,7 @@ def synthesised(*files: str) -> dict[str, Any]:
         secret = secretsmanager.Secret(stack, f"Key-{file}")
         reads = iam.PolicyStatement(actions=["dynamodb:GetItem"], resources=[f"arn:aws:dynamodb:::{file}"])
         checks.append(Check(file=EXAMPLES / f"{file}.py", secrets={"key": secret}, statements=[reads]))
-    SettlementSaga(stack, "Saga", settings=SETTINGS, checks=checks)
+    SettlementSaga(stack, "Saga", settings=replace(SETTINGS, **settings), checks=checks)
     return dict(Template.from_stack(stack).to_json())
 
 
@@ -45,18 +47,66 @@ def functions(template: dict[str, Any]) -> dict[str, Any]:
 def test_a_saga_without_checks_has_none_of_it() -> None:
     text = json.dumps(synthesised())
 
-    assert not re.search(r"CheckDecided|CHECKS|stage_checks|CheckCallbackUrl", text)
+    assert not re.search(r"CheckDecided|CHECK|stage_checks|CheckCallbackUrl", text)
 
 
-def test_only_two_functions_have_the_code_of_the_checks(with_checks: dict[str, Any]) -> None:
+def test_only_verify_kyc_has_the_code_of_the_checks(with_checks: dict[str, Any]) -> None:
     found = functions(with_checks)
     code = {name: json.dumps(one["Code"], sort_keys=True) for name, one in found.items()}
 
-    assert code["VerifyKyc"] == code["CheckDecided"]
-    assert [name for name in code if code[name] == code["VerifyKyc"]] == ["VerifyKyc", "CheckDecided"]
+    assert [name for name in code if code[name] == code["VerifyKyc"]] == ["VerifyKyc"]
     told = json.dumps(found["VerifyKyc"]["Environment"]["Variables"]["CHECKS"])
     assert "stage_checks.check_sanctions" in told
     assert "stage_checks.check_delivered" in told
+
+
+def test_the_callbacks_function_knows_what_the_checks_declare(with_checks: dict[str, Any]) -> None:
+    told = functions(with_checks)["CheckDecided"]["Environment"]["Variables"]["CHECKS_DECLARED"]
+
+    assert json.loads(told)[1] == {
+        "name": "delivered",
+        "refusals": ["lost", "returned"],
+        "wait_seconds": 1209600,
+    }
+
+
+def test_each_function_names_the_checks_in_its_claims(with_checks: dict[str, Any]) -> None:
+    of_the_saga = {
+        name: one["Environment"]["Variables"].get("CHECK_NAMES")
+        for name, one in functions(with_checks).items()
+        if "STAGE_CONFIG" in one.get("Environment", {}).get("Variables", {})
+    }
+
+    assert set(of_the_saga.values()) == {'["sanctions", "delivered"]'}
+
+
+def test_a_payment_stalls_without_an_answer_beside_checks_only(with_checks: dict[str, Any]) -> None:
+    assert catches(with_checks) == [stalling()[machine]["States"]["VerifyKyc"]["Catch"] for machine in BOTH]
+    assert catches(synthesised()) == [
+        definitions()[machine]["States"]["VerifyKyc"]["Catch"] for machine in BOTH
+    ]
+
+
+def catches(template: dict[str, Any]) -> list[Any]:
+    """Return VerifyKyc's catches of both settlement machines."""
+    texts = [
+        one["Properties"]["DefinitionString"]
+        for one in template["Resources"].values()
+        if one["Type"] == "AWS::StepFunctions::StateMachine"
+    ]
+    states = [json.loads(text)["States"] for text in texts]
+    return [found["VerifyKyc"]["Catch"] for found in states if "VerifyKyc" in found]
+
+
+@pytest.mark.parametrize("webhook", ["function-url", "http-api"])
+def test_the_callbacks_have_the_stages_kind_of_address(webhook: str) -> None:
+    template = synthesised("delivered", webhook=webhook)
+    resources = template["Resources"].values()
+
+    routes = [one["Properties"]["RouteKey"] for one in resources if one["Type"] == "AWS::ApiGatewayV2::Route"]
+    alarms = [name for name in template["Resources"] if "CheckCallbackRefused" in name]
+
+    assert ("POST /{check}" in routes, len(alarms)) == (webhook == "http-api", 1)
 
 
 def test_the_secrets_and_statements_are_of_verify_kyc_alone(with_checks: dict[str, Any]) -> None:
