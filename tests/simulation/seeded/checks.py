@@ -163,17 +163,25 @@ class Checks:
         if "reversed_for" not in old and text(reason, "error") == "CheckRefused":
             demand("REFUSED" in said.values(), "a reversal for a check has its refusal", key, said)
             self._world.count("CheckRefused reversed", 1)
+        awaited = (text(old, "review") or "").removeprefix("check:")
+        if "expired_at" in new and "expired_at" not in old and awaited in demanded:
+            is_known = said[awaited] and not changes_mind(f"{key}:check:{awaited}")
+            demand(not is_known, "no payment is held to the end of an answered wait", key, awaited)
+            self._world.count("a check's wait expired", 1)
         ended = number(new, "waits") - number(old, "waits")
         if ended:
-            name = (text(old, "review") or "").removeprefix("check:")
             demand(ended == 1 and "review" not in new, "one wait ends at a time", key)
             refused = {one for one in said if said[one] == "REFUSED"}
             demand(
-                said.get(name) or refused, "a wait ends by its own check, or by a refusal", key, name, said
+                said.get(awaited) or refused,
+                "a wait ends by its own check, or by a refusal",
+                key,
+                awaited,
+                said,
             )
-            times = {text(records.get((key, f"check:{one}")), "posted_at") for one in {name, *refused}}
+            times = {text(records.get((key, f"check:{one}")), "posted_at") for one in {awaited, *refused}}
             demand(text(new, "in_flight_since") in times, "a payment is due since its callback", key)
-            self._world.count(f"a check's wait ended by {'itself' if said.get(name) else 'another'}", 1)
+            self._world.count(f"a check's wait ended by {'itself' if said.get(awaited) else 'another'}", 1)
 
     def recorded(self, evidence: Item) -> None:
         """Check that evidence is an answer that this check may have given for this payment."""
