@@ -32,6 +32,8 @@ _SECONDS_MAX = 10
 
 _PACKAGE = "stage_checks"
 
+_ANSWERS = ("approved", "refused", "waits", "unavailable")
+
 _KILLED = frozenset(
     {
         *("Sandbox.Timedout", "Runtime.InvokeTimeout", "Runtime.OutOfMemory", "States.Timeout"),
@@ -231,4 +233,6 @@ def _let_stall(machine: SettlementMachine) -> None:
 
 
 def _build(core: Core, settings: WebhookSettings, declared: Sequence[_Declared]) -> Added:
-    return Added(outputs=Checks(core, settings, declared).outputs)
+    part = Checks(core, settings, declared)
+    names = [f"Check.{one.name}.{answer}" for one in declared for answer in _ANSWERS]
+    return Added(outputs=part.outputs, graphs={"kyc": {"Answers of the checks": core.pager.metrics(*names)}})

@@ -7,6 +7,7 @@ from typing import Any
 from handlers import _dependencies
 from settlement.checks import answers, of_stage, together, waits
 from settlement.checks.check import Check, Payment, token_of
+from settlement.checks.circuit import Circuits
 from settlement.checks.of_stage import Installed
 from settlement.checks.together import TooLate
 from settlement.checks.tools import CheckTools
@@ -23,6 +24,7 @@ SECONDS_MAX = 3.0
 RESERVED_SECONDS = 1.5
 """Time kept to record the answers. The KYC provider may be asked on the next try."""
 
+_circuits = Circuits()
 
 of_stage.installed()  # imports the checks' code with this module
 
@@ -35,34 +37,56 @@ def ensure_approved(settlement: Settlement, state: SettlementState, context: Any
     that the stage does not have.
     """
     installed = {name: one for name, one in of_stage.installed().items() if name in state.checks}
-    checks = {name: one.check for name, one in installed.items()}
     if name := waits.waited_for(state):
-        _end_if_answered(settlement, checks.get(name))
+        _end_if_answered(settlement, installed[name].check if name in installed else None)
         raise _waiting(settlement, name)
-    demanded = [*checks, *sorted(state.checks - checks.keys())]
+    demanded = [*installed, *sorted(state.checks - installed.keys())]
     evidence = {name: found for name in demanded if (found := _on_record(settlement, name))}
     _raise_refusal(demanded, evidence)
-    waiting, unanswered = list[Check](), [name for name in demanded if name not in evidence]
-    faults = [
-        CheckUnavailable(f"check {name}: this stage has none") for name in unanswered if name not in installed
-    ]
-    asked = {name: installed[name] for name in unanswered if name in installed}
-    for name, answer in _ask(settlement, asked, context).items():
-        try:
-            found = _recorded(settlement, checks[name], answer)
-        except CheckUnavailable as fault:
-            faults.append(fault)
-            continue
-        if found is None:
-            waiting.append(checks[name])
+    waiting, faults = list[Check](), list[CheckUnavailable]()
+    unanswered = [name for name in demanded if name not in evidence]
+    for name, answer in _answers(settlement, installed, unanswered, context).items():
+        if isinstance(answer, CheckUnavailable):
+            faults.append(answer)
+        elif answer is None:
+            waiting.append(installed[name].check)
         else:
-            evidence[name] = found
+            evidence[name] = answer
     note("checks", {name: str(found.get("decision")) for name, found in evidence.items()})
     _raise_refusal(demanded, evidence)
     if faults:
         raise faults[0]
     if waiting:
         _wait(settlement, state, waiting, context)
+
+
+def _answers(
+    settlement: Settlement, installed: Mapping[str, Installed], names: Sequence[str], context: Any
+) -> dict[str, Row | CheckUnavailable | None]:
+    """Ask checks at once. Return each one's evidence, None if it waits, or its fault."""
+    now, found = _dependencies.now(), dict[str, Row | CheckUnavailable | None]()
+    for name in names:
+        if name not in installed:
+            found[name] = CheckUnavailable(f"check {name}: this stage has none")
+        elif _circuits.is_open(name, now):
+            found[name] = answers.broken(installed[name].check, "is not asked: its last calls failed")
+    asked = {name: installed[name] for name in names if name not in found}
+    for name, answer in _ask(settlement, asked, context).items():
+        found[name] = _judged(settlement, installed[name].check, answer)
+    return found
+
+
+def _judged(settlement: Settlement, check: Check, answer: object) -> Row | CheckUnavailable | None:
+    try:
+        evidence = _recorded(settlement, check, answer)
+    except CheckUnavailable as fault:
+        _circuits.note(check.name, _dependencies.now(), failed=True)
+        count(answers.metric_of(check.name, "unavailable"))
+        return fault
+    _circuits.note(check.name, _dependencies.now(), failed=False)
+    if evidence:
+        count(answers.metric_of(check.name, str(evidence.get("decision")).lower()))
+    return evidence
 
 
 def _recorded(settlement: Settlement, check: Check, answer: object) -> Row | None:
@@ -132,6 +156,7 @@ def _wait(settlement: Settlement, state: SettlementState, checks: list[Check], c
     if name == check.name:
         _end_if_answered(settlement, check)
     count("CheckWaits")
+    count(answers.metric_of(name, "waits"))
     raise _waiting(settlement, name)
 
 

@@ -107,6 +107,7 @@ def _record(state: SettlementState, check: Declared, content: dict[str, str], no
             row = waits.keep(settlement, check, awaited)
         with suppress(AlreadyApplied):
             store.transact((waits.evidence(settlement, check, content, now), row))
+            count(answers.metric_of(check.name, content["decision"].lower()))
         state = store.settlement(settlement.key) or state
     raise StoreUnavailable(f"{settlement.key}: its row has changed during each of {TRIES_MAX} tries")
 

@@ -24,6 +24,11 @@ def step_of(name: str) -> str:
     return f"{CHECK}{name}"
 
 
+def metric_of(name: str, answer: str) -> str:
+    """Return the metric that counts a check's answers: approved, refused, waits or unavailable."""
+    return f"Check.{name}.{answer}"
+
+
 def content_of(check: Declared, answer: object, by: str) -> dict[str, str] | None:
     """Return the evidence of an answer; None if the check waits.
 

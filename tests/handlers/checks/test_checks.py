@@ -11,6 +11,7 @@ from handlers import _dependencies
 from handlers.checks import _checks
 from settlement.checks import demanded, of_stage, together
 from settlement.checks.check import Answer, Approve, Check, Payment, Refuse, Tools, Wait
+from settlement.checks.circuit import FAILURES_MAX, Circuits
 from settlement.checks.of_stage import Installed
 from settlement.core import telemetry
 from settlement.core.ledger import keys
@@ -71,6 +72,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
         declared = {name: one.check for name, one in checks.items()}
         monkeypatch.setattr(of_stage, "declared", lambda: declared)
         monkeypatch.setattr(together, "_stuck", {})
+        monkeypatch.setattr(_checks, "_circuits", Circuits())
         return asked
 
     return installed
@@ -207,6 +209,7 @@ def test_a_check_that_blocks_is_cut_off_alone(
     calls.before("VerifyKyc")
 
     for _ in range(together.STUCK_MAX):
+        monkeypatch.setattr(_checks, "_circuits", Circuits())
         with pytest.raises(CheckUnavailable, match=r"^check delivered: gave no answer in time$"):
             calls("VerifyKyc")
     with pytest.raises(CheckUnavailable, match=r"^check delivered: is not asked: 8 earlier calls are stuck$"):
@@ -214,6 +217,29 @@ def test_a_check_that_blocks_is_cut_off_alone(
 
     assert (calls.entries(), len(asked["delivered"].tokens)) == ({"hold", "check:limits"}, 8)
     blocked.set()
+
+
+def test_a_check_that_fails_in_a_row_is_left_alone_for_a_while(
+    calls: Calls, install: Install, later: Later, counted: Counted
+) -> None:
+    asked = install(delivered=OSError())
+    calls.before("VerifyKyc")
+    for _ in range(FAILURES_MAX):
+        with pytest.raises(CheckUnavailable, match=r"fails with OSError$"):
+            calls("VerifyKyc")
+    assert counted()["Check.delivered.unavailable"] == FAILURES_MAX
+
+    with pytest.raises(CheckUnavailable, match=r"^check delivered: is not asked: its last calls failed$"):
+        calls("VerifyKyc")
+    later(seconds=10)
+    for why in ("fails", "is not asked"):
+        with pytest.raises(CheckUnavailable, match=why):
+            calls("VerifyKyc")
+    later(seconds=20)
+    asked["delivered"].answer = Approve()
+    calls("VerifyKyc")
+
+    assert (len(asked["delivered"].tokens), counted()["Check.delivered.approved"]) == (FAILURES_MAX + 2, 1)
 
 
 def test_no_check_is_asked_too_late(calls: Calls, install: Install) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from unittest import mock
 
 from handlers import _dependencies, rooms
+from handlers.checks import _checks
 from handlers.core import _payee, _workers
 from handlers.kyc import _provider as _kyc
 from settle import order
@@ -20,6 +21,7 @@ from settlement.aws import functions as _functions
 from settlement.aws import queues as _queues
 from settlement.aws import step_functions as _step_functions
 from settlement.checks import demanded, of_stage, together
+from settlement.checks.circuit import Circuits
 from settlement.core import telemetry
 from settlement.core.ledger import keys
 from settlement.journal import bucket as _journal
@@ -57,6 +59,7 @@ _OF_A_WORLD = (
     (circuit_events, "_client"),
     (_event_bus, "_client"),
     (_topics, "_client"),
+    (_checks, "_circuits"),
 )
 
 
@@ -96,6 +99,7 @@ class Current:
             world.circuit.events,
             world.circuit.events,
             world.pager,
+            Circuits(),
         )
         for (place, name), part in zip(_OF_A_WORLD, reached, strict=True):
             setattr(place, name, part)
