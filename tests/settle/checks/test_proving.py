@@ -35,7 +35,7 @@ def file_of(folder: Path, body: str, tail: str = TAIL) -> Path:
     return file
 
 
-@pytest.mark.parametrize("name", ["delivered", "sanctions"])
+@pytest.mark.parametrize("name", ["delivered", "opensanctions", "sanctions"])
 def test_an_example_keeps_its_promises(name: str) -> None:
     proof = proving.prove(EXAMPLES / f"{name}.py", 200)
 

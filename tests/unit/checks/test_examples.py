@@ -1,5 +1,6 @@
 """The example checks, asked as a stage asks them."""
 
+import json
 import runpy
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -11,7 +12,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from settlement.checks.check import Approve, Check, Payment, Refuse, Wait
+from settlement.checks.check import Approve, Check, Payment, Refuse, Reply, Wait
 
 EXAMPLES = Path(__file__).parents[3] / "examples/checks"
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -69,3 +70,32 @@ def test_a_listed_party_is_refused_by_id_or_name() -> None:
 
 def test_a_delivery_is_waited_for() -> None:
     assert example("delivered").ask(payment(), "t", SimpleNamespace()) == Wait()
+
+
+def screened(status: int = 200, **parties: Any) -> Any:
+    """Ask the example about Alice and Mallory; a service answers with this status and these results."""
+    check = example("opensanctions")
+    body = json.dumps({"responses": {party: {"results": found} for party, found in parties.items()}})
+    tools: Any = SimpleNamespace(secret=lambda name: "k", http=lambda *_, **__: Reply(status, body.encode()))
+    return check.ask(payment(payer_name="Alice", payee_name="Mallory"), "t", tools)
+
+
+def test_a_match_waits_for_a_person() -> None:
+    unsure: dict[str, Any] = {"id": "Q1", "match": None}
+
+    assert screened(payer=[], payee=[{"match": False}]) == Approve({"matches": 0})
+    assert screened(payer=[], payee=[{"match": True}]) == screened(payer=[unsure], payee=[]) == Wait()
+
+
+def test_a_service_without_an_answer_is_asked_again() -> None:
+    for answer in (
+        lambda: screened(500, payer=[], payee=[]),
+        lambda: screened(payer=[]),
+        lambda: screened(payer=[], payee=[{}]),
+    ):
+        with pytest.raises((OSError, KeyError)):
+            answer()
+
+
+def test_a_payment_without_names_is_refused_unasked() -> None:
+    assert example("opensanctions").ask(payment(), "t", SimpleNamespace()) == Refuse("no_name")  # type: ignore[arg-type]
