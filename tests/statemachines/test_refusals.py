@@ -31,10 +31,10 @@ ASKING = (
     "handlers/checks/_checks",
 )
 
-WITHIN = {"_Refused", "OSError", "StoreUnavailable", "CheckUnavailable", CONFLICT}
+WITHIN = {"_Refused", "OSError", "StoreUnavailable", "CheckUnavailable", "MalformedRow", CONFLICT}
 """Errors that add no refusal.
 
-The circuit and the client catch the first two; the next two stall the machine; writes raise the last too.
+The circuit and the client catch the first two; the next three stall the machine; writes raise the last too.
 """
 
 OF_PROVIDER = errors_raised("handlers/core/_verification", *ASKING) - WITHIN

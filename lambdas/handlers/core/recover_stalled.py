@@ -138,7 +138,7 @@ def _reviews_ending(partition: str, run: _Run) -> int:
     if pause >= REVIEW_ENDS_WITHIN:
         return 0
     since, up_to = (timestamp(run.began_at + ahead) for ahead in (pause, REVIEW_ENDS_WITHIN))
-    listed = _dependencies.store.listed(partition, since=since, up_to=up_to, limit=LISTED_MAX)
+    listed = list(_dependencies.store.listed(partition, since=since, up_to=up_to, limit=LISTED_MAX))
     return sum(_workers.each(_is_review, listed))
 
 

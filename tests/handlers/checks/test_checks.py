@@ -219,7 +219,7 @@ def test_a_check_that_blocks_is_cut_off_alone(
     blocked.set()
 
 
-def test_a_check_that_fails_in_a_row_is_left_alone_for_a_while(
+def test_a_failing_check_is_left_alone_for_a_while(
     calls: Calls, install: Install, later: Later, counted: Counted
 ) -> None:
     asked = install(delivered=OSError())

@@ -188,6 +188,9 @@ class Checks:
         key, step = evidence["pk"]["S"].partition("#")[2], evidence["step"]["S"]
         before = self._world.oracle.verdicts.get((key, step))
         demand(before in (None, evidence), "a check's evidence is put once", key, step)
+        row = self._world.oracle.settlements.get(key, {})
+        is_demanded = step.removeprefix("check:") in row.get("checks", {}).get("SS", ())
+        demand(is_demanded, "only a demanded check answers", key, step)
         token = f"{key}:{step}"
         said = answer_to(token)
         is_other = changes_mind(token) or said == "wait"
