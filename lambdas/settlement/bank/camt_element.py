@@ -1,4 +1,4 @@
-"""An element of camt.053 or camt.054 with the texts found within it."""
+"""An element of camt.053 or camt.054 with its texts."""
 
 import re
 from collections import Counter
@@ -25,7 +25,7 @@ class Value:
 
 @dataclass(slots=True)
 class Element:
-    """An element with its values, by their paths within it."""
+    """An element with its values by path."""
 
     name: str
     line: int
