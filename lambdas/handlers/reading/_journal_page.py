@@ -112,9 +112,9 @@ def _fill(made: _Page, query: JournalQuery, held_back: str, context: Any) -> boo
 
 
 def _after(query: JournalQuery) -> str:
-    """Return the name that precedes the reader's next object.
+    """Return the name before the reader's next object.
 
-    To read an object again, cut off its last character: no other name sorts in between.
+    To read an object again, cut off its last character: no name sorts in between.
     """
     if query.position:
         name, line = query.position

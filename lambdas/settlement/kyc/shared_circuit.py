@@ -105,7 +105,7 @@ class SharedCircuit:
         raise KycUnavailable("kyc: not asked, as a probe is under way")
 
     def failed(self, lease: Lease) -> None:
-        """Count an unanswered call, if DynamoDB answers."""
+        """Count a call, if DynamoDB answers."""
         answers, self._answers = self._answers, 0
 
         def decide(found: Circuit) -> Circuit:
@@ -133,7 +133,7 @@ class SharedCircuit:
 
     @property
     def state(self) -> State:
-        """The state that this environment saw last."""
+        """Last seen by this environment."""
         return self._known.circuit.state if self._known else State.CLOSED
 
     def _note(self, decide: Callable[[Circuit], Circuit]) -> bool:

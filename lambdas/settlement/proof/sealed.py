@@ -69,7 +69,7 @@ def compare(
     lacks: Callable[[str, str], None] = lambda pk, sk: None,
     retention: Retention = KEEPS_ALL,
 ) -> SealedFindings:
-    """Compare every sealed row with the table, and every row of the table with the journal.
+    """Compare sealed rows with the table, and the table's rows with the journal.
 
     `kept` is the digest of a seal copied out earlier, which must be in the chain. `lacks` gets the key of
     each row, except young ones, that the journal lacks. Read the journal before the rows, so that each line's
