@@ -57,7 +57,7 @@ def seconds_since(instant: object, at: datetime) -> float | None:
 
 
 def lapse(seconds: float) -> str:
-    """Return a length to read at a glance: "5 min", "2 h 10 min", "3 d 4 h"."""
+    """Return "5 min", "2 h 10 min", "3 d 4 h"."""
     minutes, rest = divmod(int(abs(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)

@@ -53,7 +53,7 @@ class Outputs(dict[str, str]):
 
 @dataclass(frozen=True)
 class Stack:
-    """A saga, by the name of its stack, or `STACK/SAGA` in a stack of one's own."""
+    """A saga, named by its stack, or `STACK/SAGA` in one's own stack."""
 
     name: str
     outputs: dict[str, str]
@@ -204,7 +204,7 @@ def sagas_of(outputs: Iterable[str]) -> list[str]:
 
 
 def of_saga(outputs: dict[str, str], stack: str, saga: str) -> Outputs:
-    """Return a saga's outputs by short names. Raises CommandFailed for an unknown saga."""
+    """By short names. Raises CommandFailed for an unknown saga."""
     sagas = sagas_of(outputs)
     if saga not in sagas:
         if not sagas:

@@ -72,7 +72,7 @@ def run(program: str) -> bool:
 
 
 def stop(*programs: str) -> bool:
-    """Stop the programs' processes, or all, including orphans; return whether any ran."""
+    """Stop the programs' processes, or all, orphans too; return whether any ran."""
     doomed = list(ours(programs or _PROGRAMS))
     for process in doomed:
         _ignoring_the_gone(process.terminate)

@@ -54,7 +54,7 @@ def check(stack: Stack, segments: int, watch: Watch, stage: Stage = UNKNOWN) -> 
 
 @dataclass(frozen=True)
 class _Report:
-    """`cut_off` if the findings are incomplete."""
+    """`cut_off`: the findings are incomplete."""
 
     found: dict[str, Any]
     cut_off: CutOff | None

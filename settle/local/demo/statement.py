@@ -1,4 +1,4 @@
-"""A bank's statement of the stage's own deposits: a right one, and one with six faults."""
+"""Bank statements of the stage's own deposits: one right, one with six faults."""
 
 import secrets
 import tempfile
@@ -42,7 +42,7 @@ _CODES = {Side.IN: "CRDT", Side.OUT: "DBIT"}
 
 
 def walk(stack: Stack, report: Callable[[str], None]) -> dict[str, Any]:
-    """Book deposits, one of them twice, and compare the books with both statements."""
+    """Book deposits, one twice, and compare the books with both statements."""
     run = secrets.token_hex(3)
     report("statement: deposits that the bank has, too")
     account = f"iris.{run}"
