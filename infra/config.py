@@ -88,7 +88,7 @@ _EMBEDDED: Mapping[str, Any] = {
 
 
 def _of_rooms(profile: Mapping[str, Any]) -> dict[str, Any]:
-    """A profile without the settings of rooms that the app lacks."""
+    """Without the settings of rooms that the app lacks."""
     return {name: profile[name] for name in profile.keys() & {one.name for one in fields(Settings)}}
 
 

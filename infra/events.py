@@ -32,7 +32,7 @@ _BEHIND_SECONDS, _LONG_BEHIND_SECONDS = 60, 6 * 3_600
 
 @dataclass(frozen=True, kw_only=True)
 class EventsSettings(CoreSettings):
-    """Outcome events: see docs/calling/events.md."""
+    """See docs/calling/events.md."""
 
     ordered_events: bool = False
 

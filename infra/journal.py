@@ -63,7 +63,7 @@ _BEHIND_SECONDS, _LONG_BEHIND_SECONDS = 600, 6 * 3_600
 
 @dataclass(frozen=True, kw_only=True)
 class JournalSettings(CoreSettings):
-    """Sealed journal: see docs/decisions/2026-11-22-sealed-journal.md."""
+    """See docs/decisions/2026-11-22-sealed-journal.md."""
 
     journal_lock: str = "governance"
     journal_lock_days: int = 400

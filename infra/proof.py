@@ -23,7 +23,7 @@ PERIODS = 2
 
 @dataclass(frozen=True, kw_only=True)
 class ProofSettings(CoreSettings):
-    """Scheduled proof of the books: see docs/decisions/2026-11-22-scheduled-proof.md."""
+    """See docs/decisions/2026-11-22-scheduled-proof.md."""
 
     reconcile_every_hours: int | None = 24
 

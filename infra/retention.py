@@ -13,7 +13,7 @@ _DAYS_MIN = 400
 
 @dataclass(frozen=True, kw_only=True)
 class RetentionSettings(CoreSettings):
-    """Retention of entries: see docs/decisions/2026-11-22-retention.md.
+    """See docs/decisions/2026-11-22-retention.md.
 
     `retention_days` is the age of deletion; None: never. `shortest_retention_days` is the stage's shortest
     ever, by default `retention_days`. Never raise or remove it.
