@@ -1,4 +1,4 @@
-"""Takeover by recovery: write the next owner to the row, then start it."""
+"""Takeover: write the next owner to the row, then start it."""
 
 from contextlib import suppress
 

@@ -69,7 +69,7 @@ class Circuit:
 
 
 def payment(key: str) -> str:
-    """Return a short name: two of 100 payments share it with probability 1 in 800,000."""
+    """A short name: two of 100 payments share it with probability 1 in 800,000."""
     return hashlib.sha256(key.encode()).hexdigest()[:8]
 
 

@@ -81,7 +81,7 @@ class Endpoint:
 
 
 class Client:
-    """A client of one thread. It keeps its connection for the next question."""
+    """For one thread. It keeps its connection."""
 
     def __init__(self, endpoint: Endpoint, config: StageConfig) -> None:
         self.endpoint, self._config = endpoint, config
@@ -131,7 +131,7 @@ class Client:
             raise KycUnavailable("kyc: the provider's answer is not what its contract says") from error
 
     def is_healthy(self) -> bool:
-        """Return whether the health check answers 200. It gets no API key."""
+        """Whether the health check, without an API key, answers 200."""
         headers = {"Accept-Encoding": "identity", "User-Agent": "settlement-saga"}
         try:
             status, _ = self._exchange("GET", self._health_path, headers, None)

@@ -94,7 +94,7 @@ def fold_backlog(
 def _spans(
     store: Store, merchant: AccountState, since: str, begin: Span | None, unreadable: Unreadable
 ) -> Iterator[tuple[Span, bool]]:
-    """Yield each minute with entries, by partition, and whether a release waits in it.
+    """Each minute with entries, by partition, and whether a release waits.
 
     Rows are read page by page, as a history may span years. Either page may be older: only a folded release
     can be missed.

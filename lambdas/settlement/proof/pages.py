@@ -1,4 +1,4 @@
-"""Pages of a scan or a query, read fast as plain rows.
+"""Pages of a scan or query, read fast as plain rows.
 
 botocore's parser and boto3's deserializer take six times as long per row. Only a successful response's body
 is parsed here.

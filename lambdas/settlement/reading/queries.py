@@ -214,7 +214,7 @@ def _entries(account: str, since: str, before: str, limit: int, raw: Mapping[str
 
 
 def _place(status: Status, since: str, found: list[Any]) -> tuple[int, str, str]:
-    """Return a position within the query: DynamoDB refuses others as a start."""
+    """A position within the query: DynamoDB refuses others as a start."""
     if len(found) != 3 or [type(one) for one in found] != [int, str, str]:
         raise _foreign()
     number, listed_at, key = found
@@ -248,7 +248,7 @@ def _of_journal(since: str) -> list[str]:
 
 
 def _cursor(query: list[str], *position: object) -> str:
-    """Return a cursor: a position, and the digest of its query.
+    """A position, and the digest of its query.
 
     It gives no rights: each page repeats the query, so a forged cursor can only begin the same page
     elsewhere.

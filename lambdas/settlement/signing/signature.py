@@ -37,7 +37,7 @@ class RowKeys:
         return cls({number: key.encode() for number, _, key in found})
 
     def signed(self, row: Row) -> Row:
-        """Return the row, signed if its kind has a signature.
+        """Sign a row, if its kind has a signature.
 
         Raises ValueError without a key: the proof would reject the row.
         """

@@ -29,9 +29,9 @@ def forward_refusal(step: str, state: SettlementState) -> SettlementError:
 
 
 def late_or_fenced(now: datetime) -> Explain:
-    """Return an `Explain` that distinguishes a missed deadline from a fence.
+    """Distinguish a missed deadline from a fence.
 
-    Late means: the deadline has passed by `now`, the write's clock, or recovery has expired the settlement.
+    Late: past the deadline by `now`, the write's clock, or expired by recovery.
     """
 
     def explain(step: str, state: SettlementState) -> SettlementError:
