@@ -38,7 +38,7 @@ class EventsSettings(CoreSettings):
 
 
 class Outcomes(Construct):
-    """The bus of outcome events, the stream's batches, and the dead letters.
+    """The outcome bus, the stream's batches, and the dead letters.
 
     Only PublishEvents writes to this bus: another writer could report a payment that was never made. The
     pages have their own.

@@ -45,10 +45,7 @@ def _prefix(stack: Stack) -> str:
 
 
 def _listen(stack: Stack, name: str, key: str | None) -> str:
-    """Return the queue's address.
-
-    Created with its policy: calls about a new queue may fail for a second.
-    """
+    """Created with its policy: calls about a new queue may fail for a second."""
     sqs, events, bus = stack.client("sqs"), stack.client("events"), stack.outputs["OutcomeBusName"]
     pattern = {"source": ["settlement"], **({"detail": {"subject": [key]}} if key else {})}
     rule = events.put_rule(Name=name, EventBusName=bus, EventPattern=json.dumps(pattern))["RuleArn"]

@@ -48,7 +48,7 @@ def start(module: str, *arguments: str, log: str, variables: Mapping[str, str] |
 
 
 def has_ended(pid: int) -> bool:
-    """Return whether a process that we started has exited.
+    """Whether a process that we started has exited.
 
     Uses only the id: a new process may lack the command line that `ours` needs.
     """
