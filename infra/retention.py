@@ -8,7 +8,7 @@ from .settings import LOCK_DAYS_MAX, CoreSettings
 from .table import EXPIRES
 
 _DAYS_MIN = 400
-"""Longer than a Standard execution (a year), a redrive, or the time to dispute a card payment."""
+"""Longer than a Standard execution (a year), a redrive, or a card payment's dispute."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -61,7 +61,7 @@ class Stack:
     endpoint_url: str | None = None
 
     def command(self, verb: str, *words: str, **options: object) -> str:
-        """Return a command to paste. The embedded AWS's own stack needs no name."""
+        """The embedded AWS's own stack needs no name."""
         is_found = self.endpoint_url is not None and self.name == STACK_NAME
         return command(verb, *words, **options, stack=None if is_found else self.name)
 

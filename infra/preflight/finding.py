@@ -57,5 +57,5 @@ def look(account: Account, name: str, check: Check) -> Iterator[Finding]:
 
 
 def absent(error: ClientError, *codes: str) -> bool:
-    """Return whether an error reports a missing resource, not a refusal."""
+    """Whether an error reports a missing resource, not a refusal."""
     return error.response["Error"].get("Code") in codes

@@ -23,7 +23,7 @@ def mint(order: OrderKind) -> str:
 
 
 def give(stack: Stack, order: OrderKind, **fields: str) -> dict[str, Any]:
-    """Give an order. Safe to repeat with the same key."""
+    """Safe to repeat with the same key."""
     _check(stack, order, fields)
     return orders_of.give(stack, order, {"order": order, **fields})
 

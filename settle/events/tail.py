@@ -25,7 +25,7 @@ _NEW_QUEUE_SECONDS = 1
 
 @contextmanager
 def hearing(stack: Stack, key: str | None) -> Iterator[Iterator[dict[str, Any] | None]]:
-    """Yield events of one settlement, or of all, as they come; None after each poll of up to 2 s.
+    """Yield one settlement's events, or all, as they come; None after each poll of up to 2 s.
 
     An existing settlement begins with a snapshot: its events may be over. A new rule needs a moment, so a
     change meanwhile gives another snapshot. At the end rule and queue are removed.

@@ -112,7 +112,7 @@ def ensure_cdk(report: Report) -> Path:
 
 
 def synth(app: str, folder: Path, out: Path, *options: str) -> None:
-    """Synthesise a user's app, with the user's credentials. Raises CommandFailed."""
+    """With the user's credentials. Raises CommandFailed."""
     words = [str(ensure_cdk(note)), "synth", "--quiet", "--no-notices", "--app", app, "-o", str(out)]
     _run([*words, *options], folder, os.environ | {"PATH": processes.environment()["PATH"]})
 

@@ -13,7 +13,7 @@ ANSWER_SECONDS_MAX = 5
 
 
 def running() -> Running | None:
-    """Return the embedded AWS if it runs with the app deployed; else None.
+    """None unless it runs with the app deployed.
 
     Raises CommandFailed for silence.
     """

@@ -1,4 +1,4 @@
-"""The open cases of LIMBO that one command decides, and their digest.
+"""The LIMBO cases that one command decides, and their digest.
 
 Such as `1500-` and the hash of the 1,500 oldest that fit. Later cases are excluded.
 """

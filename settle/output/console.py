@@ -51,7 +51,7 @@ def escape_unknown() -> None:
 
 
 def is_written(show: Callable[[], None]) -> bool:
-    """Return whether the output accepted it. A failed output stops no work.
+    """Whether the output accepted it. A failed output stops no work.
 
     Later output goes to the null device: Python would fail at its exit.
     """

@@ -41,7 +41,7 @@ def show(
     *,
     guarded: bool,
 ) -> None:
-    """Print pages as they are read, below the field names."""
+    """As they are read, below the field names."""
     out.file.write(text((), fields))
     for page in pages:
         out.file.write(text(page, fields, numbers, guarded=guarded, head=False))

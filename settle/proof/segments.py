@@ -32,7 +32,7 @@ BATCH = 2000
 """On demand: limits the memory for each kind."""
 
 END_SECONDS = 5
-"""Time for a process to end before it is killed."""
+"""Time to end before it is killed."""
 
 
 def check(stack: Stack, segments: int, watch: Watch, stage: Stage = UNKNOWN) -> Findings:

@@ -43,7 +43,7 @@ class _Page:
         return count >= self._query.limit or self._bytes >= PAGE_BYTES_MAX
 
     def add(self, found: Posted) -> bool:
-        """Return whether all lines fit, after the reader's position."""
+        """Whether all lines fit, after the reader's position."""
         name, line = self._query.position or ("", 0)
         if line and not self.objects and found.name != name:
             self._skip(name, None, "is gone")

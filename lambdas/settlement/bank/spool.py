@@ -346,7 +346,7 @@ class Spool:
             yield order, matching.of_order(order, next((_line(one) for one in taken), None))
 
     def has_equal(self, order: Order, side: Side, before: str) -> bool:
-        """Return whether an earlier order on this side has the reference, currency and amount."""
+        """Whether an earlier order on this side has the reference, currency and amount."""
         found = self._database.execute(
             "SELECT 1 FROM orders WHERE name = ? AND currency = ? AND side = ? AND amount = ? AND day < ?",
             (order.reference.casefold(), order.currency, side, order.amount, before),
@@ -392,7 +392,7 @@ class Spool:
 
 
 def _is_same(earlier: BankLine, names: set[str], line: Line) -> bool:
-    """Return whether another file's line is this one: with its amount, or its first reference."""
+    """Whether another file's line is this one: with its amount, or its first reference."""
     if (earlier.amount, earlier.side) == (line.amount, line.side):
         return not names or not line.references or bool(names & set(line.references))
     return bool(line.bank_reference and line.references) and earlier.reference == line.references[0]

@@ -119,7 +119,7 @@ def filled(row: Row, at: int) -> dict[str, Any]:
 
 
 def has_expired(record: Mapping[str, Any], least_days: int | None) -> bool:
-    """Return whether DynamoDB deleted an expired entry.
+    """Whether DynamoDB deleted an expired entry.
 
     False for a row that never expires, or whose expiry is wrong.
     """
@@ -136,7 +136,7 @@ def has_expired(record: Mapping[str, Any], least_days: int | None) -> bool:
 
 
 def is_tampering(told: Mapping[str, Any]) -> bool:
-    """Return whether a line records tampering: the stream's filter drops lawful changes."""
+    """Whether a line records tampering: the stream's filter drops lawful changes."""
     return told["event"] in ("MODIFY", "REMOVE")
 
 

@@ -100,7 +100,7 @@ def after_answers(circuit: Circuit, answers: int) -> Circuit:
 
 
 def may_probe(circuit: Circuit, candidate: str, now: int, limits: Thresholds) -> bool:
-    """Return whether a payment may be the probe now.
+    """Whether a payment may be the probe now.
 
     A recent failure of the same payment would say nothing about the others.
     """

@@ -80,8 +80,8 @@ class SharedCircuit:
     def admit(self, payment: str) -> Lease:
         """Let a call through, as a probe if the circuit is not closed.
 
-        Raises KycCircuitOpen, or KycUnavailable while another probe is under way. A circuit that cannot be
-        read lets calls through: it never causes an outage itself.
+        Raises KycCircuitOpen, or KycUnavailable while another probe is under way. An unreadable circuit lets
+        calls through: it never causes an outage.
         """
         try:
             circuit = self._read()
@@ -137,7 +137,7 @@ class SharedCircuit:
         return self._known.circuit.state if self._known else State.CLOSED
 
     def _note(self, decide: Callable[[Circuit], Circuit]) -> bool:
-        """Return whether the cached circuit was renewed, if DynamoDB answers."""
+        """Whether the cached circuit was renewed, if DynamoDB answers."""
         before = self._known
         with suppress(*_UNAVAILABLE):
             self._change(decide)

@@ -48,7 +48,7 @@ class RowKeys:
         return {**row, SIGNATURE: self._signature([*self.by_number][-1], _forms(row)[0])}
 
     def is_proven(self, row: Row) -> bool:
-        """Return whether a signature is valid or not required."""
+        """Whether a signature is valid or not required."""
         if not row["pk"].startswith(SIGNED):
             return True
         told = row.get(SIGNATURE)

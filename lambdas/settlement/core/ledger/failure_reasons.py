@@ -54,7 +54,7 @@ def fenced(
     replay_if: Callable[[SettlementState], bool] | None = None,
     explain: Explain = forward_refusal,
 ) -> OnFailure:
-    """Return the meaning of a failed condition on the settlement's row.
+    """Explain a failed condition on the settlement's row.
 
     The key's claim and content are checked first. If `replay_if` holds, an earlier call applied the write;
     otherwise `explain` gives the refusal.

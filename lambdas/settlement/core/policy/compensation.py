@@ -96,7 +96,7 @@ def machine_state(state: SettlementState, config: StageConfig) -> dict[str, Any]
 
 
 def is_completed_by(state: SettlementState, case: int | None) -> bool:
-    """Return whether a person has completed this case, so that nothing resumes it."""
+    """Whether a person has completed this case, so that nothing resumes it."""
     return state.status is Status.SETTLED and state.resolution is not None and case == state.resolutions
 
 

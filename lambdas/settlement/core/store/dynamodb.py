@@ -296,7 +296,7 @@ def _transient_reason(error: ClientError) -> str | None:
 
 
 def _deciding_position(error: ClientError) -> int | None:
-    """Return the position of the first reason, which alone decides.
+    """The first reason's, which alone decides.
 
     A call racing its own retry may meet a conflict on the entry and then the balance that the retry debited:
     a replay, not a lack of funds.
