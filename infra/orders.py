@@ -84,7 +84,7 @@ class OrdersApi(HttpApi):
         self.open("", core.functions["TakeOrder"], paths, "POST/orders/*")
 
     def order(self, decision: str) -> str:
-        """Return the ARN for `execute-api:Invoke`; `*` is every decision."""
+        """ARN for `execute-api:Invoke`; `*` is every decision."""
         return self.arn(f"POST/orders/{decision}")
 
 

@@ -1,4 +1,4 @@
-"""The explanation of each error of the project.
+"""Explanations of the project's errors.
 
 The meaning is the docstring's first paragraph; `explanations.toml` has the rest. Both also render
 `docs/reference/errors.md`.

@@ -49,7 +49,7 @@ def distance(instant: str, at: datetime) -> str:
 
 
 def seconds_since(instant: object, at: datetime) -> float | None:
-    """Return the seconds up to `at`; None for a malformed text."""
+    """Seconds up to `at`; None for a malformed text."""
     try:
         return (at - datetime.fromisoformat(str(instant))).total_seconds()
     except (ValueError, TypeError):

@@ -11,7 +11,7 @@ _DIGITS = 12
 
 
 def read(stack: Stack, entries: Sequence[Row]) -> list[str | None]:
-    """Return each payment's reference, and the bank's line of a deposit or withdrawal.
+    """Each payment's reference, and the bank's line of a deposit or withdrawal.
 
     None without one, or for an unreadable row. Settlement rows never expire, even if their entries have.
     """

@@ -86,7 +86,7 @@ def show(
 
 
 def _folded(stack: Stack, merchant: str, since: str) -> tuple[int, list[aside.Line]]:
-    """Return the sum swept since a minute, in minor units, and unreadable rows."""
+    """Sum swept since a minute, in minor units, and unreadable rows."""
     partitions = (keys.swept(partition, "")["pk"] for partition in keys.entry_partitions(merchant))
     total, unreadable = 0, list[aside.Line]()
     for row in pages.query(stack.store, *partitions):

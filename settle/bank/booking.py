@@ -55,7 +55,7 @@ def propose(stack: Stack, since: str, accounts: re.Pattern[str], reason: str) ->
 
 
 def show(stack: Stack, key: str) -> dict[str, Any]:
-    """Return a proposal with its lines, for the second person. Raises CommandFailed."""
+    """A proposal with its lines, for the second person. Raises CommandFailed."""
     row = stack.store.read(keys.bank_proposed(key))
     if row is None:
         raise CommandFailed(Exit.NOT_FOUND, f"key: nobody has proposed {key}")
@@ -73,7 +73,7 @@ def book(stack: Stack, key: str, digest: str) -> dict[str, Any]:
 
 
 def _named(stack: Stack, since: str, accounts: re.Pattern[str], unreadable: list[str]) -> dict[str, str]:
-    """Return the account that each line without an order names, if one."""
+    """The account that each line without an order names, if one."""
     own = BankRecord(stack.store, stack.config, unreadable.append)
     now = datetime.now(UTC)
     with Spool() as spool:

@@ -32,7 +32,7 @@ _LIBRARY_ERRORS = (RuntimeError, ValueError, ArithmeticError, LookupError, TypeE
 
 
 def read(file: BinaryIO, currencies: Mapping[str, int]) -> Iterator[Line | Statement]:
-    """Yield the lines of each statement, then the statement.
+    """Yield each statement after its lines.
 
     Lines must sum up to the difference of the balances. A value date of 30 February, which banks use for
     interest, is the last day of that month. Raises UnreadableStatement with the line and the field.
@@ -199,7 +199,7 @@ class _Reading:
         )
 
     def _need(self, tag: str) -> _Field:
-        """Return a tag's only field, with any letter."""
+        """A tag's only field, with any letter."""
         found = [one for one in self._message if one.tag[:2] == tag]
         if not found:
             first = self._message[0]
@@ -224,7 +224,7 @@ class _Reading:
         )
 
     def _minor(self, one: _Field, amount: Any) -> int:
-        """Return the amount in minor units, without its sign."""
+        """Amount in minor units, without its sign."""
         currency = amount.currency or self._currency
         try:
             return fields.amount(format(abs(amount.amount), "f"), currency, self._currencies)
@@ -282,7 +282,7 @@ def _messages(text: str) -> Iterator[list[_Field]]:
 
 
 def _parse(movement: _Field, details: str) -> Mapping[str, Any]:
-    """Return the library's reading of a:61: and its:86:; refuse a partial one."""
+    """Return the library's reading of a :61: and its :86:; refuse a partial one."""
     # Some German banks write a blank behind the amount.
     value = _BLANK.sub(r"\1", movement.value)
     text = f":61:{value}" + (f"\n:86:{details}" if details else "")
@@ -312,7 +312,7 @@ def _data(one: _Field, text: str) -> Any:
 
 
 def _texts(data: Mapping[str, Any], details: str) -> list[str]:
-    """Return a structured:86:'s purpose, else its lines."""
+    """A structured :86:'s purpose, else its lines."""
     if "transaction_code" not in data:
         return details.splitlines()
     return [data.get("purpose") or "", data.get("additional_purpose") or ""]

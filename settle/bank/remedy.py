@@ -35,7 +35,7 @@ def commands(stack: Stack, one: Finding) -> list[str]:
 
 
 def _booked(stack: Stack, one: Finding, account: str) -> list[str]:
-    """Return a line's missing order: none without a reference."""
+    """A line's missing order: none without a reference."""
     line = one.line
     name = line and (one.order.reference if one.order else line.reference or line.bank_reference)
     if not line or not name:

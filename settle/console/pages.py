@@ -152,7 +152,7 @@ def _given(request: Request) -> dict[str, str]:
 
 
 def _times(console: Console, request: Request) -> tuple[datetime | None, datetime | None]:
-    """Return a period's first instant and exclusive end. Raises CommandFailed."""
+    """A period's first instant and exclusive end. Raises CommandFailed."""
     at = console.now()
     since, until = (
         instants.parse(text, at, name) if text else None for name, text in _given(request).items()

@@ -71,7 +71,7 @@ class Provider(BaseHTTPRequestHandler):
         self._answer(200, self.server.state.describe())
 
     def do_GET(self) -> None:
-        """Return the settings, or the health, which counts as no call."""
+        """A health check counts as no call."""
         if self.path == "/control":
             self._answer(200, self.server.state.describe())
         elif self.path == "/verifications":

@@ -20,7 +20,7 @@ def text(
     guarded: bool = False,
     head: bool = True,
 ) -> str:
-    """Return a line with the field names, then the `lines`.
+    """A line with the field names, then the `lines`.
 
     If `guarded`, `'` precedes a cell that looks like a formula, except in `numbers`: our own fields, which
     may be negative. Spaces join list elements.

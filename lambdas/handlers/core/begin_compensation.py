@@ -17,7 +17,7 @@ from settlement.core.telemetry import count, observed
 
 @observed("compensate")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Return the machine's state.
+    """Return the machine's state: committed and reversed steps, and the work left.
 
     A decision is already in the table: the execution gets its name, and announces it. Raises InvalidRequest,
     IdempotencyConflict and ResolutionRefused.

@@ -1,4 +1,4 @@
-"""Report a settlement that this execution does not run, or no more."""
+"""Report a settlement that this execution does not run, or no longer runs."""
 
 from typing import Any
 

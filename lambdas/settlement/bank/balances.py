@@ -90,7 +90,7 @@ def covered(ordered: Ordered) -> Iterator[tuple[str, str, str, str]]:
 
 
 def closing(ordered: Ordered, currency: str) -> tuple[str, int] | None:
-    """Return the last day on which all accounts of a currency have a balance, and their sum."""
+    """Last day on which all accounts of a currency have a balance, and their sum."""
     accounts = [_apart(own) for (_, of), own in ordered.items() if of == currency]
     known = [[(one.first, one.last, one.closing) for one in own if _balances(one)] for own in accounts]
     if not all(known):
@@ -107,7 +107,7 @@ def days_later(day: str, days: int) -> str:
 
 
 def _at_end(known: Sequence[tuple[str, str, int | None]], day: str) -> int | None:
-    """Return an account's balance at the end of a day within or between its statements."""
+    """An account's balance at the end of a day within or between its statements."""
     before = [closing for _, last, closing in known if last <= day]
     is_known = day <= max(last for _, last, _ in known) and not any(f <= day < last for f, last, _ in known)
     return before[-1] if before and is_known else None
@@ -154,7 +154,7 @@ def _pages(statements: Sequence[Statement]) -> Iterator[Finding]:
 
 
 def _told(statements: Sequence[Statement]) -> list[Days]:
-    """Return the days of statements with balances, and quiet days between."""
+    """Days of statements with balances, and quiet days between."""
     told = [(one, *both) for one in _apart(statements) if (both := _balances(one))]
     quiet = [
         (one.last, following.first)

@@ -35,7 +35,7 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 def key_of(digest: str) -> str:
-    """Return the key of the line's order, or the proposal's, with this digest."""
+    """Key of the line's order, or the proposal's, with this digest."""
     return f"bank-{digest[:_DIGITS]}"
 
 
@@ -53,7 +53,7 @@ class Proposed(NamedTuple):
         return hashlib.sha256(_CANONICAL.encode(dict(self.lines)).encode()).hexdigest()
 
     def deposit(self, line: BankLine, approved_by: str) -> AccountOrder:
-        """Return a line's deposit. All tries of all persons give the same."""
+        """A line's deposit. All tries of all persons give the same."""
         return AccountOrder(
             key=key_of(line.identity),
             order=OrderKind.DEPOSIT,
@@ -81,7 +81,7 @@ def parse_proposal(raw: object, caller: Caller) -> Proposed:
 
 
 def parse_booking(raw: object) -> tuple[str, str]:
-    """Return the proposal's key, and the shown digest. Raises InvalidRequest."""
+    """The proposal's key and shown digest. Raises InvalidRequest."""
     content = fields_of(raw, ("key", "digest"))
     if not (isinstance(content["digest"], str) and _IDENTITY.fullmatch(content["digest"])):
         raise InvalidRequest("digest: must be that of the proposal, a SHA-256")

@@ -75,7 +75,7 @@ _TRANSACTION = (
 
 
 def read(file: BinaryIO, currencies: Mapping[str, int]) -> Iterator[Line | Statement]:
-    """Yield the lines of each statement, then the statement.
+    """Yield each statement after its lines.
 
     `currencies`: the decimals of each. Raises UnreadableStatement with line and element, maybe after lines of
     the bad file: book nothing before the end.

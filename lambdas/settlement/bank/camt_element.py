@@ -48,7 +48,7 @@ class Element:
         return own if self.parent.parent.parent is None else f"{self.parent.where}/{own}"
 
     def find(self, *paths: str) -> Value | None:
-        """Return the first of these values that has a text."""
+        """First of these values that has a text."""
         return next(
             (values[0] for path in paths if (values := self.values.get(path)) and values[0].text), None
         )

@@ -123,7 +123,7 @@ def judge(  # noqa: PLR0912
 
 
 def _alone(one: Finding) -> Finding:
-    """Return a line's finding without its order: an earlier line has it."""
+    """A line's finding without its order: an earlier line has it."""
     return one._replace(kind=Kind.ONLY_BANK, order=None, text="")
 
 

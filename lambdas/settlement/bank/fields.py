@@ -46,7 +46,7 @@ def shown(text: str) -> str:
 
 
 def kind(head: bytes) -> str:
-    """Return a file's format, by its first bytes."""
+    """A file's format, by its first bytes."""
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     return next((name for magic, name in _KINDS if start.startswith(magic)), "another text, such as CSV")
 
@@ -95,7 +95,7 @@ def day(text: str) -> str:
 
 
 def name(text: str) -> str:
-    """Return a reference without surplus blanks, cut to its bound; empty for a placeholder."""
+    """A reference without surplus blanks, cut to its bound; empty for a placeholder."""
     plain = " ".join(text.split())[:REFERENCE_MAX]
     return "" if plain.casefold() in _NO_NAME else plain
 

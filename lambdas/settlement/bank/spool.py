@@ -201,7 +201,7 @@ class Spool:
             )
 
     def _known(self, identity: str) -> tuple[int, BankLine, str] | None:
-        """Return an identity's row, its line and its latest file."""
+        """An identity's row, its line and its latest file."""
         rows = self._database.execute("SELECT *, rowid FROM lines WHERE identity = ?", (identity,))
         return next(((row[-1], _line(row), row[-4]) for row in rows), None)
 
@@ -309,7 +309,7 @@ class Spool:
             yield _line(row), _order(row[-len(Order._fields) - 1 :])
 
     def lines_left(self, days: int) -> Iterator[Finding]:
-        """Yield a finding for each line without an order, oldest first."""
+        """Yield findings of lines without an order, oldest first."""
         left = self._database.execute(
             "SELECT lines.rowid, lines.* FROM lines LEFT JOIN pairs ON pairs.line = lines.rowid"
             " WHERE pairs.line IS NULL ORDER BY valued, identity"
@@ -357,15 +357,15 @@ class Spool:
         return dict(self._database.execute("SELECT currency, count(*) FROM orders GROUP BY currency"))
 
     def books(self, currency: str, until: str) -> int:
-        """Return the signed sum of orders up to a day, in minor units."""
+        """Signed sum of orders up to a day, in minor units."""
         return self._sum("orders", "currency = ?1 AND day <= ?2", currency, until)
 
     def early(self, currency: str, until: str) -> int:
-        """Return the sum of lines up to a day whose orders came later."""
+        """Sum of lines up to a day whose orders came later."""
         return self._sum("lines", _OF_LINE, currency, until)
 
     def late(self, currency: str, until: str) -> int:
-        """Return the sum of orders up to a day whose lines came later."""
+        """Sum of orders up to a day whose lines came later."""
         return self._sum("orders", _OF_ORDER, currency, until)
 
     def only_bank(self, currency: str, until: str) -> int:
@@ -373,7 +373,7 @@ class Spool:
         return self._sum("lines", where, currency, until)
 
     def only_books(self, currency: str, since: str, until: str) -> int:
-        """Return the sum of orders without a line, or with an opposite after the day."""
+        """Sum of orders without a line, or with an opposite after the day."""
         alone = self._sum(
             "orders", f"currency = ?1 AND day <= ?2 AND day >= ?3 AND {_NO_LINE}", currency, until, since
         )
@@ -381,7 +381,7 @@ class Spool:
         return alone + sum(self._sum("orders", half, currency, until) for half in halves)
 
     def _sum(self, table: str, where: str, *values: str) -> int:
-        """Return a signed sum. SQLite's own integers would overflow."""
+        """A signed sum. SQLite's own integers would overflow."""
         signed = "CASE side WHEN 'in' THEN amount ELSE -amount END"
         ((high, low),) = self._database.execute(
             f"SELECT coalesce(sum({signed} / {_BILLION}), 0), coalesce(sum({signed} % {_BILLION}), 0)"  # noqa: S608

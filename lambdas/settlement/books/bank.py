@@ -51,7 +51,7 @@ def rows(told: Iterable[Any]) -> Iterator[BankLine | BankMatch | Aside]:
 
 
 def _of_bank(told: Any) -> dict[str, Any] | None:
-    """Return the row of a bank line or match, else None."""
+    """Row of a bank line or match, else None."""
     try:
         row: dict[str, Any] = (told.get("new") or told["old"])["row"]
         return row if row["pk"].startswith(_KIND) else None

@@ -90,7 +90,7 @@ SELECT count(*) FROM new
 
 class Query(Protocol):
     def __call__(self, statement: str, **parameters: str | int) -> Sequence[Sequence[Any]]:
-        """Return the rows. Never repeat a statement: it would find its own work."""
+        """Never repeat a statement: it would find its own work."""
 
 
 class Books(Protocol):
@@ -143,7 +143,7 @@ def project(books: Books, name: str, content: bytes) -> Projected:
 
 
 def _take(query: Query, kind: _Kind, found: Sequence[object]) -> tuple[int, int, list[Aside]]:
-    """Return the numbers of new and late rows, and the rows put aside."""
+    """Numbers of new and late rows, and the rows put aside."""
     in_order = sorted((one for one in found if isinstance(one, kind.of)), key=attrgetter(*kind.known_by))
     new, late, different = 0, 0, list[Aside]()
     for lines in _chunks({"number": number, **asdict(one)} for number, one in enumerate(in_order)):

@@ -88,7 +88,7 @@ class Round:
     has_ended: bool = False
 
     def behind_seconds(self, now: datetime) -> int | None:
-        """Return the age of the oldest waiting object; 0 without one, None if unknown."""
+        """Age of the oldest waiting object; 0 without one, None if unknown."""
         found = [moment for moment in map(_put_at, self.waiting) if moment]
         if not found:
             return 0 if self.has_ended else None

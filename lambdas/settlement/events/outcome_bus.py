@@ -30,7 +30,7 @@ class Refused(NamedTuple):
 
 
 def publish(events: Sequence[dict[str, Any]]) -> list[Refused]:
-    """Put events in order; return the never acceptable.
+    """Put events in order; return those never acceptable.
 
     Raises EventsUnavailable for the first other one not accepted.
     """

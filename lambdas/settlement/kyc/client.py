@@ -143,7 +143,7 @@ class Client:
     def _exchange(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
     ) -> tuple[int, bytes]:
-        """Send and receive within one time limit: a read timeout bounds only each silence."""
+        """One time limit: a read timeout bounds only each silence."""
         if time.time() - self._used_at > IDLE_SECONDS_MAX:
             self._renew()
         self._cutoff = cutoff = Cutoff(self.endpoint.exchange_seconds)

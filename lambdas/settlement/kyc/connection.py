@@ -172,7 +172,7 @@ class Addresses:
 
 
 def first_to_accept(addresses: Sequence[Address], seconds: Seconds) -> tuple[Place, socket.socket]:
-    """Return the first accepting address, and its connection. Raises OSError without one.
+    """The first accepting address, and its connection. Raises OSError without one.
 
     Each attempt begins a pause after the previous one, or when that fails. The pauses take up to half of the
     time.

@@ -6,8 +6,7 @@
 
 `kyc/circuit.py` decides; this module reads and writes. A write replaces the whole row if its version is
 unchanged; otherwise the decision is repeated from the new row. An environment reads once in `CACHE_SECONDS`.
-It writes its failures, and its answers only while the row counts failures, once in `CACHE_SECONDS`. It writes
-nothing while all is well.
+It writes its failures, and its answers only while the row counts failures, once in `CACHE_SECONDS`.
 """
 
 import os

@@ -72,7 +72,7 @@ def fold_backlog(
     is_over: Callable[[], bool],
     unreadable: Unreadable,
 ) -> tuple[dict[str, int], Span | None]:
-    """Return the amounts by minute, and the next call's span, or None at the end.
+    """Amounts by minute, and the next call's span, or None at the end.
 
     Each call advances by a span, so repeated calls end. Unreadable rows go to `unreadable` and block no other
     minute. Raises StoreUnavailable and the account's refusals.

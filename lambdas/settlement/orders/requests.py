@@ -37,7 +37,7 @@ class PartialReversal(Order):
     amount: int
 
     def differs_from(self, entry: Mapping[str, object]) -> str | None:
-        """Return the field that differs from the recorded part."""
+        """The first field that differs from the recorded part."""
         return next((name for name in ("amount", "reason") if entry[name] != getattr(self, name)), None)
 
 

@@ -137,7 +137,7 @@ def _plain(members: list[tuple[str, Any]]) -> Any:
 
 
 def _number(text: str) -> int | Decimal:
-    """Return an int, or a Decimal so that the proof can report its row."""
+    """An int, or a Decimal so that the proof can report its row."""
     try:
         return int(text)
     except ValueError:

@@ -31,7 +31,7 @@ def settlement(row: Row) -> SettlementFacts:
 
 
 def movements(row: Row) -> SettlementFacts:
-    """Return the facts without a reversal. Raises MalformedRow."""
+    """Facts without a reversal. Raises MalformedRow."""
     key = keys.subject(row)[1]
     if row["pk"] != keys.settlement(key)["pk"]:
         raise MalformedRow("has the sort key of a settlement")

@@ -65,7 +65,7 @@ def in_flight_since(state: SettlementState) -> str:
 
 
 def has_missed_its_look(state: SettlementState, now: datetime, config: StageConfig) -> bool:
-    """Whether recovery is late for a settlement.
+    """Whether recovery is late for a settlement that was due in time.
 
     Its new owner no longer has the full time before the deadline. A requested deadline is a promise, and
     stays; so does a review's end, after which nothing can resume.
