@@ -74,7 +74,7 @@ def _check_pattern(text: str) -> None:
 class Bank(Construct):
     """The bucket for statements, and its reader's schedule and alarms.
 
-    A sender of files can add lines, and match orders. No file moves money.
+    A sender of files can add lines, and match orders to the cent. No file moves money.
     """
 
     def __init__(self, core: Core, function: lambda_.Function, every: int, settings: BankSettings) -> None:

@@ -158,7 +158,7 @@ class Journal(Construct):
             )
 
     def read_by(self, function: lambda_.Function) -> None:
-        """List and read the first version of objects, but not seals."""
+        """Grant the first version of objects, but not seals."""
         function.add_environment("JOURNAL_BUCKET", self.bucket.bucket_name)
         function.add_environment("SEAL_SECONDS", str(self.period))
         via_s3 = {"kms:ViaService": f"s3.{Stack.of(self).region}.amazonaws.com"}

@@ -148,7 +148,7 @@ def proof(run: Run) -> str:
 
 
 def journal(run: Run) -> str:
-    """Find a payment of this run in the sealed journal, in a locked object."""
+    """Find this run's payment in the sealed journal, in a locked object."""
     began = datetime.now(UTC) - timedelta(minutes=1)
     payer, payee = run.parties("journal")
     request = run.request("journal", payer, payee)

@@ -113,9 +113,8 @@ def _check_type(key: str, value: object) -> None:
 def read(file: BinaryIO, currencies: Mapping[str, int], columns: Columns) -> Iterator[Line | Statement]:
     """Yield each row's line, in order, then a statement of each account and currency.
 
-    Such a file has neither name nor balances. A line without the bank's reference is named after its content
-    and its count among equal rows, so that overlapping exports agree. Raises UnreadableStatement with the
-    line and the column.
+    A line without the bank's reference is named after its content and its count among equal rows, so that
+    overlapping exports agree. Raises UnreadableStatement with the line and the column.
     """
     return _Reading(currencies, columns).read(file)
 

@@ -111,7 +111,7 @@ class Candidate(NamedTuple):
 
 
 def of_line(line: BankLine, candidates: Sequence[Candidate], days: int) -> Finding:
-    """Explain a line without an order by the nearest order that it names."""
+    """Explain a line without an order by the nearest named order."""
 
     def told(kind: Kind, order: Order | None = None, text: str = "") -> Finding:
         return Finding(kind, line.currency, line.amount, line, order, text)

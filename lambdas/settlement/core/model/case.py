@@ -5,7 +5,7 @@ from settlement.core.model.status import Step
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A stuck reversal of `step`, of `amount` (minor units).
+    """A LIMBO case: a stuck reversal of `step`, of `amount` (minor units).
 
     `account` is the party to pay back, or for a hold the party to receive. `blocked_account` is the customer
     who places no holds meanwhile; None if `account` is internal or gone. `number` counts from 1. `escrow` is

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 REFERENCE = re.compile(r"[A-Za-z0-9_.:-]{1,100}", re.ASCII)
-"""The provider's name for a verification. Logged, so not free text."""
+"""The provider's name for a verification. May be logged, so not free text."""
 
 CHECK = "check:"
 """Begins the reference of a wait for a check of the stage. No provider may use it."""

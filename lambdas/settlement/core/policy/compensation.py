@@ -47,7 +47,7 @@ def failure_of(state: SettlementState, error: Mapping[str, str]) -> dict[str, st
 
 
 def about_to_begin(state: SettlementState, error: Mapping[str, str], execution: str) -> SettlementState:
-    """Return the settlement as it will be after `execution` begins its compensation.
+    """The settlement as it will be after `execution` begins its compensation.
 
     Unchanged if that has begun, or if another owner, an open review or a release prevents it. An earlier
     compensation of this name may have begun for another error.
