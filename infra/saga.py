@@ -169,7 +169,7 @@ class SettlementSaga(Construct):
         )
 
     def _check_name(self, name: str) -> None:
-        """Two sagas of an account and region with one name would fail half way through a deployment."""
+        """A second saga of this name in an account and region would fail half way through a deployment."""
         others = (one for one in self.node.root.node.find_all() if isinstance(one, SettlementSaga))
         place = Stack.of(self).environment
         for other in others:

@@ -135,7 +135,7 @@ def main() -> None:
 
 
 def _is_utf8(argument: str) -> bool:
-    """Python decodes other bytes to half surrogates."""
+    """Python decodes others to half surrogates."""
     try:
         argument.encode()
     except UnicodeEncodeError:

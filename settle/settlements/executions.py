@@ -11,7 +11,7 @@ RUNNING = "RUNNING"
 
 
 def describe(stack: Stack, state: SettlementState) -> dict[str, Any]:
-    """Return the owner, its executions, the deadline, recovery's next look, and a summary.
+    """The owner, executions, deadline, recovery's next look, and a summary.
 
     Without Step Functions if it is finished.
     """
@@ -29,7 +29,7 @@ def describe(stack: Stack, state: SettlementState) -> dict[str, Any]:
 
 
 def _executions(stack: Stack, state: SettlementState) -> list[dict[str, str | None]]:
-    """Return the owner's execution and, in LIMBO, the one that waits.
+    """The owner's execution and, in LIMBO, the waiting one.
 
     A reversal's owner runs on the compensating machine; any other on the settlement machine, Standard if Step
     Functions knows the name there.

@@ -14,7 +14,7 @@ NOTHING = "none"
 
 
 def recover(stack: Stack, key: str) -> tuple[dict[str, Any], str | None]:
-    """Order recovery; return the action and the new status, and the reason for no action.
+    """Return the action and the new status, and the reason for no action.
 
     Safe to repeat: nothing starts while a reversal runs, and a duplicate of a payment's execution does no
     harm.

@@ -40,11 +40,10 @@ class Provider(Protocol):
 
 
 def verify(event: dict[str, Any], context: Any, provider: Provider) -> None:
-    """Record the provider's verdict, and return if it approves. The evidence keeps the reason.
+    """Record the provider's verdict; return if it approves. The evidence keeps the reason.
 
-    The provider is asked once all checks of the stage have approved. Raises KycRejected, InReview while a
-    reviewer decides, the errors of `Provider.ask` and of the checks, StepFenced, DeadlineExceeded and
-    IdempotencyConflict.
+    All checks of the stage approve first. Raises KycRejected, InReview while a reviewer decides, the errors
+    of `Provider.ask` and of the checks, StepFenced, DeadlineExceeded and IdempotencyConflict.
     """
     settlement = parse_settlement(event["settlement"], _dependencies.config)
     if _verdict(settlement, context, provider) == KycDecision.REJECTED:
@@ -79,7 +78,7 @@ def _verdict(settlement: Settlement, context: Any, provider: Provider) -> str | 
 
 
 def _ask(settlement: Settlement, context: Any, provider: Provider) -> Verdict:
-    """Ask the provider. Without an answer, or on REVIEW, return the verdict in the evidence, if any.
+    """Without an answer, or on REVIEW, return the verdict in the evidence, if any.
 
     An earlier call may have died before it wrote the row.
     """

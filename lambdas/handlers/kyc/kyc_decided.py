@@ -69,8 +69,8 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
 def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
     """Record the verdict and ask recovery to resume the settlement; a repeated event only asks.
 
-    A call that is too large, unsigned or too old is refused before any AWS call, and a wrong signature before
-    the content is read. Strangers can call this function, so it starts nothing: recovery reads the row.
+    An oversized, unsigned or stale call is refused before any AWS call, and a wrong signature before the
+    content is read. Strangers can call this function, so it starts nothing: recovery reads the row.
     """
     now, body = _dependencies.now(), _body(event)
     event_id = _verified(event, body, now)

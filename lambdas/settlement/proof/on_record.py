@@ -181,7 +181,7 @@ def _persons_differ(facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
 
 
 def _is_agreed(decision: EvidenceFacts, facts: Mapping[str, EvidenceFacts]) -> bool:
-    """Return whether one proposal, neither withdrawn nor too old, has all approvals but the last."""
+    """Whether one proposal, neither withdrawn nor too old, has all approvals but the last."""
     proposer, *others = decision.persons.split(" ")
     for step, one in facts.items():
         number = step.removeprefix(_PROPOSE)

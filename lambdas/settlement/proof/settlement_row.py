@@ -31,7 +31,7 @@ def settlement(row: Row) -> SettlementFacts:
 
 
 def movements(row: Row) -> SettlementFacts:
-    """Return the facts without a reversal. Raises MalformedRow."""
+    """Facts without a reversal. Raises MalformedRow."""
     key = keys.subject(row)[1]
     if row["pk"] != keys.settlement(key)["pk"]:
         raise MalformedRow("has the sort key of a settlement")
@@ -210,7 +210,7 @@ def _since_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
 
 
 def _part_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
-    """Check that each reversal in part reverses something, and all at most the release."""
+    """Each reversal in part reverses something, and all at most the release."""
     layout = row.get("layout", FIRST)
     if layout > NEWEST or (layout == FIRST and "layout" in row):
         yield f"its layout is {layout}"
