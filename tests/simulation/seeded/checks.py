@@ -167,11 +167,12 @@ class Checks:
         if "expired_at" in new and "expired_at" not in old and awaited in demanded:
             is_known = said[awaited] and not changes_mind(f"{key}:check:{awaited}")
             demand(not is_known, "no payment is held to the end of an answered wait", key, awaited)
+            self._world.count("a check's wait expired", 1)
+        if (text(new, "review") or "").startswith("check:"):
             evidence = [records.get((key, f"check:{name}")) for name in demanded]
             told = [one for one in evidence if text(one, "by_way") == "callback"]
             is_refused = any(text(one, "decision") == "REFUSED" for one in told)
-            demand(not is_refused, "a refused payment does not wait for another check", key, awaited)
-            self._world.count("a check's wait expired", 1)
+            demand(not is_refused, "a refused payment does not wait for another check", key)
         ended = number(new, "waits") - number(old, "waits")
         if ended:
             demand(ended == 1 and "review" not in new, "one wait ends at a time", key)
