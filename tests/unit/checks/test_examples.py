@@ -88,14 +88,15 @@ def test_a_match_waits_for_a_person() -> None:
 
 
 def test_a_service_without_an_answer_is_asked_again() -> None:
-    for answer in (
-        lambda: screened(500, payer=[], payee=[]),
-        lambda: screened(payer=[]),
-        lambda: screened(payer=[], payee=[{}]),
-    ):
+    answers: list[dict[str, Any]] = [
+        {"status": 500, "payer": [], "payee": []},
+        {"payer": []},
+        {"payer": [], "payee": [{}]},
+    ]
+    for answer in answers:
         with pytest.raises((OSError, KeyError)):
-            answer()
+            screened(**answer)
 
 
 def test_a_payment_without_names_is_refused_unasked() -> None:
-    assert example("opensanctions").ask(payment(), "t", SimpleNamespace()) == Refuse("no_name")  # type: ignore[arg-type]
+    assert example("opensanctions").ask(payment(), "t", SimpleNamespace()) == Refuse("no_name")
