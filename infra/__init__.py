@@ -1,6 +1,7 @@
 """Settlements without lost or doubled money, as a construct for an app of one's own."""
 
+from .checks import Check
 from .config import dev, prod
 from .saga import SettlementSaga
 
-__all__ = ["SettlementSaga", "dev", "prod"]
+__all__ = ["Check", "SettlementSaga", "dev", "prod"]

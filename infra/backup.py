@@ -48,7 +48,7 @@ class BackupSettings(CoreSettings):
 
 
 class Backup(Construct):
-    """The locked vault, the daily plan, and notices of failures.
+    """The locked vault, the daily plan, and failure notices.
 
     The account's owner can delete neither a locked backup nor the copy in another account.
     """

@@ -1,4 +1,4 @@
-"""The bank's statements: a bucket into which they are put, and the function that records them."""
+"""The bank's statements: their bucket, and the function that records them."""
 
 import re
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ _EVERY_MINUTES = (15, 1_440)
 
 @dataclass(frozen=True, kw_only=True)
 class BankSettings(CoreSettings):
-    """The bank's statements on record: see docs/operating/bank.md."""
+    """See docs/operating/bank.md."""
 
     statements_every_minutes: int | None = None
     statement_accounts: str | None = None
@@ -72,7 +72,7 @@ def _check_pattern(text: str) -> None:
 
 
 class Bank(Construct):
-    """The bucket for statements, and the schedule and alarms of its reader.
+    """The bucket for statements, and its reader's schedule and alarms.
 
     A sender of files can add lines, and match orders to the cent. No file moves money.
     """

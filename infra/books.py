@@ -48,7 +48,7 @@ _MINUTES_MAX = 60
 
 @dataclass(frozen=True, kw_only=True)
 class BooksSettings(CoreSettings):
-    """Books in Aurora: see docs/operating/ledger.md."""
+    """See docs/operating/ledger.md."""
 
     books_every_minutes: int | None = None
     finance_address: str | None = None
@@ -155,7 +155,7 @@ class Books(Construct):
         return cluster
 
     def _network(self) -> tuple[rds.CfnDBSubnetGroup, ec2.CfnSecurityGroup]:
-        """Return the cluster's two subnets, and a group that admits no one."""
+        """Two subnets, and a group that admits no one."""
         vpc = ec2.CfnVPC(self, "Network", cidr_block="10.0.0.0/26")
         subnets = [
             ec2.CfnSubnet(

@@ -18,7 +18,7 @@ STOPS = (
 
 
 class Live(Construct):
-    """Newest version of a machine, and the alias that shifts starts to it.
+    """A machine's newest version, and the alias that shifts starts to it.
 
     Earlier versions stay, for a deployment's alias and a person's rollback. Callers get the alias's ARN from
     here, so CloudFormation updates them after the shift, and not on a rollback.

@@ -22,7 +22,7 @@ _RECOVERY_RUNS_MAX = IN_FLIGHT_SHARDS + 2
 
 @dataclass(frozen=True, kw_only=True)
 class Concurrency:
-    """Concurrency of the account, and the stage's reservations.
+    """The account's concurrency, and the stage's reservations, without its own checks'.
 
     A reservation is a function's share and limit; None sets neither. `reversals` applies to each function in
     `REVERSING`; those in `SELDOM` get a tenth, and at least one.
@@ -49,7 +49,7 @@ class Concurrency:
             )
 
     def of(self, function: str) -> int | None:
-        return self.by_function.get(function)
+        return self.webhook if function == "CheckDecided" else self.by_function.get(function)
 
     @property
     def by_function(self) -> dict[str, int]:

@@ -88,12 +88,12 @@ _EMBEDDED: Mapping[str, Any] = {
 
 
 def _of_rooms(profile: Mapping[str, Any]) -> dict[str, Any]:
-    """A profile without the settings of rooms that the app lacks."""
+    """Without the settings of rooms that the app lacks."""
     return {name: profile[name] for name in profile.keys() & {one.name for one in fields(Settings)}}
 
 
 def embedded(settings: Settings, *, python: str, kyc_url: str) -> Settings:
-    """Return the same saga's settings on the embedded AWS, with the simulated KYC provider.
+    """The saga's settings on the embedded AWS, with the simulated KYC provider.
 
     `python` runs its functions.
     """
@@ -102,7 +102,7 @@ def embedded(settings: Settings, *, python: str, kyc_url: str) -> Settings:
 
 
 def dev(*, stage: str, currencies: Sequence[str], kyc_url: str, **more: Any) -> Settings:
-    """Return the settings of a saga to try things: it logs in full, and needs no address to page.
+    """Settings to try things: full logs, and no address to page.
 
     `more` are settings of docs/reference/settings.md. Raises ValueError that names a wrong one.
     """
@@ -112,10 +112,10 @@ def dev(*, stage: str, currencies: Sequence[str], kyc_url: str, **more: Any) -> 
 def prod(
     *, stage: str, currencies: Sequence[str], kyc_url: str, page_address: str, runbooks: str, **more: Any
 ) -> Settings:
-    """Return the settings of a saga with real money: two persons decide, and the journal is locked.
+    """Settings for real money: two persons decide, and the journal is locked.
 
-    `page_address` is paged, by mail or HTTPS. `runbooks` is the HTTPS address of `docs/runbooks/`.
-    `more` are settings of docs/reference/settings.md. Raises ValueError that names a wrong one.
+    `page_address` is paged, by mail or HTTPS. `runbooks` is the HTTPS address of `docs/runbooks/`. `more` are
+    settings of docs/reference/settings.md. Raises ValueError that names a wrong one.
     """
     return _profile(
         _PROD, stage, currencies, kyc_url, {"page_address": page_address, "runbooks": runbooks, **more}

@@ -94,13 +94,12 @@ class Core:
         return found
 
     def let_call(self, caller: lambda_.Function, variable: str, name: str) -> None:
-        """Let a function call another, whose ARN `variable` gets."""
+        """`variable` gets the called function's ARN."""
         called = self.functions[name].function_arn
         caller.add_environment(variable, called)
         caller.add_to_role_policy(iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[called]))
 
     def let_ask_recovery(self, caller: lambda_.Function) -> None:
-        """Let a function ask recovery to resume a settlement."""
         self.let_call(caller, "RECOVER_STALLED", "RecoverStalled")
 
     def let_start(self, name: str) -> HandlerFunction:

@@ -19,7 +19,7 @@ ASSET_EXPONENT_MAX = 8
 
 
 def exponents_of(currencies: Iterable[str], assets: Mapping[str, int]) -> dict[str, int]:
-    """Return the decimals by code. Raises ValueError, naming the setting."""
+    """Decimals by code. Raises ValueError, naming the setting."""
     if unpinned := sorted(set(currencies) - PINNED_EXPONENTS.keys()):
         raise ValueError(f"currencies: not in infra/currencies.toml: {', '.join(unpinned)}")
     for code, exponent in assets.items():

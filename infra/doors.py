@@ -54,7 +54,7 @@ _EMBEDDED_MARGIN_SECONDS = 50
 
 
 def visibility_seconds(settings: CoreSettings) -> int:
-    """Return how long a received message stays hidden: the delay before a retry.
+    """The delay before a retry.
 
     AWS asks for six times the function's timeout, for throttles, which the embedded AWS lacks.
     """

@@ -32,13 +32,13 @@ _BEHIND_SECONDS, _LONG_BEHIND_SECONDS = 60, 6 * 3_600
 
 @dataclass(frozen=True, kw_only=True)
 class EventsSettings(CoreSettings):
-    """Outcome events: see docs/calling/events.md."""
+    """See docs/calling/events.md."""
 
     ordered_events: bool = False
 
 
 class Outcomes(Construct):
-    """The bus of outcome events, the stream's batches, and the dead letters.
+    """The outcome bus, the stream's batches, and the dead letters.
 
     Only PublishEvents writes to this bus: another writer could report a payment that was never made. The
     pages have their own.

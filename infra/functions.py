@@ -27,11 +27,11 @@ ARCHITECTURE = lambda_.Architecture.ARM_64
 
 
 class HandlerFunction(lambda_.Function):
-    """The function of a handler: `HoldFunds` runs `handlers/core/hold_funds.py`.
+    """A handler's function: `HoldFunds` runs `handlers/core/hold_funds.py`.
 
-    The settlement machine calls `qualified`: the function, or a version, which an execution in flight keeps
-    over a deployment. Versions stay with their function. A failed deployment's version goes; recovery resumes
-    its settlements.
+    The settlement machine calls `qualified`: the function, or a version, which executions keep over a
+    deployment. Versions stay with their function. A failed deployment's version goes; recovery resumes its
+    settlements.
     """
 
     def __init__(

@@ -111,6 +111,6 @@ class SettlementsApi(HttpApi):
 
 
 def api_of(core: Core, settings: CoreSettings) -> SettlementsApi:
-    """Return the shared API, created by the first room that needs it."""
+    """Shared; created by the first room that needs it."""
     rate = settings.api_calls_per_second
     return core.part(SettlementsApi) or SettlementsApi(core, "Settlements", rate=rate, settings=settings)

@@ -63,7 +63,7 @@ _BEHIND_SECONDS, _LONG_BEHIND_SECONDS = 600, 6 * 3_600
 
 @dataclass(frozen=True, kw_only=True)
 class JournalSettings(CoreSettings):
-    """Sealed journal: see docs/decisions/2026-11-22-sealed-journal.md."""
+    """See docs/decisions/2026-11-22-sealed-journal.md."""
 
     journal_lock: str = "governance"
     journal_lock_days: int = 400
@@ -158,7 +158,7 @@ class Journal(Construct):
             )
 
     def read_by(self, function: lambda_.Function) -> None:
-        """Let a function list and read the first version of journal objects, but not seals."""
+        """Grant the first version of objects, but not seals."""
         function.add_environment("JOURNAL_BUCKET", self.bucket.bucket_name)
         function.add_environment("SEAL_SECONDS", str(self.period))
         via_s3 = {"kms:ViaService": f"s3.{Stack.of(self).region}.amazonaws.com"}

@@ -3,35 +3,24 @@ import string
 from dataclasses import dataclass, field
 from typing import Any
 
-from aws_cdk import Duration, Stack
-from aws_cdk import aws_apigatewayv2 as http
+from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from aws_cdk import aws_secretsmanager as secretsmanager
-from aws_cdk.aws_apigatewayv2_integrations import HttpLambdaIntegration
 from constructs import Construct
 
 from .core import IN_LIMBO, Added, Core, Room
 from .grants import EVIDENCE, SETTLEMENT, Handler, allow
-from .http_api import access_log
 from .kyc_config import SCREENS_BY_NAME, KycSettings
 from .pager import Pager
-from .settings import API_CALLS_MAX, CoreSettings
 from .urgency import Urgency
+from .webhook import Receiver, Webhook, WebhookSettings
 
 HEALTH = {"check": "health"}
 """As `handlers/kyc/verify_kyc.py` expects it."""
-
-
-_REFUSED_MANY = 100
-"""In five minutes. A provider repeats a call about ten times."""
-
-_LOGGED = ("requestId", "requestTime", "httpMethod", "status", "integrationStatus")
-"""Neither the content nor the caller of a webhook call."""
 
 _REVIEW_SECONDS = 3600
 """As `REVIEW_ENDS_WITHIN` of RecoverStalled."""
@@ -49,23 +38,16 @@ It sends no request unless two of these seconds are left for afterwards (`RESERV
 
 
 @dataclass(frozen=True, kw_only=True)
-class KycRoomSettings(CoreSettings):
+class KycRoomSettings(WebhookSettings):
     """The KYC provider and its webhook."""
 
     kyc: KycSettings = field(default_factory=KycSettings)
     party_names: str = "optional"
-    webhook: str = "function-url"
-    webhook_calls_per_second: int = 50
-    webhook_burst: int = 100
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.party_names not in ("required", "optional"):
             raise ValueError("party_names: must be required or optional")
-        if self.webhook not in ("function-url", "http-api"):
-            raise ValueError("webhook: must be function-url or http-api")
-        self._check_whole("webhook_calls_per_second", 1, API_CALLS_MAX)
-        self._check_whole("webhook_burst", 1, API_CALLS_MAX)
         if self.kyc.exchange_seconds + _REST_SECONDS > self.function_timeout_seconds:
             raise ValueError(
                 f"kyc: both timeouts must leave {_REST_SECONDS} s of function_timeout_seconds for the rest"
@@ -105,7 +87,19 @@ class Kyc(Construct):
         if settings.kyc.health_path:
             self._check_health(verify)
         webhook.add_environment("KYC_SIGNING_SECRET", self.signing.secret_arn)
-        self.webhook = Webhook(self, "Webhook", function=webhook, pager=pager, settings=settings)
+        self.webhook = Webhook(
+            self,
+            "Webhook",
+            receiver=Receiver(
+                function=webhook,
+                name="webhook",
+                path="/",
+                alarm="WebhookRefused",
+                described="The webhook refuses many calls: a wrong secret, or strangers.",
+            ),
+            pager=pager,
+            settings=settings,
+        )
         _add_alarms(pager)
         if settings.kyc.review_seconds > _REVIEW_SECONDS:  # a shorter review would alert from its start
             pager.level("ReviewsEnding", "ReviewsEnding", "A review ends within the hour, and is reversed.")
@@ -185,70 +179,6 @@ def _add_alarms(pager: Pager) -> None:
         threshold=5,
         urgency=Urgency.MORNING,
     )
-
-
-class Webhook(Construct):
-    """The webhook's address, and the alarm on refused calls.
-
-    Calls carry a signature, which the handler checks first, instead of AWS credentials.
-    """
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        function: lambda_.Function,
-        pager: Pager,
-        settings: KycRoomSettings,
-    ) -> None:
-        super().__init__(scope, construct_id)
-        if settings.webhook == "http-api":
-            api = self._http_api(function, settings)
-            self.url = f"{api.api_endpoint}/"
-            self.refused = api.metric_client_error(period=Duration.minutes(5), statistic="Sum")
-        else:
-            self.url = function.add_function_url(auth_type=lambda_.FunctionUrlAuthType.NONE).url
-            self.refused = function.metric("Url4xxCount", period=Duration.minutes(5), statistic="Sum")
-        pager.alarm(
-            "WebhookRefused",
-            self.refused,
-            "The webhook refuses many calls: a wrong secret, or strangers.",
-            threshold=_REFUSED_MANY,
-            urgency=Urgency.MORNING,
-        )
-
-    def _http_api(self, function: lambda_.Function, settings: KycRoomSettings) -> http.HttpApi:
-        """Return an API whose throttled calls never reach the function."""
-        api = http.HttpApi(self, "Api", api_name=f"{settings.stack_name}-webhook", create_default_stage=False)
-        api.add_routes(
-            path="/",
-            methods=[http.HttpMethod.POST],
-            integration=HttpLambdaIntegration("Function", function),
-        )
-        log_group = logs.LogGroup(
-            self,
-            "Calls",
-            log_group_name=access_log(f"{settings.stack_name}-webhook"),
-            retention=settings.log_retention,
-            removal_policy=settings.removal_policy,
-        )
-        http.CfnStage(
-            self,
-            "Stage",
-            api_id=api.api_id,
-            stage_name="$default",
-            auto_deploy=True,
-            access_log_settings=http.CfnStage.AccessLogSettingsProperty(
-                destination_arn=log_group.log_group_arn,
-                format=Stack.of(self).to_json_string({name: f"$context.{name}" for name in _LOGGED}),
-            ),
-            default_route_settings=http.CfnStage.RouteSettingsProperty(
-                throttling_rate_limit=settings.webhook_calls_per_second,
-                throttling_burst_limit=settings.webhook_burst,
-            ),
-        )
-        return api
 
 
 def build(core: Core, settings: KycRoomSettings) -> Added:

@@ -65,7 +65,7 @@ class KycSettings:
         return self.connect_timeout_seconds + self.read_timeout_seconds
 
     def to_json(self, *, secret_id: str, runbook: str) -> str:
-        """Return the settings for VerifyKyc. `secret_id` names the API key's secret."""
+        """Settings for VerifyKyc. `secret_id` names the API key's secret."""
         return json.dumps(
             {
                 "endpoint": {

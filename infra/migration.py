@@ -14,7 +14,7 @@ _KEY = ("pk", "sk")
 
 @dataclass(frozen=True, kw_only=True)
 class MigrationSettings(CoreSettings):
-    """Role of a migration: see docs/operating/migrating.md."""
+    """See docs/operating/migrating.md."""
 
     migration: str | None = None
 

@@ -33,7 +33,7 @@ MOVES = ("propose", "approve", "withdraw", "break-glass")
 
 
 def routes(of_rooms: Iterable[str]) -> tuple[str, ...]:
-    """Return the paths after `POST /orders/`, including the rooms' orders."""
+    """Paths after `POST /orders/`, including the rooms' orders."""
     moves = (f"{decision}/{move}" for decision in APPROVED for move in MOVES)
     return (*DECISIONS, *of_rooms, *moves)
 
@@ -47,7 +47,7 @@ _PERSONS_MAX = 5
 
 @dataclass(frozen=True, kw_only=True)
 class OrdersSettings(CoreSettings):
-    """Approvals of orders: see docs/decisions/2026-11-22-four-eyes.md."""
+    """See docs/decisions/2026-11-22-four-eyes.md."""
 
     approvals: Mapping[str, int] = field(default_factory=dict)
     reverse_over: Mapping[str, str] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class OrdersApi(HttpApi):
         self.open("", core.functions["TakeOrder"], paths, "POST/orders/*")
 
     def order(self, decision: str) -> str:
-        """Return the ARN for `execute-api:Invoke`; `*` is every decision."""
+        """ARN for `execute-api:Invoke`; `*` is every decision."""
         return self.arn(f"POST/orders/{decision}")
 
 

@@ -193,7 +193,7 @@ def _sections() -> dict[str, str]:
 
 
 def first_command(alarm: str, settings: CoreSettings) -> str:
-    """Return the first command under "Look" in the alarm's runbook section."""
+    """First command under "Look" in the alarm's runbook section."""
     look = _sections()[alarm].partition("**Look.**")[2]
     command = re.findall(r"`((?:settle|aws) [^`]+)`", look)[0]
     stack = "" if settings.is_embedded else f"--stack {settings.told or settings.stack_name}"

@@ -80,7 +80,7 @@ class People(Construct):
         return [allow("Orders", ["execute-api:Invoke"], arns)] if arns else []
 
     def _of_the_stack(self) -> list[dict[str, Any]]:
-        """Let a person read the stack's outputs and these policies.
+        """Read the stack's outputs and these policies.
 
         CloudFormation authorises a stack requested by name as `stack/NAME/*`, without its id.
         """

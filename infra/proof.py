@@ -12,7 +12,7 @@ from .settings import CoreSettings
 from .urgency import Urgency
 
 MEMORY_MB = 1_769
-"""Memory that brings a whole CPU: a proof needs at most 100 MB."""
+"""It brings a whole CPU: a proof needs at most 100 MB."""
 
 DISK_GB = 10
 """Lambda's largest: at 400 bytes a row, no run can fill it."""
@@ -23,7 +23,7 @@ PERIODS = 2
 
 @dataclass(frozen=True, kw_only=True)
 class ProofSettings(CoreSettings):
-    """Scheduled proof of the books: see docs/decisions/2026-11-22-scheduled-proof.md."""
+    """See docs/decisions/2026-11-22-scheduled-proof.md."""
 
     reconcile_every_hours: int | None = 24
 

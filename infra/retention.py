@@ -8,12 +8,12 @@ from .settings import LOCK_DAYS_MAX, CoreSettings
 from .table import EXPIRES
 
 _DAYS_MIN = 400
-"""Longer than a Standard execution (a year), a redrive, or the time to dispute a card payment."""
+"""Longer than a Standard execution (a year), a redrive, or a card payment's dispute."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RetentionSettings(CoreSettings):
-    """Retention of entries: see docs/decisions/2026-11-22-retention.md.
+    """See docs/decisions/2026-11-22-retention.md.
 
     `retention_days` is the age of deletion; None: never. `shortest_retention_days` is the stage's shortest
     ever, by default `retention_days`. Never raise or remove it.

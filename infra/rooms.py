@@ -35,7 +35,7 @@ ROOMS: Sequence[Room] = tuple(
 
 
 def handlers_of(rooms: Sequence[Room]) -> dict[str, Handler]:
-    """Return each function with the rows that it touches for the rooms."""
+    """Each function with its rows for the rooms."""
     found = dict(core.HANDLERS)
     for room in rooms:
         found |= room.handlers

@@ -15,6 +15,8 @@ from constructs import Construct
 
 from .alarms import watch
 from .assets import CDK_JSON
+from .checks import Check
+from .checks import room as checks_room
 from .config import Settings, embedded
 from .core import Room, build_core, outputs_of
 from .dashboard import Dashboard
@@ -56,10 +58,18 @@ class SettlementSaga(Construct):
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, settings: Settings, rooms: Sequence[Room] = ROOMS
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: Settings,
+        rooms: Sequence[Room] = ROOMS,
+        checks: Sequence[Check] = (),
     ) -> None:
-        """Raise ValueError if another saga of the app has the same `stage`."""
+        """Raise ValueError if another saga of the app has the same `stage`, or for a faulty check."""
         super().__init__(scope, construct_id)
+        if checks:
+            rooms = (*rooms, checks_room(checks))
         if not isinstance(settings, Settings):
             raise ValueError(f"{self.node.path}: settings: must come from dev(...) or prod(...)")
         stack = Stack.of(self)
@@ -159,7 +169,7 @@ class SettlementSaga(Construct):
         )
 
     def _check_name(self, name: str) -> None:
-        """Two sagas of an account and region with one name would fail half way through a deployment."""
+        """A second saga of this name in an account and region would fail half way through a deployment."""
         others = (one for one in self.node.root.node.find_all() if isinstance(one, SettlementSaga))
         place = Stack.of(self).environment
         for other in others:

@@ -25,7 +25,7 @@ PROVING = "ReconcileBooks"
 
 @dataclass(frozen=True, kw_only=True)
 class SigningSettings(CoreSettings):
-    """Keys of the rows: see docs/decisions/2026-11-22-signed-rows.md."""
+    """See docs/decisions/2026-11-22-signed-rows.md."""
 
     row_keys: int = 1
     signing_key: int = 1

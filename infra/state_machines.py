@@ -53,7 +53,7 @@ def _log_level(definition: str, settings: CoreSettings) -> sfn.LogLevel:
 
 
 class Machine(sfn.StateMachine):
-    """A deployed definition with its own log and role, which may invoke its functions.
+    """A deployed definition with its log and role, which may invoke its functions.
 
     `names` has a function or a text for each placeholder.
     """

@@ -28,7 +28,7 @@ class Batches:
 def call_by_stream(
     scope: Construct, core: Core, function: lambda_.Function, batches: Batches, settings: CoreSettings
 ) -> sqs.Queue:
-    """Let batches of the stream call a function; return the queue of given-up batches.
+    """Let stream batches call a function; return the queue of given-up ones.
 
     A failed batch is halved and retried until `age_max`. Then its shard and sequence numbers go to the queue.
     """

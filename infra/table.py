@@ -96,7 +96,7 @@ class SettlementTable(Construct):
         return self.table.table_stream_arn
 
     def grant_listing(self, function: lambda_.Function) -> None:
-        """Let `function` query the index, which has only keys."""
+        """The index has only keys."""
         index = f"{self.table.table_arn}/index/{INDEX}"
         function.add_to_role_policy(iam.PolicyStatement(actions=["dynamodb:Query"], resources=[index]))
 

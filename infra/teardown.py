@@ -25,10 +25,7 @@ class Refused(Exception):
 
 
 def teardown(stage: str, client: Callable[[str], Any]) -> bool:
-    """Delete a personal stage's journal and stack; return whether it existed. Raises Refused.
-
-    `client` makes a service's client.
-    """
+    """Delete a personal stage's journal and stack; return whether it existed. Raises Refused."""
     if not is_personal(stage):
         raise Refused(f"stage: {stage} is no personal one (my-…), and keeps its data: see teardown.md")
     cloudformation, s3 = client("cloudformation"), client("s3")

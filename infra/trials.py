@@ -1,4 +1,4 @@
-"""Allowed and refused requests for each function's role, by the table of grants.
+"""Allowed and refused requests of each role, by the table of grants.
 
 For a policy simulator with context keys.
 """

@@ -10,6 +10,7 @@ from settle.acceptance.acceptance_command import acceptance
 from settle.accounts import account_command
 from settle.bank import statement_command
 from settle.books import ledger_command
+from settle.checks import check_command
 from settle.commands.words import Command
 from settle.console.console_command import console
 from settle.events import events_command
@@ -86,6 +87,7 @@ _GROUPS = {
     "restore": restore_command.app,
     "migrate": migrate_command.app,
     "kyc": kyc_command.app,
+    "check": check_command.app,
     "local": local_command.app,
 }
 account_command.app.command("sweep")(sweep)
@@ -133,7 +135,7 @@ def main() -> None:
 
 
 def _is_utf8(argument: str) -> bool:
-    """Python decodes other bytes to half surrogates."""
+    """Python decodes others to half surrogates."""
     try:
         argument.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""The explanation of each error of the project.
+"""Explanations of the project's errors.
 
 The meaning is the docstring's first paragraph; `explanations.toml` has the rest. Both also render
 `docs/reference/errors.md`.
@@ -22,7 +22,7 @@ _WHO = {
 
 @dataclass(frozen=True)
 class Explanation:
-    """An error as a person reads it. `page` is a file under `docs/`, with its section.
+    """`page` is a file under `docs/`, with its section.
 
     `is_final`: the same call is refused again; None if no function raises it.
     """
@@ -51,7 +51,7 @@ def every() -> dict[str, Explanation]:
 
 
 def kinds() -> dict[str, type[SettlementError]]:
-    """The errors that functions raise, by name, in their module's order."""
+    """Errors of functions by name, in their module's order."""
     return {
         name: kind
         for name, kind in vars(errors).items()

@@ -49,7 +49,7 @@ def distance(instant: str, at: datetime) -> str:
 
 
 def seconds_since(instant: object, at: datetime) -> float | None:
-    """Return the seconds up to `at`; None for a malformed text."""
+    """Seconds up to `at`; None for a malformed text."""
     try:
         return (at - datetime.fromisoformat(str(instant))).total_seconds()
     except (ValueError, TypeError):
@@ -57,7 +57,7 @@ def seconds_since(instant: object, at: datetime) -> float | None:
 
 
 def lapse(seconds: float) -> str:
-    """Return a length to read at a glance: "5 min", "2 h 10 min", "3 d 4 h"."""
+    """Return "5 min", "2 h 10 min", "3 d 4 h"."""
     minutes, rest = divmod(int(abs(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)

@@ -61,7 +61,7 @@ class ApprovalRequired(CommandFailed):
 def give(
     stack: Stack, decision: str, order: dict[str, Any], pauses: Sequence[float] | None = None
 ) -> dict[str, Any]:
-    """Return the order as recorded. Safe to repeat. Raises CommandFailed.
+    """The order as recorded. Safe to repeat. Raises CommandFailed.
 
     Retries while the door throttles, for seconds, and after a function's failure.
     """

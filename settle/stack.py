@@ -53,7 +53,7 @@ class Outputs(dict[str, str]):
 
 @dataclass(frozen=True)
 class Stack:
-    """A saga, by the name of its stack, or `STACK/SAGA` in a stack of one's own."""
+    """A saga, named by its stack, or `STACK/SAGA` in one's own stack."""
 
     name: str
     outputs: dict[str, str]
@@ -61,7 +61,7 @@ class Stack:
     endpoint_url: str | None = None
 
     def command(self, verb: str, *words: str, **options: object) -> str:
-        """Return a command to paste. The embedded AWS's own stack needs no name."""
+        """The embedded AWS's own stack needs no name."""
         is_found = self.endpoint_url is not None and self.name == STACK_NAME
         return command(verb, *words, **options, stack=None if is_found else self.name)
 
@@ -204,7 +204,7 @@ def sagas_of(outputs: Iterable[str]) -> list[str]:
 
 
 def of_saga(outputs: dict[str, str], stack: str, saga: str) -> Outputs:
-    """Return a saga's outputs by short names. Raises CommandFailed for an unknown saga."""
+    """By short names. Raises CommandFailed for an unknown saga."""
     sagas = sagas_of(outputs)
     if saga not in sagas:
         if not sagas:

@@ -16,7 +16,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of a check, and the remedy unless it is fine."""
+    """A check's result, and the remedy unless it is fine."""
 
     check: str
     verdict: Verdict
@@ -26,7 +26,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Account:
-    """The session in the account, and the saga to deploy."""
+    """The account's session, and the saga to deploy."""
 
     session: Any
     plan: Plan
@@ -39,7 +39,7 @@ Check = Callable[[Account], Iterator[Finding]]
 
 
 def look(account: Account, name: str, check: Check) -> Iterator[Finding]:
-    """Yield a check's findings. A refused or unanswered call makes it unknown, not fine."""
+    """A refused or unanswered call makes a check unknown, not fine."""
     try:
         yield from check(account)
     except ClientError as error:
@@ -57,5 +57,5 @@ def look(account: Account, name: str, check: Check) -> Iterator[Finding]:
 
 
 def absent(error: ClientError, *codes: str) -> bool:
-    """Return whether an error reports a missing resource, and not a refusal."""
+    """Whether an error reports a missing resource, not a refusal."""
     return error.response["Error"].get("Code") in codes

@@ -1,4 +1,4 @@
-"""Needs of a saga, from its settings or from an app's template."""
+"""Needs of a saga, from its settings or an app's template."""
 
 import json
 from collections.abc import Iterator, Mapping

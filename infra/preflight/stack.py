@@ -159,7 +159,7 @@ def _reached(account: Account, check: str, output: str, setting: str) -> Iterato
 
 
 def _described(account: Account) -> dict[str, Any] | None:
-    """Return the stack, or None. Raises ClientError if the answer is unknown."""
+    """None without a stack. Raises ClientError if unknown."""
     try:
         answer = account.client("cloudformation").describe_stacks(StackName=account.plan.stack)
     except ClientError as error:
@@ -171,7 +171,7 @@ def _described(account: Account) -> dict[str, Any] | None:
 
 
 def _outputs(account: Account) -> dict[str, str] | None:
-    """Return the saga's outputs by short names; None without a stack."""
+    """By short names; None without a stack."""
     found = _described(account)
     if found is None or found["StackStatus"] in _NEVER_CREATED:
         return None

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from settlement.core.ledger.keys import Row
+from settlement.core.model.settlement import Settlement
 from settlement.core.model.stage_config import StageConfig
 from settlement.core.model.state import SettlementState
 from settlement.core.store.dynamodb import Store
@@ -24,19 +25,28 @@ class Room:
 
     `adds` takes the stage's configuration and returns the function that completes each row to put.
     `before_refund` makes a payee's releases available before they are taken back, `before_close` before a
-    close. `orders` maps the last part of a route to the order's function, and to any body field that repeats
-    the route.
+    close. For a settlement that demands checks, `before_verdict` raises unless the KYC provider may be asked,
+    `before_approval` unless its webhook may approve. `orders` maps the last part of a route to the order's
+    function, and to any body field that repeats the route.
     """
 
     name: str
     adds: str | None = None
     before_refund: str | None = None
     before_close: str | None = None
+    before_verdict: str | None = None
+    before_approval: str | None = None
     orders: str | None = None
 
 
 ROOMS: tuple[Room, ...] = (
     Room(name="retention", adds="settlement.retention.expiry:adds"),
+    Room(
+        name="checks",
+        adds="settlement.checks.demanded:adds",
+        before_verdict="handlers.checks._checks:ensure_approved",
+        before_approval="handlers.checks._approved:ensure",
+    ),
     Room(name="signing", adds="settlement.signing.stage:adds"),
     Room(name="accounts", orders="handlers.accounts._account_orders:ORDERS"),
     Room(name="events", orders="handlers.events._replay:ORDERS"),
@@ -68,6 +78,23 @@ def credits_later() -> bool:
 def before_close(account: str, now: datetime) -> None:
     for prepare in _brought("before_close"):
         prepare(account, now)
+
+
+def load(seam: str) -> None:
+    """Import a seam's parts now, and not on first use."""
+    for _ in _brought(seam):
+        pass
+
+
+def before_verdict(settlement: Settlement, state: SettlementState, context: Any) -> None:
+    """Raises InReview, CheckRefused and CheckUnavailable."""
+    for ensure in _brought("before_verdict"):
+        ensure(settlement, state, context)
+
+
+def before_approval(state: SettlementState) -> None:
+    for ensure in _brought("before_approval"):
+        ensure(state)
 
 
 def orders() -> dict[str, tuple[Take, str | None]]:

@@ -1,1 +1,1 @@
-"""The domain of the settlement saga: what a settlement is, and the one way in which money moves."""
+"""The domain of the settlement saga, and the one way in which money moves."""

@@ -18,7 +18,7 @@ _ALLOWED, _DENIED = "allowed", "explicitDeny"
 
 
 def denials(run: Run) -> str:
-    """Check in IAM's simulator that roles allow their granted rows and attributes only."""
+    """Check in IAM's simulator that roles allow only their grants."""
     if run.stack.endpoint_url:
         raise NotApplicable("the embedded AWS: its simulator of policies knows no context keys")
     try:

@@ -27,7 +27,7 @@ LAG_SECONDS_MAX = 60
 """Threshold of the alarm EventsBehind."""
 
 AGES_SECONDS_MAX, AGES_OF = 300, timedelta(minutes=15)
-"""Time for CloudWatch to publish an age, and the queried period."""
+"""Time to publish an age, and the queried period."""
 
 _UNLOCKED = ("NoSuchObjectLockConfiguration", "ObjectLockConfigurationNotFoundError")
 
@@ -102,7 +102,7 @@ def _ages(client: Any, function: str, ages: list[float]) -> list[float]:
 
 
 def canary(run: Run) -> str:
-    """Check that each alias sends all starts to one version, equal to the deployed machine.
+    """Each alias must send all starts to one version, equal to the deployed machine.
 
     Only the stack's status shows a rollback, which restores the definition too.
     """
@@ -148,7 +148,7 @@ def proof(run: Run) -> str:
 
 
 def journal(run: Run) -> str:
-    """Find a payment of this run in the sealed journal, in a locked object."""
+    """Find this run's payment in the sealed journal, in a locked object."""
     began = datetime.now(UTC) - timedelta(minutes=1)
     payer, payee = run.parties("journal")
     request = run.request("journal", payer, payee)
@@ -187,7 +187,7 @@ def _locked(run: Run, name: str) -> str:
 
 
 def definition(run: Run, output: str) -> str:
-    """Return a deployed definition. An alias ARN has one part more than the machine's."""
+    """An alias ARN has one part more than the machine's."""
     arn = ":".join(run.stack.outputs[output].split(":")[:7])
     described = run.stack.client("stepfunctions").describe_state_machine(stateMachineArn=arn)
     return str(described["definition"])

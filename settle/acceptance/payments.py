@@ -95,7 +95,7 @@ def expect_status(what: str, answer: Answer, *wanted: int) -> None:
 
 
 def same_start(run: Run) -> str:
-    """Start a running Standard execution again; it is the same execution."""
+    """Start a running Standard execution again; it is the same."""
     payer, payee = run.account("same-a", DEPOSIT), run.account("same-b")
     client, machine = run.stack.client("stepfunctions"), run.stack.outputs["SettlementStandardArn"]
     for _ in range(STARTS_MAX):

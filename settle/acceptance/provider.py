@@ -1,4 +1,4 @@
-"""Checks with the simulated KYC provider: an account's id selects its behaviour.
+"""Checks with the simulated KYC provider, steered by account ids.
 
 A real provider ignores the id and approves.
 """

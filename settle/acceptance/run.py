@@ -32,7 +32,7 @@ _POLL_SECONDS = 0.25
 
 @dataclass
 class Run:
-    """A run of the acceptance, with all that it opens and sends, to clean up."""
+    """A run of the acceptance, with all things to clean up."""
 
     stack: Stack
     id: str = field(default_factory=lambda: secrets.token_hex(4))
@@ -44,7 +44,7 @@ class Run:
     """ARN of the execution that waited in LIMBO."""
     stopped_at: datetime | None = None
     waits_for: str = "AWS"
-    """The current wait, reported when a check exceeds its time."""
+    """The current wait, reported if a check is too long."""
 
     @property
     def reason(self) -> str:
@@ -137,7 +137,7 @@ class Run:
         return wait_for(holds, seconds)
 
     def in_flight(self) -> Iterator[str]:
-        """Wait for all together; yield the unreadable, those in flight or in LIMBO."""
+        """Wait for all together; yield the unreadable, in flight or in LIMBO."""
         give_up_at = time.monotonic() + REST_SECONDS_MAX
         for key in self.keys:
             try:

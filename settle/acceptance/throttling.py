@@ -54,7 +54,6 @@ def quota_of_error(error: BaseException | None) -> str | None:
 
 
 def quota_of_text(text: str) -> str | None:
-    """Return the quota behind a cause or failure."""
     return next((quota for sign, quota in _SIGNS if sign.search(text)), None)
 
 

@@ -32,7 +32,7 @@ def recovery(run: Run) -> str:
 
 
 def _stopped(run: Run, request: dict[str, str]) -> tuple[float, bool]:
-    """Return the seconds until SETTLED, and whether recovery did it."""
+    """Seconds until SETTLED, and whether recovery did it."""
     client, key = run.stack.client("stepfunctions"), request["key"]
     arn = client.start_execution(
         stateMachineArn=run.stack.outputs["SettlementStandardArn"],

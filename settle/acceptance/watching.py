@@ -87,7 +87,7 @@ def alarms(run: Run) -> str:
 
 
 def described_alarms(run: Run) -> dict[str, dict[str, Any]]:
-    """Return the stack's alarms by name. Raises Refuted if one is missing."""
+    """By name. Raises Refuted if one is missing."""
     names = [*physical(run.stack, "AWS::CloudWatch::Alarm").values()]
     if not names:
         raise Refuted("the stack has no alarm")

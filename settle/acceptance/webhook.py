@@ -55,7 +55,7 @@ def call(run: Run, event: Event, secret: str) -> int:
 
 
 def signed(event: Event, secret: str, now: int) -> dict[str, str]:
-    """Return the signature headers of https://www.standardwebhooks.com."""
+    """Signature headers of https://www.standardwebhooks.com."""
     content = b".".join((event.id.encode(), str(now).encode(), event.body))
     digest = hmac.digest(signing_key(secret), content, hashlib.sha256)
     return {

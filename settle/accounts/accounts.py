@@ -23,7 +23,7 @@ def mint(order: OrderKind) -> str:
 
 
 def give(stack: Stack, order: OrderKind, **fields: str) -> dict[str, Any]:
-    """Give an order. Safe to repeat with the same key."""
+    """Safe to repeat with the same key."""
     _check(stack, order, fields)
     return orders_of.give(stack, order, {"order": order, **fields})
 
@@ -74,7 +74,7 @@ def _check(stack: Stack, order: OrderKind, fields: dict[str, str]) -> AccountOrd
 
 
 def _ensure_below_cap(stack: Stack, deposit: AccountOrder) -> None:
-    """Raise CommandFailed for a first deposit above the cap, before the account is opened."""
+    """Raise CommandFailed for a first deposit above the cap, before an account exists."""
     currency, amount = deposit.money
     highest = stack.config.highest_balances.get(currency)
     if highest is not None and amount > highest and not is_merchant(deposit.account):

@@ -11,9 +11,9 @@ _DIGITS = 12
 
 
 def read(stack: Stack, entries: Sequence[Row]) -> list[str | None]:
-    """Return each payment's reference, and the bank's line of a deposit or withdrawal.
+    """Each payment's reference, and the bank's line of a deposit or withdrawal.
 
-    None without one, or if its row is unreadable. Settlement rows never expire, even if their entries have.
+    None without one, or for an unreadable row. Settlement rows never expire, even if their entries have.
     """
     named = [_named(entry) for entry in entries]
     found = {(row["pk"], row["sk"]): row for row in batch.read(stack.store, [*_once(named)], _left_out)}

@@ -86,7 +86,7 @@ def show(
 
 
 def _folded(stack: Stack, merchant: str, since: str) -> tuple[int, list[aside.Line]]:
-    """Return the sum that sweeps added since a minute, in minor units, and their unreadable rows."""
+    """Sum swept since a minute, in minor units, and unreadable rows."""
     partitions = (keys.swept(partition, "")["pk"] for partition in keys.entry_partitions(merchant))
     total, unreadable = 0, list[aside.Line]()
     for row in pages.query(stack.store, *partitions):
@@ -115,7 +115,7 @@ def _merged(found: list[Row], expired: Mapping[tuple[str, str], Row]) -> list[Ro
 
 
 def entries(stack: Stack, account: str) -> list[Row]:
-    """Return an account's entries in time order, read consistently."""
+    """In time order, read consistently."""
     return sorted(
         pages.query(stack.store, *keys.entry_partitions(account)), key=lambda entry: str(entry["sk"])
     )

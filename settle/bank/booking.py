@@ -1,4 +1,4 @@
-"""Deposits for lines that only the bank has: one person proposes, another looks and books."""
+"""Deposits for lines that only the bank has: one person proposes, another books."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ GROUP = "account"
 
 
 def pattern_of(stack: Stack, text: str | None) -> re.Pattern[str]:
-    """Return the given pattern, or the stage's. Raises CommandFailed if it names no account."""
+    """By default the stage's. Raises CommandFailed if it names no account."""
     if text is None:
         text = stack.outputs.get("StatementAccounts")
     if text is None:
@@ -39,9 +39,10 @@ def pattern_of(stack: Stack, text: str | None) -> re.Pattern[str]:
 
 
 def propose(stack: Stack, since: str, accounts: re.Pattern[str], reason: str) -> dict[str, Any]:
-    """Propose deposits for each line that only the bank has, and whose references name one account.
+    """Propose deposits for lines that only the bank has, and whose references name one account.
 
-    Its key follows from its lines: proposed twice, it is one. Returns the proposals, and the unreadable rows.
+    A proposal's key follows from its lines: proposed twice, it is one. Returns the proposals, and unreadable
+    rows.
     """
     unreadable = list[str]()
     left = iter(sorted(_named(stack, since, accounts, unreadable).items()))
@@ -54,7 +55,7 @@ def propose(stack: Stack, since: str, accounts: re.Pattern[str], reason: str) ->
 
 
 def show(stack: Stack, key: str) -> dict[str, Any]:
-    """Return a proposal with its lines, as a second person has to see them. Raises CommandFailed."""
+    """A proposal with its lines, for the second person. Raises CommandFailed."""
     row = stack.store.read(keys.bank_proposed(key))
     if row is None:
         raise CommandFailed(Exit.NOT_FOUND, f"key: nobody has proposed {key}")
@@ -67,12 +68,12 @@ def show(stack: Stack, key: str) -> dict[str, Any]:
 
 
 def book(stack: Stack, key: str, digest: str) -> dict[str, Any]:
-    """Book the lines of a proposal. Safe to repeat: each line is booked once. Raises CommandFailed."""
+    """Book a proposal's lines. Safe to repeat. Raises CommandFailed."""
     return give(stack, booking.BOOK, {"key": key, "digest": digest})
 
 
 def _named(stack: Stack, since: str, accounts: re.Pattern[str], unreadable: list[str]) -> dict[str, str]:
-    """Return the account of each line that only the bank has, and that names one."""
+    """The account that each line without an order names, if one."""
     own = BankRecord(stack.store, stack.config, unreadable.append)
     now = datetime.now(UTC)
     with Spool() as spool:

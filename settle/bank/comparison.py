@@ -30,7 +30,7 @@ ORDERS, LINES = "reading orders", "reading the bank's lines"
 
 @dataclass(frozen=True)
 class Wanted:
-    """How to compare. `before`: money on the accounts from before the books began, in minor units."""
+    """`before`: money on the accounts before the books began, in minor units."""
 
     days: int
     columns: Columns | None = None
@@ -48,7 +48,7 @@ def wanted(
     *,
     with_pairs: bool = False,
 ) -> Wanted:
-    """Read the options of a command. Raises CommandFailed."""
+    """Read a command's options. Raises CommandFailed."""
     mapping = None if columns is None else files.columns(columns)
     if currency is not None and currency not in stack.config.currencies:
         known = ", ".join(sorted(stack.config.currencies))
@@ -59,7 +59,7 @@ def wanted(
 def compare(
     stack: Stack, paths: Sequence[str], wanted: Wanted, counting: Counting = uncounted
 ) -> dict[str, Any]:
-    """Compare statements with all deposits and withdrawals, and return what differs.
+    """Return the differences between statements and all deposits and withdrawals.
 
     Amounts are texts in the answer. Raises CommandFailed for a file that cannot be read whole.
     """
@@ -78,9 +78,9 @@ def compare(
 
 
 def on_record(stack: Stack, since: str, wanted: Wanted, counting: Counting = uncounted) -> dict[str, Any]:
-    """Compare the recorded lines since a day with all deposits and withdrawals.
+    """Compare recorded lines since a day with all deposits and withdrawals.
 
-    Lines begin with the oldest statement that reaches that day: its balances include them.
+    Lines begin with the oldest statement that reaches that day, as its balances include them.
     """
     now, unreadable = datetime.now(UTC), list[str]()
     record = BankRecord(stack.store, stack.config, unreadable.append)
@@ -102,7 +102,7 @@ def _compared(
     added: Callable[[Spool, Watch, list[Finding]], Iterator[Statement]],
     unreadable: list[str],
 ) -> dict[str, Any]:
-    """`added` adds the lines, and yields the statements and findings of their reading."""
+    """`added` adds the lines, and yields their statements and findings."""
     now, findings = datetime.now(UTC), list[Finding]()
     with _on_disk(), Spool() as spool, counting({}) as watch:
         record = BankRecord(stack.store, stack.config, unreadable.append)
@@ -123,18 +123,17 @@ def _compared(
 
 
 def ever(now: datetime) -> Days:
-    """Return the days of all orders."""
     return (_FIRST_DAY, tomorrow(now))
 
 
 def tomorrow(now: datetime) -> str:
-    """Return the day after today: a function's clock may be ahead."""
+    """A function's clock may be ahead."""
     return (now.date() + timedelta(days=1)).isoformat()
 
 
 @contextmanager
 def _on_disk() -> Iterator[None]:
-    """Raise CommandFailed if the disk, at TMPDIR, has no room for the comparison."""
+    """Raise CommandFailed if the disk, at TMPDIR, is full."""
     try:
         yield
     except sqlite3.Error as failed:

@@ -1,4 +1,4 @@
-"""Statements in SWIFT MT940, field by field through the library `mt-940`, so that each error has its line."""
+"""SWIFT MT940, field by field through the library `mt-940`, so that each error has its line."""
 
 import logging
 import re
@@ -14,7 +14,7 @@ from settlement.bank.statement import Line, Side, Statement
 from settlement.core.model import money
 
 SIZE_MAX = 64 * 1024 * 1024
-"""Bytes of a file, which is held whole: the format is of 1984, and a day's statement has kilobytes."""
+"""Bytes of a file, which is held whole: a day's statement has kilobytes."""
 
 _FIELD_MAX = 10_000
 _FIELD = re.compile(r":([0-9]{2}[A-Z]?|NS):(.*)", re.ASCII)
@@ -32,7 +32,7 @@ _LIBRARY_ERRORS = (RuntimeError, ValueError, ArithmeticError, LookupError, TypeE
 
 
 def read(file: BinaryIO, currencies: Mapping[str, int]) -> Iterator[Line | Statement]:
-    """Yield the lines of each statement, then the statement.
+    """Yield each statement after its lines.
 
     Lines must sum up to the difference of the balances. A value date of 30 February, which banks use for
     interest, is the last day of that month. Raises UnreadableStatement with the line and the field.
@@ -64,7 +64,7 @@ class _Field:
 
     @property
     def first(self) -> str:
-        """Its first line: behind the last field of a statement may come a header of the next."""
+        """Its first line: a statement's last field may end with the next header."""
         return self.parts[0].strip()
 
     @property
@@ -199,7 +199,7 @@ class _Reading:
         )
 
     def _need(self, tag: str) -> _Field:
-        """Return the only field of a tag, with any letter."""
+        """A tag's only field, with any letter."""
         found = [one for one in self._message if one.tag[:2] == tag]
         if not found:
             first = self._message[0]
@@ -224,7 +224,7 @@ class _Reading:
         )
 
     def _minor(self, one: _Field, amount: Any) -> int:
-        """Return the library's signed amount in minor units, without a sign."""
+        """Amount in minor units, without its sign."""
         currency = amount.currency or self._currency
         try:
             return fields.amount(format(abs(amount.amount), "f"), currency, self._currencies)
@@ -259,7 +259,7 @@ def _text(file: BinaryIO) -> str:
 
 
 def _messages(text: str) -> Iterator[list[_Field]]:
-    """Yield the fields of each message. Lines between messages, such as SWIFT's envelope, are left out."""
+    """Yield each message's fields, without lines in between, such as SWIFT's envelope."""
     message: list[_Field] = []
     for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
         match = _FIELD.match(line)
@@ -282,7 +282,7 @@ def _messages(text: str) -> Iterator[list[_Field]]:
 
 
 def _parse(movement: _Field, details: str) -> Mapping[str, Any]:
-    """Return the library's reading of a :61: and its :86:; refuse one that it read in part."""
+    """Return the library's reading of a :61: and its :86:; refuse a partial one."""
     # Some German banks write a blank behind the amount.
     value = _BLANK.sub(r"\1", movement.value)
     text = f":61:{value}" + (f"\n:86:{details}" if details else "")
@@ -312,7 +312,7 @@ def _data(one: _Field, text: str) -> Any:
 
 
 def _texts(data: Mapping[str, Any], details: str) -> list[str]:
-    """Return the purpose of a structured :86:, else its lines as they are."""
+    """A structured :86:'s purpose, else its lines."""
     if "transaction_code" not in data:
         return details.splitlines()
     return [data.get("purpose") or "", data.get("additional_purpose") or ""]
@@ -323,12 +323,12 @@ def _day(one: _Field, day: Any) -> str:
 
 
 def _account(text: str, currency: str) -> str:
-    """Return the account's number, without the currency that some banks append to an IBAN."""
+    """Without the currency that some banks append to an IBAN."""
     plain = fields.account(text)
     match = _IBAN.fullmatch(plain)
     return match[1] if match and match[2] == currency and _is_iban(match[1]) else plain
 
 
 def _is_iban(text: str) -> bool:
-    """Return whether the check digits are right (ISO 7064, modulo 97)."""
+    """By its check digits (ISO 7064, modulo 97)."""
     return int("".join(str(int(one, 36)) for one in text[4:] + text[:4])) % 97 == 1

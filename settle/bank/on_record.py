@@ -16,14 +16,14 @@ from settlement.core.model.timestamps import timestamp
 
 
 def files(stack: Stack, since: datetime, until: datetime) -> dict[str, Any]:
-    """Return the files that were read whole between two times, oldest first, each with its statements."""
+    """Return files read whole between two times, oldest first, each with its statements."""
     own = _record(stack, unreadable := list[str]())
     found = [_file(file, own) for file in own.files(timestamp(since), timestamp(until))]
     return {"files": found, "unreadable": unreadable}
 
 
 def file(stack: Stack, digest: str) -> dict[str, Any]:
-    """Return a file's statements, and its lines with their orders. Raises CommandFailed if there is none."""
+    """A file's statements, and its lines with their orders. Raises CommandFailed without one."""
     own = _record(stack, unreadable := list[str]())
     row = stack.store.read(keys.bank_file(digest))
     if row is None:

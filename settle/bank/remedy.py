@@ -1,4 +1,4 @@
-"""The orders that mend a difference, as commands to paste. A person checks them first."""
+"""Orders that mend a difference, as commands to check and paste."""
 
 import hashlib
 
@@ -11,7 +11,7 @@ from settlement.bank.statement import Side
 from settlement.core.model import money
 
 ACCOUNT = "<account>"
-"""A placeholder: the bank does not say whose money it is."""
+"""A placeholder: the bank does not name the owner."""
 
 KEY_MAX = 64
 _DIGITS = 24
@@ -19,7 +19,7 @@ _NAMES = {Side.IN: OrderKind.DEPOSIT, Side.OUT: OrderKind.WITHDRAW}
 
 
 def commands(stack: Stack, one: Finding) -> list[str]:
-    """Return the order after which a finding is gone; empty if a person must look first.
+    """Return the order that mends a finding; empty if a person must look first.
 
     Its key follows from the line or order: run twice, it books once. Whoever pays chooses the line's text, so
     only a return names an account.
@@ -35,7 +35,7 @@ def commands(stack: Stack, one: Finding) -> list[str]:
 
 
 def _booked(stack: Stack, one: Finding, account: str) -> list[str]:
-    """Return the order that a line lacks. Without a reference no order could be its own."""
+    """A line's missing order: none without a reference."""
     line = one.line
     name = line and (one.order.reference if one.order else line.reference or line.bank_reference)
     if not line or not name:

@@ -1,4 +1,4 @@
-"""Statements in CSV, whose columns a mapping in TOML names, as each bank has its own."""
+"""Statements in CSV, with a mapping in TOML."""
 
 import csv
 import hashlib
@@ -19,7 +19,7 @@ _FIELD_MAX = 10_000
 _LINE_MAX = 100 * _FIELD_MAX
 _ACCOUNTS_MAX = 1_000
 _UNDECODED = re.compile("[\udc80-\udcff]")
-"""Bytes that the encoding does not have, as `surrogateescape` keeps them, so that the error has its line."""
+"""Bytes outside the encoding, kept by `surrogateescape` until the error has its line."""
 
 _ENCODINGS = {"utf-8", "utf-16", "iso-8859-1", "iso-8859-15", "windows-1252", "windows-1250", "ascii"}
 _DATE_PARTS = {"%d", "%m", "%Y", "%y"}
@@ -30,7 +30,7 @@ _LISTS = {"references", "credit", "debit"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Columns:
-    """The form of a bank's CSV file.
+    """A bank's CSV file.
 
     `date`: a format of strptime, such as %d.%m.%Y. `booked`, `amount` and the other columns are names of the
     header. The account and the currency are fixed texts (`account`, `currency`) or columns (`account_column`,
@@ -76,7 +76,6 @@ class Columns:
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """The columns that a header must have."""
         single = (self.booked, self.amount, self.valued, self.side, self.currency_column, self.account_column)
         return tuple(dict.fromkeys(filter(None, (*single, self.bank_reference, *self.references))))
 
@@ -112,11 +111,10 @@ def _check_type(key: str, value: object) -> None:
 
 
 def read(file: BinaryIO, currencies: Mapping[str, int], columns: Columns) -> Iterator[Line | Statement]:
-    """Yield the line of each row, in the file's order, then a statement of each account and currency.
+    """Yield each row's line, in order, then a statement of each account and currency.
 
-    A file of rows says no name and no balances. So a line without the bank's reference is named after its
-    content and its count among equal rows: it stays the same line in another export that overlaps. Raises
-    UnreadableStatement with the line and the column.
+    A line without the bank's reference is named after its content and its count among equal rows, so that
+    overlapping exports agree. Raises UnreadableStatement with the line and the column.
     """
     return _Reading(currencies, columns).read(file)
 
@@ -262,8 +260,6 @@ class _Reading:
 
 
 class _Joined(io.RawIOBase):
-    """A file whose first bytes were read already."""
-
     def __init__(self, head: bytes, file: BinaryIO) -> None:
         self._head, self._file = head, file
 
@@ -278,7 +274,7 @@ class _Joined(io.RawIOBase):
 
 
 def _rows(file: io.RawIOBase, columns: Columns) -> Iterator[tuple[int, list[str]]]:
-    """Yield each row with the line on which it begins. A line is held whole, up to a bound."""
+    """Yield each row with its first line. A line is held whole, up to a bound."""
     encoding = "utf-8-sig" if columns.encoding.lower() == "utf-8" else columns.encoding
     text = io.TextIOWrapper(io.BufferedReader(file), encoding, "surrogateescape", newline="")
     lines = _Lines(text)
@@ -301,7 +297,7 @@ def _rows(file: io.RawIOBase, columns: Columns) -> Iterator[tuple[int, list[str]
 
 
 class _Lines:
-    """The lines of a file, counted, each within its bounds."""
+    """A file's lines, counted and bounded."""
 
     def __init__(self, text: io.TextIOWrapper) -> None:
         self._text = text

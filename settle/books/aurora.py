@@ -23,7 +23,7 @@ RESUMING_SECONDS, TRIES_MAX = 5, 24
 """Aurora resumes from a pause in 15 s, or later after a day."""
 
 _STATEMENT = re.compile(r"(?:[^;$'\-]|\$\$.*?\$\$|'(?:[^']|'')*'|--[^\n]*|[$-])+", re.DOTALL)
-"""One statement. A semicolon in a text, comment or function body does not end it."""
+"""A semicolon in a text, comment or function body ends no statement."""
 
 _ITERATIONS = 4_096
 
@@ -63,7 +63,7 @@ def statements(revision: str | None) -> list[str]:
 
 
 def verifier(password: str) -> str:
-    """Return PostgreSQL's verifier of a password, so that no log has the password (RFC 5803)."""
+    """PostgreSQL's verifier of a password, which stays out of logs (RFC 5803)."""
     salt = os.urandom(16)
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, _ITERATIONS)
     stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()

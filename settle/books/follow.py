@@ -16,7 +16,7 @@ from settlement.journal.objects import Copy
 
 
 def rounds(url: str, copy: Copy, every_seconds: int) -> Iterator[dict[str, Any]]:
-    """Project, pause for `every_seconds`, and repeat forever; yield each round's result.
+    """Project every `every_seconds`, forever; yield each round's result.
 
     `behind_seconds` counts from the start of the latest round that skipped no object; None before one. A
     failure of PostgreSQL or the journal is the round's `fault`; the next round catches up. Raises

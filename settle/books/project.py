@@ -32,7 +32,6 @@ def project(connection: psycopg.Connection, name: str, content: bytes) -> Projec
 
 
 def waiting(connection: psycopg.Connection, copy: Copy) -> Iterator[Found]:
-    """Objects that are not in the inbox."""
     known = {name for (name,) in connection.execute("SELECT name FROM ledger.object")}
     for found in copy.objects("journal/"):
         if found.name not in known:

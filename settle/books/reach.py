@@ -58,7 +58,7 @@ def rebuild(url: str, stack: Stack, source: str) -> dict[str, Any]:
 
 
 def close(url: str, stack: Stack, month: str, now: datetime, *, despite_put_aside: bool = False) -> bool:
-    """Return whether the month was open. Refused while lines are put aside or objects wait."""
+    """Whether the month was open. Refused while lines are put aside or objects wait."""
     months.check(month, now)
     with schema.books(url) as connection:
         if not despite_put_aside and projection.aside(connection):

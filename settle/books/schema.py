@@ -67,7 +67,7 @@ def books(url: str) -> Iterator[psycopg.Connection]:
 
 
 def migrate(url: str, currencies: dict[str, int]) -> None:
-    """Migrate the schema in one transaction. Safe to repeat."""
+    """In one transaction. Safe to repeat."""
     engine = sqlalchemy.create_engine(
         "postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=sqlalchemy.NullPool
     )

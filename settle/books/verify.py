@@ -17,7 +17,7 @@ DIFFERENCES_MAX = 100
 """Differences to name; the others are counted."""
 
 _CHUNKS = ((0, 15), (15, 30))
-"""Slices of a row's SHA-256 in hexadecimal digits. Their sums are a digest free of order."""
+"""Slices of a row's SHA-256 in hexadecimal digits. Their sums ignore order."""
 
 _LINE = """
 concat_ws('|', key, step, to_char(posted_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
@@ -96,7 +96,7 @@ class Verdict:
 
 
 def verify(connection: psycopg.Connection, read: Read, now: datetime, kept_from: str = "") -> Verdict:
-    """Compare the books with the table's entries, which each `read()` yields anew.
+    """Compare the books with the table's entries, yielded anew by each `read()`.
 
     Entries younger than LAG are only counted. Table entries before `kept_from` may have expired.
     """

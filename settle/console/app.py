@@ -74,7 +74,7 @@ def application(console: Console, port: int, ended: Callable[[], None]) -> Guard
 
 
 def _answering(console: Console, page: Page) -> Callable[[Request], object]:
-    """Run a page in a thread, as it waits for AWS; show a failure as a page."""
+    """Run a page in a thread, as it waits for AWS; show failures as pages."""
 
     async def answer(request: Request) -> Response:
         try:

@@ -53,7 +53,7 @@ def decide(console: Console, request: Request) -> Response:
 def _offers(
     console: Console, state: SettlementState, case: Mapping[str, Any], is_proposed: bool
 ) -> Iterator[dict[str, Any]]:
-    """Yield each decision with the verbs that this person may use: resolve, propose."""
+    """Yield each decision with this person's verbs: resolve, propose."""
     possible = {
         one["decision"]: _verbs(console, state, one["decision"], is_proposed) if one["command"] else ()
         for one in case["decisions"]
@@ -76,7 +76,7 @@ def _route(decision: str, verb: str) -> str:
 
 
 def _moves(console: Console, key: str, decision: str) -> dict[str, str]:
-    """Map each move that this person may not make to the reason."""
+    """Map each forbidden move to the reason."""
     latest = proposals.latest(console.stack, key)
     routes = {move: f"{decision}/{move}" for move in (Move.APPROVE.value, Move.WITHDRAW.value)}
     allowed = console.allowed.of(routes.values())
@@ -129,7 +129,7 @@ def weigh(console: Console, request: Request) -> Response:
 
 
 def order(console: Console, request: Request) -> Response:
-    """Carry out or propose a decision. Irreversible ones are confirmed first."""
+    """Irreversible decisions are confirmed first."""
     key, decision, fields = check_key(request.path_params["key"]), _decision(request), request.state.fields
     verb = _one_of("verb", fields.get("verb", ""), _VERBS)
     case, reason = _number(fields, "case"), fields.get("reason", "")

@@ -98,7 +98,7 @@ class Guard:
 
 
 def cookie_name(port: int) -> str:
-    """Return the cookie's name, with the port: a browser shares cookies between a host's ports."""
+    """The name has the port: a browser shares cookies between a host's ports."""
     return f"settle_{port}"
 
 

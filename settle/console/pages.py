@@ -98,7 +98,7 @@ def statement_csv(console: Console, request: Request) -> Response:
 
 
 def search(console: Console, request: Request) -> Response:
-    """Find a settlement or account by name, settlements by status and time, or orders by time."""
+    """Find an account or settlement by name, settlements by status and time, or orders by time."""
     asked = {name: value.strip() for name, value in request.query_params.items()}
     if asked.get("key"):
         return onward(f"/settlements/{check_key(asked['key'])}")
@@ -152,7 +152,7 @@ def _given(request: Request) -> dict[str, str]:
 
 
 def _times(console: Console, request: Request) -> tuple[datetime | None, datetime | None]:
-    """Return a period's first instant and exclusive end. Raises CommandFailed."""
+    """A period's first instant and exclusive end. Raises CommandFailed."""
     at = console.now()
     since, until = (
         instants.parse(text, at, name) if text else None for name, text in _given(request).items()
@@ -163,7 +163,7 @@ def _times(console: Console, request: Request) -> tuple[datetime | None, datetim
 
 
 def _is_between(instant: str, since: datetime | None, until: datetime | None) -> bool:
-    """Return whether an instant is in a period. An unreadable one is only in the unbounded period."""
+    """An unreadable instant is only in the unbounded period."""
     if since is None and until is None:
         return True
     try:

@@ -38,7 +38,7 @@ class Session:
         return self._cookie
 
     def has(self, cookie: str) -> bool:
-        """Return whether a cookie is the session's; extend the session if it is."""
+        """Whether a cookie is the session's; if so, extend it."""
         now = self._clock()
         if now - self._seen_at > IDLE_SECONDS or now - self._made_at > SESSION_SECONDS_MAX:
             self.end()

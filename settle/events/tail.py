@@ -25,7 +25,7 @@ _NEW_QUEUE_SECONDS = 1
 
 @contextmanager
 def hearing(stack: Stack, key: str | None) -> Iterator[Iterator[dict[str, Any] | None]]:
-    """Yield events of one settlement, or of all, as they come; None after each poll of up to 2 s.
+    """Yield one settlement's events, or all, as they come; None after each poll of up to 2 s.
 
     An existing settlement begins with a snapshot: its events may be over. A new rule needs a moment, so a
     change meanwhile gives another snapshot. At the end rule and queue are removed.
@@ -45,10 +45,7 @@ def _prefix(stack: Stack) -> str:
 
 
 def _listen(stack: Stack, name: str, key: str | None) -> str:
-    """Return the queue's address.
-
-    Created with its policy: calls about a new queue may fail for a second.
-    """
+    """Created with its policy: calls about a new queue may fail for a second."""
     sqs, events, bus = stack.client("sqs"), stack.client("events"), stack.outputs["OutcomeBusName"]
     pattern = {"source": ["settlement"], **({"detail": {"subject": [key]}} if key else {})}
     rule = events.put_rule(Name=name, EventBusName=bus, EventPattern=json.dumps(pattern))["RuleArn"]

@@ -45,7 +45,7 @@ def deploy(running: Running, sources: str) -> Running:
 
 
 def deploy_app(running: Running, app: str, folder: Path) -> dict[str, dict[str, str]]:
-    """Deploy a user's app from `folder`; return the outputs of each of its stacks.
+    """Deploy a user's app from `folder`; return its stacks' outputs.
 
     Its sagas take the embedded AWS's settings. The roles of CDK's bootstrap are left out, as there they may
     not use the staging bucket. Raises CommandFailed.
@@ -112,7 +112,7 @@ def ensure_cdk(report: Report) -> Path:
 
 
 def synth(app: str, folder: Path, out: Path, *options: str) -> None:
-    """Synthesise a user's app, with the user's credentials. Raises CommandFailed."""
+    """With the user's credentials. Raises CommandFailed."""
     words = [str(ensure_cdk(note)), "synth", "--quiet", "--no-notices", "--app", app, "-o", str(out)]
     _run([*words, *options], folder, os.environ | {"PATH": processes.environment()["PATH"]})
 

@@ -56,7 +56,7 @@ def up(report: Report, port: int | None = None, *, ledger: bool = False) -> Runn
 
 
 def down() -> bool:
-    """Return whether anything ran."""
+    """Whether anything ran."""
     with locked():
         return _clean_up()
 

@@ -77,7 +77,7 @@ class State:
 
 
 def behaviour_of(payment: dict[str, str], default: Behaviour) -> Behaviour:
-    """Return the behaviour in a party's account id, `kyc-<behaviour>[.suffix]`, or the default."""
+    """By a party's account id, `kyc-<behaviour>[.suffix]`."""
     for party in ("payee", "payer"):
         name = payment[party].partition(".")[0].removeprefix("kyc-")
         if payment[party].startswith("kyc-") and name in list(Behaviour):

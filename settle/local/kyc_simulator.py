@@ -71,7 +71,7 @@ class Provider(BaseHTTPRequestHandler):
         self._answer(200, self.server.state.describe())
 
     def do_GET(self) -> None:
-        """Return the settings, or the health, which counts as no call."""
+        """A health check counts as no call."""
         if self.path == "/control":
             self._answer(200, self.server.state.describe())
         elif self.path == "/verifications":
@@ -163,7 +163,7 @@ class Provider(BaseHTTPRequestHandler):
         return None
 
     def _misbehave(self, behaviour: Behaviour) -> bool:
-        """Return whether a proper answer is due instead."""
+        """Whether a proper answer is due instead."""
         if behaviour in (Behaviour.CLOSE, Behaviour.HANG):
             self.close_connection = True
             self.server.stopped.wait(HANG_SECONDS if behaviour is Behaviour.HANG else 0)

@@ -51,7 +51,7 @@ def findings_of_app(app: str, stack: str | None, context: list[str]) -> list[dic
 
 
 def _templates(folder: Path) -> dict[str, Any]:
-    """The templates of a cloud assembly and its nested ones, by stack."""
+    """Templates of a cloud assembly and its nested ones, by stack."""
     found = {}
     for manifest in (*folder.glob("manifest.json"), *folder.rglob("assembly-*/manifest.json")):
         for name, one in json.loads(manifest.read_text("utf-8")).get("artifacts", {}).items():

@@ -13,7 +13,7 @@ ANSWER_SECONDS_MAX = 5
 
 
 def running() -> Running | None:
-    """Return the embedded AWS if it runs with the app deployed; else None.
+    """None unless it runs with the app deployed.
 
     Raises CommandFailed for silence.
     """
@@ -59,7 +59,7 @@ def answers(found: Running) -> bool:
 
 
 def answers_in_time(found: Running, seconds: float) -> bool:
-    """Wait; return False after the time, or if its process has ended."""
+    """Wait; False after the time, or if its process has ended."""
     give_up_at = time.monotonic() + seconds
     while not answers(found):
         if time.monotonic() > give_up_at or processes.has_ended(found.pid):

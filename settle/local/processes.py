@@ -48,7 +48,7 @@ def start(module: str, *arguments: str, log: str, variables: Mapping[str, str] |
 
 
 def has_ended(pid: int) -> bool:
-    """Return whether a process that we started has exited.
+    """Whether a process that we started has exited.
 
     Uses only the id: a new process may lack the command line that `ours` needs.
     """
@@ -72,7 +72,7 @@ def run(program: str) -> bool:
 
 
 def stop(*programs: str) -> bool:
-    """Stop the programs' processes, or all, including orphans; return whether any ran."""
+    """Stop the programs' processes, or all, orphans too; return whether any ran."""
     doomed = list(ours(programs or _PROGRAMS))
     for process in doomed:
         _ignoring_the_gone(process.terminate)

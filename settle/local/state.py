@@ -47,7 +47,7 @@ def read() -> Running | None:
 
 
 def write(running: Running) -> None:
-    """Replace the record atomically: a crash leaves the old one. It may have a password."""
+    """Atomic: a crash leaves the old one. It may have a password."""
     unfinished = STATE.with_suffix(".new")
     unfinished.touch(mode=0o600)
     unfinished.write_text(json.dumps(asdict(running)))

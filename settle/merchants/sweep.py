@@ -11,7 +11,7 @@ from settlement.merchants.order import SWEEP
 
 
 def sweep(stack: Stack, merchant: str, since: str | None = None) -> dict[str, Any]:
-    """Return the amounts by minute.
+    """Amounts by minute.
 
     Safe to repeat. `since` leaves out releases before its minute. Repeats the call until done. Raises
     CommandFailed.

@@ -35,7 +35,7 @@ def run(
     units_per_second: float,
     told: Callable[[Progress], None],
 ) -> Progress:
-    """Run a migration until it is done or paused. Raises CommandFailed, NotAlone.
+    """Until done or paused. Raises CommandFailed, NotAlone.
 
     The role's session ends after an hour: the same runner continues with another.
     """

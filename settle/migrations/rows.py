@@ -47,7 +47,7 @@ class Migration:
     _write: Callable[[Row, Direction], Write]
 
     def write(self, row: Row, direction: Direction) -> Write | None:
-        """Return a row's write; None if the row is not settled or already migrated."""
+        """None if the row is not settled or already migrated."""
         if row.get("status") != Status.SETTLED or self.needs[direction] not in row:
             return None
         return self._write(row, direction)

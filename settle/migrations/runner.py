@@ -54,7 +54,7 @@ def look(store: Store, migration: Migration) -> Progress | None:
 
 
 def pause(means: Means, migration: Migration, reason: str) -> Progress | None:
-    """Stop a migration after its page; return its row, or None before its first run."""
+    """Stop a migration after its page; None before its first run."""
     while (found := look(means.store, migration)) and found.phase is Phase.RUNNING:
         paused = _saved(means.store, replace(found, phase=Phase.PAUSED, reason=reason))
         if paused is not None:
@@ -136,7 +136,7 @@ def _put(means: Means, progress: Progress) -> Progress:
 
 
 def _saved(store: Store, progress: Progress) -> Progress | None:
-    """Return None if the row has changed since it was read."""
+    """None if the row has changed since."""
     write = save(progress)
     row = store.put(write)
     return Progress.from_row(row) if row == write.parameters["Item"] else None

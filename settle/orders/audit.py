@@ -37,7 +37,7 @@ _PERSONS = ("user_id", "approved_by", "approved_in", "break_glass", "request_id"
 
 
 def pages(stack: Stack, since: datetime, until: datetime, by: str | None) -> Iterator[list[dict[str, str]]]:
-    """Yield the orders from `since` to before `until`, oldest first, up to 100 at a time.
+    """From `since` to before `until`, oldest first, up to 100 at a time.
 
     `by` is part of the ARN, in any case, of a giver or approver. Unreadable rows are always named in
     `unreadable`: spoiling a row hides no order.

@@ -25,7 +25,7 @@ PATIENCE_SECONDS = (*PAUSES_SECONDS, *(8,) * 10)
 """Pauses between tries of one order, long: many orders exhaust the door's limits."""
 
 FAILURES_IN_A_ROW_MAX = 3
-"""After as many unknown outcomes in a row, no more orders are given."""
+"""After this many unknown outcomes, no more orders are given."""
 
 _POLL_SECONDS = 2.0
 _STOPS = (DoorShut, KeyboardInterrupt, BotoCoreError, ClientError, SettlementError, MalformedRow)

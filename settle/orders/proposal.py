@@ -14,13 +14,13 @@ from settlement.orders.proposal import Proposal, ProposalStatus
 
 
 def latest(stack: Stack, key: str) -> Proposal | None:
-    """Return the latest proposal, even if closed, expired or void."""
+    """Even if closed, expired or void."""
     row = stack.store.read(keys.proposal(key))
     return Proposal.from_row(row) if row else None
 
 
 def open_on(stack: Stack, state: SettlementState) -> dict[str, Any]:
-    """Return {} unless one may be approved now."""
+    """{} unless one may be approved now."""
     return open_in(stack, state, stack.store.read(keys.proposal(state.key)))
 
 

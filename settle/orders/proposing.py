@@ -97,7 +97,7 @@ def _order(
 
 
 def latest(stack: Stack, key: str) -> dict[str, Any]:
-    """Return the latest proposal with its command. Raises CommandFailed."""
+    """With its command. Raises CommandFailed."""
     found = proposals.latest(stack, key)
     if found is None:
         raise CommandFailed(Exit.FAILED, f"{key}: its proposal is gone")

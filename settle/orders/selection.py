@@ -1,4 +1,4 @@
-"""The open cases of LIMBO that one command decides, and their digest.
+"""The LIMBO cases that one command decides, and their digest.
 
 Such as `1500-` and the hash of the 1,500 oldest that fit. Later cases are excluded.
 """
@@ -51,7 +51,7 @@ class Wanted:
     reason: str = ""
 
     def command(self, stack: Stack, verb: Verb, seen: str = "") -> str:
-        """Return the command for the same cases; a dry run without `seen`."""
+        """For the same cases; a dry run without `seen`."""
         reason = None if verb.is_on_proposals else self.reason or REASON
         options = {**self.which.options, "reason": reason, "seen": seen or None}
         return stack.command(f"limbo {verb}", self.decision, **options)
@@ -79,7 +79,7 @@ class Selection:
     unreadable: Sequence[Line] = ()
 
     def seen(self, count: int | None = None) -> str:
-        """Return the digest of the `count` oldest cases that fit; by default all."""
+        """Digest of the `count` oldest cases that fit; by default all."""
         items = self.fit[:count]
         lines = sorted(self._line(item) for item in items)
         text = json.dumps([self.wanted.verb, self.wanted.decision, lines], separators=(",", ":"))

@@ -51,7 +51,7 @@ def escape_unknown() -> None:
 
 
 def is_written(show: Callable[[], None]) -> bool:
-    """Return whether the output accepted it. A failed output stops no work.
+    """Whether the output accepted it. A failed output stops no work.
 
     Later output goes to the null device: Python would fail at its exit.
     """
@@ -84,7 +84,7 @@ def note(text: str) -> None:
 
 
 def name_unreadable(lines: Iterable[Mapping[str, Any]]) -> None:
-    """Name unreadable rows; if any, end the command as failed."""
+    """If there are any, end the command as failed."""
     unreadable = [one["unreadable"] for one in lines if "unreadable" in one]
     for told in unreadable:
         note(f"settle: cannot be read: {told}; see `settle reconcile`")
@@ -93,14 +93,14 @@ def name_unreadable(lines: Iterable[Mapping[str, Any]]) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print JSON on one line, flushed at once for a pipe's reader."""
+    """On one line, flushed at once for a pipe's reader."""
     print(json.dumps(value).replace("\x7f", "\\u007f"), flush=True)
 
 
 def or_json(
     show: Callable[Concatenate[_Told, _More], None],
 ) -> Callable[Concatenate[_Told, bool, _More], None]:
-    """Let a function print its answer as JSON if the second argument is true."""
+    """Print the answer as JSON if the second argument is true."""
 
     @wraps(show)
     def either(told: _Told, as_json: bool, /, *more: _More.args, **named: _More.kwargs) -> None:

@@ -74,7 +74,7 @@ class _Pace(ProgressColumn):
 
 
 def paced(done: int, seconds: float, total: int | None) -> str:
-    """Return a text such as "12,000 of some 52,000, 4,000/s, some 0:00:10 left"."""
+    """Such as "12,000 of some 52,000, 4,000/s, some 0:00:10 left"."""
     pace = done / seconds if seconds else 0
     of = f" of some {total:,}" if total and total > done else ""
     left = f", some {timedelta(seconds=round((total - done) / pace))} left" if of and total and pace else ""

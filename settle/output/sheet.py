@@ -20,7 +20,7 @@ def text(
     guarded: bool = False,
     head: bool = True,
 ) -> str:
-    """Return a line with the field names, then the `lines`.
+    """A line with the field names, then the `lines`.
 
     If `guarded`, `'` precedes a cell that looks like a formula, except in `numbers`: our own fields, which
     may be negative. Spaces join list elements.
@@ -41,7 +41,7 @@ def show(
     *,
     guarded: bool,
 ) -> None:
-    """Print pages as they are read, below the field names."""
+    """As they are read, below the field names."""
     out.file.write(text((), fields))
     for page in pages:
         out.file.write(text(page, fields, numbers, guarded=guarded, head=False))

@@ -11,7 +11,7 @@ from settlement.proof import table_scan
 from settlement.proof.watch import READING, Watch, unwatched
 
 Counting = Callable[[Mapping[str, int]], AbstractContextManager[Watch]]
-"""Shows the progress of activities, given the estimated number of items of each."""
+"""Shows progress, given each activity's estimated number of items."""
 
 
 def uncounted(estimates: Mapping[str, int]) -> AbstractContextManager[Watch]:

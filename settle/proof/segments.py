@@ -32,7 +32,7 @@ BATCH = 2000
 """On demand: limits the memory for each kind."""
 
 END_SECONDS = 5
-"""Time for a process to end before it is killed."""
+"""Time to end before it is killed."""
 
 
 def check(stack: Stack, segments: int, watch: Watch, stage: Stage = UNKNOWN) -> Findings:
@@ -54,7 +54,7 @@ def check(stack: Stack, segments: int, watch: Watch, stage: Stage = UNKNOWN) -> 
 
 @dataclass(frozen=True)
 class _Report:
-    """`cut_off` if the findings are incomplete."""
+    """`cut_off`: the findings are incomplete."""
 
     found: dict[str, Any]
     cut_off: CutOff | None

@@ -1,4 +1,4 @@
-"""A settlement's path through the machines, from its rows alone.
+"""A settlement's path through the machines, from its rows.
 
     row: slots, status, reversed_for, expired_at ──┐
                                                    ├─▶ walks: states in order, each with what proves it

@@ -94,7 +94,7 @@ def _at_risk(cases: Iterable[dict[str, Any]]) -> list[str]:
 def _proposals(
     stack: Stack, stuck: Iterable[SettlementState], at: datetime
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """The proposals that wait for another person, first to expire first, and the unreadable rows.
+    """Proposals that wait for another person, first to expire first, and unreadable rows.
 
     Proposals on LIMBO come from the cases, others from recent orders.
     """
@@ -122,7 +122,7 @@ def _proposals(
 
 
 def last_proof(stack: Stack, at: datetime) -> dict[str, Any]:
-    """The last scheduled proof's figures from CloudWatch, or None values and the reason."""
+    """From CloudWatch, or None values and the reason."""
     nothing: dict[str, Any] = dict.fromkeys(("at", *_PROOF))
     try:
         client = stack.client("cloudwatch")

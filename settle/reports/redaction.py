@@ -29,6 +29,9 @@ SHOWN = frozenset(
             "decided_at",
             "provider",
             "break_glass",
+            "by_way",
+            "waits",
+            "answered",
         ),
         *("proposal_number", "part", "proposed_at", "valid_until", "withdrawn_at", "needed", "approvals"),
     }
@@ -52,7 +55,7 @@ def _value(name: str, value: Any) -> Any:
 
 
 def _person(arn: str) -> str:
-    """Return an ARN without its last part: a session's or IAM user's name."""
+    """An ARN without its last part: a session's or IAM user's name."""
     if not arn:
         return ""
     kind, slash, _ = arn.rpartition("/")

@@ -3,6 +3,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from settle.instants import seconds_since, span
+from settle.settlements.awaited import decider
 from settlement.core.ledger.keys import Row
 from settlement.core.model.orders import Decision
 from settlement.core.model.state import SettlementState
@@ -16,6 +17,7 @@ _NAMES = {
     "verify": "an approval of the KYC provider commits",
     "release": "the release commits: escrow → payee",
     "fee": "the fee commits: escrow → fees",
+    "check": "a check of the stage answers",
     "review": "the provider's webhook brings the verdict of the review",
     "reverse": "a person orders the reversal",
     "limbo": "the reversal is stuck: a case of LIMBO opens",
@@ -34,6 +36,7 @@ _NAMES = {
 _GAPS = {
     "hold": "waits for the hold",
     "verify": "waits for the KYC provider",
+    "check": "waits for a check of the stage",
     "review": "waits for the provider's reviewer",
     "release": "waits for the release",
     "fee": "waits for the fee",
@@ -71,7 +74,8 @@ def moments(state: SettlementState, row: Row, evidence: Sequence[Row], at: datet
         kind = name.partition(":")[0]
         what = _NAMES.get(kind, name) + (f" ({name})" if ":" in name else "")
         told.append(_following(told, instant, name, what, _GAPS.get(kind, "")))
-    review = "waits for the provider's reviewer" if state.is_in_review else ""
+    who = decider(state.review).replace("the provider", "the provider's reviewer")
+    review = f"waits for {who}" if state.is_in_review else ""
     gap = "" if state.status in FINISHED else review or _BY_NOW[state.status]
     return [*told, _following(told, timestamp(at), NOW, NOW, gap)]
 
@@ -100,6 +104,7 @@ def _place(name: str) -> int:
     order = [
         "claimed",
         *Step,
+        "check",
         "review",
         "limbo",
         "resolve",

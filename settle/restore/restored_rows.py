@@ -102,7 +102,7 @@ def _key_of_entry(row: Row) -> str:
 
 
 def _is_whole(image: Any, row_keys: RowKeys) -> bool:
-    """Return whether a row's copy, signed with a key of the stage, has the sealed digest.
+    """Whether a row's copy, signed with a stage's key, has the sealed digest.
 
     Never for a settlement or account, which have changed since.
     """

@@ -2,6 +2,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from settle.settlements.awaited import decider
 from settle.stack import Stack
 from settlement.core.model.state import SettlementState
 from settlement.core.model.status import FINISHED, Status
@@ -10,7 +11,7 @@ RUNNING = "RUNNING"
 
 
 def describe(stack: Stack, state: SettlementState) -> dict[str, Any]:
-    """Return the owner, its executions, the deadline, recovery's next look, and a summary.
+    """The owner, executions, deadline, recovery's next look, and a summary.
 
     Without Step Functions if it is finished.
     """
@@ -28,7 +29,7 @@ def describe(stack: Stack, state: SettlementState) -> dict[str, Any]:
 
 
 def _executions(stack: Stack, state: SettlementState) -> list[dict[str, str | None]]:
-    """Return the owner's execution and, in LIMBO, the one that waits.
+    """The owner's execution and, in LIMBO, the waiting one.
 
     A reversal's owner runs on the compensating machine; any other on the settlement machine, Standard if Step
     Functions knows the name there.
@@ -59,7 +60,9 @@ def _activity(state: SettlementState, found: list[dict[str, Any]], next_look: st
         waits = ", which waits for a person's decision" if state.status is Status.LIMBO else ""
         return f"execution {running[0]} runs{waits}; {looks}"
     if state.status is Status.PROCESSING and state.is_in_review:
-        return f"in review until {state.deadline_at}: no execution runs before the provider decides"
+        return (
+            f"in review until {state.deadline_at}: no execution runs before {decider(state.review)} decides"
+        )
     ended = [f"{one['name']} is {one['status']}" for one in found if one["status"]]
     if len(ended) == len(found):
         return f"no execution runs ({', '.join(ended)}); {looks}"

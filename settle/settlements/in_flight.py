@@ -26,7 +26,7 @@ CLAIMED: tuple[str, ...] = (*_PROGRESS, "claimed_at", "finished_at")
 
 
 def in_flight(stack: Stack, limit: int) -> Found:
-    """Return the first `limit` settlements in flight, by recovery's next look."""
+    """By recovery's next look."""
     shards = [keys.in_flight_partition(shard) for shard in range(keys.IN_FLIGHT_SHARDS)]
     return listed(stack, shards, {*FINISHED, Status.LIMBO}, limit)
 
@@ -75,7 +75,7 @@ _EMPTY: Line = {"steps": [], "in_review": False}
 
 
 def describe_in_flight(stack: Stack, row: Row) -> Line:
-    """`since`: when it was last set in motion; while in review, its claim."""
+    """`since`: its last start; while in review, its claim."""
     row, unreadable = _sound(stack, row)
     in_review, claimed_at = "review" in row, row.get("claimed_at")
     return {

@@ -52,7 +52,7 @@ def listed(stack: Stack, partitions: Sequence[str], left: Collection[str], limit
 
 
 def between(stack: Stack, partition: str, since: str, until: str) -> Iterator[Row]:
-    """Yield the keys listed from sort key `since` to before `until`."""
+    """Keys from sort key `since` to before `until`."""
     times = {":since": {"S": since}, ":until": {"S": until}}
     found = _entries(
         stack, stack.client("dynamodb"), partition, " AND gsi1sk BETWEEN :since AND :until", times

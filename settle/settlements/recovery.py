@@ -2,6 +2,7 @@ from typing import Any
 
 from settle.exit_codes import Exit
 from settle.order import give
+from settle.settlements.awaited import decider
 from settle.settlements.settlement import state_of
 from settle.stack import Stack
 from settlement.core.model.state import SettlementState
@@ -13,7 +14,7 @@ NOTHING = "none"
 
 
 def recover(stack: Stack, key: str) -> tuple[dict[str, Any], str | None]:
-    """Order recovery; return the action and the new status, and the reason for no action.
+    """Return the action and the new status, and the reason for no action.
 
     Safe to repeat: nothing starts while a reversal runs, and a duplicate of a payment's execution does no
     harm.
@@ -43,5 +44,5 @@ def _why_not(stack: Stack, state: SettlementState) -> str:
         show = stack.command("limbo show", key)
         return f"{key} waits for a person's decision, and so does its execution; see `{show}`"
     if state.status is Status.PROCESSING and state.is_in_review:
-        return f"{key} is in review until {state.deadline_at}, unless the provider decides before"
+        return f"{key} is in review until {state.deadline_at}, unless {decider(state.review)} decides before"
     return f"{key} needs no recovery: its execution {state.owner} runs"

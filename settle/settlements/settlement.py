@@ -79,7 +79,7 @@ def _expired(stack: Stack, row: Row, read: journal.Journal) -> list[Row]:
 
 
 def describe(stack: Stack, key: str) -> dict[str, Any]:
-    """The outcome as the machines report it, the executions, the journal, and advice."""
+    """The machines' outcome, executions, journal and advice."""
     row = stack.store.read(keys.settlement(key))
     if row is None:
         raise unclaimed(stack, key)

@@ -67,7 +67,7 @@ OF_FUNCTIONS = sorted(NEEDS.keys() - {need for needs in NEEDS.values() for need 
 
 def test_these_rooms_are_optional() -> None:
     assert [room for room in rooms.OPTIONAL if is_there(room)] == OPTIONAL
-    assert OF_FUNCTIONS == ["bank", "events", "kyc", "paging", "proof"]
+    assert OF_FUNCTIONS == ["bank", "checks", "events", "paging", "proof"]
 
 
 def test_a_rooms_additions_are_found_by_their_files_names() -> None:
@@ -81,6 +81,7 @@ def test_a_rooms_additions_are_found_by_their_files_names() -> None:
 
     assert found == {
         *there("books", "infra/books/scenes.py"),
+        *there("checks", "proof/checks/shapes.py", "unit/checks/vectors.py"),
         *there("doors", *(f"infra/doors/{part}.py" for part in ("routes", "scenes", "writes"))),
         *there("doors", "proof/doors/shapes.py", "store/doors/costs.py", "unit/doors/vectors.py"),
         *there("merchants", *(f"infra/merchants/{part}.py" for part in ("records", "scenes", "writes"))),

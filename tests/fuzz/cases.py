@@ -8,6 +8,7 @@ from typing import Any
 from tests.fuzz import claims, payloads, wires
 from tests.fuzz.mutation import Choices
 from tests.fuzz.stage import ANSWERS, HANDLERS, STATES, TIMES, Stage, rows_of
+from tests.world.rooms import there
 
 FUNCTIONS = tuple(name for name in payloads.PAYLOADS if name in HANDLERS)
 
@@ -24,6 +25,7 @@ AT_HOME: dict[str, str | tuple[str, ...]] = {
     **dict.fromkeys(("prepare_alert", "await_resolution", "resolve_limbo"), "LIMBO"),
     "take_order": ("LIMBO", "settled", "released"),
     "kyc_decided": "in review",
+    "check_decided": ("held, with checks", "held, in wait"),
 }
 """Prefixes of states where a function gets furthest; half its cases begin there."""
 
@@ -65,6 +67,7 @@ def run(stage: Stage, case: Case) -> str:
 
 _WIRES: dict[str, Callable[[Choices], Any]] = {
     "kyc_decided": wires.request,
+    **dict(there("checks", ("check_decided", wires.callback))),
     "start_settlements": wires.batch,
     "take_order": wires.order,
     "accept_settlements": wires.post,
@@ -73,6 +76,7 @@ _WIRES: dict[str, Callable[[Choices], Any]] = {
 }
 _CHECKS: dict[str, Callable[[Stage, Any], Any]] = {
     "kyc_decided": claims.check_webhook,
+    "check_decided": claims.check_callback,
     "start_settlements": claims.check_batch,
     "take_order": claims.check_order,
     "accept_settlements": claims.check_post,

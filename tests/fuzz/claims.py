@@ -97,13 +97,21 @@ def check_not_written_by_a_fault(stage: Stage, name: str, event: Any) -> str:
 
 
 def check_webhook(stage: Stage, event: Any) -> int:
+    return _check_signed(stage, "kyc_decided", event, {"idempotency_key", "decision"})
+
+
+def check_callback(stage: Stage, event: Any) -> int:
+    return _check_signed(stage, "check_decided", event, {"check", "decision", "key"})
+
+
+def _check_signed(stage: Stage, function: str, event: Any, told: set[str]) -> int:
     before = stage.table.rows.copy()
-    answer = HANDLERS["kyc_decided"](event, Context())
+    answer = HANDLERS[function](event, Context())
     assert answer["statusCode"] in HTTP_STATUSES
     content = json.loads(answer["body"])
     check_answer(answer)
     if answer["statusCode"] == 200:
-        assert content.keys() == {"idempotency_key", "decision"}
+        assert content.keys() == told
     else:
         assert content.keys() == {"error", "message"}
         check_message(content["message"])

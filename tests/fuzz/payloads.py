@@ -147,6 +147,18 @@ PAYLOADS: dict[str, list[Any]] = {
         *_ON_ACCOUNTS,
     ],
     "kyc_decided": [VERDICT, {**VERDICT, "decision": "REJECTED", "reason": "a listed party"}],
+    **dict(
+        there(
+            "checks",
+            (
+                "check_decided",
+                [
+                    {"token": f"{KEY}:check:delivered", "decision": "approve", "evidence": {"parcel": "1"}},
+                    {"token": f"{KEY}:check:delivered", "decision": "refuse", "reason": "lost"},
+                ],
+            ),
+        )
+    ),
     "start_settlements": REQUESTS,
     "sweep_merchants": [released(from_wire(_ENTRY))],
     "publish_events": [
@@ -197,7 +209,7 @@ _ANY, _TEXT = "any", "text"
 _ERROR: dict[tuple[str, ...], str] = {("error", "Error"): _TEXT, ("error", "Cause"): _TEXT}
 _WHOLE = (
     *("recover_stalled", "start_settlements", "kyc_decided", "take_order", "accept_settlements"),
-    "cancel_settlement",
+    *("cancel_settlement", "check_decided"),
 )
 FROM_OUTSIDE: dict[str, dict[tuple[str, ...], str]] = {
     **{name: {("settlement",): _ANY} for name in PAYLOADS},

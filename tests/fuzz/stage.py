@@ -1,6 +1,8 @@
 """The real handlers over a table in memory, with the key in any state."""
 
 import io
+import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
@@ -85,7 +87,12 @@ def staged() -> Iterator[Stage]:
     """Put the handlers on a stage without AWS, logs or metrics."""
     stage = Stage()
     level = telemetry.logger.log_level
-    environment = {"START_DEAD_LETTERS": stage.queues.url, "JOURNAL_BUCKET": "journal"}
+    environment = {
+        "START_DEAD_LETTERS": stage.queues.url,
+        "JOURNAL_BUCKET": "journal",
+        "CHECKS_DECLARED": json.dumps([{"name": "delivered", "refusals": ["lost"], "wait_seconds": 86_400}]),
+        "CHECK_SIGNING_SECRETS": json.dumps({"delivered": os.environ["KYC_SIGNING_SECRET"]}),
+    }
     with (
         mock.patch.object(_dependencies, "store", stage.table.store()),
         mock.patch.object(_dependencies, "now", stage.now),
@@ -160,6 +167,10 @@ def _unwind(calls: Calls, stage: Stage) -> None:
     calls.unwind(calls.begin(error=REJECTED_BY_KYC))
 
 
+def _waits_for_a_check(calls: Calls, stage: Stage) -> None:
+    calls.alter(checks={"delivered", "limits"}, review="check:delivered")
+
+
 _WAITS = _to("__call__", "AwaitResolution", token="token-1", execution_arn="arn:waits")
 STATES: dict[str, tuple[Step, ...]] = {
     "nothing": (),
@@ -183,6 +194,11 @@ STATES: dict[str, tuple[Step, ...]] = {
     "verified, the payee is foreign": (_to("before", "ReleaseFunds"), _opened("bob", 0, currency="USD")),
     "compensating, the payee is poor": (_to("reopened", "ReclaimFunds"), _opened("bob", 4_771)),
     "in review": (_to("before", "VerifyKyc"), _verified(IN_REVIEW)),
+    "held, with checks": (
+        _to("before", "VerifyKyc"),
+        lambda calls, stage: calls.alter(checks={"delivered"}),
+    ),
+    "held, in wait for a check": (_to("before", "VerifyKyc"), _waits_for_a_check),
     "in review, with evidence": (_to("before", "VerifyKyc"), _answered_beside_a_review),
     "decided against the evidence": (
         _to("before", "VerifyKyc"),

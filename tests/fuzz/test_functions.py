@@ -53,6 +53,7 @@ def tried(stage: Stage, function: str, anyhow: bool, inputs: int) -> Counter[str
 WIRED = (
     *("kyc_decided", "start_settlements", "take_order"),
     *("accept_settlements", "cancel_settlement", "read_settlements"),
+    *there("checks", "check_decided"),
 )
 """The functions that read text and receive no payload of a definition."""
 

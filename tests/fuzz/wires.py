@@ -15,7 +15,9 @@ from tests.world.services import PREVIOUS, SECRET, THIRD, Caller
 _ROUTES = routes(ORDERS)
 
 _IDS = ("evt_1", "evt_2", "e" * 200, "e" * 201, "evt 1", "é", "evt.1")
-_DEPTH_MAX = dict.fromkeys(("kyc_decided", "take_order", "accept_settlements", "cancel_settlement"), 8_000)
+_DEPTH_MAX = dict.fromkeys(
+    ("kyc_decided", "check_decided", "take_order", "accept_settlements", "cancel_settlement"), 8_000
+)
 """Maximum nesting of an HTTP body; a deeper one would exceed 16 KiB."""
 
 _FLAT = (
@@ -42,7 +44,17 @@ def batch(choices: Choices) -> list[str]:
 
 def request(choices: Choices) -> dict[str, Any]:
     """Draw a webhook request, mostly signed correctly, or its body would never be read."""
-    body = message("kyc_decided", choices)
+    return _signed("kyc_decided", choices)
+
+
+def callback(choices: Choices) -> dict[str, Any]:
+    """Draw a check's callback, mostly for the right check."""
+    path = "/delivered" if choices.below(8) else ("", "/limits", "/" * 500, "/delivered/é")[choices.below(4)]
+    return {**_signed("check_decided", choices), "rawPath": path}
+
+
+def _signed(function: str, choices: Choices) -> dict[str, Any]:
+    body = message(function, choices)
     event = Caller(
         secret={14: PREVIOUS, 15: THIRD}.get(choices.below(16), SECRET),
         at=NOW + timedelta(seconds={12: 299, 13: -299, 14: 301, 15: 10**9}.get(choices.below(16), 0)),

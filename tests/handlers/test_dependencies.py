@@ -18,7 +18,10 @@ from settlement.core.model.stage_config import StageConfig
 from settlement.core.policy.pager import PagerConfig
 from tests.world.functions import FILES
 
-CLIENTS = {"handlers.kyc.verify_kyc": ["secretsmanager"], "handlers.kyc.kyc_decided": ["secretsmanager"]}
+CLIENTS = {
+    name: ["secretsmanager"]
+    for name in ("handlers.kyc.verify_kyc", "handlers.kyc.kyc_decided", "handlers.checks.check_decided")
+}
 """Clients besides DynamoDB's that a function makes at start, because each of its calls needs them."""
 
 START = """

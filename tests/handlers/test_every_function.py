@@ -243,10 +243,10 @@ def no_telltale(output: str) -> bool:
 
 
 def test_every_function_is_called_here() -> None:
-    """Except those that need a server or a bucket: test_reconcile_books.py, test_read_statements.py and
-    tests/books/test_project_entries.py.
+    """Except those that need a server, a bucket or a check: test_reconcile_books.py, test_read_statements.py,
+    checks/test_checks.py and tests/books/test_project_entries.py.
     """
-    elsewhere = {"ReconcileBooks", "ReadStatements", *there("books", "ProjectEntries")}
+    elsewhere = {"ReconcileBooks", "ReadStatements", "CheckDecided", *there("books", "ProjectEntries")}
     assert CASES.keys() | TRIGGERED.keys() | elsewhere == HANDLERS.keys()
 
 

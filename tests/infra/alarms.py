@@ -149,13 +149,22 @@ BOOKS_ALARMS = {
     "BooksLate": _ours("BooksLate"),
 }
 
+CHECK_ALARMS = {
+    "CheckUnavailable": _ours("CheckUnavailable", 5),
+    "CheckConflict": _ours("CheckConflict"),
+    "CheckCallbackRefused": Alarm(
+        *("AWS/Lambda", "Url4xxCount", ("FunctionName", "${CheckDecided}")), "Sum", 300, 100
+    ),
+    "CheckDecidedFailed": _errors("CheckDecided", 1),
+}
+
 BANK_ALARMS = {
     "StatementFaults": _ours("StatementFaults", 1, "Maximum", missing="ignore", seconds=3_600),
     "StatementMissing": _ours("StatementMissing", 1, "Maximum", missing="ignore", seconds=3_600),
     "ReadStatementsFailed": _errors("ReadStatements", 1),
 }
 
-OPTIONAL_ALARMS = BOOKS_ALARMS | BANK_ALARMS
+OPTIONAL_ALARMS = BOOKS_ALARMS | BANK_ALARMS | CHECK_ALARMS
 
 SUMS = {
     "ForwardThrottled": ("AWS/Lambda", {"Throttles"}),

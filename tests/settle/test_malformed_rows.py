@@ -467,6 +467,7 @@ ELSEWHERE = {
     **{f"statement {one}": "bank/test_on_record.py" for one in ("list", "show", "unmatched")},
     **{f"statement {one}": "bank/test_on_record.py" for one in ("propose", "book")},
     "statement compare": "test_statement_command.py",
+    "check status": "checks/test_of_stack.py",
     **{f"migrate {one}": "test_migrate.py" for one in ("plan", "run", "pause", "verify")},
     **{
         f"ledger {one}": "tests/books"
@@ -480,7 +481,7 @@ BY_ORDER = {f"account {one}" for one in ("open", "deposit", "withdraw", "freeze"
 
 WITHOUT_ROWS = {
     *("start", "console", "explain", "permissions", "preflight", "acceptance", "demo"),
-    *("events tail", "kyc probe"),
+    *("events tail", "kyc probe", "check list", "check new", "check prove"),
 }
 
 

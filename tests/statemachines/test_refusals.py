@@ -28,12 +28,13 @@ ASKING = (
     "settlement/kyc/client",
     "settlement/kyc/connection",
     "settlement/kyc/shared_circuit",
+    "handlers/checks/_checks",
 )
 
-WITHIN = {"_Refused", "OSError", "StoreUnavailable", CONFLICT}
+WITHIN = {"_Refused", "OSError", "StoreUnavailable", "CheckUnavailable", "MalformedRow", CONFLICT}
 """Errors that add no refusal.
 
-The circuit and the client catch the first two; the third stalls the machine; writes raise the fourth too.
+The circuit and the client catch the first two; the next three stall the machine; writes raise the last too.
 """
 
 OF_PROVIDER = errors_raised("handlers/core/_verification", *ASKING) - WITHIN
@@ -188,8 +189,8 @@ def finals(machine: str, name: str) -> set[str]:
 
 
 def test_the_provider_and_the_claim_add_these_refusals() -> None:
-    """A payment that is not approved is reversed for one of four reasons."""
-    reasons = {"KycRejected", "KycRequestRefused", "KycUnavailable", "KycCircuitOpen"}
+    """A payment that is not approved is reversed for one of five reasons."""
+    reasons = {"KycRejected", "KycRequestRefused", "KycUnavailable", "KycCircuitOpen", "CheckRefused"}
 
     assert reasons | {"InReview"} == OF_PROVIDER
     assert {"AlreadyClaimed", "InvalidRequest"} == OF_CLAIM

@@ -46,7 +46,13 @@ def verdicts(steps: set[Any]) -> list[dict[str, Any]]:
         return [{"verdict": VERDICT.decision.value}]
     if Step.HOLD not in steps:
         return [{}]
-    return [{}, {"review": VERDICT.reference}, {"review": "another"}, {"verdict": REJECTED.decision.value}]
+    return [
+        {},
+        {"review": VERDICT.reference},
+        *({"review": f"check:{name}"} for name in ("delivered", "limits")),
+        *({"answered": {name}} for name in ("delivered", "limits")),
+        {"verdict": REJECTED.decision.value},
+    ]
 
 
 def listings(status: Status) -> list[dict[str, Any]]:

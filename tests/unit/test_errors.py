@@ -120,11 +120,12 @@ PLAIN = {
         errors.InReview,
         errors.KycRejected,
         errors.KycRequestRefused,
+        errors.CheckRefused,
         errors.SignatureRefused,
     ),
     *(errors.SettlementNotFound, errors.ResolutionRefused, errors.PartRefused, errors.ProposalRefused),
     *(errors.PageUnavailable, errors.EventsUnavailable),
-    *(errors.StoreUnavailable, errors.KycUnavailable, errors.KycCircuitOpen),
+    *(errors.StoreUnavailable, errors.KycUnavailable, errors.KycCircuitOpen, errors.CheckUnavailable),
     *(errors.QueueUnavailable, errors.StartUnavailable, errors.JournalUnavailable),
     errors.BooksUnavailable,
 }

@@ -26,6 +26,7 @@ ROOMS = {
     "http": (),
     "retention": (),
     "kyc": ("http",),
+    "checks": ("kyc",),
     "merchants": ("http",),
     "accounts": ("http",),
     "events": ("http",),
@@ -52,6 +53,7 @@ PURE_MODULES = {
     ),
     "books": ("page", "rounds"),
     "doors": ("cancellation", "cancelling", "starting"),
+    "checks": ("answers", "check", "waits"),
     "events": ("changes", "replay"),
     "http": ("caller", "statuses"),
     "journal": ("entries", "lines", "objects", "seals"),
@@ -201,16 +203,16 @@ def test_each_pure_module_is_there() -> None:
     assert {name for name in named if not (LAMBDAS / f"settlement/{name}.py").exists()} == set()
 
 
-def test_seven_modules_read_a_clock() -> None:
+def test_eight_modules_read_a_clock() -> None:
     """Handlers:
 
     `_dependencies`, which passes the time down. Payees: the cache's age. Provider: the connection's age and
     an exchange's end. Also the circuit, a caller's wait, and the start of a scan, which may miss orders given
-    after it.
+    after it. A check's tools: the end of its time.
     """
     assert {path.stem for path in FILES if _reads_clock(path)} == {
         *("_dependencies", "_payee", "shared_circuit", "client", "connection", "table_scan"),
-        "_long_poll",
+        *("_long_poll", "tools"),
     }
 
 

@@ -194,6 +194,7 @@ def _words(path: Path) -> set[str]:
             | {
                 *there("doors", f"{SETTLEMENT}/doors/cancellation.py"),
                 *(f"{SETTLEMENT}/bank/{name}.py" for name in ("booking", "record")),
+                *there("checks", f"{SETTLEMENT}/checks/waits.py"),
             }
             | {*there("merchants", f"{SETTLEMENT}/merchants/sweep.py")}
             | {f"{SETTLEMENT}/orders/{name}.py" for name in ("four_eyes", "orders")},

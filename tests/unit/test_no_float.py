@@ -26,6 +26,20 @@ ALLOWED = {
         "settlement/kyc/connection.py",
         "pause = max(PAUSE_SECONDS_MIN, min(PAUSE_SECONDS, seconds / 2 / len(addresses)))",
     ),
+    # The time of a stage's own checks.
+    ("handlers/checks/_checks.py", "SECONDS_MAX = 3.0"),
+    ("handlers/checks/_checks.py", "RESERVED_SECONDS = 1.5"),
+    (
+        "handlers/checks/_checks.py",
+        "seconds = min(SECONDS_MAX, context.get_remaining_time_in_millis() / 1000 - RESERVED_SECONDS)",
+    ),
+    (
+        "settlement/checks/together.py",
+        "def ask(calls: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str, Any]:",
+    ),
+    ("settlement/checks/tools.py", "seconds: float"),
+    ("settlement/checks/tools.py", "began: float = field(default_factory=time.monotonic)"),
+    ("settlement/checks/tools.py", "@property"),
     # A JSON fraction is refused as an amount: amounts are strings on the wire.
     (
         "settlement/core/model/strict_json.py",

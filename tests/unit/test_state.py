@@ -50,6 +50,7 @@ FULL = states.row(
     reversed_in_part=70,
     sequence=9,
     layout=2,
+    checks={"limits"},
 )
 
 TIMES = {"opened_at": "then", "frozen_at": "later", "closed_at": "at last"}

@@ -2,6 +2,7 @@
 
 import json
 import re
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,11 @@ from typing import Any
 STATE_MACHINES = Path(__file__).parents[2] / "statemachines"
 EXPRESS, STANDARD, COMPENSATION = "SettlementExpress", "SettlementStandard", "Compensation"
 BOTH = [EXPRESS, STANDARD]
+
+NO_ANSWER = {
+    *("Sandbox.Timedout", "Runtime.InvokeTimeout", "Runtime.OutOfMemory", "States.Timeout"),
+    *("Lambda.Unknown", "Lambda.ClientExecutionTimeoutException", "Lambda.TooManyRequestsException"),
+}
 
 
 @cache
@@ -19,6 +25,16 @@ def definitions() -> dict[str, Any]:
         STANDARD: _definition("settlement", ".sync:2"),
         COMPENSATION: _definition("compensation", ""),
     }
+
+
+@cache
+def stalling() -> dict[str, Any]:
+    """Return those of a stage with checks: a payment stalls when VerifyKyc gives no answer."""
+    found = deepcopy(definitions())
+    for machine in BOTH:
+        for catch in found[machine]["States"]["VerifyKyc"]["Catch"]:
+            catch["ErrorEquals"] = [error for error in catch["ErrorEquals"] if error not in NO_ANSWER]
+    return found
 
 
 def named(text: str, how: str = "") -> Any:

@@ -24,7 +24,7 @@ def propose(body: object, caller: Caller) -> dict[str, Any]:
 
 
 def book(body: object, caller: Caller) -> dict[str, Any]:
-    """Book each line that has no order yet. Return the bookings, and the reason of each refusal.
+    """Book each line that has no order yet. Return bookings, and the reasons of refusals.
 
     Safe to repeat, by anyone who may approve. Raises InvalidRequest, ProposalRefused, RowDamaged and
     StoreUnavailable.

@@ -1,4 +1,4 @@
-"""Read the bank's statements that wait in a prefix, and match their lines with people's orders."""
+"""Record the bank's statements from a prefix, and match their lines with people's orders."""
 
 from datetime import timedelta
 from typing import Any
@@ -17,16 +17,15 @@ RESERVED_MS = 30_000
 """Time left for the last write and the figures."""
 
 RECENT_DAYS = 35
-"""Then a line is matched no more, and an account without a statement is taken as closed."""
+"""Age after which no line is matched, and an account without a statement is taken as closed."""
 
 
 @observed("statements")
 def handler(event: Any, context: Any) -> dict[str, int]:
-    """Record each waiting file; once a day, match lines of the last weeks with orders that came later.
+    """Record each waiting file; once a day, match recent lines with later orders.
 
-    A file is removed from the prefix once it is on record whole and kept under its digest. One that cannot be
-    read stays there, and each run counts it. A run without time for the rest leaves it to the next. A file
-    that another run has at this moment is left to it.
+    A file leaves the prefix once it is recorded whole and kept under its digest. An unreadable one stays, and
+    each run counts it. Out of time, a run leaves the rest to the next. It skips a file that another run has.
     """
     unreadable = list[str]()
     record = BankRecord(_dependencies.store, _dependencies.config, unreadable.append)
@@ -89,7 +88,7 @@ def _read(one: inbox.Waiting, recorder: Recorder) -> Told | None:
 
 
 def _statements(record: BankRecord) -> tuple[int, int]:
-    """Return the faults of recent statements, and the number of accounts that lack one."""
+    """Return recent statements' faults, and the number of accounts without one."""
     now = _dependencies.now()
     files = record.files(timestamp(now - timedelta(RECENT_DAYS)), timestamp(now))
     ordered = balances.in_order(one for file in files for one in record.statements(file))

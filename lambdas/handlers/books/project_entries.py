@@ -22,7 +22,7 @@ _progress = Progress()
 
 @observed("project")
 def handler(event: Any, context: Any) -> None:
-    """Take each object that the books lack, and publish how far behind they are.
+    """Take each object that the books lack, and publish their lag.
 
     The next round retries unreadable and refused objects, and continues after BooksUnavailable or
     JournalUnavailable.

@@ -17,7 +17,7 @@ from settlement.core.telemetry import count
 
 
 def claim(request: Request, execution: str) -> tuple[Settlement, SettlementState]:
-    """Claim the key for `execution`, or find the earlier claim; return its settlement and state.
+    """Claim the key for `execution`, or find the earlier claim.
 
     Raises IdempotencyConflict, and InvalidRequest if a new claim breaks the stage's rules.
     """

@@ -8,7 +8,7 @@ from settlement.core.model.settlement import Settlement
 from settlement.core.model.stored import MalformedRow
 
 REMEMBERED_SECONDS = 60
-"""How long an environment remembers that an account can receive: a busy payee costs no reads.
+"""Time to remember that an account can receive: a busy payee costs no reads.
 
 If the account is closed meanwhile, the release refuses the held money, and compensation returns it.
 """
@@ -21,7 +21,7 @@ _remembered: dict[tuple[str, str], int] = {}
 
 
 def refusal(settlement: Settlement) -> Exception | None:
-    """Return why the payee cannot receive the release, before the hold; None if it can.
+    """Return the payee's refusal of the release, before the hold, or None.
 
     The first read may lag, at half the price; a consistent one confirms a refusal, as the account may be new.
     A malformed row's error is returned too: the caller raises it unless the settlement already holds.

@@ -1,4 +1,4 @@
-"""Takeover by recovery: write the next owner to the row, then start it."""
+"""Takeover: write the next owner to the row, then start it."""
 
 from contextlib import suppress
 
@@ -85,7 +85,7 @@ def _start_on(variable: str, found: Takeover, starts_max: int) -> None:
 
 
 def _is_running(state: SettlementState) -> bool:
-    """Return whether an execution is known to run the settlement.
+    """Whether an execution is known to run the settlement.
 
     Express cannot be described, and forward duplicates are harmless. Two compensations in LIMBO would alert
     twice.

@@ -1,9 +1,10 @@
 """The verify step. A room provides the provider."""
 
+import os
 from datetime import datetime
 from typing import Any, Protocol
 
-from handlers import _dependencies
+from handlers import _dependencies, rooms
 from settlement.core.ledger import entries, kyc_review
 from settlement.core.ledger.keys import Row
 from settlement.core.model.errors import (
@@ -22,6 +23,9 @@ from settlement.core.model.verdict import KycDecision, Verdict
 from settlement.core.policy import steps
 from settlement.core.telemetry import count, logger
 
+if "CHECKS" in os.environ:  # during the function's start: a call has little time
+    rooms.load("before_verdict")
+
 
 class Provider(Protocol):
     def ask(self, settlement: Settlement, context: Any) -> Verdict:
@@ -36,10 +40,10 @@ class Provider(Protocol):
 
 
 def verify(event: dict[str, Any], context: Any, provider: Provider) -> None:
-    """Record the provider's verdict, and return if it approves. The evidence keeps the reason.
+    """Record the provider's verdict; return if it approves. The evidence keeps the reason.
 
-    Raises KycRejected, InReview while a reviewer decides, the errors of `Provider.ask`, StepFenced,
-    DeadlineExceeded and IdempotencyConflict.
+    All checks of the stage approve first. Raises KycRejected, InReview while a reviewer decides, the errors
+    of `Provider.ask` and of the checks, StepFenced, DeadlineExceeded and IdempotencyConflict.
     """
     settlement = parse_settlement(event["settlement"], _dependencies.config)
     if _verdict(settlement, context, provider) == KycDecision.REJECTED:
@@ -57,6 +61,8 @@ def _verdict(settlement: Settlement, context: Any, provider: Provider) -> str | 
     state = store.settlement(settlement.key)
     if state is None or state.verdict is None:
         steps.ensure_can_verify(settlement, state, now)
+        if state and state.checks:
+            rooms.before_verdict(settlement, state, context)
         if state and state.is_in_review:
             raise _in_review(settlement)
         verdict = _ask(settlement, context, provider)
@@ -72,7 +78,7 @@ def _verdict(settlement: Settlement, context: Any, provider: Provider) -> str | 
 
 
 def _ask(settlement: Settlement, context: Any, provider: Provider) -> Verdict:
-    """Ask the provider. Without an answer, or on REVIEW, return the verdict in the evidence, if any.
+    """Without an answer, or on REVIEW, return the verdict in the evidence, if any.
 
     An earlier call may have died before it wrote the row.
     """

@@ -23,6 +23,7 @@ from settlement.core.model.request import KEY
 from settlement.core.model.status import Status
 from settlement.core.model.stored import MalformedRow
 from settlement.core.model.timestamps import seconds_since, timestamp
+from settlement.core.model.verdict import CHECK
 from settlement.core.policy import recovery
 from settlement.core.telemetry import count, gauge, logger, observed
 
@@ -129,15 +130,25 @@ def _watch(run: _Run) -> None:
 
 
 def _reviews_ending(partition: str, run: _Run) -> int:
-    """Return how many reviews end within the hour, but after the longest pause.
+    """Return how many of the provider's reviews end within the hour, but after the longest pause.
 
-    Only reviews are listed beyond it. Any sooner one has been counted for 45 minutes.
+    Only reviews and waits for checks are listed beyond it. Any sooner one has been counted for 45 minutes.
     """
     pause = timedelta(seconds=max(recovery.BACKOFF_SECONDS_MAX, _dependencies.config.recover_after_seconds))
     if pause >= REVIEW_ENDS_WITHIN:
         return 0
     since, up_to = (timestamp(run.began_at + ahead) for ahead in (pause, REVIEW_ENDS_WITHIN))
-    return sum(1 for _ in _dependencies.store.listed(partition, since=since, up_to=up_to, limit=LISTED_MAX))
+    listed = list(_dependencies.store.listed(partition, since=since, up_to=up_to, limit=LISTED_MAX))
+    return sum(_workers.each(_is_review, listed))
+
+
+def _is_review(found: Row) -> bool:
+    """A check's wait ends as its check declares, and needs nobody."""
+    try:
+        state = _dependencies.store.settlement(keys.subject(found)[1])
+    except MalformedRow:
+        return True
+    return not (state and (state.review or "").startswith(CHECK))
 
 
 def _alert_again(run: _Run) -> None:

@@ -26,10 +26,10 @@ _RESERVED_MS = 11_000
 
 @observed("start")
 def handler(event: dict[str, Any], context: Any) -> PartialItemFailureResponse:
-    """Return the messages to receive again, as a service did not answer.
+    """Return the messages to receive again: a service did not answer.
 
-    A message that breaks the contract, or conflicts with its key's claim, goes to the dead-letter queue with
-    the reason. A key is required: a redriven message has a new id, so none could be minted.
+    A malformed or conflicting message goes to the dead-letter queue with the reason. A key is required: a
+    redriven message has a new id, so none could be minted.
     """
 
     def start(record: SQSRecord) -> None:

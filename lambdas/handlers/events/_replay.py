@@ -7,7 +7,7 @@ from settlement.http.caller import Caller
 
 
 def replay(body: object, caller: Caller) -> dict[str, Any]:
-    """Have PublishEvents publish settlements; return the published keys, and reasons for the others.
+    """Have PublishEvents publish settlements; return published keys, and others' reasons.
 
     A reader that knows the latest event drops the duplicate. Raises InvalidRequest, StartUnavailable.
     """

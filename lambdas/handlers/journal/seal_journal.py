@@ -1,4 +1,4 @@
-"""Copy immutable data to where no function can change it, and seal the copies."""
+"""Copy immutable data beyond the reach of functions, and seal the copies."""
 
 from typing import Any
 

@@ -7,7 +7,7 @@ import re
 from datetime import datetime
 from typing import Any
 
-from handlers import _dependencies
+from handlers import _dependencies, rooms
 from settlement.aws import resumption
 from settlement.core.ledger.kyc_review import WebhookEvent
 from settlement.core.ledger.transaction import AlreadyApplied
@@ -69,8 +69,8 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
 def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
     """Record the verdict and ask recovery to resume the settlement; a repeated event only asks.
 
-    A call that is too large, unsigned or too old is refused before any AWS call, and a wrong signature before
-    the content is read. Strangers can call this function, so it starts nothing: recovery reads the row.
+    An oversized, unsigned or stale call is refused before any AWS call, and a wrong signature before the
+    content is read. Strangers can call this function, so it starts nothing: recovery reads the row.
     """
     now, body = _dependencies.now(), _body(event)
     event_id = _verified(event, body, now)
@@ -79,6 +79,8 @@ def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
     state = _dependencies.store.settlement(key)
     if state is None:
         raise SettlementNotFound("idempotency_key: no request has claimed its settlement")
+    if state.checks and verdict.decision is KycDecision.APPROVED:
+        rooms.before_approval(state)
     received = WebhookEvent(event_id, hashlib.sha256(body).hexdigest())
     _record(state.settlement, verdict, received, now)
     resumption.ask(key, executions.decided(key))

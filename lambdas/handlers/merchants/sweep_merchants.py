@@ -25,7 +25,7 @@ Swept = tuple[dict[Release, str], Sequence[Span]]
 
 @observed("sweep")
 def handler(event: dict[str, Any], context: Any) -> dict[str, list[dict[str, str]]]:
-    """Sweep each minute with a release that PublishEvents has sent; the table has the content.
+    """Sweep each minute with a sent release; the table has the content.
 
     Return the messages to receive again: a span was refused, unanswered or out of time. No merchant delays
     another. Unreadable content is put aside with the reason, each time.

@@ -36,8 +36,8 @@ ROUTES: dict[str, tuple[rooms.Take, str | None]] = {
     RECOVER: (_by(Orders.recover), None),
     **rooms.orders(),
 }
-"""Orders by the last part of their route (`POST /orders/write-off`), with the field that repeats the route:
-IAM allows the route alone, but the whole order is signed.
+"""Orders by the last part of their route (`POST /orders/write-off`), with the field that repeats it: IAM
+allows the route alone, but the whole order is signed.
 """
 
 MOVES: dict[str, Callable[[FourEyes, str, object, Caller], dict[str, Any]]] = {

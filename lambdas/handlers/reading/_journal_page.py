@@ -43,7 +43,7 @@ class _Page:
         return count >= self._query.limit or self._bytes >= PAGE_BYTES_MAX
 
     def add(self, found: Posted) -> bool:
-        """Return whether all lines fit, after the reader's position."""
+        """Whether all lines fit, after the reader's position."""
         name, line = self._query.position or ("", 0)
         if line and not self.objects and found.name != name:
             self._skip(name, None, "is gone")
@@ -112,9 +112,9 @@ def _fill(made: _Page, query: JournalQuery, held_back: str, context: Any) -> boo
 
 
 def _after(query: JournalQuery) -> str:
-    """Return the name that precedes the reader's next object.
+    """Return the name before the reader's next object.
 
-    To read an object again, cut off its last character: no other name sorts in between.
+    To read an object again, cut off its last character: no name sorts in between.
     """
     if query.position:
         name, line = query.position

@@ -58,7 +58,7 @@ def by_account(query: EntriesQuery) -> dict[str, Any]:
 
 
 def by_status(query: StatusQuery) -> dict[str, Any]:
-    """Return a page's settlements that still have the status.
+    """A page's settlements that still have the status.
 
     Each row is read: the index lags, and mixes running settlements with reversals.
     """

@@ -72,6 +72,6 @@ def _query(event: dict[str, Any]) -> dict[str, str]:
 
 
 def _has(event: dict[str, Any], etag: str) -> bool:
-    """Return whether the reader has this version. A malformed header matches nothing."""
+    """Whether the reader has this version. A malformed header matches nothing."""
     given = (event.get("headers") or {}).get("if-none-match", "")
     return any(one.strip().removeprefix("W/") in (etag, "*") for one in given.split(","))

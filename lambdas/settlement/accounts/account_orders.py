@@ -1,6 +1,6 @@
 """Writes of a person's order on an account. Amounts are in minor units.
 
-The order's row, in one transaction with the effect, is the idempotency check.
+The order's row shares the effect's transaction: the idempotency check.
 """
 
 from collections.abc import Callable

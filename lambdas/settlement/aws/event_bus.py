@@ -1,4 +1,4 @@
-"""Events whose loss refuses the order instead of being logged."""
+"""Events whose loss refuses the order."""
 
 import json
 import os

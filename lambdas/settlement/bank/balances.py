@@ -1,4 +1,4 @@
-"""Statements in their order: whether one is missing, which days they cover, and what they add up to."""
+"""Statements in their order: gaps, days and sums."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,7 +34,6 @@ class Span(NamedTuple):
 
 
 def in_order(statements: Iterable[Statement]) -> dict[tuple[str, str], list[Statement]]:
-    """Return each account's statements, each once."""
     found: dict[tuple[str, str], list[Statement]] = defaultdict(list)
     for one in sorted(set(statements), key=_place):
         found[one.account, one.currency].append(one)
@@ -68,12 +67,10 @@ def late(ordered: Ordered, now: datetime) -> list[tuple[str, str]]:
 
 
 def _business_day(day: date) -> date:
-    """Return the day, or the Friday before a weekend's day."""
     return day - _DAY * max(0, day.weekday() - _FRIDAY)
 
 
 def spans(ordered: Ordered) -> dict[str, Span]:
-    """Return each currency's days."""
     found: dict[str, Span] = {}
     for currency in {currency for _, currency in ordered}:
         accounts = {account: own for (account, of), own in ordered.items() if of == currency}
@@ -86,14 +83,14 @@ def spans(ordered: Ordered) -> dict[str, Span]:
 
 
 def covered(ordered: Ordered) -> Iterator[tuple[str, str, str, str]]:
-    """Yield account, currency, and first and last day of statements with balances: they have all lines."""
+    """Yield account, currency, and first and last day of statements with balances."""
     for (account, currency), statements in ordered.items():
         for first, last in _merged(_told(statements)):
             yield account, currency, first, last
 
 
 def closing(ordered: Ordered, currency: str) -> tuple[str, int] | None:
-    """Return the last day at whose end each account of a currency has a known balance, and their sum."""
+    """Last day on which all accounts of a currency have a balance, and their sum."""
     accounts = [_apart(own) for (_, of), own in ordered.items() if of == currency]
     known = [[(one.first, one.last, one.closing) for one in own if _balances(one)] for own in accounts]
     if not all(known):
@@ -110,7 +107,7 @@ def days_later(day: str, days: int) -> str:
 
 
 def _at_end(known: Sequence[tuple[str, str, int | None]], day: str) -> int | None:
-    """Return an account's balance at the end of a day within its statements, or between two of them."""
+    """An account's balance at the end of a day within or between its statements."""
     before = [closing for _, last, closing in known if last <= day]
     is_known = day <= max(last for _, last, _ in known) and not any(f <= day < last for f, last, _ in known)
     return before[-1] if before and is_known else None
@@ -126,10 +123,9 @@ def _place(one: Statement) -> tuple[object, ...]:
 
 
 def _apart(statements: Sequence[Statement]) -> list[Statement]:
-    """Leave out what another statement tells too: a day of a week, or a number that was issued anew."""
+    """Leave out statements within a longer one, or whose number was issued anew."""
     longest = ""
     longer = set[Days]()
-    """Periods that another one includes."""
     periods = {(one.first, one.last) for one in statements if _balances(one)}
     for first, last in sorted(periods, key=lambda days: (days[0], -date.fromisoformat(days[1]).toordinal())):
         if last <= longest:
@@ -144,7 +140,7 @@ def _apart(statements: Sequence[Statement]) -> list[Statement]:
 
 
 def _pages(statements: Sequence[Statement]) -> Iterator[Finding]:
-    """Yield each statement of which a page is absent."""
+    """Yield each statement that lacks a page."""
     pages: dict[tuple[object, ...], list[Statement]] = defaultdict(list)
     for one in statements:
         if one.page:
@@ -158,7 +154,7 @@ def _pages(statements: Sequence[Statement]) -> Iterator[Finding]:
 
 
 def _told(statements: Sequence[Statement]) -> list[Days]:
-    """Return the days of statements with balances, and those over which one balance leads, as a weekend."""
+    """Days of statements with balances, and quiet days between."""
     told = [(one, *both) for one in _apart(statements) if (both := _balances(one))]
     quiet = [
         (one.last, following.first)
@@ -169,7 +165,6 @@ def _told(statements: Sequence[Statement]) -> list[Days]:
 
 
 def _holes(statements: Sequence[Statement]) -> Iterator[Days]:
-    """Yield the days between statements with balances that none of them covers."""
     for (_, last), (first, _) in pairwise(_merged(_told(statements))):
         yield days_later(last, 1), days_later(first, -1)
 
@@ -180,7 +175,6 @@ def _name(one: Statement) -> str:
 
 
 def _merged(periods: Iterable[Days]) -> list[Days]:
-    """Join periods that overlap or follow each other."""
     found: list[Days] = []
     for first, last in sorted(periods):
         if found and first <= days_later(found[-1][1], 1):

@@ -1,4 +1,4 @@
-"""The books' side: people's deposits and withdrawals, which are all that moves `external:<CUR>`."""
+"""The books' side: people's deposits and withdrawals, all moves of `external:<CUR>`."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -27,7 +27,7 @@ def orders(
 ) -> Iterator[Order]:
     """Yield the orders of these days that moved money, at one index read and one row read for each.
 
-    Names each row that cannot be read to `unreadable`. The index may lag some seconds.
+    `unreadable` gets unreadable rows. The index may lag some seconds.
     """
     for month in keys.order_months(first[: keys.MONTH], last[: keys.MONTH]):
         listed = store.listed(keys.orders_partition(month), since=first, up_to=f"{last}~", limit=LISTED_MAX)

@@ -35,7 +35,7 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 def key_of(digest: str) -> str:
-    """Return the key of an order on a line of the bank, or of the proposal with this digest."""
+    """Key of the line's order, or the proposal's, with this digest."""
     return f"bank-{digest[:_DIGITS]}"
 
 
@@ -49,11 +49,11 @@ class Proposed(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of each line with its account, for the second person's approval."""
+        """SHA-256 of the lines with their accounts, for the second person's approval."""
         return hashlib.sha256(_CANONICAL.encode(dict(self.lines)).encode()).hexdigest()
 
     def deposit(self, line: BankLine, approved_by: str) -> AccountOrder:
-        """Return a line's deposit. All tries of all persons give the same."""
+        """A line's deposit. All tries of all persons give the same."""
         return AccountOrder(
             key=key_of(line.identity),
             order=OrderKind.DEPOSIT,
@@ -81,7 +81,7 @@ def parse_proposal(raw: object, caller: Caller) -> Proposed:
 
 
 def parse_booking(raw: object) -> tuple[str, str]:
-    """Return the proposal's key, and the digest that the person was shown. Raises InvalidRequest."""
+    """The proposal's key and shown digest. Raises InvalidRequest."""
     content = fields_of(raw, ("key", "digest"))
     if not (isinstance(content["digest"], str) and _IDENTITY.fullmatch(content["digest"])):
         raise InvalidRequest("digest: must be that of the proposal, a SHA-256")
@@ -89,7 +89,7 @@ def parse_booking(raw: object) -> tuple[str, str]:
 
 
 def propose(one: Proposed, caller: Caller, now: datetime) -> Write:
-    """Put a proposal. It never changes: another one has another key."""
+    """Put a proposal, which never changes: another one has another key."""
 
     def meaning(found: Row) -> SettlementError | AlreadyApplied:
         is_same = all(found.get(name) == getattr(one, name) for name in ("digest", "by", "reason"))
@@ -100,7 +100,7 @@ def propose(one: Proposed, caller: Caller, now: datetime) -> Write:
 
 
 def approve(one: Proposed, digest: str, caller: Caller, now: datetime) -> Write:
-    """Put an approval. A later one is of no matter. Raises ProposalRefused if it is not theirs to give."""
+    """Put the first approval. Raises ProposalRefused if the caller may not give it."""
     if one.digest != digest:
         raise ProposalRefused("digest: the proposal has other lines than you were shown")
     if person_of(one.by) == caller.person:

@@ -1,13 +1,12 @@
 """Statements of ISO 20022: camt.053 (end of day) and camt.054 (notification), versions 001.02 to 001.13.
 
-Read in one pass with flat memory. The pass needs the order of the schema: the account before the entries; an
-entry's amount, status and days before its details.
+Read in one pass with flat memory, in the schema's order: the account before the entries; an entry's amount,
+status and days before its details.
 
-Status: each entry must have one. The schema of camt.054 demands it too, since a notification may report
-pending entries. Only BOOK is a booking; PDNG and INFO are left out.
+Status: required of each entry, also by the schema of camt.054. Only BOOK is a booking; PDNG and INFO are left
+out.
 
-Reversals: CdtDbtInd is the effect on the account, even with RvslInd. ISO's own rule: a reversal with CRDT
-reverses a debit.
+Reversals: CdtDbtInd is the effect on the account, even with RvslInd (ISO: one with CRDT reverses a debit).
 """
 
 import re
@@ -76,17 +75,17 @@ _TRANSACTION = (
 
 
 def read(file: BinaryIO, currencies: Mapping[str, int]) -> Iterator[Line | Statement]:
-    """Yield the lines of each statement, then the statement.
+    """Yield each statement after its lines.
 
-    `currencies`: the decimals of each. Raises UnreadableStatement with the line of the file and the element,
-    maybe after lines of the same bad file: book nothing before the end.
+    `currencies`: the decimals of each. Raises UnreadableStatement with line and element, maybe after lines of
+    the bad file: book nothing before the end.
     """
     return _Reader(currencies).read(file)
 
 
 @dataclass(slots=True)
 class _Node:
-    """A wanted element. `scope`: its values are collected for it, and not for the element around it."""
+    """A wanted element. `scope`: its values are its own, not the outer element's."""
 
     name: str
     wanted: bool = False

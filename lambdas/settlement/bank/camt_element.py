@@ -1,4 +1,4 @@
-"""An element of camt.053 or camt.054 with the texts found within it."""
+"""An element of camt.053 or camt.054 with its texts."""
 
 import re
 from collections import Counter
@@ -25,7 +25,7 @@ class Value:
 
 @dataclass(slots=True)
 class Element:
-    """An element with its values, by their paths within it."""
+    """An element with its values by path."""
 
     name: str
     line: int
@@ -48,7 +48,7 @@ class Element:
         return own if self.parent.parent.parent is None else f"{self.parent.where}/{own}"
 
     def find(self, *paths: str) -> Value | None:
-        """Return the first of these values that has a text."""
+        """First of these values that has a text."""
         return next(
             (values[0] for path in paths if (values := self.values.get(path)) and values[0].text), None
         )

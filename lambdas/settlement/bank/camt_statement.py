@@ -1,4 +1,4 @@
-"""Lines and statements of camt.053 and camt.054: the meaning of each element, and what must agree."""
+"""Lines and statements of camt.053 and camt.054: the meaning of elements, and cross-checks."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from settlement.core.model import money
 TRANSACTIONS_MAX = 100_000
 """Most TxDtls of one entry, whose lines are held until its end."""
 _HELD_MAX = 64 * 1024 * 1024
-"""Characters of the references that may be held of one entry."""
+"""Maximum characters held of an entry's references."""
 
 _BOOKED = "BOOK"
 _NOT_BOOKED = {"PDNG", "INFO"}
@@ -23,7 +23,7 @@ _NAMES = ("EndToEndId", "InstrId", "TxId", "PmtInfId")
 
 @dataclass(slots=True, kw_only=True)
 class _Part:
-    """A TxDtls. `amount`: None if it says none in the account's currency."""
+    """A TxDtls. `amount`: None without one in the account's currency."""
 
     at: int
     amount: int | None
@@ -47,8 +47,6 @@ class _Entry:
 
 @dataclass(slots=True)
 class _Account:
-    """The statement under way."""
-
     element: Element
     account: str = ""
     currency: str = ""
@@ -62,7 +60,7 @@ class _Account:
 
 
 class Book:
-    """Takes the elements of a message at their starts and ends, and gives lines and statements."""
+    """Turns a message's elements into lines and statements."""
 
     def __init__(self, currencies: Mapping[str, int]) -> None:
         self._currencies = currencies
@@ -205,7 +203,7 @@ class Book:
         )
 
     def _open(self) -> None:
-        """Read what each line needs of its statement; the schema has it before balances and entries."""
+        """Read the statement's own values; the schema puts them before balances and entries."""
         now = self._now
         if now.account:
             return
@@ -312,7 +310,7 @@ class Book:
         return money.render(minor, self._currencies[self._now.currency])
 
     def _whole(self, entry: _Entry) -> _Part:
-        """Return an entry that is one line, with the references of all its details."""
+        """An entry as one line, with all its references."""
         details = (one for part in entry.parts for one in part.references)
         names = details if entry.parts else (entry.element.text("NtryRef"),)
         return _Part(
@@ -359,7 +357,7 @@ class Book:
         return (opening[0][0] if opening else None, closing[0][0] if closing else None)
 
     def _period(self, created: str) -> tuple[str, str]:
-        """Return the days of FrToDt, else of the balances, else of the lines, else the day of creation.
+        """Return the days of FrToDt, else balances, lines or creation.
 
         PRCD has the day before the first one.
         """

@@ -1,5 +1,3 @@
-"""The verdict on statements and books: whether they agree, and what is left."""
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -10,18 +8,17 @@ from settlement.bank.spool import Spool
 from settlement.bank.statement import Statement
 
 _NAMING = (Kind.AMOUNT, Kind.CURRENCY, Kind.APART)
-"""Findings of a line and an order: the order has no other one."""
 
 _EDGES_MAX = 16
-"""Orders of the first days of which a sum is tried, each as earlier or missing."""
+"""Maximum orders of the first days whose sums are tried."""
 
 
 class Sums(NamedTuple):
     """A currency's balances at the end of a day, in minor units.
 
-    `bank`: its closing balances. `books`: what the orders have brought in, which is -`external:<CUR>`.
-    `only_bank`, `only_books`: what only one side has. `early` and `late`: pairs of which the books, or the
-    bank, have their half only after that day. `left`: what nothing explains; right books have 0.
+    `bank`: its closing balances. `books`: the orders' sum, -`external:<CUR>`. `only_bank`, `only_books`:
+    one-sided items. `early` and `late`: pairs whose half in the books, or the bank, comes only after that
+    day. `left`: the unexplained rest; right books have 0.
     """
 
     day: str
@@ -57,7 +54,7 @@ class Verdict(NamedTuple):
 
 
 class _Left(NamedTuple):
-    """A currency's orders without a line: of the first days, equal to one of these, and named by a line."""
+    """A currency's orders without a line: of the first days, their equals, and those that a line names."""
 
     edges: list[tuple[Order, Finding]]
     twins: list[Order]
@@ -72,9 +69,9 @@ def judge(  # noqa: PLR0912
     findings: list[Finding],
     only: str | None = None,
 ) -> Verdict:
-    """Pair what is in the spool, and explain the rest.
+    """Pair lines and orders, and explain the rest.
 
-    `findings` are those of its reading, `only` the one currency to compare.
+    `findings` come from the spool's reading; `only` is the one currency to compare.
     """
     ordered = balances.in_order(one for one in statements if only in (None, one.currency))
     spans = balances.spans(ordered)
@@ -126,12 +123,12 @@ def judge(  # noqa: PLR0912
 
 
 def _alone(one: Finding) -> Finding:
-    """Return a line's finding without the order that it names: an earlier line has it."""
+    """A line's finding without its order: an earlier line has it."""
     return one._replace(kind=Kind.ONLY_BANK, order=None, text="")
 
 
 def _exchange(spool: Spool, spans: Mapping[str, Span], days: int) -> None:
-    """Let equal orders change places, so that those without a line are the ones that may have none."""
+    """Exchange equal orders, so that those without a line need none."""
 
     def is_due(order: Order) -> bool:
         span = spans.get(order.currency)
@@ -151,7 +148,7 @@ def _may_come(order: Order, span: Span, days: int) -> bool:
 
 
 def _earlier(sums: Sums, orders: Sequence[Order]) -> set[str] | None:
-    """Return which of the orders explain what is left, as many as can; None if no choice does.
+    """Return the most orders that explain the rest; None if no choice does.
 
     An order of the first days may be in the opening balance, booked a day after its line, and one from before
     that a line names again. One may undo an order from before.
@@ -173,7 +170,7 @@ def _sums(
 ) -> Iterator[tuple[str, Sums]]:
     """Yield each currency's sums at the last day on which all its accounts have a balance.
 
-    Orders from before the first statement are in its opening balance, but for those that a finding names.
+    Orders before the first statement are in its opening balance, except those of findings.
     """
     for currency, span in sorted(spans.items()):
         found = balances.closing(ordered, currency)

@@ -1,5 +1,3 @@
-"""Fields that every form of a statement has: amounts, days, names, and the refusal of a wrong one."""
-
 import re
 from collections.abc import Iterable, Mapping
 from datetime import date
@@ -10,7 +8,7 @@ from settlement.bank.statement import REFERENCE_MAX, UnreadableStatement
 from settlement.core.model import money
 
 REFERENCES_MAX = 50
-"""Most references of one line: a longer text is a letter, and each costs a search."""
+"""Most references of one line: each costs a search."""
 
 _TEXT_MAX = 10_000
 _SHOWN_MAX = 40
@@ -36,19 +34,19 @@ _KINDS = (
 
 
 def refuse(line: int, where: str, what: str) -> NoReturn:
-    """Raise UnreadableStatement with the line of the file, the element or column, and the error."""
+    """Raise UnreadableStatement with the line, the element or column, and the error."""
     raise UnreadableStatement(f"line {line}, {where}: {what}"[:_MESSAGE_MAX])
 
 
 def shown(text: str) -> str:
-    """Return a text of the file as it may stand in a message: quoted, printable and short."""
+    """Quote a text for a message, printable and short."""
     quoted = repr(text[:_SHOWN_MAX])
     whole = len(text) <= _SHOWN_MAX and len(quoted) <= _SHOWN_MAX + 2
     return quoted if whole else f"{quoted[: _SHOWN_MAX + 1]}..."
 
 
 def kind(head: bytes) -> str:
-    """Return the name of a file's format, by its first bytes, for the message of a refusal."""
+    """A file's format, by its first bytes."""
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     return next((name for magic, name in _KINDS if start.startswith(magic)), "another text, such as CSV")
 
@@ -56,7 +54,7 @@ def kind(head: bytes) -> str:
 def amount(text: str, currency: str, currencies: Mapping[str, int]) -> int:
     """Return a decimal text in minor units.
 
-    Surplus decimals must be zeros. Raises ValueError with the text and the expected form.
+    Surplus decimals must be zeros. Raises ValueError with the expected form.
     """
     if text.startswith(("-", "+")):
         raise ValueError(
@@ -74,7 +72,7 @@ def amount(text: str, currency: str, currencies: Mapping[str, int]) -> int:
 
 
 def decimals(currency: str, currencies: Mapping[str, int]) -> int:
-    """Return a currency's number of decimals. Raises ValueError for a currency that the stage lacks."""
+    """Raises ValueError for a currency that the stage lacks."""
     if currency not in currencies:
         known = ", ".join(sorted(currencies)[:10])
         raise ValueError(f"currency {shown(currency)} must be one of the stage: {known}")
@@ -83,9 +81,9 @@ def decimals(currency: str, currencies: Mapping[str, int]) -> int:
 
 @lru_cache(maxsize=1024)
 def day(text: str) -> str:
-    """Return the day of a date or time of ISO 8601, as written: a time zone moves nothing.
+    """Return the day of an ISO 8601 date or time, as written: a time zone moves nothing.
 
-    Raises ValueError for another form, a day that no calendar has, and a year outside 2000 to 2099.
+    Raises ValueError for another form, an impossible day, and a year outside 2000 to 2099.
     """
     match = _DAY.fullmatch(text)
     try:
@@ -97,21 +95,19 @@ def day(text: str) -> str:
 
 
 def name(text: str) -> str:
-    """Return a reference without surplus blanks, cut to its bound; empty for a placeholder."""
+    """A reference without surplus blanks, cut to its bound; empty for a placeholder."""
     plain = " ".join(text.split())[:REFERENCE_MAX]
     return "" if plain.casefold() in _NO_NAME else plain
 
 
 def account(text: str) -> str:
-    """Return an account's number without blanks, in upper case."""
     return "".join(text.split()).upper()
 
 
 def references(names: Iterable[str], texts: Iterable[str] = (), last: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return the names, the free text and its words, then the last names: each once, at most REFERENCES_MAX.
+    """Return names, free text and its words, then last names: each once, at most REFERENCES_MAX.
 
-    The parts of a free text are joined in two ways, with nothing and with a blank between them: a bank cuts
-    a text anywhere.
+    Parts of a free text are joined both with and without a blank: a bank cuts a text anywhere.
     """
     parts = [part for part in texts if part.strip()]
     found: dict[str, None] = dict.fromkeys(filter(None, map(name, names)))

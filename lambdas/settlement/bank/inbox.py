@@ -1,4 +1,4 @@
-"""The prefix into which a bank's files are put, and the journal's bucket, which keeps them."""
+"""The prefix for a bank's files, and the journal's bucket, which keeps them."""
 
 import hashlib
 import os
@@ -30,7 +30,7 @@ class Taken(Exception):
 
 
 class Waiting(NamedTuple):
-    """A version of an object: a name may be put again before the first one is read."""
+    """A version of an object: a name may be put again before it is read."""
 
     key: str
     version: str
@@ -47,7 +47,7 @@ class Waiting(NamedTuple):
 
 
 def waiting() -> list[Waiting]:
-    """Return the files that wait, oldest first."""
+    """Oldest first."""
     found = list[Waiting]()
     pages = _client.get_paginator("list_object_versions")
     for page in pages.paginate(Bucket=os.environ["STATEMENTS_BUCKET"], Prefix=INCOMING):
@@ -60,7 +60,7 @@ def waiting() -> list[Waiting]:
 
 @contextmanager
 def opened(one: Waiting) -> Iterator[tuple[BinaryIO, str]]:
-    """Copy a file to the function's disk; give it and its SHA-256. Raises Taken."""
+    """Copy a file to the function's disk; yield it and its SHA-256. Raises Taken."""
     try:
         answer = _client.get_object(
             Bucket=os.environ["STATEMENTS_BUCKET"], Key=one.key, VersionId=one.version
@@ -97,7 +97,6 @@ def keep(file: BinaryIO, digest: str) -> None:
 
 
 def remove(one: Waiting) -> None:
-    """Remove one version."""
     _client.delete_object(Bucket=os.environ["STATEMENTS_BUCKET"], Key=one.key, VersionId=one.version)
 
 

@@ -1,7 +1,7 @@
-"""Lines of the bank beside orders of the books: what differs, and what to do.
+"""Differences between the bank's lines and the books' orders, and their remedies.
 
-A line and an order belong together by a reference, never by a name, amount and day alone. Amounts are in
-minor units, days as 2026-11-27.
+A reference joins a line and an order, never a name, amount and day alone. Amounts are in minor units, days as
+2026-11-27.
 """
 
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from typing import NamedTuple
 from settlement.bank.statement import Side
 
 DAYS = 3
-"""Most days between an order and the value date of its line: a weekend, and the bank's own zone."""
+"""Most days between an order and its line's value date: a weekend, and the bank's time zone."""
 
 
 class Order(NamedTuple):
-    """A deposit or a withdrawal of the books. `day`: its UTC day. `side`: that of its bank line."""
+    """A deposit or a withdrawal of the books. `day`: its UTC day. `side`: its bank line's."""
 
     key: str
     account: str
@@ -32,7 +32,7 @@ class Order(NamedTuple):
 
 
 class BankLine(NamedTuple):
-    """A line of a statement, with where it stands: file, statement, and line of the file."""
+    """A statement's line, with its file, statement and line number."""
 
     identity: str
     account: str
@@ -43,7 +43,7 @@ class BankLine(NamedTuple):
     valued: str
     bank_reference: str
     reference: str
-    """The first of its references, to be shown."""
+    """The first reference, for display."""
 
     returns: str
     statement: str
@@ -60,8 +60,6 @@ class Recorded(NamedTuple):
 
 
 class Kind(StrEnum):
-    """Kinds of differences."""
-
     ONLY_BANK = "only at the bank"
     ONLY_BOOKS = "only in the books"
     AMOUNT = "amount differs"
@@ -95,7 +93,7 @@ TODO = {
 
 
 class Finding(NamedTuple):
-    """A difference. `order` and `line` are None where it has none, `text` says what only this kind knows."""
+    """A difference. `order` and `line` are None where absent; `text` has the kind's own facts."""
 
     kind: Kind
     currency: str
@@ -113,7 +111,7 @@ class Candidate(NamedTuple):
 
 
 def of_line(line: BankLine, candidates: Sequence[Candidate], days: int) -> Finding:
-    """Explain a line without an order by the nearest of the orders that it names."""
+    """Explain a line without an order by the nearest named order."""
 
     def told(kind: Kind, order: Order | None = None, text: str = "") -> Finding:
         return Finding(kind, line.currency, line.amount, line, order, text)
@@ -137,13 +135,12 @@ def of_line(line: BankLine, candidates: Sequence[Candidate], days: int) -> Findi
 
 
 def of_order(order: Order, twin: BankLine | None) -> Finding:
-    """Explain an order without a line. `twin`: a line that fits it, and has another order."""
+    """Explain an order without a line. `twin`: a fitting line that has another order."""
     kind = Kind.BOOKS_TWICE if twin else Kind.ONLY_BOOKS
     return Finding(kind, order.currency, order.amount, twin, order)
 
 
 def apart(one: str, other: str) -> int:
-    """Return the days between two days."""
     return abs((date.fromisoformat(one) - date.fromisoformat(other)).days)
 
 

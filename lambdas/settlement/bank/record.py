@@ -1,4 +1,4 @@
-"""Rows of the bank's files, statements and lines, and of each line's order. Each is put once.
+"""Rows of the bank's files, statements, lines and matches. Each is put once.
 
     BANK_FILE#<sha256>     FILE, and a STATEMENT for each of its statements
     BANK_LINE#<identity>   LINE, and the MATCH of its order
@@ -21,7 +21,7 @@ _BALANCES = ("opening", "closing")
 
 
 class File(NamedTuple):
-    """A file of statements. `digest`: the SHA-256 of its bytes. `read_at`: when it was read."""
+    """A file of statements. `digest`: the SHA-256 of its bytes."""
 
     digest: str
     name: str
@@ -29,7 +29,7 @@ class File(NamedTuple):
 
 
 class Match(NamedTuple):
-    """A line and its order. `posted_at`: when they were matched."""
+    """A line and its order."""
 
     line: str
     order: str
@@ -41,7 +41,7 @@ class Match(NamedTuple):
 
 
 def line(recorded: Recorded, file: File) -> Write:
-    """Put a line. A line that is there stays."""
+    """Put a line, unless it exists."""
     one = recorded.line
     row = {
         **keys.bank_line(one.identity),
@@ -61,7 +61,7 @@ def line(recorded: Recorded, file: File) -> Write:
 
 
 def match(one: Match) -> tuple[Write, Write]:
-    """Put a match, from both of its sides."""
+    """Put both rows of a match."""
     content = one._asdict() | {"side": one.side.value}
     return (
         put({**keys.bank_match(one.line), **content}, on_failure=AlreadyApplied),
@@ -74,7 +74,7 @@ def matched(line: BankLine, order: Order, now: str) -> Match:
 
 
 def statement(one: Statement, number: int, file: File) -> Write:
-    """Put a statement. Its row lacks each attribute that the bank leaves out."""
+    """Put a statement, without attributes that the bank leaves out."""
     told = {
         "bank_account": one.account,
         **{name: getattr(one, name) for name in _STATEMENT},
@@ -87,7 +87,7 @@ def statement(one: Statement, number: int, file: File) -> Write:
 
 
 def file(one: File, statements: int, lines: int) -> Write:
-    """Put the file itself, after all that it says: its row means that it is read whole."""
+    """Put the file's own row, last: it means that the file is read whole."""
     told = {"name": one.name, "statements": statements, "lines": lines, "posted_at": one.read_at}
     row = {**keys.bank_file(one.digest), **keys.bank_files_index(one.read_at), **told}
     return put(row, on_failure=AlreadyApplied)

@@ -1,4 +1,4 @@
-"""What is on record of the bank's lines. The index may lag some seconds; rows are read consistently."""
+"""The bank's lines on record. The index may lag some seconds; rows are read consistently."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,38 +20,38 @@ from settlement.core.store import batch
 from settlement.core.store.dynamodb import Store
 
 Watched = Callable[[Iterable[Any]], Iterator[Any]]
-"""Passes items on, and is told each."""
+"""Passes items on, and sees each."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class BankRecord:
-    """A stage's record. `unreadable` is told each row that cannot be read, and the reading goes on."""
+    """A stage's record. `unreadable` gets unreadable rows, and the reading goes on."""
 
     store: Store
     config: StageConfig
     unreadable: Callable[[str], None]
 
     def add_orders(self, spool: Spool, days: Days, watch: Watched = iter) -> None:
-        """Add the orders of these days, each with its match."""
+        """Each with its match."""
         orders = booked.orders(self.store, self.config, self.unreadable, *days)
         for order, match in self._beside(watch(orders), lambda one: keys.banked(one.key)):
             spool.add_order(order)
             _add_match(spool, match)
 
     def add_lines(self, spool: Spool, days: Days, watch: Watched = iter) -> None:
-        """Add the lines of these days, each with its match."""
+        """Each with its match."""
         for one, match in self.lines(days, watch):
             spool.add_recorded(one)
             _add_match(spool, match)
 
     def lines(self, days: Days, watch: Watched = iter) -> Iterator[tuple[Recorded, Match | None]]:
-        """Yield the lines that the bank has booked on these days, in their order, each with its match."""
+        """Yield the lines booked on these days, in order, each with its match."""
         return self._beside(watch(self._lines(days)), lambda one: keys.bank_match(one.line.identity))
 
     def files(self, first: str, last: str) -> Iterator[File]:
-        """Yield the files that were read whole between two times, oldest first."""
+        """Yield the files read whole between two times, oldest first."""
         for key in self._listed(keys.bank_files_partition, first, last):
             yield from (one for _, one in self._read([key], record.file_of))
 

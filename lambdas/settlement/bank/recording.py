@@ -2,8 +2,8 @@
 
     file ──▶ read: is it whole? ──▶ read again, beside the record and the orders of its days ──▶ rows
 
-Each row is put once, and the file's own row last. A run that dies half-way is repeated: it finds what is on
-record, and goes on. Of two runs at once, each line and order is in one pair of either.
+Each row is put once, and the file's own row last. A dead run's repetition continues from the record. Of two
+runs at once, each line and order is in one pair of either.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,7 @@ InTime = Callable[[], bool]
 
 
 class Told(NamedTuple):
-    """The counts of a run. `is_whole`: false if its time was over before the end."""
+    """A run's counts. `is_whole`: false if time ran out."""
 
     lines: int
     matched: int
@@ -48,8 +48,6 @@ class _OutOfTime(Exception):
 
 
 class Recorder:
-    """One run, which puts lines and matches on record."""
-
     def __init__(self, record: BankRecord, now: datetime, in_time: InTime) -> None:
         self._record, self._now, self._in_time = record, timestamp(now), in_time
         self._lines = self._matched = 0
@@ -81,19 +79,19 @@ class Recorder:
         return Told(self._lines, self._matched, findings, is_whole)
 
     def match(self, first: str, last: str) -> Told:
-        """Match the lines of some days that are on record with orders that came later."""
+        """Match recorded lines of these days with later orders."""
         with Spool() as spool:
             self._beside(spool, first, last)
             is_whole = self._put(spool)
         return Told(0, self._matched, [], is_whole)
 
     def _beside(self, spool: Spool, first: str, last: str) -> None:
-        """Add the recorded lines of some days, and the orders around them."""
+        """Add these days' recorded lines, and the orders around them."""
         self._record.add_orders(spool, (days_later(first, -DAYS), days_later(last, DAYS)))
         self._record.add_lines(spool, (first, last))
 
     def _put(self, spool: Spool, file: File | None = None, statements: Sequence[Statement] = ()) -> bool:
-        """Put new rows. Return whether the time was enough."""
+        """Put new rows. Return whether time sufficed."""
         spool.pair(DAYS)
         try:
             if file:

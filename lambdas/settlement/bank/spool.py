@@ -120,7 +120,7 @@ class Spool:
         self._database.executescript(_TABLES)
         self._database.execute("BEGIN")
         self._numbers: dict[tuple[str, str], int] = {}
-        """The last number of each repeated reference in a file."""
+        """Last number of each repeated reference in a file."""
 
     def __enter__(self) -> "Spool":
         return self
@@ -173,7 +173,7 @@ class Spool:
         self._touch(rowid, line)
 
     def add_recorded(self, one: Recorded) -> None:
-        """Add a line on record, which a statement with balances has. Add all before the first of a file."""
+        """Add a recorded line of a statement with balances, before any line of a file."""
         rowid = self._insert_row(one.line, one.part, one.references, "", is_recorded=True)
         self._name(rowid, (*one.references, one.line.bank_reference))
 
@@ -188,7 +188,7 @@ class Spool:
         return cursor.lastrowid or 0
 
     def _touch(self, rowid: int, line: Line) -> None:
-        """Note that the next statement has a line, and connect it with the names of orders."""
+        """Note a line of the next statement, and connect it with orders."""
         self._database.execute("INSERT OR IGNORE INTO touched VALUES (?)", (rowid,))
         self._name(rowid, (*line.references, line.bank_reference))
 
@@ -201,7 +201,7 @@ class Spool:
             )
 
     def _known(self, identity: str) -> tuple[int, BankLine, str] | None:
-        """Return an identity's row, its line and its latest file."""
+        """An identity's row, its line and its latest file."""
         rows = self._database.execute("SELECT *, rowid FROM lines WHERE identity = ?", (identity,))
         return next(((row[-1], _line(row), row[-4]) for row in rows), None)
 
@@ -210,13 +210,12 @@ class Spool:
         return set(filter(None, names.split("\n")))
 
     def add_statement(self, statement: Statement) -> None:
-        """End a statement."""
         if statement.closing is not None:
             self._database.execute("UPDATE lines SET final = 1 WHERE rowid IN (SELECT line FROM touched)")
         self._database.execute("DELETE FROM touched")
 
     def settle(self, covered: Iterable[tuple[str, str, str, str]]) -> None:
-        """Keep each line once: a sum's parts in its place, and of covered days only what statements have.
+        """Keep each line once: a sum's parts in its place, and only statements' lines on covered days.
 
         `covered`: account, currency, first and last day of statements with balances.
         """
@@ -249,7 +248,7 @@ class Spool:
     def pair(self, days: int) -> int:
         """Pair lines with orders that are at most `days` apart. Return the number of pairs.
 
-        The oldest line takes the oldest order that fits. As the bound is one, no other way finds more.
+        The oldest line takes the oldest order that fits. With one bound for all, this finds the most pairs.
         """
         self._database.execute(_JOIN)
         self._database.execute(_JOIN_ALONE)
@@ -268,9 +267,9 @@ class Spool:
         return int(found)
 
     def exchange(self, key: str, days: int, keeps: Callable[[Order], bool]) -> bool:
-        """Give an order without a line the line of an equal one that need not have one, if there is one.
+        """Give an order the line of an equal one that needs none.
 
-        Equal orders may pass lines on, each to the next.
+        Equal orders may pass lines on.
         """
         ((start,),) = self._database.execute("SELECT rowid FROM orders WHERE key = ?", (key,))
         came: dict[int, tuple[int, int]] = {}
@@ -296,7 +295,7 @@ class Spool:
         return bool(self._database.execute("SELECT 1 FROM pairs WHERE line = ?", (line,)).fetchone())
 
     def cancel(self, currency: str, since: str) -> None:
-        """Pair mistaken orders with their opposites. The bank has neither."""
+        """Pair mistaken orders with their opposites: the bank has neither."""
         self._database.execute(_CANCEL, (currency, since))
 
     def pairs(self, *, are_new: bool = False) -> Iterator[tuple[BankLine, Order]]:
@@ -310,7 +309,7 @@ class Spool:
             yield _line(row), _order(row[-len(Order._fields) - 1 :])
 
     def lines_left(self, days: int) -> Iterator[Finding]:
-        """Yield a finding for each line without an order, oldest first."""
+        """Yield findings of lines without an order, oldest first."""
         left = self._database.execute(
             "SELECT lines.rowid, lines.* FROM lines LEFT JOIN pairs ON pairs.line = lines.rowid"
             " WHERE pairs.line IS NULL ORDER BY valued, identity"
@@ -320,7 +319,7 @@ class Spool:
             yield matching.of_line(line, list(self._candidates(rowid, line)), days)
 
     def _candidates(self, rowid: int, line: BankLine) -> Iterator[Candidate]:
-        """Yield some orders that a line names: first those that agree with it, then any."""
+        """Yield some orders that a line names: those that agree first."""
         exact = "AND orders.currency = ?2 AND orders.side = ?3 AND orders.amount = ?4"
         for more in (f"{exact} AND pairs.line IS NULL", exact, ""):
             found = self._database.execute(
@@ -347,7 +346,7 @@ class Spool:
             yield order, matching.of_order(order, next((_line(one) for one in taken), None))
 
     def has_equal(self, order: Order, side: Side, before: str) -> bool:
-        """Return whether an order from before a day has the reference, currency and amount, and this side."""
+        """Whether an earlier order on this side has the reference, currency and amount."""
         found = self._database.execute(
             "SELECT 1 FROM orders WHERE name = ? AND currency = ? AND side = ? AND amount = ? AND day < ?",
             (order.reference.casefold(), order.currency, side, order.amount, before),
@@ -355,19 +354,18 @@ class Spool:
         return found.fetchone() is not None
 
     def currencies(self) -> dict[str, int]:
-        """Return the number of orders of each currency."""
         return dict(self._database.execute("SELECT currency, count(*) FROM orders GROUP BY currency"))
 
     def books(self, currency: str, until: str) -> int:
-        """Return the signed sum of the orders up to a day, in minor units."""
+        """Signed sum of orders up to a day, in minor units."""
         return self._sum("orders", "currency = ?1 AND day <= ?2", currency, until)
 
     def early(self, currency: str, until: str) -> int:
-        """Return the sum of lines up to a day whose orders came later."""
+        """Sum of lines up to a day whose orders came later."""
         return self._sum("lines", _OF_LINE, currency, until)
 
     def late(self, currency: str, until: str) -> int:
-        """Return the sum of orders up to a day whose lines came later."""
+        """Sum of orders up to a day whose lines came later."""
         return self._sum("orders", _OF_ORDER, currency, until)
 
     def only_bank(self, currency: str, until: str) -> int:
@@ -375,7 +373,7 @@ class Spool:
         return self._sum("lines", where, currency, until)
 
     def only_books(self, currency: str, since: str, until: str) -> int:
-        """Return the sum of orders without a line, with those whose opposite comes after the day."""
+        """Sum of orders without a line, or with an opposite after the day."""
         alone = self._sum(
             "orders", f"currency = ?1 AND day <= ?2 AND day >= ?3 AND {_NO_LINE}", currency, until, since
         )
@@ -383,7 +381,7 @@ class Spool:
         return alone + sum(self._sum("orders", half, currency, until) for half in halves)
 
     def _sum(self, table: str, where: str, *values: str) -> int:
-        """Return a signed sum. SQLite's own integers would overflow."""
+        """A signed sum. SQLite's own integers would overflow."""
         signed = "CASE side WHEN 'in' THEN amount ELSE -amount END"
         ((high, low),) = self._database.execute(
             f"SELECT coalesce(sum({signed} / {_BILLION}), 0), coalesce(sum({signed} % {_BILLION}), 0)"  # noqa: S608
@@ -394,7 +392,7 @@ class Spool:
 
 
 def _is_same(earlier: BankLine, names: set[str], line: Line) -> bool:
-    """Return whether a line of another file is this one: with its amount, or its first reference."""
+    """Whether another file's line is this one: with its amount, or its first reference."""
     if (earlier.amount, earlier.side) == (line.amount, line.side):
         return not names or not line.references or bool(names & set(line.references))
     return bool(line.bank_reference and line.references) and earlier.reference == line.references[0]

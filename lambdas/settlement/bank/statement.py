@@ -1,4 +1,4 @@
-"""What a bank says of an account, in the form of any file: its lines, then its statement.
+"""A bank's lines and statements, in any format.
 
 Amounts are in minor units of the account's currency. Dates are the bank's own days, as 2026-11-27.
 """
@@ -12,7 +12,7 @@ REFERENCE_MAX = 140
 
 
 class Side(StrEnum):
-    """What a line does to the bank's account."""
+    """The line's effect on the bank's account."""
 
     IN = "in"
     OUT = "out"
@@ -30,10 +30,10 @@ class UnreadableStatement(ValueError):
 class Line:
     """One booked movement.
 
-    `side` is what the line does, also for a reversal. `bank_reference`: the bank's own name of it, empty
-    without one. `references`: every name that somebody gave it, each once: the end-to-end id, the creditor's
-    reference, the free text and its words. `returns`: the reason of a return or reversal, empty for other
-    lines. `part`: its number within a batch, 0 outside of one. `at`: its line in the file.
+    `side`: its effect, even of a reversal. `bank_reference`: the bank's own name of it, or empty.
+    `references`: all its names, each once: the end-to-end id, the creditor's reference, the free text and its
+    words. `returns`: the reason of a return or reversal, else empty. `part`: its number within a batch, else
+    0. `at`: its line in the file.
     """
 
     account: str
@@ -52,10 +52,10 @@ class Line:
 
     @property
     def identity(self) -> str:
-        """What the bank means by "this line", as SHA-256.
+        """The bank's notion of "this line", as SHA-256.
 
-        Its own reference with the day of booking, as banks use references again; without a reference, the
-        place in the statement.
+        The bank's reference with the day of booking, as references are reused; without one, the place in the
+        statement.
         """
         place = self.bank_reference or f"{self.statement} {self.position}"
         text = "\n".join((self.account, self.currency, self.booked, place, str(self.part)))
@@ -64,12 +64,11 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Statement:
-    """What follows the lines of one account in a file.
+    """The end of an account's lines in a file.
 
-    `number`: the bank's own sequence number, None without one. `page`: its page, and whether it is the last;
-    None of a single page. `opening` and `closing`: signed balances, None if the file has none, as a camt.054.
-    `first` and `last`: the days that it covers; of a file without them, those of its balances or lines.
-    `credits` and `debits`: the sums of its lines.
+    `number`: the bank's own sequence number, or None. `page`: its page, and whether it is the last; None of a
+    single page. `opening` and `closing`: signed balances, or None, as in a camt.054. `first` and `last`: the
+    days that it covers, else its balances' or lines'. `credits` and `debits`: the sums of its lines.
     """
 
     account: str

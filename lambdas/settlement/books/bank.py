@@ -1,4 +1,4 @@
-"""The bank's lines and their orders, as the sealed journal has them. Free texts are not in the journal."""
+"""The bank's lines and their orders in the sealed journal, which has no free texts."""
 
 import json
 import re
@@ -17,7 +17,7 @@ _SIDES = ("in", "out")
 
 @dataclass(frozen=True)
 class BankLine:
-    """A line of a statement, in minor units. `booked` and `valued` are days."""
+    """In minor units. `booked` and `valued` are days."""
 
     line: str
     bank_account: str
@@ -33,8 +33,6 @@ class BankLine:
 
 @dataclass(frozen=True)
 class BankMatch:
-    """The order that a line belongs to."""
-
     line: str
     key: str
     account: str
@@ -45,7 +43,7 @@ class BankMatch:
 
 
 def rows(told: Iterable[Any]) -> Iterator[BankLine | BankMatch | Aside]:
-    """Yield the bank's lines and matches, and those to put aside."""
+    """Yield lines and matches, and rows to put aside."""
     for line in told:
         row = _of_bank(line)
         if row is not None:
@@ -53,7 +51,7 @@ def rows(told: Iterable[Any]) -> Iterator[BankLine | BankMatch | Aside]:
 
 
 def _of_bank(told: Any) -> dict[str, Any] | None:
-    """Return the row of a line or match; None for any other line."""
+    """Row of a bank line or match, else None."""
     try:
         row: dict[str, Any] = (told.get("new") or told["old"])["row"]
         return row if row["pk"].startswith(_KIND) else None

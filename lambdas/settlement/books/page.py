@@ -90,7 +90,7 @@ SELECT count(*) FROM new
 
 class Query(Protocol):
     def __call__(self, statement: str, **parameters: str | int) -> Sequence[Sequence[Any]]:
-        """Return the rows. Never repeat a statement: it would find its own work."""
+        """Never repeat a statement: it would find its own work."""
 
 
 class Books(Protocol):
@@ -119,7 +119,7 @@ class _IsKnown(Exception):
 
 
 def project(books: Books, name: str, content: bytes) -> Projected:
-    """Take the entries of one object into the books, once.
+    """Take an object's entries into the books, once.
 
     Inbox, entries and lines put aside are one transaction. Two at once wait for each other on the inbox. The
     books never change: an entry with different content is put aside. Raises one of UNREADABLE if the object
@@ -143,7 +143,7 @@ def project(books: Books, name: str, content: bytes) -> Projected:
 
 
 def _take(query: Query, kind: _Kind, found: Sequence[object]) -> tuple[int, int, list[Aside]]:
-    """Take the rows of a kind. Return how many are new, how many late, and those put aside."""
+    """Numbers of new and late rows, and the rows put aside."""
     in_order = sorted((one for one in found if isinstance(one, kind.of)), key=attrgetter(*kind.known_by))
     new, late, different = 0, 0, list[Aside]()
     for lines in _chunks({"number": number, **asdict(one)} for number, one in enumerate(in_order)):

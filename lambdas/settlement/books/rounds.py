@@ -26,8 +26,7 @@ PAGE = 1_000
 """Names per inbox query: 100 KB, and one S3 listing."""
 
 LOOKS_BACK = timedelta(days=7)
-"""How far a new process looks back: time to act on the alarm about objects left out. A week has some 20,000
-names.
+"""A new process's look back: time to act on the alarm about objects left out. A week has some 20,000 names.
 """
 
 ASIDE_FOR = timedelta(days=1)
@@ -57,8 +56,8 @@ WHERE NOT EXISTS (SELECT FROM ledger.object o WHERE o.name = i.name)
 class Progress:
     """A process's knowledge: the books have all objects up to `whole`, and `taken` after it.
 
-    `has_seen_all`: the process has asked the books about all objects. Until then, they may have objects that
-    it does not know. `put_aside`: lines put aside within ASIDE_FOR before `counted_at`.
+    `has_seen_all`: the process has asked the books about all objects. Until then, they may have unknown ones.
+    `put_aside`: lines put aside within ASIDE_FOR before `counted_at`.
     """
 
     whole: str | None = None
@@ -75,9 +74,8 @@ class Progress:
 class Round:
     """Result of a round. `left_out`: the faults of objects left out, which delay no others.
 
-    `waiting`: names that the books lack, either left out or the one at which the round ended. `has_asked`:
-    the books were queried, so they are awake. `has_ended`: the round reached the journal's end; otherwise
-    more may wait. `late`: see `Projected`.
+    `waiting`: names left out, or the one at which the round ended. `has_asked`: the books were queried, so
+    they are awake. `has_ended`: the round reached the journal's end. `late`: see `Projected`.
     """
 
     objects: int = 0
@@ -90,7 +88,7 @@ class Round:
     has_ended: bool = False
 
     def behind_seconds(self, now: datetime) -> int | None:
-        """Return the age of the oldest waiting object; 0 without one, None if unknown."""
+        """Age of the oldest waiting object; 0 without one, None if unknown."""
         found = [moment for moment in map(_put_at, self.waiting) if moment]
         if not found:
             return 0 if self.has_ended else None
@@ -102,8 +100,8 @@ def catch_up(
 ) -> None:
     """Take waiting objects by name while there is time. `done` is up to date even after an exception.
 
-    An object that is misnamed, or that the books refuse, is retried in each round. Raises BooksUnavailable or
-    JournalUnavailable; the next round continues.
+    Misnamed and refused objects are retried in each round. Raises BooksUnavailable or JournalUnavailable; the
+    next round continues.
     """
     if progress.whole is None:
         progress.whole = _start(books, now)
@@ -146,7 +144,7 @@ def _take_all(
 
 
 def _start(books: Books, now: datetime) -> str:
-    """Return the name after which a new process looks. Ignore future names."""
+    """Return a new process's first position. Ignore future names."""
     with books.transaction() as query:
         ((found,),) = query(_START, before=objects.before(now + STILL_COMING), days=LOOKS_BACK.days)
     put_at = _put_at(found) if found else None

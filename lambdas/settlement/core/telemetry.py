@@ -1,4 +1,4 @@
-"""Logs and metrics: one line per call, with key, step and execution, and without payload.
+"""Logs and metrics: one line per call, with key, step and execution, without payload.
 
 It has the metrics in CloudWatch's embedded format: docs/decisions/2026-11-22-logs.md. A warning that an
 incident needs has its own line.
@@ -70,7 +70,7 @@ def called(operation: str, consumed: Any) -> None:
 
 
 def observed(step: str) -> Callable[[Handler], Handler]:
-    """Wrap a handler: one line per call, with context, metrics and the error's name.
+    """Write one line per call, with context, metrics and the error's name.
 
     A refusal counts by name, any other exception as FunctionFailed.
     """

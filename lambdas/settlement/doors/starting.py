@@ -42,7 +42,7 @@ def parse_start(headers: Mapping[str, str], body: Mapping[str, Any], config: Sta
 
 
 def _wait(prefer: str) -> int:
-    """Return the seconds of the first `wait` preference. RFC 7240 says to ignore others."""
+    """Seconds of the first `wait` preference. RFC 7240 says to ignore others."""
     for preference in _parts(prefer, ","):
         name, _, text = next(_parts(preference, ";"), "").partition("=")
         if name.strip().lower() == "wait":

@@ -30,7 +30,7 @@ class Refused(NamedTuple):
 
 
 def publish(events: Sequence[dict[str, Any]]) -> list[Refused]:
-    """Put events on the bus in order; return those that it will never accept.
+    """Put events in order; return those never acceptable.
 
     Raises EventsUnavailable for the first other one not accepted.
     """

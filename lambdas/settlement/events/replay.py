@@ -9,7 +9,7 @@ REPLAYED_MAX = 50
 
 
 def parse_replay(raw: object) -> list[str]:
-    """Return the settlements' keys without duplicates. Raises InvalidRequest."""
+    """Without duplicates. Raises InvalidRequest."""
     keys = fields_of(raw, ("keys",))["keys"]
     if not isinstance(keys, list) or not 0 < len(keys) <= REPLAYED_MAX or not all(map(is_key, keys)):
         raise InvalidRequest(f"keys: must be a list of 1 to {REPLAYED_MAX} keys that match ^{KEY.pattern}$")

@@ -9,7 +9,7 @@ _FEDERATED = ":federated-user/"
 
 
 def person_of(arn: str) -> str:
-    """Return an ARN's role session name or IAM user name, in lower case.
+    """An ARN's role session name or IAM user name, in lower case.
 
     IAM user names are case-insensitive.
     """

@@ -48,7 +48,7 @@ class Bucket:
             yield self._found(name, waiting[name])
 
     def read(self, found: Found) -> bytes:
-        """Return an object's content as first put. Raises OSError if it is gone or too large.
+        """As first put. Raises OSError for a missing or too large object.
 
         Raises JournalUnavailable without an answer: a botocore error may be an OSError.
         """

@@ -40,7 +40,7 @@ class Aside:
 
 
 def entries(told: Iterable[Any]) -> Iterator[Entry | Aside]:
-    """Yield the entries of an object's lines, and the lines to put aside.
+    """Yield entries, and lines to put aside.
 
     Rows that move no money are left out.
     """

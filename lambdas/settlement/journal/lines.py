@@ -75,7 +75,7 @@ def canonical(row: Row, but: str = "") -> bytes:
 
 
 def worded(row: Row) -> bytes | None:
-    """Return a settlement's `canonical` form with the caller's words; None for other rows.
+    """A settlement's `canonical` form with the caller's words, else None.
 
     Absent words are null: the form never equals one without words.
     """
@@ -119,7 +119,7 @@ def filled(row: Row, at: int) -> dict[str, Any]:
 
 
 def has_expired(record: Mapping[str, Any], least_days: int | None) -> bool:
-    """Return whether a stream record is DynamoDB's own deletion of an expired entry.
+    """Whether DynamoDB deleted an expired entry.
 
     False for a row that never expires, or whose expiry is wrong.
     """
@@ -136,7 +136,7 @@ def has_expired(record: Mapping[str, Any], least_days: int | None) -> bool:
 
 
 def is_tampering(told: Mapping[str, Any]) -> bool:
-    """Return whether a line records tampering: the stream's filter drops lawful changes."""
+    """Whether a line records tampering: the stream's filter drops lawful changes."""
     return told["event"] in ("MODIFY", "REMOVE")
 
 

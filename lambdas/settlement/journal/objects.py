@@ -55,7 +55,7 @@ class Posted:
 
 
 def before(since: datetime) -> str:
-    """Return a name before all objects with entries posted since an instant."""
+    """A name before all objects with entries posted since."""
     return "" if since < _FIRST else f"{seals.OBJECTS}{seals.minute(since - _CLOCKS)}"
 
 

@@ -59,7 +59,7 @@ def minute(moment: datetime) -> str:
 
 
 def object_name(content: bytes, now: datetime) -> str:
-    """Return an object's name: its minute, and its content's digest.
+    """Its minute, and its content's digest.
 
     Equal content is refused a second time, without a comparison.
     """

@@ -69,7 +69,7 @@ class Circuit:
 
 
 def payment(key: str) -> str:
-    """Return a short name: two of 100 payments share it with probability 1 in 800,000."""
+    """A short name: two of 100 payments share it with probability 1 in 800,000."""
     return hashlib.sha256(key.encode()).hexdigest()[:8]
 
 
@@ -100,7 +100,7 @@ def after_answers(circuit: Circuit, answers: int) -> Circuit:
 
 
 def may_probe(circuit: Circuit, candidate: str, now: int, limits: Thresholds) -> bool:
-    """Return whether a payment may be the probe now.
+    """Whether a payment may be the probe now.
 
     A recent failure of the same payment would say nothing about the others.
     """

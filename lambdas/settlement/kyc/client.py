@@ -81,7 +81,7 @@ class Endpoint:
 
 
 class Client:
-    """A client of one thread. It keeps its connection for the next question."""
+    """For one thread. It keeps its connection."""
 
     def __init__(self, endpoint: Endpoint, config: StageConfig) -> None:
         self.endpoint, self._config = endpoint, config
@@ -131,7 +131,7 @@ class Client:
             raise KycUnavailable("kyc: the provider's answer is not what its contract says") from error
 
     def is_healthy(self) -> bool:
-        """Return whether the health check answers 200. It gets no API key."""
+        """Whether the health check, without an API key, answers 200."""
         headers = {"Accept-Encoding": "identity", "User-Agent": "settlement-saga"}
         try:
             status, _ = self._exchange("GET", self._health_path, headers, None)
@@ -143,7 +143,7 @@ class Client:
     def _exchange(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
     ) -> tuple[int, bytes]:
-        """Send and receive within one time limit: a read timeout bounds only each silence."""
+        """One time limit: a read timeout bounds only each silence."""
         if time.time() - self._used_at > IDLE_SECONDS_MAX:
             self._renew()
         self._cutoff = cutoff = Cutoff(self.endpoint.exchange_seconds)

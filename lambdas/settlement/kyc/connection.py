@@ -1,4 +1,4 @@
-"""Connects to the KYC provider within one time limit, its addresses side by side.
+"""Connects to the KYC provider's addresses in parallel, within one time limit.
 
     lookup     ├──────┤                 in its own thread, as a lookup cannot be interrupted
     address 1         ├─ silent ───     the one that answered last
@@ -35,7 +35,7 @@ Seconds = float
 """No amount is ever computed from a float."""
 
 Place = tuple[Any, ...]
-"""An address and port, as connect takes them."""
+"""Address and port for `connect`."""
 
 Address = tuple[Any, ...]
 """A result of getaddrinfo: family, type, protocol, name, place."""
@@ -172,7 +172,7 @@ class Addresses:
 
 
 def first_to_accept(addresses: Sequence[Address], seconds: Seconds) -> tuple[Place, socket.socket]:
-    """Return the first address that accepts, and its connection. Raises OSError if none does.
+    """The first accepting address, and its connection. Raises OSError without one.
 
     Each attempt begins a pause after the previous one, or when that fails. The pauses take up to half of the
     time.

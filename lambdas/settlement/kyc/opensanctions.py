@@ -16,7 +16,7 @@ NAME = "opensanctions"
 
 
 def path(dataset: str) -> str:
-    """Each dataset has its own path."""
+    """Each dataset has its own."""
     return f"/match/{dataset}"
 
 

@@ -6,8 +6,7 @@
 
 `kyc/circuit.py` decides; this module reads and writes. A write replaces the whole row if its version is
 unchanged; otherwise the decision is repeated from the new row. An environment reads once in `CACHE_SECONDS`.
-It writes its failures, and its answers only while the row counts failures, once in `CACHE_SECONDS`. It writes
-nothing while all is well.
+It writes its failures, and its answers only while the row counts failures, once in `CACHE_SECONDS`.
 """
 
 import os
@@ -80,8 +79,8 @@ class SharedCircuit:
     def admit(self, payment: str) -> Lease:
         """Let a call through, as a probe if the circuit is not closed.
 
-        Raises KycCircuitOpen, or KycUnavailable while another probe is under way. A circuit that cannot be
-        read lets calls through: it never causes an outage itself.
+        Raises KycCircuitOpen, or KycUnavailable while another probe is under way. An unreadable circuit lets
+        calls through: it never causes an outage.
         """
         try:
             circuit = self._read()
@@ -105,7 +104,7 @@ class SharedCircuit:
         raise KycUnavailable("kyc: not asked, as a probe is under way")
 
     def failed(self, lease: Lease) -> None:
-        """Count an unanswered call, if DynamoDB answers."""
+        """Count a call, if DynamoDB answers."""
         answers, self._answers = self._answers, 0
 
         def decide(found: Circuit) -> Circuit:
@@ -133,11 +132,11 @@ class SharedCircuit:
 
     @property
     def state(self) -> State:
-        """The state that this environment saw last."""
+        """Last seen by this environment."""
         return self._known.circuit.state if self._known else State.CLOSED
 
     def _note(self, decide: Callable[[Circuit], Circuit]) -> bool:
-        """Return whether the cached circuit was renewed, if DynamoDB answers."""
+        """Whether the cached circuit was renewed, if DynamoDB answers."""
         before = self._known
         with suppress(*_UNAVAILABLE):
             self._change(decide)

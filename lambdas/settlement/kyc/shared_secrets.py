@@ -27,7 +27,7 @@ _NO_END = "secret: previous_until must be a time with its offset, as 2026-11-22T
 
 
 def signing_secrets(now: datetime) -> list[object]:
-    """Return the provider's signing secrets: the current one, and for a time the previous one.
+    """The current one, and for a time the previous one.
 
     An unusable secret does not block the other. Raises KycUnavailable if none is usable.
     """

@@ -36,7 +36,7 @@ def check_headers(headers: Mapping[str, str], now: datetime) -> tuple[str, str, 
 
 
 def verify(headers: Mapping[str, str], body: bytes, secrets: Iterable[object], now: datetime) -> str:
-    """Return the event's id if one of the secrets signed the call within the tolerance.
+    """Return the event's id if a secret signed the call within the tolerance.
 
     Header names are in lower case. Raises SignatureRefused; KycUnavailable if the stage's own secret cannot
     be used.

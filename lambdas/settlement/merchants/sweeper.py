@@ -72,7 +72,7 @@ def fold_backlog(
     is_over: Callable[[], bool],
     unreadable: Unreadable,
 ) -> tuple[dict[str, int], Span | None]:
-    """Return the amounts by minute, and the next call's span, or None at the end.
+    """Amounts by minute, and the next call's span, or None at the end.
 
     Each call advances by a span, so repeated calls end. Unreadable rows go to `unreadable` and block no other
     minute. Raises StoreUnavailable and the account's refusals.
@@ -94,7 +94,7 @@ def fold_backlog(
 def _spans(
     store: Store, merchant: AccountState, since: str, begin: Span | None, unreadable: Unreadable
 ) -> Iterator[tuple[Span, bool]]:
-    """Yield each minute with entries, by partition, and whether a release waits in it.
+    """Each minute with entries, by partition, and whether a release waits.
 
     Rows are read page by page, as a history may span years. Either page may be older: only a folded release
     can be missed.

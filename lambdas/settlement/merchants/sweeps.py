@@ -45,7 +45,7 @@ def spans(entries: Iterable[Release]) -> list[Span]:
 
 
 def before_refund(state: SettlementState) -> Span | None:
-    """Return the second to sweep before a refund, or None."""
+    """The second to sweep before a refund, or None."""
     if not accounts.is_merchant(state.settlement.payee) or Step.RELEASE not in state.unreversed:
         return None
     posted_at = state.steps[Step.RELEASE]

@@ -28,7 +28,7 @@ PERSONS_LEAST = 2
 
 
 def digest_of(state: SettlementState, proposal: Proposal) -> str:
-    """Return the digest of a decision, its proposer and the state behind it.
+    """Digest of a decision, its proposer and the state behind it.
 
     The decision's write requires that state. `released` tells the empty escrow before the hold from that
     after the release. Checks are left out: one may be recorded later.

@@ -134,7 +134,7 @@ class FourEyes:
         return Proposal.from_row(row) if row else None
 
     def _is_older(self, latest: Proposal) -> bool:
-        """Return whether an open proposal's row lacks a move on record, as after a restore.
+        """Whether an open proposal's row lacks a recorded move, as after a restore.
 
         The second read excludes a move that commits meanwhile.
         """

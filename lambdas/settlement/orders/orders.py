@@ -172,7 +172,7 @@ class Orders:
     def _decide(
         self, state: SettlementState, order: Resolution, owner: str, now: datetime, completing: Write | None
     ) -> tuple[Row, bool]:
-        """Return the decision on record, and whether it is new."""
+        """The decision on record, and whether it is new."""
         compensation.ensure_can_resolve(state, order.decision, order.case)
         case, config = compensation.stuck_case(state), self.config
         transaction = compensation.resolve(state.settlement, case, order, owner, now, config)

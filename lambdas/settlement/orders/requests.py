@@ -37,7 +37,7 @@ class PartialReversal(Order):
     amount: int
 
     def differs_from(self, entry: Mapping[str, object]) -> str | None:
-        """Return the field that differs from the recorded part."""
+        """The first field that differs from the recorded part."""
         return next((name for name in ("amount", "reason") if entry[name] != getattr(self, name)), None)
 
 
@@ -67,7 +67,7 @@ def refund_name(part: int | str) -> str:
 
 
 def parse_reversal(raw: object, caller: Caller, **more: str) -> tuple[str, Reversal]:
-    """Return key and order. Raises InvalidRequest."""
+    """Raises InvalidRequest."""
     content = fields_of(raw, ("key", "expected_status", "reason"), optional=("expected_status",))
     expected = content.get("expected_status", Status.SETTLED)
     status = Status(expected) if expected in list(Status) else expected
@@ -81,7 +81,7 @@ def parse_reversal(raw: object, caller: Caller, **more: str) -> tuple[str, Rever
 
 
 def parse_resolution(raw: object, caller: Caller, **more: str) -> tuple[str, Resolution]:
-    """Return key and order. Raises InvalidRequest."""
+    """Raises InvalidRequest."""
     content = fields_of(raw, ("key", "case", "decision", "reason"))
     decision, case = content["decision"], content["case"]
     if decision not in list(Decision):
@@ -96,7 +96,7 @@ def parse_resolution(raw: object, caller: Caller, **more: str) -> tuple[str, Res
 
 
 def parse_part(raw: object, caller: Caller, exponent: int, **more: str) -> tuple[str, PartialReversal]:
-    """Return key and order. Raises InvalidRequest.
+    """Raises InvalidRequest.
 
     `exponent` is the settlement currency's.
     """
@@ -117,13 +117,13 @@ def parse_part(raw: object, caller: Caller, exponent: int, **more: str) -> tuple
 
 
 def key_of_part(raw: object) -> str:
-    """Return the key. Raises InvalidRequest."""
+    """Raises InvalidRequest."""
     key: str = fields_of(raw, _PART)["key"]
     return key
 
 
 def parse_recovery(raw: object) -> str:
-    """Return the key. Raises InvalidRequest."""
+    """Raises InvalidRequest."""
     key: str = fields_of(raw, ("key",))["key"]
     return key
 

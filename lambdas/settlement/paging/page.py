@@ -38,7 +38,7 @@ class Page:
 
 
 def page_of(event: Mapping[str, Any]) -> Page:
-    """Return the page about an EventBridge event; an unknown event pages as well.
+    """An unknown event pages as well.
 
     Names, causes and reasons are other people's text: each stays on its line.
     """
@@ -70,7 +70,7 @@ def _json(detail: object) -> str:
 
 
 def _one_line(value: object) -> str:
-    """Return a value as one line, with control characters escaped."""
+    """Escape control characters."""
     try:
         text = str(value)[:LINE_LENGTH_MAX]
     except RecursionError:

@@ -45,6 +45,15 @@ class SettlementFacts(NamedTuple):
     covered: str | None = None
     """Separated by blanks."""
 
+    waits: int = 0
+    """Ended waits for checks."""
+
+    answered: str = ""
+    """Checks that a callback has answered, separated by blanks."""
+
+    checks: str = ""
+    """Demanded checks, separated by blanks."""
+
 
 class EntryFacts(NamedTuple):
     """An entry between `account` and a settlement's escrow, or of a deposit or withdrawal.

@@ -15,7 +15,7 @@ class Journal:
 
 
 def read(store: Store, row: Row, seen: Iterable[Row] = ()) -> Journal:
-    """Read a settlement's evidence, the entries that may exist, and those in `seen`.
+    """Read evidence, entries that may exist, and those in `seen`.
 
     Raises MalformedRow.
     """

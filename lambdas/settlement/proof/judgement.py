@@ -50,7 +50,7 @@ def expired(
     evidence: Iterable[EvidenceFacts],
     retention: Retention,
 ) -> list[EntryFacts]:
-    """Return the entries that existed and have expired."""
+    """Entries that existed and have expired."""
     expected = entries_of(row)
     if not any(map(retention.may_lack, expected)):
         return []
@@ -60,7 +60,7 @@ def expired(
 
 
 def row_of(entry: EntryFacts) -> Row:
-    """Return an entry's row, without expiry and signature."""
+    """Without expiry and signature."""
     escrow = accounts.escrow(entry.key)
     debit, credit = (entry.account, escrow) if entry.side == "debit" else (escrow, entry.account)
     facts = {name: getattr(entry, name) for name in ("step", "posted_at", "side", "amount", "currency")}

@@ -36,7 +36,7 @@ _BARRED: dict[str, frozenset[str]] = {
     Status.SETTLED: _LISTED | _REVERSAL | _CASES | _REVERSED | _REVIEW,
     COMPLETED: _LISTED | _IN_LIMBO | _REVIEW | _PARTS | {"failure"},
     Status.REJECTED: _LISTED
-    | {"reversed_for", "resolutions", "verdict", "review", "in_flight_since"}
+    | {"reversed_for", "resolutions", "verdict", "review", "in_flight_since", "waits", "answered"}
     | _CASES
     | _PARTS,
     Status.COMPENSATING: _ENDED | _IN_LIMBO | _PARTS | {Step.HOLD.reversal_slot},

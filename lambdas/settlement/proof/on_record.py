@@ -6,7 +6,7 @@ from settlement.core.ledger.kyc_review import REVIEW
 from settlement.core.model import accounts
 from settlement.core.model.orders import Decision
 from settlement.core.model.status import Status, Step
-from settlement.core.model.verdict import KycDecision
+from settlement.core.model.verdict import CHECK, KycDecision
 from settlement.proof import values
 from settlement.proof.facts import (
     EventFacts,
@@ -22,8 +22,19 @@ PROPOSALS = ("propose:", "approve:", "withdraw:")
 def differences(row: SettlementFacts, evidence: Collection[EvidenceFacts]) -> Iterator[str]:
     facts = {one.step: one for one in evidence}
     yield from _verdict_differs(row, facts)
+    yield from _checks_differ(row, facts)
     rare = facts.keys() - {_VERIFY}
-    if rare or row.parts or row.resolutions or row.resolution or row.ordered or row.stuck or row.since:
+    if (
+        rare
+        or row.waits
+        or row.answered
+        or row.parts
+        or row.resolutions
+        or row.resolution
+        or row.ordered
+        or row.stuck
+        or row.since
+    ):
         yield from _times_differ(row, facts)
         yield from _cases_differ(row, facts)
         yield from _parts_differ(row, facts)
@@ -86,6 +97,24 @@ def _verdict_differs(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -
         yield f"its verdict is {row.verdict}, but verify {is_committed} committed"
 
 
+def _checks_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
+    """All checks approve before the provider does; a callback's answer and an ended wait have evidence."""
+    said = {step.removeprefix(CHECK): one.decision for step, one in facts.items() if step.startswith(CHECK)}
+    demanded, answered = row.checks.split(), row.answered.split()
+    if row.verdict == _APPROVED:
+        for name in demanded:
+            if said.get(name) != _APPROVED:
+                yield f"its verdict is {row.verdict}, but the check {name} has not approved"
+    for name in said:
+        if name not in demanded:
+            yield f"the check {name} has answered, but was never demanded"
+    for name in answered:
+        if name not in said:
+            yield f"the check {name} has answered, but has no evidence"
+    if row.waits > len(answered):
+        yield f"has waited for {row.waits} checks, of which {len(answered)} have answered"
+
+
 def _times_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
     review, order = facts.get(REVIEW), facts.get(_REVERSE)
     if review and row.verify_at not in (None, review.posted_at):
@@ -94,7 +123,9 @@ def _times_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> I
         if order and at and values.is_long_before(at, order.posted_at):
             yield f"a step was reversed at {at}, but the order to reverse it is of {order.posted_at}"
     proof = order or review
-    if row.resolution is None and row.since != (proof.posted_at if proof else None):
+    ended = {one.posted_at for step, one in facts.items() if row.waits and step.startswith(CHECK)}
+    since = {proof.posted_at} if proof else {None, *ended}  # None while in review
+    if row.resolution is None and row.since not in since:
         yield f"is in flight since {row.since}, its evidence is of another time"
 
 
@@ -150,7 +181,7 @@ def _persons_differ(facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
 
 
 def _is_agreed(decision: EvidenceFacts, facts: Mapping[str, EvidenceFacts]) -> bool:
-    """Return whether one proposal, neither withdrawn nor too old, has all approvals but the last."""
+    """Whether one proposal, neither withdrawn nor too old, has all approvals but the last."""
     proposer, *others = decision.persons.split(" ")
     for step, one in facts.items():
         number = step.removeprefix(_PROPOSE)

@@ -1,4 +1,4 @@
-"""Pages of a scan or a query, read fast as plain rows.
+"""Pages of a scan or query, read fast as plain rows.
 
 botocore's parser and boto3's deserializer take six times as long per row. Only a successful response's body
 is parsed here.
@@ -137,7 +137,7 @@ def _plain(members: list[tuple[str, Any]]) -> Any:
 
 
 def _number(text: str) -> int | Decimal:
-    """Return an int, or a Decimal so that the proof can report its row."""
+    """An int, or a Decimal so that the proof can report its row."""
     try:
         return int(text)
     except ValueError:

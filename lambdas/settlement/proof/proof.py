@@ -30,7 +30,7 @@ Read = Callable[[Row, Findings, Spool], str | None]
 
 
 class Stage(NamedTuple):
-    """Known properties of a stage. None disables a check.
+    """None disables a check.
 
     The index lists no settlement after `listed_until`, or `reviews_until` if in review.
     """

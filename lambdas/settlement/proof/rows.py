@@ -3,6 +3,7 @@
 Each raises MalformedRow, even for a key that contradicts its content.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -73,15 +74,9 @@ def evidence(row: Row) -> EvidenceFacts:
     told = EvidenceFacts(key, step, posted_at, request_hash, None)
     kind = step.partition(":")[0]
     _check_listed(row, posted_at if kind in _ORDERED else None)
-    if step in _VERDICTS:
-        decision, reference, _, provider = _VERDICT(row)
-        if decision not in _DECIDED:
-            raise MalformedRow(f"decision is {decision!r}")
-        if not REFERENCE.fullmatch(reference):
-            raise MalformedRow("reference is no name of a verification")
-        if (provider == "webhook") != (step == REVIEW):
-            raise MalformedRow(f"provider is {provider!r}")
-        return told._replace(decision=decision)
+    if kind == "check" or step in _VERDICTS:
+        decide = _of_verdict if step in _VERDICTS else _of_check
+        return told._replace(decision=decide(row, step))
     if kind == "reverse":
         reason, by = _ORDER(row)
         persons = _persons(row, REVERSE, reason, by)
@@ -103,6 +98,36 @@ def evidence(row: Row) -> EvidenceFacts:
     if kind in _MOVES:
         return told._replace(persons=_move(row, step))
     raise MalformedRow(f"step is {step!r}")
+
+
+def _of_verdict(row: Row, step: str) -> str:
+    decision, reference, _, provider = _VERDICT(row)
+    if decision not in _DECIDED:
+        raise MalformedRow(f"decision is {decision!r}")
+    if not REFERENCE.fullmatch(reference):
+        raise MalformedRow("reference is no name of a verification")
+    if (provider == "webhook") != (step == REVIEW):
+        raise MalformedRow(f"provider is {provider!r}")
+    return decision
+
+
+def _of_check(row: Row, step: str) -> str:
+    decision, reason, way, content = _CHECKED(row)
+    if not _CHECK_STEP.fullmatch(step):
+        raise MalformedRow(f"step is {step!r}")
+    if decision not in (KycDecision.APPROVED, _CHECK_REFUSED):
+        raise MalformedRow(f"decision is {decision!r}")
+    if (reason == "") != (decision == KycDecision.APPROVED) or not _REASON.fullmatch(reason):
+        raise MalformedRow("reason is none of a check")
+    if way not in ("ask", "callback"):
+        raise MalformedRow(f"by_way is {way!r}")
+    try:
+        is_object = isinstance(json.loads(content), dict)
+    except (ValueError, RecursionError):
+        is_object = False
+    if not is_object:
+        raise MalformedRow("evidence is no JSON object")
+    return decision
 
 
 def _move(row: Row, step: str) -> str:
@@ -188,7 +213,7 @@ def bank_line(row: Row) -> str:
 
 
 def bank_file(row: Row) -> str | None:
-    """Return the currency of a statement; None for the file that has it."""
+    """A statement's currency; None for its file."""
     if not _DIGEST.fullmatch(keys.subject(row)[1]):
         raise MalformedRow("its key is no SHA-256")
     if not values.is_instant(posted_at := values.text(row, "posted_at")):
@@ -382,6 +407,10 @@ _CIRCUIT_NEEDS: dict[str, tuple[str, ...]] = {
 
 _ENTRY = values.texts("step", "posted_at", "side", "debit", "credit", "currency")
 _EVIDENCE = values.texts("step", "posted_at", "request_hash")
+_CHECK_REFUSED = "REFUSED"
+_CHECKED = values.texts("decision", "reason", "by_way", "evidence")
+_CHECK_STEP = re.compile(r"check:[a-z][a-z0-9-]{0,29}", re.ASCII)
+_REASON = re.compile(r"([a-z][a-z0-9_]{0,49})?", re.ASCII)
 _VERDICT = values.texts("decision", "reference", "reason", "provider")
 _ORDER = values.texts("reason", "by")
 _CASE = values.texts("account", "error", "cause")

@@ -69,7 +69,7 @@ def compare(
     lacks: Callable[[str, str], None] = lambda pk, sk: None,
     retention: Retention = KEEPS_ALL,
 ) -> SealedFindings:
-    """Compare every sealed row with the table, and every row of the table with the journal.
+    """Compare sealed rows with the table, and the table's rows with the journal.
 
     `kept` is the digest of a seal copied out earlier, which must be in the chain. `lacks` gets the key of
     each row, except young ones, that the journal lacks. Read the journal before the rows, so that each line's
@@ -212,7 +212,7 @@ def _judge_objects(spool: SealedSpool, newest: Seal, findings: SealedFindings) -
 
 
 def _judge_row(told: list[Told], bounds: _Bounds, findings: SealedFindings) -> bool:
-    """Return whether the journal lacks a row that is old enough."""
+    """Whether the journal lacks a row that is old enough."""
     name = f"{told[0].pk} {told[0].sk}"
     row = next((one for one in told if one.event == "ROW"), None)
     journal = [one for one in told if one.event not in _BY_THE_TABLE]
@@ -268,7 +268,7 @@ def _judge_missing(
 
 
 def _is_put_back(change: Told, row: Told) -> bool:
-    """Return whether a settlement's change was undone: its status can follow, without a later payment.
+    """Whether a settlement's change was undone: its status can follow, without a later payment.
 
     The proof has compared `paid_at` with signed entries.
     """

@@ -1,4 +1,4 @@
-"""Spool of a comparison with the sealed journal: names and digests of rows and lines.
+"""Spool of the comparison: names and digests of rows and lines.
 
 An unnamed database like `spool`, sorted by row key: the journal is ordered by time, the table not at all.
 """

@@ -34,7 +34,7 @@ def _bounds(row: Row, facts: SettlementFacts) -> tuple[int, int]:
     )
     covered = sum(at is not None for at in (facts.fee_reversed_at, facts.release_reversed_at))
     covered -= facts.resolution == Decision.WRITE_OFF  # the latest decision: it made one event
-    counted = 1 + sum(certain) + 2 * facts.resolutions + facts.parts + covered
+    counted = 1 + sum(certain) + 2 * facts.resolutions + facts.parts + facts.waits + covered
     may_be_less = min(covered, max(facts.resolutions - 1, 0))
     may_be_more = (facts.hold_at == row["claimed_at"]) + (
         facts.verdict is not None and "in_flight_since" in row and "review" not in row

@@ -31,7 +31,7 @@ def settlement(row: Row) -> SettlementFacts:
 
 
 def movements(row: Row) -> SettlementFacts:
-    """Return the facts without a reversal. Raises MalformedRow."""
+    """Facts without a reversal. Raises MalformedRow."""
     key = keys.subject(row)[1]
     if row["pk"] != keys.settlement(key)["pk"]:
         raise MalformedRow("has the sort key of a settlement")
@@ -134,6 +134,9 @@ def _of_reversal(row: Row, facts: SettlementFacts) -> SettlementFacts:
         resolutions=resolutions,
         resolution=resolution["decision"] if resolution else None,
         covered=made.get("covered"),
+        waits=values.count(row, "waits", 1) if "waits" in row else 0,
+        answered=_names(row, "answered"),
+        checks=_names(row, "checks"),
         **{"resolved": resolved, "ordered": ordered, "stuck": stuck, "since": since},
     )
 
@@ -187,6 +190,8 @@ def _time_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
             yield "names its deadline, but that was extended"
         if not _is_named(row):
             yield "names another deadline"
+    if "waits" in row and "in_flight_since" not in row:
+        yield "has waited for a check, but has no in_flight_since"
     if facts.resolution or ("review" in row and not facts.ordered):
         yield from _since_faults(row, facts)
 
@@ -205,7 +210,7 @@ def _since_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
 
 
 def _part_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
-    """Check that each reversal in part reverses something, and all at most the release."""
+    """Each reversal in part reverses something, and all at most the release."""
     layout = row.get("layout", FIRST)
     if layout > NEWEST or (layout == FIRST and "layout" in row):
         yield f"its layout is {layout}"
@@ -286,10 +291,19 @@ _PARTS_OF = {
     PARTS_COUNTED_BY_NAME: frozenset({"layout", "reversals_in_part", "reversed_in_part"}),
 }
 _PARTS = frozenset().union(*_PARTS_OF.values())
+
+
+def _names(row: Row, attribute: str) -> str:
+    names = row.get(attribute, frozenset())
+    if not isinstance(names, set | frozenset) or not all(isinstance(one, str) for one in names):
+        raise MalformedRow(f"{attribute} is no set of names")
+    return " ".join(sorted(names))
+
+
 _RARE = frozenset(
     {
         *("failure", "reversed_for", "resolution", "resolutions", "stuck_step"),
-        *("in_flight_since", "review", "recover_at"),
+        *("in_flight_since", "review", "recover_at", "waits", "answered", "checks"),
         *_PARTS,
     }
 )

@@ -270,7 +270,7 @@ def _order(kind: type[Any]) -> Sequence[str]:
 
 
 def _place(kind: type[Any]) -> Callable[[Any], Any]:
-    """Return a sort key in the database's order: by the UTF-8 of the texts."""
+    """A sort key in the database's order: by the texts' UTF-8."""
     return itemgetter(*range(len(_order(kind))))
 
 

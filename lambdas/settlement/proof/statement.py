@@ -87,7 +87,7 @@ class Statement:
     tails: dict[str, str]
 
     def is_complete(self, store: Store) -> bool:
-        """Return whether no slow clock or sweep has added a row before the tail."""
+        """Whether no slow clock or sweep has added a row before the tail."""
         again = Tally(retention=self.before.retention)
         for partition, first in self.tails.items():
             if first:
@@ -114,7 +114,7 @@ def read(store: Store, account: str, tail: int | None, retention: Retention = KE
 
 
 def _all_but(store: Store, partition: str, tail: int, before: Tally) -> str:
-    """Add up a partition without its last rows; return their first sort key, "" if these are all."""
+    """Return the last rows' first sort key, "" if these are all."""
     add, last = _adder(before, partition), deque[Row]()
     is_longer = False
     for row in pages.query(store, partition):

@@ -37,7 +37,7 @@ REVIEW_LISTED_AHEAD_MAX = timedelta(days=30) + LISTED_AHEAD_MAX
 
 
 def until(reserved_ms: int, left_ms: Callable[[], int]) -> Watch:
-    """Return a watch that ends a reconciliation when less than the reserved time is left.
+    """A watch that ends a reconciliation when less than the reserved time is left.
 
     Second looks share half of the rest, and each may take a quarter of their remaining time: hot accounts
     leave time for others.

@@ -25,7 +25,7 @@ class TooLong(CutOff):
 
 
 def looking_again(kind: str) -> str:
-    """Return a second look's phase. Its items are rows."""
+    """A second look's phase. Its items are rows."""
     return f"{LOOKING} {kind}"
 
 

@@ -95,7 +95,7 @@ class JournalQuery:
 
 
 def parse_outcome_query(key: object, raw: Mapping[str, str]) -> OutcomeQuery:
-    """Raises InvalidRequest, naming each wrong field."""
+    """Raises InvalidRequest."""
     checks = _Checks(raw, ("wait", "after"))
     if not (isinstance(key, str) and KEY.fullmatch(key)):
         checks.wrong("key", f"must match {KEY.pattern}")
@@ -108,7 +108,7 @@ def parse_outcome_query(key: object, raw: Mapping[str, str]) -> OutcomeQuery:
 
 
 def parse_entries_query(account: object, raw: Mapping[str, str]) -> EntriesQuery:
-    """Raises InvalidRequest, naming each wrong field."""
+    """Raises InvalidRequest."""
     checks = _Checks(raw, ("from", "to", "limit", "cursor"))
     if not _is_account(account):
         checks.wrong("id", "must be an account's id, or an internal account such as fees:EUR")
@@ -149,7 +149,7 @@ def parse_list_query(raw: Mapping[str, str]) -> EntriesQuery | StatusQuery:
 
 
 def parse_journal_query(raw: Mapping[str, str]) -> JournalQuery:
-    """Raises InvalidRequest, naming each wrong field."""
+    """Raises InvalidRequest."""
     checks = _Checks(raw, ("since", "limit", "cursor"))
     since = checks.instant("since", BEGINNING)
     limit = checks.number("limit", 1, PAGE_JOURNAL_MAX) or PAGE_JOURNAL
@@ -214,7 +214,7 @@ def _entries(account: str, since: str, before: str, limit: int, raw: Mapping[str
 
 
 def _place(status: Status, since: str, found: list[Any]) -> tuple[int, str, str]:
-    """Return a position within the query: DynamoDB refuses others as a start."""
+    """A position within the query: DynamoDB refuses others as a start."""
     if len(found) != 3 or [type(one) for one in found] != [int, str, str]:
         raise _foreign()
     number, listed_at, key = found
@@ -248,7 +248,7 @@ def _of_journal(since: str) -> list[str]:
 
 
 def _cursor(query: list[str], *position: object) -> str:
-    """Return a cursor: a position, and the digest of its query.
+    """A position, and the digest of its query.
 
     It gives no rights: each page repeats the query, so a forged cursor can only begin the same page
     elsewhere.

@@ -27,7 +27,7 @@ _SLACK = timedelta(days=1)
 
 
 def gone_until(now: datetime) -> datetime:
-    """Return the full minute up to which entries may be gone, for a reading that begins now."""
+    """The full minute up to which entries may be gone, for a reading that begins now."""
     return (now + _SLACK).replace(second=0, microsecond=0)
 
 

@@ -37,7 +37,7 @@ class RowKeys:
         return cls({number: key.encode() for number, _, key in found})
 
     def signed(self, row: Row) -> Row:
-        """Return the row, signed if its kind has a signature.
+        """Sign a row, if its kind has a signature.
 
         Raises ValueError without a key: the proof would reject the row.
         """
@@ -48,7 +48,7 @@ class RowKeys:
         return {**row, SIGNATURE: self._signature([*self.by_number][-1], _forms(row)[0])}
 
     def is_proven(self, row: Row) -> bool:
-        """Return whether a signature is valid or not required."""
+        """Whether a signature is valid or not required."""
         if not row["pk"].startswith(SIGNED):
             return True
         told = row.get(SIGNATURE)

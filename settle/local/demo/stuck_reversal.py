@@ -27,7 +27,7 @@ REASON = "the payee is insolvent, approved by finance"
 
 
 def walk(stack: Stack, report: Callable[[str], None]) -> dict[str, Any]:
-    """Reverse a payment that its payee has spent, receive the alert, decide, and prove the sums."""
+    """Reverse a spent payment, receive the alert, decide, and prove the sums."""
     run = secrets.token_hex(3)
     payer, payee, shop = (f"{name}.{run}" for name in ("gina", "hugo", "shop"))
     key = f"demo-stuck-{run}"
@@ -77,10 +77,9 @@ def pager(stack: Stack) -> Iterator[Callable[[str], dict[str, Any]]]:
 def messages(
     stack: Stack, topics: Sequence[str] | None = None
 ) -> Iterator[Callable[[], Iterator[dict[str, str]]]]:
-    """Yield a function that takes messages of topics.
+    """Yield a function that takes topics' messages.
 
-    Each has a `Subject` and a `Message`, whose last line is JSON. Queue and subscriptions are removed at the
-    end.
+    Each has a `Subject` and a `Message`, whose last line is JSON. Removes queue and subscriptions at the end.
     """
     sqs, sns = stack.client("sqs"), stack.client("sns")
     topics = topics or [stack.outputs[output] for output in TOPICS]
@@ -116,7 +115,7 @@ def messages(
 
 
 def _clean_up(name: str, remove: Callable[[str], Any]) -> None:
-    """Remove what this command used. A failure is reported, and changes no answer."""
+    """A failure is reported, and changes no answer."""
     try:
         remove(name)
     except (BotoCoreError, ClientError) as failure:

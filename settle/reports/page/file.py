@@ -21,7 +21,7 @@ def ensure_can_write(path: Path, overwrite: bool) -> None:
 
 
 def write(path: Path, page: str, overwrite: bool) -> None:
-    """Write a page to a file that only its owner may read. Raises CommandFailed.
+    """Only the file's owner may read it. Raises CommandFailed.
 
     A reader finds the whole page or none. Without `overwrite`, another process's file stays.
     """

@@ -298,6 +298,7 @@ PEOPLE = {
     "reasons": ("reason", "cause"),
     "references": ("reference", "review", "metadata"),
     "persons": ("by", "user_id", "request_id", "source_ip", "proposer", "persons", "approved_in"),
+    "answers of checks": ("evidence",),
     "hashes": ("request_hash", "signature", "digest", "seen"),
 }
 """Attributes left out of a redacted report; an ARN in `by` keeps account and role."""

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from settlement.core.model.stage_config import StageConfig
 from tests.simulation.seeded.chance import Chance, Script
+from tests.simulation.seeded.checks import Checks
 from tests.simulation.seeded.cloud import RunningExecution
 from tests.simulation.seeded.facts import done, number, settlement_in, text, undone
 from tests.simulation.seeded.hub import Killed
@@ -60,6 +61,9 @@ class Moment:
     told: int
     """The history's lines so far."""
 
+    checks: int | None = None
+    """The seed of the stage's checks."""
+
     def row(self, key: str) -> Item | None:
         return self.items.get((f"SETTLEMENT#{key}", "SETTLEMENT"))
 
@@ -84,7 +88,8 @@ class Recorded(World):
         begun = tuple((one.machine, one.name, one.begun_with, one.status) for one in executions)
         alerted = frozenset(self.people.alerted)
         now, told, items = self.hub.now, len(self.history), dict(self.table.items)
-        self.moments.append(Moment(now, items, self.oracle.copy(), alerted, begun, self.config, told))
+        books, checks = self.oracle.copy(), self.checks.seed
+        self.moments.append(Moment(now, items, books, alerted, begun, self.config, told, checks))
 
 
 @dataclass(frozen=True)
@@ -175,6 +180,7 @@ class Afterlife(Recorded):
         self.deployments.retention_days = acts.config.retention_days
         self.deployments.approvals = dict(acts.config.approvals)
         self.deployments.deploy(acts.config, 0)
+        self.checks = Checks(self, acts.checks)
         self.table: LateTable = LateTable(self, moments[late.seen], late)
         self.people.alerted = set(acts.alerted)
         self.table.page_rows = 1

@@ -83,7 +83,7 @@ class Oracle:
         self.commits += 1
         entries = [self._entry(old, new) for old, new in changes if is_entry(old) or is_entry(new)]
         for entry in entries:
-            if entry["step"]["S"] in ("verify", "review"):
+            if entry["step"]["S"].partition(":")[0] in ("verify", "review", "check"):
                 self.verdicts[key_of(entry), entry["step"]["S"]] = entry
         touched = self.merchants.swept(changes)
         self._post([entry for entry in entries if "debit" in entry], touched)
@@ -159,7 +159,8 @@ class Oracle:
         key, step = key_of(entry), text(entry, "step")
         if step in EXTERNAL or key in fenced:  # an order is its entry's fence: account_rules.py
             return
-        comes_before = step == "verify" or (step or "").partition(":")[0] in set(map(str, Move))
+        kind = (step or "").partition(":")[0]
+        comes_before = step == "verify" or kind == "check" or kind in set(map(str, Move))
         demand(comes_before, "no entry goes without its fence", text(entry, "sk"))
         row = self.settlements.get(key)
         same = text(row, "request_hash") == text(entry, "request_hash")

@@ -200,6 +200,7 @@ def orders_are_given_at_the_door(posted: dict[str, Item], asking: Asking) -> Non
 def times_are_unchanged(key: str, old: Item, new: Item, posted: dict[str, Item]) -> None:
     """Check that each time and reason changes only with its cause."""
     begins, decided = "review" in new and "review" not in old, "verdict" in new and "verdict" not in old
+    decided = decided or number(new, "waits") > number(old, "waits")  # by a check, see checks.py
     if old.get("deadline_at") != new.get("deadline_at"):
         late = old.get("deadline_extended_at") != new.get("deadline_extended_at")
         demand(begins or decided or late, "a deadline is moved by a review, or a late recovery, alone", key)
@@ -379,6 +380,10 @@ def review_rests(key: str, old: Item, new: Item, posted: dict[str, Item], asking
     if "review" not in old or old["status"]["S"] != "PROCESSING":
         return
     review = text(old, "review")
+    if number(new, "waits") > number(old, "waits"):
+        demand((review or "").startswith("check:"), "a callback ends only the wait for a check", key, review)
+        demand(new["owner"]["S"] == f"{key}-decided", "a check's callback fences off the owner", key)
+        return
     if "verdict" in new and "verdict" not in old:
         by_webhook = asking.function == "KycDecided"
         demand(by_webhook, "a review is ended by the provider's webhook", key, asking.function)

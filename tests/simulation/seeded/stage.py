@@ -11,6 +11,7 @@ from typing import Any
 from unittest import mock
 
 from handlers import _dependencies, rooms
+from handlers.checks import _checks
 from handlers.core import _payee, _workers
 from handlers.kyc import _provider as _kyc
 from settle import order
@@ -19,6 +20,8 @@ from settlement.aws import event_bus as _event_bus
 from settlement.aws import functions as _functions
 from settlement.aws import queues as _queues
 from settlement.aws import step_functions as _step_functions
+from settlement.checks import demanded, of_stage, together
+from settlement.checks.circuit import Circuits
 from settlement.core import telemetry
 from settlement.core.ledger import keys
 from settlement.journal import bucket as _journal
@@ -56,6 +59,7 @@ _OF_A_WORLD = (
     (circuit_events, "_client"),
     (_event_bus, "_client"),
     (_topics, "_client"),
+    (_checks, "_circuits"),
 )
 
 
@@ -95,6 +99,7 @@ class Current:
             world.circuit.events,
             world.circuit.events,
             world.pager,
+            Circuits(),
         )
         for (place, name), part in zip(_OF_A_WORLD, reached, strict=True):
             setattr(place, name, part)
@@ -154,6 +159,11 @@ def set_up() -> Iterator[Current]:
         (_kyc, "review_seconds"): REVIEW_SECONDS,
         (approval, "VALID_FOR"): VALID_FOR,
         (_secrets, "read"): lambda secret_id, **_: shared[secret_id],
+        (of_stage, "installed"): lambda: current.world.checks.installed,
+        (of_stage, "declared"): lambda: current.world.checks.declared,
+        (demanded, "names"): lambda: list(current.world.checks.installed),
+        (of_stage, "signing_secret"): lambda name: os.environ["KYC_SIGNING_SECRET"],
+        (together, "ask"): lambda *asked: current.world.checks.ask(*asked),  # noqa: PLW0108
         (_payee, "time"): clock,
         (follow, "time"): clock,
         (order, "time"): clock,
@@ -177,7 +187,8 @@ def set_up() -> Iterator[Current]:
         for (place, name), value in replaced.items():
             stack.enter_context(mock.patch.object(place, name, value))
         stack.enter_context(mock.patch.dict(HANDLERS, _without_powertools()))
-        stack.enter_context(mock.patch.dict(os.environ, {"START_DEAD_LETTERS": "dead-letters"}))
+        variables = {"START_DEAD_LETTERS": "dead-letters", "CHECKS": "[]"}
+        stack.enter_context(mock.patch.dict(os.environ, variables))
         yield current
 
 

@@ -17,6 +17,7 @@ from tests.simulation.seeded.acceptor import Acceptor, plan_posts
 from tests.simulation.seeded.bank import Bank, administers, pays_in_an_asset
 from tests.simulation.seeded.canceller import Canceller, plan_cancels
 from tests.simulation.seeded.chance import Chance, Fault
+from tests.simulation.seeded.checks import Checks
 from tests.simulation.seeded.circuit import PAYERS, Circuits, is_troubled
 from tests.simulation.seeded.circuit_rules import ROW as CIRCUIT_ROW
 from tests.simulation.seeded.cloud import UNHEARD_OF, Cloud
@@ -121,6 +122,7 @@ class World:
         self.proof, self.circuit, self.pager = Proof(self), Circuits(self), Pager(self)
         self.stranger, self.canceller = Stranger(self, is_there=False), Canceller(self, 0)
         self.acceptor, self.migrator = Acceptor(self, 0), Migrator(self, 0)
+        self.checks = Checks(self)
 
     def open_accounts(self, accounts: dict[str, int], in_dollars: str = "") -> None:
         """Open accounts with deposits, each in one commit, as two orders."""
@@ -247,6 +249,9 @@ class World:
                 timestamp(NOW + timedelta(milliseconds=self.hub.now + process.skew)),
             )
         asked = self.cloud.payload_of(process)
+        for _, row in changes:
+            if row and row.get("step", {"S": ""})["S"].startswith("check:"):
+                self.checks.recorded(row)
         self.oracle.committed(changes, Asking(function, asked, at, stages, since, now))
         if self.oracle.commits % EVERY == 0:
             prove(self.table.items, retention_at(self.config, self.hub.now))
@@ -261,6 +266,8 @@ class World:
         if self.journal:
             self.journal.committed(changes, self.hub.now)
         for old, row in changes:
+            if row and row["sk"]["S"] == "SETTLEMENT":
+                self.checks.committed(old, row)
             if row and (row["pk"]["S"], row["sk"]["S"]) == CIRCUIT_ROW:
                 self.circuit.committed(old, row)
             if row and row["sk"]["S"] == "BALANCE":
@@ -287,6 +294,7 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
     world.stranger = Stranger(world, is_there=seed % stranger.EVERY == stranger.EVERY - 1)
     if seed % UNHEARD_OF_EVERY == UNHEARD_OF_EVERY - 1:
         world.cloud.killed = UNHEARD_OF
+    world.checks = Checks(world, seed)
     world.relay, world.reader, world.unreadable = Relay(seed), Reader(seed), Unreadable(seed)
     world.journal = Journal(seed) if seed % JOURNAL_EVERY == JOURNAL_EVERY - 1 else None
     if retains(seed):

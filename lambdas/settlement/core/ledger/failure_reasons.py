@@ -29,9 +29,9 @@ def forward_refusal(step: str, state: SettlementState) -> SettlementError:
 
 
 def late_or_fenced(now: datetime) -> Explain:
-    """Return an `Explain` that distinguishes a missed deadline from a fence.
+    """Distinguish a missed deadline from a fence.
 
-    Late means: the deadline has passed by `now`, the write's clock, or recovery has expired the settlement.
+    Late: past the deadline by `now`, the write's clock, or expired by recovery.
     """
 
     def explain(step: str, state: SettlementState) -> SettlementError:
@@ -54,7 +54,7 @@ def fenced(
     replay_if: Callable[[SettlementState], bool] | None = None,
     explain: Explain = forward_refusal,
 ) -> OnFailure:
-    """Return the meaning of a failed condition on the settlement's row.
+    """Explain a failed condition on the settlement's row.
 
     The key's claim and content are checked first. If `replay_if` holds, an earlier call applied the write;
     otherwise `explain` gives the refusal.

@@ -70,7 +70,9 @@ def record_verdict(settlement: Settlement, verdict: Verdict, now: datetime) -> W
     )
 
 
-def begin_review(settlement: Settlement, verdict: Verdict, until: datetime, now: datetime) -> Write:
+def begin_review(
+    settlement: Settlement, verdict: Verdict, until: datetime, now: datetime, *also: Condition
+) -> Write:
     """Begin a review, and move the deadline and recovery's next look to `until`.
 
     A row with a verdict or an open review is left as it is.
@@ -81,7 +83,7 @@ def begin_review(settlement: Settlement, verdict: Verdict, until: datetime, now:
         "SET review = :review, deadline_at = :until, in_flight_since = :until,"
         " gsi1pk = :gsi1pk, gsi1sk = :gsi1sk",
         values={":review": verdict.reference, ":until": timestamp(until), **placeholders(index)},
-        conditions=[*_awaits_verdict(settlement, now), NOT_IN_REVIEW],
+        conditions=[*_awaits_verdict(settlement, now), NOT_IN_REVIEW, *also],
         on_failure=fenced(
             settlement,
             Step.VERIFY,

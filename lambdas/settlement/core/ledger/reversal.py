@@ -99,7 +99,7 @@ def begin_on_order(
 ) -> Write:
     """Begin a reversal on a person's order, from the status they saw.
 
-    An order of several persons also passes the `sequence` they saw.
+    Several persons' order also passes the `sequence` they saw.
     """
 
     def meaning(state: SettlementState | None) -> SettlementError:

@@ -39,7 +39,7 @@ class AlreadyClaimed(Refusal):
 
 
 class InReview(Refusal):
-    """The KYC provider left the payment to a reviewer. No execution waits for the decision."""
+    """The payment waits for a reviewer of the KYC provider or for a check. No execution waits meanwhile."""
 
 
 class _PartyRefusal(Refusal):
@@ -155,6 +155,10 @@ class KycRequestRefused(Refusal):
     """The KYC provider refused the request itself (HTTP 4xx), so no verdict will follow."""
 
 
+class CheckRefused(Refusal):
+    """A check of the stage refused the payment, for a reason that it declares. The refusal is on record."""
+
+
 class SignatureRefused(Refusal):
     """No secret of the stage signed the webhook's call within the tolerance."""
 
@@ -231,6 +235,10 @@ class RowDamaged(SettlementError):
 
 class KycUnavailable(SettlementError):
     """The KYC provider gave no verdict: it is unreachable, slow or breaks its contract."""
+
+
+class CheckUnavailable(SettlementError):
+    """A check of the stage gave no valid answer in time. It is asked again until the deadline."""
 
 
 class KycCircuitOpen(SettlementError):

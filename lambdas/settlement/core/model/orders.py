@@ -75,7 +75,7 @@ class Resolution(Order):
         return super().record() | {"decision": self.decision.value}
 
     def is_on(self, entry: Mapping[str, object]) -> bool:
-        """Return whether an entry has this decision and reason."""
+        """Whether an entry has this decision and reason."""
         return (entry["decision"], entry["reason"]) == (self.decision, self.reason)
 
 

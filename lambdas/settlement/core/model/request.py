@@ -142,8 +142,8 @@ def parse_settlement(raw: object, config: StageConfig) -> Settlement:
 def with_minted_key(raw: Any, source: str, config: StageConfig) -> Any:
     """Mint a key if the request names none and the stage accepts that.
 
-    A repeated call has the same `source`, and so the same key. A client that sends the payment again pays
-    twice: keys are to become required.
+    A repeated call has the same `source` and key. A client that sends the payment again pays twice: keys are
+    to become required.
     """
     if config.idempotency_key == "required" or not isinstance(raw, dict) or "key" in raw:
         return raw

@@ -8,7 +8,7 @@ from settlement.core.model.layout import FIRST
 
 @dataclass(frozen=True, kw_only=True)
 class StageConfig:
-    """The stage's business rules, which every function gets.
+    """The stage's business rules.
 
     `currencies` maps each accepted code to its exponent; `highest_balances` to an account's most, in minor
     units (absent: no bound). `fee` is "schedule", or "client" if a request may name a fee between floor and

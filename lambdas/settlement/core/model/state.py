@@ -1,4 +1,4 @@
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,8 @@ class SettlementState:
     verification. `expired_at` is when recovery expired the settlement; `deadline_extended_at` when recovery,
     late itself, last extended the deadline. `resolutions` counts closed LIMBO cases, `resolution` is the
     latest decision, `stuck_step` the stuck reversal. `sequence` numbers the latest event. `layout` determines
-    the steps. `parts` counts reversals in part, which gave back `reversed_in_part` (minor units).
+    the steps. `parts` counts reversals in part, which gave back `reversed_in_part` (minor units). All
+    `checks`, the stage's own at the claim, must approve before the release.
     """
 
     settlement: Settlement
@@ -54,6 +55,7 @@ class SettlementState:
     parts: int = 0
     reversed_in_part: int = 0
     sequence: int = 0
+    checks: Set[str] = frozenset()
     layout: int = field(default=FIRST, compare=False)
 
     @classmethod
@@ -84,6 +86,7 @@ class SettlementState:
                 parts=parts_of(row),
                 reversed_in_part=row.get("reversed_in_part", 0),
                 sequence=row.get("sequence", 0),
+                checks=row.get("checks", frozenset()),
                 layout=row.get("layout", FIRST),
                 **{name: row[name] for name in _REQUIRED},
                 **{name: row.get(name) for name in _OPTIONAL},  # type: ignore[arg-type]

@@ -68,6 +68,7 @@ STATE_TYPES: dict[str, type] = {
     **dict.fromkeys(_INTEGERS, int),
     **dict.fromkeys(_MAPS, dict),
     **dict.fromkeys(_TEXTS, str),
+    "checks": set,
 }
 
 _TYPES = STATE_TYPES | {
@@ -82,8 +83,8 @@ _TYPES = STATE_TYPES | {
         str,
     ),
     "folded": dict,
-    "persons": set,
+    **dict.fromkeys(("answered", "persons"), set),
 }
 """A later release may add some."""
 
-_MEMBERS: dict[str, type] = {**dict.fromkeys((*_MAPS, "persons"), str), "folded": int}
+_MEMBERS: dict[str, type] = {**dict.fromkeys((*_MAPS, "answered", "checks", "persons"), str), "folded": int}

@@ -7,6 +7,9 @@ from typing import Any
 REFERENCE = re.compile(r"[A-Za-z0-9_.:-]{1,100}", re.ASCII)
 """The provider's name for a verification. May be logged, so not free text."""
 
+CHECK = "check:"
+"""Begins the reference of a wait for a check of the stage. No provider may use it."""
+
 REASON_LENGTH_MAX = 500
 """A reason may hold personal data, and is never logged."""
 
@@ -44,6 +47,8 @@ def parse_verdict(content: Mapping[str, Any], provider: str) -> Verdict:
         raise ValueError(f"decision: must be one of {', '.join(KycDecision)}")
     if not (isinstance(reference, str) and REFERENCE.fullmatch(reference)):
         raise ValueError(f"reference: must be a string that matches ^{REFERENCE.pattern}$")
+    if reference.startswith(CHECK):
+        raise ValueError(f"reference: {CHECK} begins only the names of the stage's checks")
     reason = content.get("reason", "")
     if not isinstance(reason, str):
         raise ValueError("reason: must be a string")

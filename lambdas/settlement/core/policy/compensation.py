@@ -47,7 +47,7 @@ def failure_of(state: SettlementState, error: Mapping[str, str]) -> dict[str, st
 
 
 def about_to_begin(state: SettlementState, error: Mapping[str, str], execution: str) -> SettlementState:
-    """Return the settlement as it will be once `execution` has begun its compensation.
+    """The settlement as it will be after `execution` begins its compensation.
 
     Unchanged if that has begun, or if another owner, an open review or a release prevents it. An earlier
     compensation of this name may have begun for another error.
@@ -81,7 +81,7 @@ def reverse_step(settlement: Settlement, step: Step, now: datetime) -> StepTrans
 
 
 def machine_state(state: SettlementState, config: StageConfig) -> dict[str, Any]:
-    """Return the compensating machine's state after its first step."""
+    """The compensating machine's state after its first step."""
     return {
         "settlement": state.settlement.to_wire(config),
         "steps": sorted(state.steps),
@@ -96,7 +96,7 @@ def machine_state(state: SettlementState, config: StageConfig) -> dict[str, Any]
 
 
 def is_completed_by(state: SettlementState, case: int | None) -> bool:
-    """Return whether a person has completed this case, so that nothing resumes it."""
+    """Whether a person has completed this case, so that nothing resumes it."""
     return state.status is Status.SETTLED and state.resolution is not None and case == state.resolutions
 
 

@@ -65,7 +65,7 @@ def in_flight_since(state: SettlementState) -> str:
 
 
 def has_missed_its_look(state: SettlementState, now: datetime, config: StageConfig) -> bool:
-    """Return whether recovery is late for a settlement that was due in time.
+    """Whether recovery is late for a settlement that was due in time.
 
     Its new owner no longer has the full time before the deadline. A requested deadline is a promise, and
     stays; so does a review's end, after which nothing can resume.
@@ -78,7 +78,7 @@ def has_missed_its_look(state: SettlementState, now: datetime, config: StageConf
 
 
 def take_over(state: SettlementState, now: datetime, config: StageConfig, nonce: str) -> Takeover | None:
-    """Return how a settlement resumes; None if it is finished, or in review until its deadline.
+    """None if the settlement is finished, or in review until its deadline.
 
     The owner's name has the `nonce`: no caller knows it before it is on the row.
     """

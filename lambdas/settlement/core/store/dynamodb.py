@@ -296,10 +296,10 @@ def _transient_reason(error: ClientError) -> str | None:
 
 
 def _deciding_position(error: ClientError) -> int | None:
-    """Return the position of the first reason, which alone decides.
+    """The first reason's, which alone decides.
 
-    A call that races its own retry may meet a conflict on the entry and, behind it, the balance just debited
-    by the retry: a replay, not a lack of funds.
+    A call racing its own retry may meet a conflict on the entry and then the balance that the retry debited:
+    a replay, not a lack of funds.
     """
     reasons = error.response.get("CancellationReasons", [])
     return next((position for position, reason in enumerate(reasons) if reason["Code"] != "None"), None)

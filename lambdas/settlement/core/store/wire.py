@@ -1,4 +1,4 @@
-"""Rows to and from DynamoDB's wire format, fast for the types that the ledger writes.
+"""Rows to and from DynamoDB's wire format, fast for the ledger's types.
 
 boto3 tries a dozen types per value, and its import takes a seventh of a cold start. It remains for rows
 changed by hand.

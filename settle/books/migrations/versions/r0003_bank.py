@@ -75,7 +75,6 @@ GRANT SELECT ON ledger.bank_lines, ledger.unreconciled TO ledger_finance;
 
 
 def upgrade() -> None:
-    """Add the tables, views and rights."""
     for statements in (TABLES, VIEWS, ROLES):
         op.execute(statements)
     for table in APPEND_ONLY:

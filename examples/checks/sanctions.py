@@ -1,0 +1,15 @@
+"""A sanction list in the file itself: no network. A change of the list is a deployment."""
+
+from settlement.checks.check import Answer, Approve, Check, Payment, Refuse, Tools
+
+LISTED = frozenset({"mallory", "eve"})
+VERSION = "2026-11-01"
+
+
+def ask(payment: Payment, token: str, tools: Tools) -> Answer:
+    names = (payment.payer, payment.payee, payment.payer_name or "", payment.payee_name or "")
+    found = sorted(LISTED & {name.casefold().strip() for name in names})
+    return Refuse("listed", {"list": VERSION}) if found else Approve({"list": VERSION})
+
+
+CHECK = Check(name="sanctions", refusals=("listed",), ask=ask)

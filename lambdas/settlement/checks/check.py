@@ -1,0 +1,126 @@
+"""The types of a file with a check. A check moves no money: it approves, refuses or waits."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+NAME = re.compile(r"[a-z][a-z0-9-]{0,29}", re.ASCII)
+REASON = re.compile(r"[a-z][a-z0-9_]{0,49}", re.ASCII)
+WAIT_SECONDS_MAX = 30 * 86_400
+"""As a KYC review."""
+
+RESERVED = frozenset({"kyc", "verify", "review"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Payment:
+    """The payment, as claimed. `amount` and `fee` are in minor units."""
+
+    key: str
+    payer: str
+    payee: str
+    amount: int
+    currency: str
+    fee: int
+    payer_name: str | None = field(default=None, repr=False)
+    payee_name: str | None = field(default=None, repr=False)
+    reference: str | None = field(default=None, repr=False)
+    metadata: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An HTTP answer. `body` has at most 64 KB."""
+
+    status: int
+    body: bytes
+
+
+class Tools(Protocol):
+    """The outside world of a check. Everything ends at the check's deadline, a few seconds away."""
+
+    def now(self) -> datetime: ...
+
+    def http(
+        self, method: str, url: str, *, headers: Mapping[str, str] | None = None, body: bytes | None = None
+    ) -> Reply:
+        """Raise OSError without a whole answer in time."""
+        ...
+
+    def secret(self, name: str) -> str: ...
+
+
+@dataclass(frozen=True)
+class Approve:
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Refuse:
+    """`reason` is one of the check's `refusals`."""
+
+    reason: str
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A signed callback, or the end of the check's time, ends the wait."""
+
+
+Answer = Approve | Refuse | Wait
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declared:
+    """What a check declares.
+
+    `wait_seconds` is the longest wait after the hold; 0 if the check never waits. Raises ValueError.
+    """
+
+    name: str
+    refusals: tuple[str, ...]
+    wait_seconds: int = 0
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.name, str) and NAME.fullmatch(self.name)) or self.name in RESERVED:
+            raise ValueError(
+                f"name: must match ^{NAME.pattern}$, and be none of {', '.join(sorted(RESERVED))}"
+            )
+        if not isinstance(self.refusals, tuple) or not all(map(is_reason, self.refusals)):
+            raise ValueError(
+                f"{self.name}: refusals: must be a tuple of reasons that match ^{REASON.pattern}$"
+            )
+        if len(set(self.refusals)) != len(self.refusals):
+            raise ValueError(f"{self.name}: refusals: has a reason twice")
+        if type(self.wait_seconds) is not int or not 0 <= self.wait_seconds <= WAIT_SECONDS_MAX:
+            raise ValueError(
+                f"{self.name}: wait_seconds: must be a whole number from 0 to {WAIT_SECONDS_MAX}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check(Declared):
+    """A stage's own check. The file that defines one names it `CHECK`.
+
+    `ask(payment, token, tools)` must give the same answer for the same token, for ever, and may be called at
+    any time again. Only a declared refusal reverses the payment; an exception is retried. Raises ValueError.
+    """
+
+    ask: Callable[[Payment, str, Tools], Answer]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not callable(self.ask):
+            raise ValueError(f"{self.name}: ask: must be a function")
+
+
+def is_reason(text: object) -> bool:
+    return isinstance(text, str) and bool(REASON.fullmatch(text))
+
+
+def token_of(key: str, name: str) -> str:
+    """Return the token of a check of a payment: the same on every call."""
+    return f"{key}:check:{name}"

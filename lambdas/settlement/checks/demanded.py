@@ -1,0 +1,29 @@
+"""The checks that a settlement demands: those that the stage had at its claim.
+
+A later change of the stage's checks changes nothing for it.
+"""
+
+import json
+import os
+from collections.abc import Callable
+
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.stage_config import StageConfig
+
+NAMES = "CHECK_NAMES"
+"""The variable with the names of the stage's checks, a JSON list. Each function that claims has it."""
+
+
+def names() -> list[str]:
+    found: list[str] = json.loads(os.environ.get(NAMES, "[]"))
+    return found
+
+
+def adds(config: StageConfig) -> Callable[[Row], Row]:
+    return with_checks
+
+
+def with_checks(row: Row) -> Row:
+    """Name the checks in a settlement's new row."""
+    return {**row, "checks": set(found)} if keys.is_settlement(row) and (found := names()) else row

@@ -1,0 +1,54 @@
+"""The checks of a stage, from variables of the functions that need them."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+
+from settlement.checks.check import Check, Declared
+
+VARIABLE = "CHECKS"
+"""For VerifyKyc, which has their code: a JSON list of {"module", "secrets"}."""
+
+DECLARED = "CHECKS_DECLARED"
+"""For CheckDecided: a JSON list of {"name", "refusals", "wait_seconds"}."""
+
+SIGNING = "CHECK_SIGNING_SECRETS"
+"""For CheckDecided: the ARN of each waiting check's signing secret, as a JSON object."""
+
+
+@dataclass(frozen=True)
+class Installed:
+    """`secret_ids` are the ARNs of the check's own secrets, by the names that it uses."""
+
+    check: Check
+    secret_ids: Mapping[str, str] = field(default_factory=dict)
+
+
+@cache
+def installed() -> Mapping[str, Installed]:
+    """Return the checks by name, in the stage's order. Raises ValueError."""
+    found: dict[str, Installed] = {}
+    for one in json.loads(os.environ.get(VARIABLE, "[]")):
+        check = getattr(import_module(one["module"]), "CHECK", None)
+        if not isinstance(check, Check):
+            raise ValueError(f"{one['module']}: CHECK: must be a Check")
+        if check.name in found:
+            raise ValueError(f"{one['module']}: another check has the name {check.name}")
+        found[check.name] = Installed(check, one.get("secrets", {}))
+    return found
+
+
+def declared() -> Mapping[str, Declared]:
+    """Return what the checks declare, by name. Raises ValueError."""
+    told = [
+        Declared(**one | {"refusals": tuple(one["refusals"])}) for one in json.loads(os.environ[DECLARED])
+    ]
+    return {one.name: one for one in told}
+
+
+def signing_secret(name: str) -> str:
+    found: str = json.loads(os.environ[SIGNING])[name]
+    return found

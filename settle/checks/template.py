@@ -1,0 +1,54 @@
+"""The files of `settle check new`."""
+
+from pathlib import Path
+
+from settle.exit_codes import CommandFailed, Exit
+from settlement.checks.check import NAME, RESERVED
+
+_CHECK = '''from settlement.checks.check import Answer, Approve, Check, Payment, Refuse, Tools
+
+
+def ask(payment: Payment, token: str, tools: Tools) -> Answer:
+    """Return Approve(), Refuse("a declared reason"), or Wait() if CHECK has wait_seconds.
+
+    The same token must get the same answer, for ever. Raise if you cannot know it: you are asked again.
+    """
+    if payment.amount > 100_000:  # minor units
+        return Refuse("too_much")
+    return Approve({{"limit": 100_000}})
+
+
+CHECK = Check(name="{name}", refusals=("too_much",), ask=ask)
+'''
+
+_TEST = """from {module} import CHECK
+from settlement.checks.check import Approve, Payment, Refuse
+
+PAYMENT = Payment(key="order-1", payer="alice", payee="bob", amount=4_820, currency="EUR", fee=0)
+TOKEN = "order-1:check:{name}"
+
+
+def test_a_small_payment_is_approved() -> None:
+    assert isinstance(CHECK.ask(PAYMENT, TOKEN, None), Approve)
+
+
+def test_a_large_payment_is_refused() -> None:
+    large = Payment(key="order-1", payer="alice", payee="bob", amount=100_001, currency="EUR", fee=0)
+
+    assert CHECK.ask(large, TOKEN, None) == Refuse("too_much")
+"""
+
+
+def write(name: str, folder: Path) -> list[Path]:
+    """Write the check and its test. Raises CommandFailed for a bad name, or a file that is there."""
+    if not NAME.fullmatch(name) or name in RESERVED:
+        raise CommandFailed(
+            Exit.USAGE, f"name: must match ^{NAME.pattern}$, and be none of {', '.join(sorted(RESERVED))}"
+        )
+    module = name.replace("-", "_")
+    files = {folder / f"{module}.py": _CHECK, folder / f"test_{module}.py": _TEST}
+    if there := [file.name for file in files if file.exists()]:
+        raise CommandFailed(Exit.CONFLICT, f"{', '.join(there)}: is there already")
+    for file, text in files.items():
+        file.write_text(text.format(name=name, module=module))
+    return list(files)

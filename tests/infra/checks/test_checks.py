@@ -1,0 +1,180 @@
+"""The construct with checks, and the template without any."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_secretsmanager as secretsmanager
+from aws_cdk.assertions import Template
+
+from infra import Check, SettlementSaga, dev
+from tests.world.definitions import BOTH, definitions, stalling
+
+EXAMPLES = Path(__file__).parents[3] / "examples/checks"
+SETTINGS = dev(stage="shop", currencies=["EUR"], kyc_url="https://kyc.example.com")
+
+
+def synthesised(*files: str, **settings: Any) -> dict[str, Any]:
+    app = cdk.App()
+    stack = cdk.Stack(app, "Payments")
+    checks = []
+    for file in files:
+        secret = secretsmanager.Secret(stack, f"Key-{file}")
+        reads = iam.PolicyStatement(actions=["dynamodb:GetItem"], resources=[f"arn:aws:dynamodb:::{file}"])
+        checks.append(Check(file=EXAMPLES / f"{file}.py", secrets={"key": secret}, statements=[reads]))
+    SettlementSaga(stack, "Saga", settings=replace(SETTINGS, **settings), checks=checks)
+    return dict(Template.from_stack(stack).to_json())
+
+
+@pytest.fixture(scope="module")
+def with_checks() -> dict[str, Any]:
+    return synthesised("sanctions", "delivered")
+
+
+def functions(template: dict[str, Any]) -> dict[str, Any]:
+    return {
+        re.sub(r"^Saga|[0-9A-F]{8}$", "", name): one["Properties"]
+        for name, one in template["Resources"].items()
+        if one["Type"] == "AWS::Lambda::Function"
+    }
+
+
+def test_a_saga_without_checks_has_none_of_it() -> None:
+    text = json.dumps(synthesised())
+
+    assert not re.search(r"CheckDecided|CHECK|stage_checks|CheckCallbackUrl", text)
+
+
+def test_only_verify_kyc_has_the_code_of_the_checks(with_checks: dict[str, Any]) -> None:
+    found = functions(with_checks)
+    code = {name: json.dumps(one["Code"], sort_keys=True) for name, one in found.items()}
+
+    assert [name for name in code if code[name] == code["VerifyKyc"]] == ["VerifyKyc"]
+    told = json.dumps(found["VerifyKyc"]["Environment"]["Variables"]["CHECKS"])
+    assert "stage_checks.check_sanctions" in told
+    assert "stage_checks.check_delivered" in told
+
+
+def test_the_callbacks_function_knows_what_the_checks_declare(with_checks: dict[str, Any]) -> None:
+    told = functions(with_checks)["CheckDecided"]["Environment"]["Variables"]["CHECKS_DECLARED"]
+
+    assert json.loads(told)[1] == {
+        "name": "delivered",
+        "refusals": ["lost", "returned"],
+        "wait_seconds": 1209600,
+    }
+
+
+def test_each_function_names_the_checks_in_its_claims(with_checks: dict[str, Any]) -> None:
+    of_the_saga = {
+        name: one["Environment"]["Variables"].get("CHECK_NAMES")
+        for name, one in functions(with_checks).items()
+        if "STAGE_CONFIG" in one.get("Environment", {}).get("Variables", {})
+    }
+
+    assert set(of_the_saga.values()) == {'["sanctions", "delivered"]'}
+
+
+def test_a_payment_stalls_without_an_answer_beside_checks_only(with_checks: dict[str, Any]) -> None:
+    assert catches(with_checks) == [stalling()[machine]["States"]["VerifyKyc"]["Catch"] for machine in BOTH]
+    assert catches(synthesised()) == [
+        definitions()[machine]["States"]["VerifyKyc"]["Catch"] for machine in BOTH
+    ]
+
+
+def catches(template: dict[str, Any]) -> list[Any]:
+    """Return VerifyKyc's catches of both settlement machines."""
+    texts = [
+        one["Properties"]["DefinitionString"]
+        for one in template["Resources"].values()
+        if one["Type"] == "AWS::StepFunctions::StateMachine"
+    ]
+    states = [json.loads(text)["States"] for text in texts]
+    return [found["VerifyKyc"]["Catch"] for found in states if "VerifyKyc" in found]
+
+
+@pytest.mark.parametrize("webhook", ["function-url", "http-api"])
+def test_the_callbacks_have_the_stages_kind_of_address(webhook: str) -> None:
+    template = synthesised("delivered", webhook=webhook)
+    resources = template["Resources"].values()
+
+    routes = [one["Properties"]["RouteKey"] for one in resources if one["Type"] == "AWS::ApiGatewayV2::Route"]
+    alarms = [name for name in template["Resources"] if "CheckCallbackRefused" in name]
+
+    assert ("POST /{check}" in routes, len(alarms)) == (webhook == "http-api", 1)
+
+
+def test_the_secrets_and_statements_are_of_verify_kyc_alone(with_checks: dict[str, Any]) -> None:
+    holders = {
+        name
+        for name, one in with_checks["Resources"].items()
+        if one["Type"] == "AWS::IAM::Policy" and "arn:aws:dynamodb:::sanctions" in json.dumps(one)
+    }
+
+    assert len(holders) == 1
+    assert all("VerifyKyc" in name for name in holders)
+
+
+def test_each_waiting_check_has_a_signing_secret_for_the_callback(with_checks: dict[str, Any]) -> None:
+    outputs = with_checks["Outputs"]
+
+    assert {name for name in outputs if name.startswith("SagaCheck")} == {
+        "SagaCheckCallbackUrl",
+        "SagaCheckSigningDeliveredArn",
+    }
+
+
+def test_checks_that_never_wait_need_no_callback() -> None:
+    template = synthesised("sanctions")
+
+    assert "CheckDecided" not in functions(template)
+    assert "CheckCallbackUrl" not in json.dumps(template["Outputs"])
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "must have a CHECK"),
+        ("import nothing_like_this", "cannot be imported: ModuleNotFoundError"),
+        ("CHECK = Check(name='KYC', refusals=(), ask=print)", "name: must match"),
+        ("CHECK = Check(name='kyc', refusals=(), ask=print)", "none of kyc, review, verify"),
+        ("CHECK = Check(name='a', refusals=('A reason',), ask=print)", "refusals: must be a tuple"),
+        ("CHECK = Check(name='a', refusals=('b', 'b'), ask=print)", "has a reason twice"),
+        ("CHECK = Check(name='a', refusals=(), ask=1)", "ask: must be a function"),
+        ("CHECK = Check(name='a', refusals=(), ask=print, wait_seconds=31 * 86400)", "wait_seconds"),
+    ],
+)
+def test_a_faulty_file_is_refused_at_synthesis(tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "faulty.py"
+    file.write_text(f"from settlement.checks.check import Check\n{text}\n")
+    stack = cdk.Stack(cdk.App(), "Payments")
+
+    with pytest.raises(ValueError, match=re.escape(told)):
+        SettlementSaga(stack, "Saga", settings=SETTINGS, checks=[Check(file=file)])
+
+
+def test_two_checks_of_one_name_are_refused() -> None:
+    check = Check(file=EXAMPLES / "sanctions.py")
+    stack = cdk.Stack(cdk.App(), "Payments")
+
+    with pytest.raises(ValueError, match=r"^checks: sanctions: another check has this name$"):
+        SettlementSaga(stack, "Saga", settings=SETTINGS, checks=[check, check])
+
+
+@pytest.mark.parametrize("files", [(), ("sanctions",)])
+def test_kyc_decided_reads_evidence_only_beside_checks(files: tuple[str, ...]) -> None:
+    """With checks, its approval depends on their evidence."""
+    reading = [
+        statement
+        for name, one in synthesised(*files)["Resources"].items()
+        if one["Type"] == "AWS::IAM::Policy" and "KycDecidedRole" in name
+        for statement in one["Properties"]["PolicyDocument"]["Statement"]
+        if "dynamodb:GetItem" in statement["Action"] and "EVIDENCE#*" in json.dumps(statement)
+    ]
+
+    assert bool(reading) == bool(files)
