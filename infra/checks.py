@@ -30,6 +30,9 @@ from .webhook import Receiver, Webhook, WebhookSettings
 _SECONDS_MAX = 10
 """Time to import a check's file at synthesis. VerifyKyc imports all within the ten seconds of its start."""
 
+_DECLARED_LENGTH_MAX = 2_000
+"""Lambda allows 4 KB of variables."""
+
 _PACKAGE = "stage_checks"
 
 _ANSWERS = ("approved", "refused", "waits", "unavailable")
@@ -59,10 +62,12 @@ _DECIDED = Handler(
 class Check:
     """A check of a saga: a Python file with a `CHECK`, and the secrets and statements for it alone.
 
-    All checks run with the role of VerifyKyc, which moves no money: each could use the others' secrets.
+    New payments do not demand a `retired` check; those that do still get its answer. All checks run with the
+    role of VerifyKyc, which moves no money: each could use the others' secrets.
     """
 
     file: str | Path
+    retired: bool = False
     secrets: Mapping[str, secretsmanager.ISecret] = field(default_factory=dict)
     statements: Sequence[iam.PolicyStatement] = ()
 
@@ -79,6 +84,14 @@ class _Declared:
         return self.wait_seconds > 0
 
     @property
+    def told(self) -> dict[str, Any]:
+        return {"name": self.name, "refusals": self.refusals, "wait_seconds": self.wait_seconds}
+
+    @property
+    def output(self) -> str:
+        return f"CheckSigning{''.join(word.capitalize() for word in self.name.split('-'))}Arn"
+
+    @property
     def module(self) -> str:
         return f"check_{self.name.replace('-', '_')}"
 
@@ -89,6 +102,11 @@ def room(checks: Sequence[Check]) -> Room:
     names = [one.name for one in declared]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"checks: {', '.join(twice)}: another check has this name")
+    outputs = [one.output for one in declared]
+    if alike := sorted(one.name for one in declared if outputs.count(one.output) > 1):
+        raise ValueError(f"checks: {', '.join(alike)}: too alike, as outputs have no hyphens")
+    if len(json.dumps([one.told for one in declared])) > _DECLARED_LENGTH_MAX:
+        raise ValueError("checks: their names and refusals are too long for a function's variables")
     return Room(
         build=lambda core, settings: _build(core, settings, declared),
         handlers={"CheckDecided": _DECIDED} if any(one.waits for one in declared) else {},
@@ -118,7 +136,7 @@ class Checks(Construct):
         verify, decided = core.functions["VerifyKyc"], core.functions.get("CheckDecided")
         _replace_code(verify, assets.Asset(self, "Code", path=str(_bundle(declared, settings))))
         verify.add_environment("CHECKS", self._described(declared))
-        names = json.dumps([one.name for one in declared])
+        names = json.dumps([one.name for one in declared if not one.check.retired])
         for function in core.functions.values():  # any may claim
             function.add_environment("CHECK_NAMES", names)
         for machine in (core.express, core.standard):
@@ -128,9 +146,7 @@ class Checks(Construct):
                 secret.grant_read(verify)
             for statement in one.check.statements:
                 verify.add_to_role_policy(statement)
-        told = [
-            {"name": one.name, "refusals": one.refusals, "wait_seconds": one.wait_seconds} for one in declared
-        ]
+        told = [one.told for one in declared]
         self.outputs = {"StageChecks": json.dumps(told)}
         if decided:
             core.let_ask_recovery(decided)
@@ -183,8 +199,7 @@ class Checks(Construct):
             decided.add_to_role_policy(
                 iam.PolicyStatement(actions=["secretsmanager:GetSecretValue"], resources=[secret.attr_id])
             )
-            output = "".join(word.capitalize() for word in one.name.split("-"))
-            self.outputs[f"CheckSigning{output}Arn"] = secret.attr_id
+            self.outputs[one.output] = secret.attr_id
         decided.add_environment("CHECK_SIGNING_SECRETS", Stack.of(self).to_json_string(arns))
 
     def _add_alarms(self, core: Core) -> None:

@@ -17,7 +17,7 @@ IMMUTABLE_ATTRIBUTES = (
     *("amount", "credit", "debit", "posted_at", "side", "step"),
     *("decision", "provider", "reason", "reference", "metadata"),
     *("account", "by", "cause", "error", "order", "user_id", "request_id", "source_ip"),
-    *("claimed_at", "deadline_seconds", "fee", "payer", "payee", "payer_name", "payee_name"),
+    *("checks", "claimed_at", "deadline_seconds", "fee", "payer", "payee", "payer_name", "payee_name"),
     *("digest", "received_at"),
     EXPIRES,
 )

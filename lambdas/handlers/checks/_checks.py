@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from handlers import _dependencies
+from handlers.checks import _record
 from settlement.checks import answers, of_stage, together, waits
 from settlement.checks.check import Check, Payment, token_of
 from settlement.checks.circuit import Circuits
@@ -45,7 +46,7 @@ def ensure_approved(settlement: Settlement, state: SettlementState, context: Any
     _raise_refusal(demanded, evidence)
     waiting, faults = list[Check](), list[CheckUnavailable]()
     unanswered = [name for name in demanded if name not in evidence]
-    for name, answer in _answers(settlement, installed, unanswered, context).items():
+    for name, answer in _answers(settlement, state, installed, unanswered, context).items():
         if isinstance(answer, CheckUnavailable):
             faults.append(answer)
         elif answer is None:
@@ -61,7 +62,11 @@ def ensure_approved(settlement: Settlement, state: SettlementState, context: Any
 
 
 def _answers(
-    settlement: Settlement, installed: Mapping[str, Installed], names: Sequence[str], context: Any
+    settlement: Settlement,
+    state: SettlementState,
+    installed: Mapping[str, Installed],
+    names: Sequence[str],
+    context: Any,
 ) -> dict[str, Row | CheckUnavailable | None]:
     """Ask checks at once. Return each one's evidence, None if it waits, or its fault."""
     now, found = _dependencies.now(), dict[str, Row | CheckUnavailable | None]()
@@ -72,30 +77,34 @@ def _answers(
             found[name] = answers.broken(installed[name].check, "is not asked: its last calls failed")
     asked = {name: installed[name] for name in names if name not in found}
     for name, answer in _ask(settlement, asked, context).items():
-        found[name] = _judged(settlement, installed[name].check, answer)
+        found[name] = _judged(settlement, state, installed[name].check, answer)
     return found
 
 
-def _judged(settlement: Settlement, check: Check, answer: object) -> Row | CheckUnavailable | None:
+def _judged(
+    settlement: Settlement, state: SettlementState, check: Check, answer: object
+) -> Row | CheckUnavailable | None:
     try:
-        evidence = _recorded(settlement, check, answer)
+        evidence = _recorded(settlement, state, check, answer)
     except CheckUnavailable as fault:
         _circuits.note(check.name, _dependencies.now(), failed=True)
         count(answers.metric_of(check.name, "unavailable"))
         return fault
     _circuits.note(check.name, _dependencies.now(), failed=False)
-    if evidence:
-        count(answers.metric_of(check.name, str(evidence.get("decision")).lower()))
+    if evidence and evidence.get("decision") == answers.APPROVED:  # the record counts a refusal
+        count(answers.metric_of(check.name, "approved"))
     return evidence
 
 
-def _recorded(settlement: Settlement, check: Check, answer: object) -> Row | None:
+def _recorded(settlement: Settlement, state: SettlementState, check: Check, answer: object) -> Row | None:
     """Return the evidence on record: the first answer counts. None if the check waits."""
     if isinstance(answer, BaseException):
         raise _fault(check, answer)
     content = answers.content_of(check, answer, "ask")
     if content is None:
         return None
+    if content["decision"] == answers.REFUSED:
+        return _record.record(state, check, content, _dependencies.now())
     return _dependencies.store.put(waits.evidence(settlement, check, content, _dependencies.now()))
 
 

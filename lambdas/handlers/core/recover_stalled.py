@@ -43,6 +43,8 @@ REVIEW_ENDS_WITHIN = timedelta(hours=1)
 _FIRSTS = 10
 """A forged first entry must not hide the oldest."""
 
+_READ_AT_ONCE = 100
+
 _UNANSWERED_SECONDS = 60
 
 
@@ -81,6 +83,7 @@ def handler(event: Any, context: Any) -> dict[str, str | None] | None:
     if partition == keys.LIMBO:
         _watch(_Run(context))
         _alert_again(_Run(context))
+        _count_reviews(_Run(context))
     else:
         _recover_due(partition, _Run(context))
     return None
@@ -121,25 +124,34 @@ def _recover_due(partition: str, run: _Run) -> None:
 
 
 def _watch(run: _Run) -> None:
-    """For runs that may never begin, publish recovery's delay, and the reviews that end soon."""
+    """For runs that may never begin, publish recovery's delay."""
     now = timestamp(run.began_at)
     with _isolated("the watch"):
         firsts = [_dependencies.store.listed(shard, up_to=now, limit=_FIRSTS) for shard in PARTITIONS[1:]]
         gauge("RecoveryBehindSeconds", max(_oldest(first, run) for first in firsts))
-        gauge("ReviewsEnding", sum(_reviews_ending(shard, run) for shard in PARTITIONS[1:]))
 
 
-def _reviews_ending(partition: str, run: _Run) -> int:
-    """Return how many of the provider's reviews end within the hour, but after the longest pause.
+def _count_reviews(run: _Run) -> None:
+    """Publish how many of the provider's reviews end soon, while there is time."""
+    with _isolated("the reviews"):
+        ending = [found for shard in PARTITIONS[1:] for found in _ending(shard, run)]
+        reviews = 0
+        for first in range(0, len(ending), _READ_AT_ONCE):
+            if run.has_time:
+                reviews += sum(_workers.each(_is_review, ending[first : first + _READ_AT_ONCE]))
+        gauge("ReviewsEnding", reviews)
+
+
+def _ending(partition: str, run: _Run) -> list[Row]:
+    """List what ends within the hour, but after the longest pause.
 
     Only reviews and waits for checks are listed beyond it. Any sooner one has been counted for 45 minutes.
     """
     pause = timedelta(seconds=max(recovery.BACKOFF_SECONDS_MAX, _dependencies.config.recover_after_seconds))
     if pause >= REVIEW_ENDS_WITHIN:
-        return 0
+        return []
     since, up_to = (timestamp(run.began_at + ahead) for ahead in (pause, REVIEW_ENDS_WITHIN))
-    listed = list(_dependencies.store.listed(partition, since=since, up_to=up_to, limit=LISTED_MAX))
-    return sum(_workers.each(_is_review, listed))
+    return list(_dependencies.store.listed(partition, since=since, up_to=up_to, limit=LISTED_MAX))
 
 
 def _is_review(found: Row) -> bool:

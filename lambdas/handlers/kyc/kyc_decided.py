@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import os
 import re
 from datetime import datetime
 from typing import Any
@@ -90,7 +91,8 @@ def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
 def _verified(event: dict[str, Any], body: bytes, now: datetime) -> str:
     headers = {name.lower(): value for name, value in event["headers"].items()}
     check_headers(headers, now)
-    return verify(headers, body, shared_secrets.signing_secrets(now), now)
+    secrets = shared_secrets.signing_secrets(os.environ["KYC_SIGNING_SECRET"], now)
+    return verify(headers, body, secrets, now)
 
 
 def _record(settlement: Settlement, verdict: Verdict, received: WebhookEvent, now: datetime) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-NAME = re.compile(r"[a-z][a-z0-9-]{0,29}", re.ASCII)
+NAME = re.compile(r"(?=.{1,30}\Z)[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
 REASON = re.compile(r"[a-z][a-z0-9_]{0,49}", re.ASCII)
 WAIT_SECONDS_MAX = 30 * 86_400
 """As a KYC review."""

@@ -7,6 +7,13 @@ from pathlib import Path
 
 from settlement.checks.check import Check
 
+_OF_A_FUNCTION = frozenset(
+    {
+        *("settlement", "boto3", "botocore", "s3transfer", "jmespath", "dateutil", "six", "urllib3"),
+        *("aws_lambda_powertools", "typing_extensions"),
+    }
+)
+
 
 def load(path: Path) -> Check:
     """Raises ValueError, which names the file and its fault."""
@@ -25,9 +32,18 @@ def load(path: Path) -> Check:
     return check
 
 
+def _missing(modules: set[str]) -> list[str]:
+    """Return the packages that neither Python nor Lambda nor the functions have."""
+    packages = {name.partition(".")[0] for name in modules}
+    return sorted(packages - sys.stdlib_module_names - _OF_A_FUNCTION)
+
+
 def main() -> None:
+    path, known = Path(sys.argv[1]), set(sys.modules)
     try:
-        check = load(Path(sys.argv[1]))
+        check = load(path)
+        if missing := _missing(set(sys.modules) - known - {f"check_{path.stem}"}):
+            raise ValueError(f"{path}: imports {', '.join(missing)}, which a function does not have")
     except ValueError as fault:
         raise SystemExit(str(fault)) from None
     declared = {"name": check.name, "refusals": check.refusals, "wait_seconds": check.wait_seconds}

@@ -16,7 +16,7 @@ IMMUTABLE = ("ENTRIES#", "EVIDENCE#", "ORDER#", "BANK_LINE#", "BANKED#", "BANK_F
 CREATED: Mapping[str, tuple[str, ...]] = {
     "SETTLEMENT#": (
         *("pk", "sk", "payer", "payee", "amount", "fee", "currency", "deadline_seconds"),
-        *("request_hash", "claimed_at"),
+        *("request_hash", "claimed_at", "checks"),
     ),
     "ACCOUNT#": ("pk", "sk", "currency", "opened_at"),
 }

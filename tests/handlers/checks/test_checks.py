@@ -30,7 +30,7 @@ from tests.world.constants import CLAIMED_AT, KEY, LATER_AT
 from tests.world.environment import NOW
 from tests.world.functions import Calls, Context
 from tests.world.provider import IN_REVIEW, REJECTED, Provider
-from tests.world.services import OWNER, PREVIOUS, SECRET, Functions, Secrets, signed, text
+from tests.world.services import OWNER, PREVIOUS, THIRD, Functions, Secrets, signed, text
 
 DAY = 86_400
 TOKEN = f"{KEY}:check:delivered"
@@ -526,7 +526,7 @@ def test_a_kyc_webhook_cannot_end_the_wait_for_a_check(waiting: Calls) -> None:
     [
         (lambda: sent("/"), 404),
         (lambda: sent("/nothing"), 404),
-        (lambda: sent("/delivered", replace(signed, secret=PREVIOUS)), 401),
+        (lambda: sent("/delivered", replace(signed, secret=THIRD)), 401),
         (lambda: sent(token="order-2026-999999:check:delivered"), 404),
         (lambda: sent(token=f"{KEY}:check:limits"), 400),
         (lambda: sent(token=7), 400),
@@ -544,7 +544,6 @@ def test_a_kyc_webhook_cannot_end_the_wait_for_a_check(waiting: Calls) -> None:
 def test_a_strangers_or_malformed_callback_writes_nothing(
     waiting: Calls, event: Callable[[], Any], status: int
 ) -> None:
-    assert SECRET != PREVIOUS
     with waiting.writes_nothing():
         assert called_back(waiting, event())[0] == status
 
@@ -596,6 +595,29 @@ def test_a_refusal_while_another_wait_begins_counts_at_once(
         calls("VerifyKyc")
 
     assert ("review" in calls.row(), differs(calls)) == (False, [])
+
+
+def test_a_refusal_by_a_second_call_ends_the_wait_for_another(
+    calls: Calls, *, install: Install, functions: Functions, meets: Any
+) -> None:
+    """It lands after the first call's answers, and before its wait begins, or after that."""
+    asked = install(delivered=Wait(), limits=Wait())
+    calls.before("VerifyKyc")
+
+    def refuses() -> None:
+        asked["limits"].answer = Refuse("lost")
+        with pytest.raises(CheckRefused):
+            calls("VerifyKyc")
+
+    meets("update", refuses)
+    with pytest.raises(CheckRefused, match=r"^check limits: lost$"):
+        calls("VerifyKyc")
+
+    assert ("review" in calls.row(), calls.row()["answered"], differs(calls)) == (False, {"limits"}, [])
+
+
+def test_a_senders_previous_secret_is_valid_for_a_time(waiting: Calls) -> None:
+    assert called_back(waiting, sent(caller=replace(signed, secret=PREVIOUS)))[0] == 200
 
 
 # Changes of the stage's checks

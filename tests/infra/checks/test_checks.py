@@ -19,14 +19,15 @@ EXAMPLES = Path(__file__).parents[3] / "examples/checks"
 SETTINGS = dev(stage="shop", currencies=["EUR"], kyc_url="https://kyc.example.com")
 
 
-def synthesised(*files: str, **settings: Any) -> dict[str, Any]:
+def synthesised(*files: str, retired: str = "", **settings: Any) -> dict[str, Any]:
     app = cdk.App()
     stack = cdk.Stack(app, "Payments")
     checks = []
     for file in files:
         secret = secretsmanager.Secret(stack, f"Key-{file}")
         reads = iam.PolicyStatement(actions=["dynamodb:GetItem"], resources=[f"arn:aws:dynamodb:::{file}"])
-        checks.append(Check(file=EXAMPLES / f"{file}.py", secrets={"key": secret}, statements=[reads]))
+        options: dict[str, Any] = {"secrets": {"key": secret}, "statements": [reads]}
+        checks.append(Check(file=EXAMPLES / f"{file}.py", retired=file == retired, **options))
     SettlementSaga(stack, "Saga", settings=replace(SETTINGS, **settings), checks=checks)
     return dict(Template.from_stack(stack).to_json())
 
@@ -78,6 +79,15 @@ def test_each_function_names_the_checks_in_its_claims(with_checks: dict[str, Any
     }
 
     assert set(of_the_saga.values()) == {'["sanctions", "delivered"]'}
+
+
+def test_new_payments_do_not_demand_a_retired_check() -> None:
+    found = functions(synthesised("sanctions", "delivered", retired="delivered"))
+    variables = {name: one["Environment"]["Variables"] for name, one in found.items() if "Environment" in one}
+
+    assert variables["HoldFunds"]["CHECK_NAMES"] == '["sanctions"]'
+    assert "check_delivered" in json.dumps(variables["VerifyKyc"]["CHECKS"])
+    assert "delivered" in variables["CheckDecided"]["CHECKS_DECLARED"]
 
 
 def test_a_payment_stalls_without_an_answer_beside_checks_only(with_checks: dict[str, Any]) -> None:
@@ -143,6 +153,9 @@ def test_checks_that_never_wait_need_no_callback() -> None:
         ("import nothing_like_this", "cannot be imported: ModuleNotFoundError"),
         ("CHECK = Check(name='KYC', refusals=(), ask=print)", "name: must match"),
         ("CHECK = Check(name='kyc', refusals=(), ask=print)", "none of kyc, review, verify"),
+        ("CHECK = Check(name='a-', refusals=(), ask=print)", "name: must match"),
+        ("import rich\nCHECK = Check(name='a', refusals=(), ask=print)", "imports rich, which a function"),
+        ("import helper\nCHECK = Check(name='a', refusals=(), ask=print)", "imported: ModuleNotFoundError"),
         ("CHECK = Check(name='a', refusals=('A reason',), ask=print)", "refusals: must be a tuple"),
         ("CHECK = Check(name='a', refusals=('b', 'b'), ask=print)", "has a reason twice"),
         ("CHECK = Check(name='a', refusals=(), ask=1)", "ask: must be a function"),
@@ -178,3 +191,28 @@ def test_kyc_decided_reads_evidence_only_beside_checks(files: tuple[str, ...]) -
     ]
 
     assert bool(reading) == bool(files)
+
+
+def test_checks_with_one_output_for_two_secrets_are_refused(tmp_path: Path) -> None:
+    checks = []
+    for name in ("a1", "a-1"):
+        file = tmp_path / f"{name}.py"
+        file.write_text(
+            "from settlement.checks.check import Check\n"
+            f"CHECK = Check(name={name!r}, refusals=(), ask=print, wait_seconds=9)\n"
+        )
+        checks.append(Check(file=file))
+
+    with pytest.raises(ValueError, match=r"^checks: a-1, a1: too alike, as outputs have no hyphens$"):
+        SettlementSaga(cdk.Stack(cdk.App(), "Payments"), "Saga", settings=SETTINGS, checks=checks)
+
+
+def test_declarations_too_long_for_a_function_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "long.py"
+    file.write_text(
+        "from settlement.checks.check import Check\n"
+        "CHECK = Check(name='a', refusals=tuple(f'r{n:040}' for n in range(50)), ask=print)\n"
+    )
+
+    with pytest.raises(ValueError, match=r"^checks: their names and refusals are too long"):
+        SettlementSaga(cdk.Stack(cdk.App(), "Payments"), "Saga", settings=SETTINGS, checks=[Check(file=file)])

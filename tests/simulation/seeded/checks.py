@@ -170,8 +170,7 @@ class Checks:
             self._world.count("a check's wait expired", 1)
         if (text(new, "review") or "").startswith("check:"):
             evidence = [records.get((key, f"check:{name}")) for name in demanded]
-            told = [one for one in evidence if text(one, "by_way") == "callback"]
-            is_refused = any(text(one, "decision") == "REFUSED" for one in told)
+            is_refused = any(text(one, "decision") == "REFUSED" for one in evidence)
             demand(not is_refused, "a refused payment does not wait for another check", key)
         ended = number(new, "waits") - number(old, "waits")
         if ended:
