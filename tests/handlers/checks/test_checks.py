@@ -597,7 +597,7 @@ def test_a_refusal_while_another_wait_begins_counts_at_once(
     assert ("review" in calls.row(), differs(calls)) == (False, [])
 
 
-def test_a_refusal_by_a_second_call_ends_the_wait_for_another(
+def test_a_second_calls_refusal_ends_the_wait_for_another(
     calls: Calls, *, install: Install, functions: Functions, meets: Any
 ) -> None:
     """It lands after the first call's answers, and before its wait begins, or after that."""
