@@ -8,11 +8,12 @@ from typing import Any
 
 from settlement.checks.check import Answer, Approve, Check, Payment, Refuse, Reply, Tools, Wait
 
+PARTIES = ("payer", "payee")
 URL = "https://api.opensanctions.org/match/sanctions"
 
 
 def ask(payment: Payment, token: str, tools: Tools) -> Answer:
-    names = {"payer": payment.payer_name, "payee": payment.payee_name}
+    names = dict(zip(PARTIES, (payment.payer_name, payment.payee_name), strict=True))
     if not all(names.values()):
         return Refuse("no_name")  # an account id matches no list, and would be approved
     reply = tools.http(

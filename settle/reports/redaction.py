@@ -17,7 +17,7 @@ SHOWN = frozenset(
         *("hold_at", "verify_at", "release_at", "fee_at"),
         *("fee_reversed_at", "release_reversed_at", "hold_reversed_at"),
         *("owner", "owner_epoch", "claimed_at", "deadline_at", "deadline_extended_at", "in_flight_since"),
-        *("recover_at", "expired_at", "finished_at", "names_erased_at", "sequence"),
+        *("recover_at", "expired_at", "finished_at", "names_erased_at", "sequence", "checks"),
         *("verdict", "failure", "reversed_for", "stuck_step", "resolutions", "resolution", "error"),
         *(
             "parts",

@@ -19,7 +19,7 @@ _OF_A_DEBITED_ACCOUNT = "AccountNotFound CurrencyMismatch InsufficientFunds"
 _OUT_OF_USE = "AccountClosed AccountFrozen AccountInLimbo"
 REFUSALS = {
     "hold_funds": f"AlreadyClaimed {_OUT_OF_USE} DeadlineExceeded {_OF_A_DEBITED_ACCOUNT} StepFenced",
-    "verify_kyc": "InReview KycRejected DeadlineExceeded StepFenced",
+    "verify_kyc": "InReview KycRejected CheckUnavailable DeadlineExceeded StepFenced",
     "release_funds": "AccountClosed AccountNotFound CapExceeded CurrencyMismatch DeadlineExceeded StepFenced",
     "collect_fee": "StepFenced",
     "reject_settlement": "AlreadyClaimed StepFenced",

@@ -232,7 +232,7 @@ def _counts_the_open_cases() -> None:
 
 SCENES: list[tuple[str, Callable[[], object]]] = [
     ("VerifyKyc", _asks_the_provider),
-    ("KycDecided", lambda: _secrets.signing_secrets(os.environ["KYC_SIGNING_SECRET"], NOW)),
+    ("KycDecided", lambda: _secrets.signing_secrets(NOW)),
     ("SealJournal", _copies_and_seals),
     ("SendPage", _tells_people),
     ("PublishEvents", _tells_of_settlements),

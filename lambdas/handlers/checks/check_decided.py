@@ -88,7 +88,7 @@ def _named(event: dict[str, Any]) -> Declared:
 def _verify(event: dict[str, Any], check: Declared, body: bytes, now: datetime) -> None:
     headers = {name.lower(): value for name, value in event["headers"].items()}
     check_headers(headers, now)
-    secrets = shared_secrets.signing_secrets(of_stage.signing_secret(check.name), now)
+    secrets = shared_secrets.signing_secrets(now, of_stage.signing_secret(check.name))
     verify(headers, body, secrets, now)
 
 

@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import json
-import os
 import re
 from datetime import datetime
 from typing import Any
@@ -91,8 +90,7 @@ def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
 def _verified(event: dict[str, Any], body: bytes, now: datetime) -> str:
     headers = {name.lower(): value for name, value in event["headers"].items()}
     check_headers(headers, now)
-    secrets = shared_secrets.signing_secrets(os.environ["KYC_SIGNING_SECRET"], now)
-    return verify(headers, body, secrets, now)
+    return verify(headers, body, shared_secrets.signing_secrets(now), now)
 
 
 def _record(settlement: Settlement, verdict: Verdict, received: WebhookEvent, now: datetime) -> None:

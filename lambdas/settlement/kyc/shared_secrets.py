@@ -1,3 +1,4 @@
+import os
 from datetime import datetime
 from typing import Any
 
@@ -25,12 +26,12 @@ SIGNING_CACHE_SECONDS = 10
 _NO_END = "secret: previous_until must be a time with its offset, as 2026-11-22T06:04:00Z"
 
 
-def signing_secrets(secret_id: str, now: datetime) -> list[object]:
-    """The current one, and for a time the previous one.
+def signing_secrets(now: datetime, secret_id: str = "") -> list[object]:
+    """The current one, and for a time the previous one: the provider's, or those of another secret.
 
     An unusable secret does not block the other. Raises KycUnavailable if none is usable.
     """
-    secret = read(secret_id, cache_seconds=SIGNING_CACHE_SECONDS)
+    secret = read(secret_id or os.environ["KYC_SIGNING_SECRET"], cache_seconds=SIGNING_CACHE_SECONDS)
     active, fault = list[object](), None
     for name in ("current", "previous"):
         try:

@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -198,7 +197,7 @@ def test_secrets_that_can_be_read_are_not_counted(
     ("read", "seconds"),
     [
         (lambda: _secrets.read(CREDENTIALS, cache_seconds=_kyc.SECRET_CACHE_SECONDS)["api_key"], 60),
-        (lambda: _secrets.signing_secrets(os.environ["KYC_SIGNING_SECRET"], NOW)[0], 10),
+        (lambda: _secrets.signing_secrets(NOW)[0], 10),
     ],
 )
 def test_a_secret_is_cached_for_as_long_as_it_says(
@@ -229,7 +228,7 @@ def test_the_current_secret_and_the_one_before_are_the_stages(
 ) -> None:
     secrets.content = content | {"previous_until": LATER}
 
-    assert _secrets.signing_secrets(os.environ["KYC_SIGNING_SECRET"], NOW) == active
+    assert _secrets.signing_secrets(NOW) == active
     assert secrets.read == [SIGNING]
 
 
@@ -240,4 +239,4 @@ def test_the_secret_before_is_refused_from_its_end_on(
     secrets.content = {"current": SECRET, "previous": PREVIOUS, "previous_until": LATER}
     now = datetime.fromisoformat(LATER) + timedelta(milliseconds=milliseconds)
 
-    assert _secrets.signing_secrets(os.environ["KYC_SIGNING_SECRET"], now) == active
+    assert _secrets.signing_secrets(now) == active
