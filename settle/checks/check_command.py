@@ -48,14 +48,15 @@ def status(key: Key, stack: StackName = None, as_json: AsJson = False) -> None:
 @app.command("new")
 def new(
     name: Annotated[str, typer.Argument(help="The check's name, such as release-when-delivered.")],
+    waits: Annotated[bool, typer.Option("--waits", help="One that waits for a callback.")] = False,
 ) -> None:
     """Write a check and its test into this folder. An existing file is not touched.
 
-    Example: settle check new delivered
+    Example: settle check new delivered --waits
     """
     from settle.checks import template
 
-    for file in template.write(name, Path.cwd()):
+    for file in template.write(name, Path.cwd(), waits=waits):
         console.note(f"wrote {file}")
 
 
@@ -95,5 +96,5 @@ def prove(
             ["settle", "check", "prove", str(file), "--seeds", "1", "--from", str(proof.found[0].seed)]
         )
         raise CommandFailed(
-            Exit.FAILED, f"{proof.check.name}: breaks {len(proof.found)} promises; again: {again}"
+            Exit.FAILED, f"{proof.check.name}: promises broken: {len(proof.found)}; again: {again}"
         )

@@ -4,13 +4,16 @@ A life asks the real file by VerifyKyc's code. A client of the file's own reache
 """
 
 import contextlib
+import datetime as datetime_module
 import json
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from settlement.checks import answers, file, together
@@ -93,7 +96,8 @@ class Life:
     """Reasons of callbacks."""
 
     def __post_init__(self) -> None:
-        self.chance, self.now = Random(self.seed), BEGINNING  # noqa: S311
+        self.chance = Random(self.seed)  # noqa: S311
+        self.now = BEGINNING + timedelta(seconds=self.chance.randrange(28 * 86_400))
         self.payments = [self._payment(number) for number in range(self.chance.randint(1, PAYMENTS_MAX))]
         self._start()
 
@@ -112,6 +116,7 @@ class Life:
     def _start(self) -> None:
         """Begin a new environment, which remembers nothing."""
         self.check = file.load(self.path)
+        _take_the_clock(_module(self.path))
         self.simulated: Simulated | None = getattr(_module(self.path), "SIMULATED", None)
 
     def _wait(self) -> None:
@@ -252,6 +257,38 @@ def prove(path: Path, seeds: int, first: int = 0) -> Proof:
 
 def _module(path: Path) -> Any:
     return sys.modules[f"check_{path.stem}"]
+
+
+class _NoClock:
+    """Stands for `time` in a check's module: an answer may depend on `tools.now()` alone."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("time", "time_ns", "gmtime", "localtime"):
+            raise RuntimeError("the time must come from tools.now()")
+        return getattr(self._module, name)
+
+
+class _NoNow(datetime):
+    """Stands for `datetime` in a check's module."""
+
+    @classmethod
+    def now(cls, tz: Any = None) -> Any:
+        raise RuntimeError("the time must come from tools.now()")
+
+    utcnow = today = now
+
+
+def _take_the_clock(module: ModuleType) -> None:
+    for name, value in list(vars(module).items()):
+        if value is time:
+            setattr(module, name, _NoClock(time))
+        elif value is datetime:
+            setattr(module, name, _NoNow)
+        elif value is datetime_module:
+            setattr(module, name, SimpleNamespace(**{**vars(datetime_module), "datetime": _NoNow}))
 
 
 def _text(said: Decision) -> str:

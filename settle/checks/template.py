@@ -21,6 +21,28 @@ def ask(payment: Payment, token: str, tools: Tools) -> Answer:
 CHECK = Check(name="{name}", refusals=("too_much",), ask=ask)
 '''
 
+_WAITING = '''from settlement.checks.check import Answer, Check, Payment, Tools, Wait
+
+
+def ask(payment: Payment, token: str, tools: Tools) -> Answer:
+    """Wait for the callback with this token."""
+    return Wait()
+
+
+CHECK = Check(name="{name}", refusals=("lost", "returned"), ask=ask, wait_seconds=14 * 86_400)
+'''
+
+_WAITING_TEST = """from {module} import CHECK
+from settlement.checks.check import Payment, Wait
+
+PAYMENT = Payment(key="order-1", payer="alice", payee="bob", amount=4_820, currency="EUR", fee=0)
+
+
+def test_a_payment_waits_for_the_callback() -> None:
+    assert CHECK.ask(PAYMENT, "order-1:check:{name}", None) == Wait()
+    assert "lost" in CHECK.refusals
+"""
+
 _TEST = """from {module} import CHECK
 from settlement.checks.check import Approve, Payment, Refuse
 
@@ -39,14 +61,18 @@ def test_a_large_payment_is_refused() -> None:
 """
 
 
-def write(name: str, folder: Path) -> list[Path]:
-    """Write the check and its test. Raises CommandFailed for a bad name, or a file that is there."""
+def write(name: str, folder: Path, *, waits: bool = False) -> list[Path]:
+    """Write the check and its test; one that `waits` asks nothing.
+
+    Raises CommandFailed for a bad name, or a file that is there.
+    """
     if not NAME.fullmatch(name) or name in RESERVED:
         raise CommandFailed(
             Exit.USAGE, f"name: must match ^{NAME.pattern}$, and be none of {', '.join(sorted(RESERVED))}"
         )
     module = name.replace("-", "_")
-    files = {folder / f"{module}.py": _CHECK, folder / f"test_{module}.py": _TEST}
+    check, test = (_WAITING, _WAITING_TEST) if waits else (_CHECK, _TEST)
+    files = {folder / f"{module}.py": check, folder / f"test_{module}.py": test}
     if there := [file.name for file in files if file.exists()]:
         raise CommandFailed(Exit.CONFLICT, f"{', '.join(there)}: is there already")
     for file, text in files.items():

@@ -12,7 +12,8 @@ from settlement.checks import together
 
 EXAMPLES = Path(__file__).parents[3] / "examples/checks"
 HEAD = """
-import random, time
+import datetime as dt, random, time
+from datetime import datetime
 from settlement.checks.check import Approve, Check, Payment, Refuse, Reply, Tools, Wait
 calls = []
 """
@@ -48,6 +49,11 @@ def test_an_example_keeps_its_promises(name: str) -> None:
     [
         ("return Approve() if random.random() < 0.5 else Refuse('no')", SAME),
         ("return Approve() if tools.now().day < 25 else Refuse('no')", SAME),
+        ("return Refuse('no') if tools.now().hour >= 22 else Approve()", SAME),
+        ("return Refuse('no') if tools.now().weekday() == 6 else Approve()", SAME),
+        ("return Approve() if datetime.now().hour < 22 else Refuse('no')", RAISES),
+        ("return Approve() if dt.datetime.now().hour < 22 else Refuse('no')", RAISES),
+        ("return Approve() if time.time() % 2 else Refuse('no')", RAISES),
         ("calls.append(token); return Approve() if len(calls) < 4 else Refuse('no')", SAME),
         ("calls.append(token); return Approve() if len(calls) < 4 else Wait()", SAME),
         ("return Refuse('not declared')", DECLARED),
@@ -98,15 +104,19 @@ def test_the_command_shows_the_seed_and_fails(tmp_path: Path) -> None:
     assert "refuses for a reason that it does not declare" in result.output
 
 
-def test_a_new_check_proves_and_its_test_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_new_check_proves_and_its_test_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits: bool
+) -> None:
+    name = "own-wait" if waits else "own-limit"
     monkeypatch.syspath_prepend(tmp_path)
 
-    file, test = template.write("own-limit", tmp_path)
+    file, test = template.write(name, tmp_path, waits=waits)
 
     assert proving.prove(file, 50).found == []
     assert pytest.main(["-q", "-p", "no:cacheprovider", "-c", "/dev/null", str(test)]) == 0
     with pytest.raises(CommandFailed, match="is there already"):
-        template.write("own-limit", tmp_path)
+        template.write(name, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["", "Own", "kyc", "own_limit", "../x"])
