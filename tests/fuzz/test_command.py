@@ -16,7 +16,7 @@ from tests.fuzz.mutation import Bytes
 from tests.fuzz.stage import STATES, Stage
 from tests.fuzz.test_functions import deterministic
 
-LINES = 1_200
+LINES = 2_400
 
 
 @pytest.fixture(scope="module")
