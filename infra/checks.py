@@ -37,14 +37,6 @@ _PACKAGE = "stage_checks"
 
 _ANSWERS = ("approved", "refused", "waits", "unavailable")
 
-_KILLED = frozenset(
-    {
-        *("Sandbox.Timedout", "Runtime.InvokeTimeout", "Runtime.OutOfMemory", "States.Timeout"),
-        *("Lambda.Unknown", "Lambda.ClientExecutionTimeoutException", "Lambda.TooManyRequestsException"),
-    }
-)
-"""Errors of a VerifyKyc that gave no answer: a check may have killed or delayed it."""
-
 _DECIDED = Handler(
     rows={
         "GetItem": (SETTLEMENT, EVIDENCE),
@@ -236,14 +228,14 @@ def _replace_code(function: lambda_.Function, code: assets.Asset) -> None:
 
 
 def _let_stall(machine: SettlementMachine) -> None:
-    """Let a payment stall if VerifyKyc gives no answer, so that it is resumed until its deadline.
+    """Let a payment stall if VerifyKyc gives no answer, as a check may have killed or delayed it.
 
-    Without checks it is reversed.
+    It is resumed until its deadline; without checks it is reversed. Only names of AWS's errors have a dot.
     """
     resource: Any = machine.node.default_child
     definition = json.loads(resource.definition_string)
-    for catch in definition["States"]["VerifyKyc"]["Catch"]:
-        catch["ErrorEquals"] = [error for error in catch["ErrorEquals"] if error not in _KILLED]
+    for catch in definition["States"]["VerifyKyc"]["Catch"][:-1]:  # the last has States.ALL
+        catch["ErrorEquals"] = [error for error in catch["ErrorEquals"] if "." not in error]
     resource.definition_string = json.dumps(definition)
 
 

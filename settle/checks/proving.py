@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from random import Random
 from types import ModuleType, SimpleNamespace
@@ -259,36 +259,36 @@ def _module(path: Path) -> Any:
     return sys.modules[f"check_{path.stem}"]
 
 
-class _NoClock:
-    """Stands for `time` in a check's module: an answer may depend on `tools.now()` alone."""
-
-    def __init__(self, module: ModuleType) -> None:
-        self._module = module
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("time", "time_ns", "gmtime", "localtime"):
-            raise RuntimeError("the time must come from tools.now()")
-        return getattr(self._module, name)
+def _no_time(*_: Any, **__: Any) -> Any:
+    raise RuntimeError("the time must come from tools.now()")
 
 
 class _NoNow(datetime):
-    """Stands for `datetime` in a check's module."""
+    """Stands for `datetime` in a check's module: an answer may depend on `tools.now()` alone."""
 
-    @classmethod
-    def now(cls, tz: Any = None) -> Any:
-        raise RuntimeError("the time must come from tools.now()")
+    now = utcnow = today = classmethod(_no_time)
 
-    utcnow = today = now
+
+class _NoToday(date):
+    """Stands for `date`."""
+
+    today = classmethod(_no_time)
+
+
+_CLOCKS = ("time", "time_ns", "gmtime", "localtime", "ctime", "asctime")
+_WITHOUT = {
+    id(datetime): _NoNow,
+    id(date): _NoToday,
+    id(datetime_module): SimpleNamespace(**vars(datetime_module) | {"datetime": _NoNow, "date": _NoToday}),
+    id(time): SimpleNamespace(**vars(time) | dict.fromkeys(_CLOCKS, _no_time)),
+    **{id(getattr(time, name)): _no_time for name in _CLOCKS},
+}
 
 
 def _take_the_clock(module: ModuleType) -> None:
     for name, value in list(vars(module).items()):
-        if value is time:
-            setattr(module, name, _NoClock(time))
-        elif value is datetime:
-            setattr(module, name, _NoNow)
-        elif value is datetime_module:
-            setattr(module, name, SimpleNamespace(**{**vars(datetime_module), "datetime": _NoNow}))
+        if id(value) in _WITHOUT:
+            setattr(module, name, _WITHOUT[id(value)])
 
 
 def _text(said: Decision) -> str:

@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from typing import Any
 
-from handlers.kyc.kyc_decided import STATUSES
+from handlers.kyc._webhook import STATUSES
 from settlement.core.model.accounts import is_customer
 from settlement.core.model.errors import InReview, InvalidRequest, KycRejected, SettlementError
 from settlement.core.store.wire import from_wire

@@ -7,14 +7,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from settlement.core.policy.compensation import CUT_OFF
+
 STATE_MACHINES = Path(__file__).parents[2] / "statemachines"
 EXPRESS, STANDARD, COMPENSATION = "SettlementExpress", "SettlementStandard", "Compensation"
 BOTH = [EXPRESS, STANDARD]
-
-NO_ANSWER = {
-    *("Sandbox.Timedout", "Runtime.InvokeTimeout", "Runtime.OutOfMemory", "States.Timeout"),
-    *("Lambda.Unknown", "Lambda.ClientExecutionTimeoutException", "Lambda.TooManyRequestsException"),
-}
 
 
 @cache
@@ -33,7 +30,7 @@ def stalling() -> dict[str, Any]:
     found = deepcopy(definitions())
     for machine in BOTH:
         for catch in found[machine]["States"]["VerifyKyc"]["Catch"]:
-            catch["ErrorEquals"] = [error for error in catch["ErrorEquals"] if error not in NO_ANSWER]
+            catch["ErrorEquals"] = [error for error in catch["ErrorEquals"] if error not in CUT_OFF]
     return found
 
 

@@ -1,59 +1,26 @@
-"""The signed callback that ends a check's wait; behind a function URL, whose path names the check."""
+"""The signed callback that ends a check's wait; its path names the check."""
 
-import base64
-import json
 from datetime import datetime
 from typing import Any
 
 from handlers import _dependencies
 from handlers.checks import _record
+from handlers.kyc import _webhook
 from settlement.aws import resumption
 from settlement.checks import answers, of_stage
 from settlement.checks.check import Declared
-from settlement.core.model import executions, strict_json
+from settlement.core.model import executions
 from settlement.core.model.errors import (
-    DeadlineExceeded,
     IdempotencyConflict,
-    InvalidRequest,
-    KycUnavailable,
-    RowDamaged,
-    SettlementError,
     SettlementNotFound,
-    SignatureRefused,
-    StartUnavailable,
-    StepFenced,
-    StoreUnavailable,
 )
-from settlement.core.model.stored import MalformedRow
 from settlement.core.telemetry import count, logger, observed
 from settlement.kyc import shared_secrets
 from settlement.kyc.webhook_signature import check_headers, verify
 
-BODY_BYTES_MAX = 16_384
-STATUSES = {
-    InvalidRequest: 400,
-    SignatureRefused: 401,
-    SettlementNotFound: 404,
-    DeadlineExceeded: 409,
-    IdempotencyConflict: 409,
-    StepFenced: 409,
-    KycUnavailable: 503,
-    RowDamaged: 503,
-    StartUnavailable: 503,
-    StoreUnavailable: 503,
-}
-"""A sender repeats a call after 401 or 503."""
-
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Answer a function URL (payload format 2.0)."""
-    try:
-        return _response(200, _decided(event, context))
-    except SettlementError as error:
-        refusal = error
-    except MalformedRow as malformed:
-        refusal = RowDamaged.of(malformed)
-    return _response(STATUSES[type(refusal)], {"error": type(refusal).__name__, "message": str(refusal)})
+    return _webhook.answer(_decided, event, context)
 
 
 @observed("decide")
@@ -62,10 +29,10 @@ def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
 
     Another decision than the first is a conflict. Each check has its own path and secret.
     """
-    now, body = _dependencies.now(), _body(event)
+    now, body = _dependencies.now(), _webhook.body_of(event)
     check = _named(event)
     _verify(event, check, body, now)
-    key, content = _parse(body, check)
+    key, content = answers.parse_callback(_webhook.content_of(body), check)
     logger.append_keys(key=key)
     state = _dependencies.store.settlement(key)
     if state is None:
@@ -86,36 +53,7 @@ def _named(event: dict[str, Any]) -> Declared:
 
 
 def _verify(event: dict[str, Any], check: Declared, body: bytes, now: datetime) -> None:
-    headers = {name.lower(): value for name, value in event["headers"].items()}
+    headers = _webhook.headers_of(event)
     check_headers(headers, now)
     secrets = shared_secrets.signing_secrets(now, of_stage.signing_secret(check.name))
     verify(headers, body, secrets, now)
-
-
-def _parse(body: bytes, check: Declared) -> tuple[str, dict[str, str]]:
-    try:
-        content = strict_json.parse(body)
-    except strict_json.Malformed as fault:
-        raise InvalidRequest(f"body: {fault}") from None
-    return answers.parse_callback(content, check)
-
-
-def _body(event: dict[str, Any]) -> bytes:
-    text = event.get("body") or ""
-    if len(text) > BODY_BYTES_MAX * 4 // 3 + 4:  # it may be in base64
-        raise InvalidRequest(f"body: must be at most {BODY_BYTES_MAX} bytes")
-    try:
-        body = base64.b64decode(text, validate=True) if event.get("isBase64Encoded") else text.encode()
-    except ValueError:
-        raise InvalidRequest("body: must be text") from None
-    if len(body) > BODY_BYTES_MAX:
-        raise InvalidRequest(f"body: must be at most {BODY_BYTES_MAX} bytes")
-    return body
-
-
-def _response(status: int, content: dict[str, str]) -> dict[str, Any]:
-    return {
-        "statusCode": status,
-        "headers": {"content-type": "application/json"},
-        "body": json.dumps(content),
-    }

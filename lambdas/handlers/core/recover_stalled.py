@@ -155,7 +155,7 @@ def _ending(partition: str, run: _Run) -> list[Row]:
 
 
 def _is_review(found: Row) -> bool:
-    """A check's wait ends as its check declares, and needs nobody."""
+    """Whether it is a review: the end of a wait for a check is no alarm. An unreadable row counts."""
     try:
         state = _dependencies.store.settlement(keys.subject(found)[1])
     except MalformedRow:

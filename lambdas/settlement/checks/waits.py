@@ -95,8 +95,8 @@ def end(
 
     The settlement is due for recovery at once, and gets a full time to settle. No step commits: the other
     checks and the KYC provider are asked next. `since` is the time of the evidence. A deadline that the
-    request named stays. `waits` counts the ended waits, for the proof;
-    `answered` has the checks for which no wait begins any more.
+    request named stays. `waits` counts the ended waits, for the proof; `answered` has the checks for which
+    no wait begins any more.
     """
     index = keys.in_flight_index(settlement.key, since)
     assignments = (

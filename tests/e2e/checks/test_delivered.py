@@ -18,7 +18,7 @@ from tests.world.templates import PROJECT
 
 pytestmark = pytest.mark.long
 
-FILE = PROJECT / "examples/checks/delivered.py"
+FILES = [str(PROJECT / f"examples/checks/{name}.py") for name in ("sanctions", "delivered")]
 SAGA = ("--stack", "Payments/Saga")
 APP = f"""
 import aws_cdk as cdk
@@ -27,7 +27,7 @@ from infra import Check, SettlementSaga, dev
 app = cdk.App()
 stack = cdk.Stack(app, "Payments")
 settings = dev(stage="shop", currencies=["EUR"], kyc_url="https://kyc.example.com")
-SettlementSaga(stack, "Saga", settings=settings, checks=[Check(file={str(FILE)!r})])
+SettlementSaga(stack, "Saga", settings=settings, checks=[Check(file=one) for one in {FILES!r}])
 app.synth()
 """
 
@@ -42,7 +42,7 @@ class Shop:
         self.environment["PYTHONPATH"] = f"{PROJECT}:{PROJECT / 'lambdas'}"
         (folder / "app.py").write_text(APP)
         self.run("local", "deploy", f"{sys.executable} {folder / 'app.py'}", saga=())
-        for account, deposit in (("alice", "100.00"), ("bob", "0")):
+        for account, deposit in (("alice", "100.00"), ("mallory", "100.00"), ("bob", "0")):
             self.run("account", "open", account, "--currency", "EUR", "--deposit", deposit)
         described = embedded.stack.client("cloudformation").describe_stacks(StackName="Payments")["Stacks"]
         self.outputs = {one["OutputKey"]: one["OutputValue"] for one in described[0]["Outputs"]}
@@ -52,9 +52,9 @@ class Shop:
         assert finished.returncode == code, finished
         return finished.stdout
 
-    def pay(self) -> str:
-        """Start a payment; return its key once it waits for the carrier."""
-        request = {"key": new_key("shop"), "payer": "alice", "payee": "bob"}
+    def pay(self, payer: str = "alice") -> str:
+        """Start a payment; return its key once it waits for the carrier, or is being reversed."""
+        request = {"key": new_key("shop"), "payer": payer, "payee": "bob"}
         request |= {"amount": "10.00", "currency": "EUR"}
         self.run("start", "-", stdin=json.dumps(request), code=7)
         return str(request["key"])
@@ -91,9 +91,10 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 
 
 def test_a_delivered_payment_is_released(shop: Shop) -> None:
-    assert json.loads(shop.run("check", "list", "--json"))[0]["name"] == "delivered"
+    listed = json.loads(shop.run("check", "list", "--json"))
+    assert [one["name"] for one in listed] == ["sanctions", "delivered"]
     key = shop.pay()
-    (waiting,) = json.loads(shop.run("check", "status", key, "--json"))
+    waiting, _ = json.loads(shop.run("check", "status", key, "--json"))
     assert (waiting["decision"], waiting["waits_until"] is not None) == (None, True)
 
     status, told = shop.call_back(key, decision="approve")
@@ -115,5 +116,17 @@ def test_a_lost_payment_is_reversed_and_its_report_says_why(shop: Shop, tmp_path
     report = tmp_path / "report.html"
     shop.run("report", key, "--output", str(report))
     assert "check delivered: lost" in report.read_text()
-    (answered,) = json.loads(shop.run("check", "status", key, "--json"))
+    answered, _ = json.loads(shop.run("check", "status", key, "--json"))
     assert (answered["decision"], answered["reason"], answered["by_way"]) == ("REFUSED", "lost", "callback")
+
+
+def test_a_listed_payer_is_refused_at_once(shop: Shop) -> None:
+    """The role of VerifyKyc may write the refusal with the row."""
+    key = shop.pay("mallory")
+
+    outcome = json.loads(shop.run("wait", key, "--json", code=4))
+    assert outcome["failure"]["cause"].startswith("check sanctions: listed")
+    _, refused = json.loads(shop.run("check", "status", key, "--json"))
+    assert (refused["decision"], refused["by_way"]) == ("REFUSED", "ask")
+    assert json.loads(shop.run("account", "show", "mallory", "--json"))["available"] == "100.00"
+    assert "conserved" in shop.run("reconcile")

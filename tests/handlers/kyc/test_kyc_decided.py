@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from handlers import _dependencies
-from handlers.kyc import kyc_decided
+from handlers.kyc import _webhook
 from settlement.core.ledger import keys
 from settlement.core.model.errors import AlreadyClaimed, KycRejected, SettlementError, StoreUnavailable
 from settlement.core.model.status import Status
@@ -248,7 +248,7 @@ def test_a_review_may_end_up_to_its_last_moment(
 
 
 def test_every_refusal_of_a_settlement_has_one_http_status() -> None:
-    assert {error.__name__: status for error, status in kyc_decided.STATUSES.items()} == {
+    assert {error.__name__: status for error, status in _webhook.STATUSES.items()} == {
         "InvalidRequest": 400,
         "SignatureRefused": 401,
         "SettlementNotFound": 404,
@@ -260,7 +260,7 @@ def test_every_refusal_of_a_settlement_has_one_http_status() -> None:
         "StartUnavailable": 503,
         "StoreUnavailable": 503,
     }
-    assert all(issubclass(error, SettlementError) for error in kyc_decided.STATUSES)
+    assert all(issubclass(error, SettlementError) for error in _webhook.STATUSES)
 
 
 # Evidence of our own question without a verdict on the row: its call died between the two

@@ -13,7 +13,8 @@ from settlement.checks import together
 EXAMPLES = Path(__file__).parents[3] / "examples/checks"
 HEAD = """
 import datetime as dt, random, time
-from datetime import datetime
+from datetime import date, datetime
+from time import time as clock
 from settlement.checks.check import Approve, Check, Payment, Refuse, Reply, Tools, Wait
 calls = []
 """
@@ -53,7 +54,10 @@ def test_an_example_keeps_its_promises(name: str) -> None:
         ("return Refuse('no') if tools.now().weekday() == 6 else Approve()", SAME),
         ("return Approve() if datetime.now().hour < 22 else Refuse('no')", RAISES),
         ("return Approve() if dt.datetime.now().hour < 22 else Refuse('no')", RAISES),
+        ("return Approve() if dt.date.today().day < 25 else Refuse('no')", RAISES),
+        ("return Approve() if date.today().day < 25 else Refuse('no')", RAISES),
         ("return Approve() if time.time() % 2 else Refuse('no')", RAISES),
+        ("return Approve() if clock() % 2 else Refuse('no')", RAISES),
         ("calls.append(token); return Approve() if len(calls) < 4 else Refuse('no')", SAME),
         ("calls.append(token); return Approve() if len(calls) < 4 else Wait()", SAME),
         ("return Refuse('not declared')", DECLARED),
