@@ -113,7 +113,7 @@ def _of_verdict(row: Row, step: str) -> str:
 
 def _of_check(row: Row, step: str) -> str:
     decision, reason, way, content = _CHECKED(row)
-    if not _CHECK_STEP.fullmatch(step):
+    if not values.CHECK_NAME.fullmatch(step.removeprefix("check:")):
         raise MalformedRow(f"step is {step!r}")
     if decision not in (KycDecision.APPROVED, _CHECK_REFUSED):
         raise MalformedRow(f"decision is {decision!r}")
@@ -409,7 +409,6 @@ _ENTRY = values.texts("step", "posted_at", "side", "debit", "credit", "currency"
 _EVIDENCE = values.texts("step", "posted_at", "request_hash")
 _CHECK_REFUSED = "REFUSED"
 _CHECKED = values.texts("decision", "reason", "by_way", "evidence")
-_CHECK_STEP = re.compile(r"check:[a-z][a-z0-9-]{0,29}", re.ASCII)
 _REASON = re.compile(r"([a-z][a-z0-9_]{0,49})?", re.ASCII)
 _VERDICT = values.texts("decision", "reference", "reason", "provider")
 _ORDER = values.texts("reason", "by")

@@ -295,8 +295,9 @@ _PARTS = frozenset().union(*_PARTS_OF.values())
 
 def _names(row: Row, attribute: str) -> str:
     names = row.get(attribute, frozenset())
-    if not isinstance(names, set | frozenset) or not all(isinstance(one, str) for one in names):
-        raise MalformedRow(f"{attribute} is no set of names")
+    is_set = isinstance(names, set | frozenset) and all(isinstance(one, str) for one in names)
+    if not (is_set and all(map(values.CHECK_NAME.fullmatch, names))):
+        raise MalformedRow(f"{attribute} is no set of checks' names")
     return " ".join(sorted(names))
 
 

@@ -13,6 +13,9 @@ from settlement.core.model.stored import MalformedRow
 LARGEST = 2**63 - 1
 """SQLite stores larger integers inexactly. The model's amounts have at most 15 digits."""
 
+CHECK_NAME = re.compile(r"[a-z][a-z0-9-]{0,29}", re.ASCII)
+"""Name of a check, safe to print."""
+
 _DATE = r"[1-9][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
 _TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{3}"
 _INSTANT = re.compile(rf"(?:{_DATE}T{_TIME}Z)+")

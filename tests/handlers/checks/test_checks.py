@@ -755,6 +755,15 @@ def test_the_proof_demands_each_check(waiting: Calls, later: Later) -> None:
     assert "the check delivered has answered, but was never demanded" in differs(waiting)
 
 
+@pytest.mark.parametrize("name", ["", "Limits", "limits delivered", "\x1b[2Jlimits", "x" * 31])
+@pytest.mark.parametrize("attribute", ["checks", "answered"])
+def test_no_forged_name_of_a_check_reaches_a_finding(waiting: Calls, attribute: str, name: str) -> None:
+    waiting.alter(**{attribute: {name}})
+
+    with pytest.raises(MalformedRow, match=f"^{attribute} is no set of checks' names$"):
+        differs(waiting)
+
+
 @pytest.mark.parametrize("waits", [0, 2, "1"])
 def test_the_proof_counts_the_waits(waiting: Calls, waits: Any) -> None:
     called_back(waiting, sent())
