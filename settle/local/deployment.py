@@ -120,6 +120,7 @@ def synth(app: str, folder: Path, out: Path, *options: str) -> None:
 def _cdk(running: Running, folder: Path, command: str, *options: str) -> None:
     cdk = ensure_cdk(lambda told: None)
     variables = {"AWS_ENDPOINT_URL": running.endpoint_url}
+    processes.stop(processes.CDK)  # a killed command's would write to the same folder
     _run([str(cdk), command, "--no-notices", *options], folder, processes.environment() | variables)
 
 

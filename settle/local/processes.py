@@ -16,7 +16,10 @@ KYC_SIMULATOR = "settle.local.kyc_simulator"
 POSTGRESQL, FOLLOWER = "postgres", "follow"
 """The server of finance's books, and the `settle ledger` subcommand that fills them."""
 
-_PROGRAMS = ("ministack", "awslambdaric", KYC_SIMULATOR, POSTGRESQL, FOLLOWER)
+CDK = "cdk"
+"""Works in the app's folder, and writes to SCRATCH. Outlives a killed `settle`."""
+
+_PROGRAMS = ("ministack", "awslambdaric", KYC_SIMULATOR, POSTGRESQL, FOLLOWER, CDK)
 
 
 def environment() -> dict[str, str]:
@@ -61,9 +64,10 @@ def has_ended(pid: int) -> bool:
 def ours(programs: Collection[str] = _PROGRAMS) -> Iterator[psutil.Process]:
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            at_work_here = Path(process.cwd()).is_relative_to(state.SCRATCH)
             parts = process.cmdline()
-            if at_work_here and not {*parts, *(Path(part).name for part in parts[:1])}.isdisjoint(programs):
+            places = (process.cwd(), *parts)
+            is_here = any(Path(place).is_relative_to(state.SCRATCH) for place in places)
+            if is_here and not {*parts, *(Path(part).name for part in parts)}.isdisjoint(programs):
                 yield process
 
 
@@ -72,8 +76,11 @@ def run(program: str) -> bool:
 
 
 def stop(*programs: str) -> bool:
-    """Stop the programs' processes, or all, orphans too; return whether any ran."""
-    doomed = list(ours(programs or _PROGRAMS))
+    """Stop the programs' processes, or all, with their children; return whether any ran."""
+    doomed = set[psutil.Process]()
+    for process in ours(programs or _PROGRAMS):
+        with suppress(psutil.NoSuchProcess):
+            doomed.update((process, *process.children(recursive=True)))
     for process in doomed:
         _ignoring_the_gone(process.terminate)
     _, alive = psutil.wait_procs(doomed, timeout=STOP_SECONDS_MAX)

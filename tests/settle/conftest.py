@@ -63,10 +63,11 @@ def starts(home: Path) -> Iterator[Starts]:
     state.SCRATCH.mkdir()
     started = []
 
-    def start(program: str, folder: Path | None = None, *, code: str = WAIT) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, program], cwd=folder or state.SCRATCH, stdout=subprocess.PIPE
-        )
+    def start(
+        program: str, folder: Path | None = None, *arguments: str, code: str = WAIT
+    ) -> subprocess.Popen[bytes]:
+        words = [sys.executable, "-c", code, program, *arguments]
+        process = subprocess.Popen(words, cwd=folder or state.SCRATCH, stdout=subprocess.PIPE)
         started.append(process)
         assert process.stdout
         process.stdout.readline()

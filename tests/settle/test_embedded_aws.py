@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 
 from settle.exit_codes import CommandFailed, Exit
@@ -156,6 +157,7 @@ def test_a_process_is_asked_politely_before_it_is_killed(
         ("awslambdaric", "elsewhere"),
         ("settle.local.kyc_simulator", "elsewhere"),
         ("ministack", "embedded2"),
+        ("/node_modules/.bin/cdk", "elsewhere"),
     ],
 )
 def test_a_foreign_process_with_the_recorded_id_is_never_killed(
@@ -184,6 +186,19 @@ def test_down_stops_this_homes_processes_and_removes_their_files(starts: Starts,
     assert all(has_ended(process) for process in processes)
     assert not state.SCRATCH.exists()
     assert not state.STATE.exists()
+
+
+def test_a_killed_command_s_cdk_ends_with_its_synthesis(starts: Starts, home: Path) -> None:
+    """It works in the app's folder, and would write into the next deployment's output."""
+    synthesise = "import subprocess; subprocess.Popen(['sleep', '60'], stdout=subprocess.DEVNULL)"
+    options = ("deploy", "-o", str(state.SCRATCH / "cdk.out"))
+    cdk = starts("/node_modules/.bin/cdk", home, *options, code=f"{synthesise}; {WAIT}")
+    (child,) = psutil.Process(cdk.pid).children()
+
+    processes.stop(processes.CDK)
+
+    assert has_ended(cdk)
+    assert not child.is_running()
 
 
 @pytest.mark.parametrize(
