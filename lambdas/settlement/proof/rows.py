@@ -113,7 +113,7 @@ def _of_verdict(row: Row, step: str) -> str:
 
 def _of_check(row: Row, step: str) -> str:
     decision, reason, way, content = _CHECKED(row)
-    if not values.CHECK_NAME.fullmatch(step.removeprefix("check:")):
+    if not values.CHECK_NAME.fullmatch(step.partition(":")[2]):
         raise MalformedRow(f"step is {step!r}")
     if decision not in (KycDecision.APPROVED, _CHECK_REFUSED):
         raise MalformedRow(f"decision is {decision!r}")

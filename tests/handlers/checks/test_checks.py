@@ -1,4 +1,5 @@
 import json
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -762,6 +763,16 @@ def test_no_forged_name_of_a_check_reaches_a_finding(waiting: Calls, attribute: 
 
     with pytest.raises(MalformedRow, match=f"^{attribute} is no set of checks' names$"):
         differs(waiting)
+
+
+@pytest.mark.parametrize("step", ["check", "check:", "check:Limits", "check:limits:1", "check:\x1b[2J"])
+def test_an_answer_of_no_check_is_malformed(waiting: Calls, step: str) -> None:
+    called_back(waiting, sent())
+    row = waiting.ledger.row(keys.evidence(KEY, "check:delivered"))
+    assert row
+
+    with pytest.raises(MalformedRow, match=f"^step is {re.escape(repr(step))}$"):
+        rows.evidence({**row, **keys.evidence(KEY, step), "step": step})
 
 
 @pytest.mark.parametrize("waits", [0, 2, "1"])
