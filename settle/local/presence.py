@@ -34,7 +34,7 @@ def running() -> Running | None:
 
 
 def absence() -> str:
-    left = sorted(process.pid for process in processes.ours())
+    left = sorted({process.pid for process in processes.ours()})
     if not left:
         return "the embedded AWS is not running; start it with `settle local up`"
     return (

@@ -1,4 +1,4 @@
-"""The processes of the embedded AWS, known by program and working folder: ids alone are reused."""
+"""The processes of the embedded AWS, known by program and folder: ids alone are reused."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ POSTGRESQL, FOLLOWER = "postgres", "follow"
 """The server of finance's books, and the `settle ledger` subcommand that fills them."""
 
 CDK = "cdk"
-"""Works in the app's folder, and writes to SCRATCH. Outlives a killed `settle`."""
+"""Known by its arguments: it works in the app's folder, and writes to SCRATCH. Outlives a killed `settle`."""
 
 _PROGRAMS = ("ministack", "awslambdaric", KYC_SIMULATOR, POSTGRESQL, FOLLOWER, CDK)
 
@@ -62,13 +62,21 @@ def has_ended(pid: int) -> bool:
 
 
 def ours(programs: Collection[str] = _PROGRAMS) -> Iterator[psutil.Process]:
+    """Yield them, and CDK's children, which work in the app's folder too."""
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            parts = process.cmdline()
-            places = (process.cwd(), *parts)
-            is_here = any(Path(place).is_relative_to(state.SCRATCH) for place in places)
-            if is_here and not {*parts, *(Path(part).name for part in parts)}.isdisjoint(programs):
+            parts, folder = process.cmdline(), process.cwd()
+            names = {Path(part).name for part in parts}
+            if CDK in programs and CDK in names and any(map(_is_here, (folder, *parts))):
+                yield from (process, *process.children(recursive=True))
+            elif _is_here(folder) and not {*parts, *(Path(part).name for part in parts[:1])}.isdisjoint(
+                programs
+            ):
                 yield process
+
+
+def _is_here(path: str) -> bool:
+    return Path(path).is_relative_to(state.SCRATCH)
 
 
 def run(program: str) -> bool:
@@ -76,11 +84,8 @@ def run(program: str) -> bool:
 
 
 def stop(*programs: str) -> bool:
-    """Stop the programs' processes, or all, with their children; return whether any ran."""
-    doomed = set[psutil.Process]()
-    for process in ours(programs or _PROGRAMS):
-        with suppress(psutil.NoSuchProcess):
-            doomed.update((process, *process.children(recursive=True)))
+    """Stop the programs' processes, or all, orphans too; return whether any ran."""
+    doomed = {*ours(programs or _PROGRAMS)}
     for process in doomed:
         _ignoring_the_gone(process.terminate)
     _, alive = psutil.wait_procs(doomed, timeout=STOP_SECONDS_MAX)

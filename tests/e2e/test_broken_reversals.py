@@ -1,6 +1,7 @@
 import io
 import json
 import secrets
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,9 @@ from tests.e2e.stuck import REASON, pay
 pytestmark = pytest.mark.long
 
 REVERSALS = 3
+PAGE_SECONDS = 5
+"""From an event to its page."""
+
 CANNOT_START = "Runtime.Unknown"
 """The embedded AWS's error for an unstartable function; on AWS `Runtime.ImportModuleError`."""
 
@@ -91,14 +95,15 @@ def alarms_of(embedded: Embedded, ended: list[datetime]) -> int:
 
 
 def pages_until_now(embedded: Embedded, received: Callable[[], Iterator[dict[str, str]]]) -> list[str]:
-    """Return the topics' messages before a mark: open cases of other tests are alerted again and again."""
+    """Return the topics' messages up to a mark, and for some seconds: other tests' alerts may never pause."""
     mark, told = secrets.token_hex(8), list[str]()
+    until = time.monotonic() + PAGE_SECONDS
     for topic in TOPICS:
         embedded.stack.client("sns").publish(TopicArn=embedded.stack.outputs[topic], Message=mark)
 
     def have_arrived() -> bool:
         told.extend(one["Message"] for one in received())
-        return told.count(mark) == len(TOPICS)
+        return told.count(mark) == len(TOPICS) and time.monotonic() > until
 
     embedded.wait_for(have_arrived)
     return told

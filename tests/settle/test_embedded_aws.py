@@ -201,6 +201,14 @@ def test_a_killed_command_s_cdk_ends_with_its_synthesis(starts: Starts, home: Pa
     assert not child.is_running()
 
 
+@pytest.mark.parametrize("program", ["an-editor", "ministack", "postgres"])
+def test_a_process_that_reads_our_files_elsewhere_is_left(starts: Starts, home: Path, program: str) -> None:
+    reader = starts(program, home, str(state.SCRATCH / "postgres"))
+
+    assert embedded_aws.down() is False
+    assert reader.poll() is None
+
+
 @pytest.mark.parametrize(
     ("outputs", "found"),
     [({"TableName": "t"}, True), ({}, False)],
