@@ -15,7 +15,7 @@ from tests.proof.unknowable import PAGE, explains, explanations, is_explained, r
 from tests.world.memory_dynamodb import MemoryDynamoDb
 from tests.world.rooms import is_there
 
-ONE_OF, ONE_OF_IN_THE_LONG_SUITE = 30, 2
+ONE_OF, ONE_OF_IN_THE_LONG_SUITE = 30, 4
 """Each suite tries one mutation in this many per shape, at different offsets."""
 
 PAIRS = 15

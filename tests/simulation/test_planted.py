@@ -1,3 +1,4 @@
+from functools import cache
 from typing import Any
 
 import pytest
@@ -38,4 +39,10 @@ def test_a_planted_bug_is_found(bug: dict[str, Any]) -> None:
 
     assert seed is not None, "make planted searches longer for a seed that finds it"
     core = bug.get("core", False)
-    assert run([seed], core=core).failed == {}, tell(seed, core=core)
+    assert is_lawful(seed, core=core), tell(seed, core=core)
+
+
+@cache
+def is_lawful(seed: int, *, core: bool) -> bool:
+    """Many bugs share a seed."""
+    return run([seed], core=core).failed == {}

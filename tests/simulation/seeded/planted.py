@@ -51,7 +51,7 @@ def planted(bug: dict[str, Any]) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
         for name in _COPIED:
-            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(ROOT / name, copy / name)  # with what is compiled, but for the edited files
         for package in ("tests", "tests/simulation"):
             (copy / package / "__init__.py").touch()
         for file, old, new in [(bug["file"], bug["old"], bug["new"]), *bug.get("also", ())]:
