@@ -29,7 +29,7 @@ FIELDS: tuple[str, ...] = (
 
 @dataclass(frozen=True)
 class Which:
-    """The cases on an account, by an error, or both; by default all."""
+    """A selection of LIMBO cases: by account, by error, or by both; by default all."""
 
     account: str | None = None
     error: str | None = None
@@ -46,14 +46,14 @@ class Which:
 
 
 def open_cases(stack: Stack, limit: int | None = None) -> tuple[list[Line], bool]:
-    """The `limit` oldest open cases with the unreadable rows, and whether more exist."""
+    """Return the `limit` oldest open cases plus the unreadable rows, and whether more exist."""
     found = open_states(stack, limit)
     return [*(summary(stack, state) for state in found.states), *found.unreadable], found.more
 
 
 @dataclass(frozen=True)
 class Open:
-    """Oldest first, and whether more exist.
+    """Open cases, oldest first; `more` is whether others exist.
 
     `unreadable`: rows that the index lists in LIMBO; in every selection, never decided.
     """
@@ -94,7 +94,7 @@ def _proposed(found: Proposals, key: str) -> dict[str, Any]:
 
 
 def show(stack: Stack, key: str) -> dict[str, Any]:
-    """Raises CommandFailed."""
+    """Return a LIMBO case with its decisions. Raises CommandFailed if the settlement is not in LIMBO."""
     state = state_of(stack, key)
     if state.status is not Status.LIMBO:
         raise CommandFailed(Exit.CONFLICT, f"{key}: is {state.status}, not in LIMBO")
@@ -114,7 +114,7 @@ def show(stack: Stack, key: str) -> dict[str, Any]:
 
 
 def _choice(stack: Stack, state: SettlementState, case: Case, decision: Decision) -> dict[str, Any]:
-    """An impossible decision has no command."""
+    """Return a decision's effect and command; the command is None if the decision is impossible."""
     try:
         compensation.ensure_can_resolve(state, decision)
     except Refusal as refusal:

@@ -8,7 +8,7 @@ class Machine(StrEnum):
 
 
 def explain(cause: str) -> str:
-    """Lambda wraps an error's message in JSON, a stalled settlement once more."""
+    """Return the message in a cause: Lambda wraps it in JSON, and a stalled settlement wraps it again."""
     try:
         content = json.loads(cause)
         if "errorMessage" in content:

@@ -10,14 +10,13 @@ from settlement.core.model.status import FINISHED, Status
 from settlement.orders.requests import RECOVER
 
 NOTHING = "none"
-"""The action if none is needed."""
+"""The action if recovery started no execution."""
 
 
 def recover(stack: Stack, key: str) -> tuple[dict[str, Any], str | None]:
-    """Return the action and the new status, and the reason for no action.
+    """Recover a settlement; return the action and the new status, and the reason if there was no action.
 
-    Safe to repeat: nothing starts while a reversal runs, and a duplicate of a payment's execution does no
-    harm.
+    Safe to repeat: nothing starts while a reversal runs, and a second execution of a payment does no harm.
     """
     state = state_of(stack, key)
     done = (

@@ -17,23 +17,23 @@ from settlement.core.policy import outcome
 from settlement.proof import Retention, journal, judgement, rows, settlement_row
 
 _NOTES = ("decision", "reason", "by", "error", "cause", "reference", "provider", "expired")
-"""In order."""
+"""Fields shown as notes, in this order."""
 
 _EVIDENCE = ("step", "posted_at")
 _ENTRY = (*_EVIDENCE, "debit", "credit", "amount")
 
 _DECISIVE = {"SETTLED": (Step.RELEASE, Step.FEE), "COMPENSATED": (Step.HOLD, Step.HOLD.reversal)}
-"""With a status not among these, a write-off or a reversal in part, every entry that moved money counts."""
+"""Steps whose entries prove a status. After a write-off or partial reversal, all moves of money count."""
 
 _IN_ORDER = (
     *(name for step in Step for name in ((step, REVIEW) if SAGA[step].decides else (step,))),
     *(step.reversal for step in REVERSIBLE),
 )
-"""The order of lines within a millisecond."""
+"""Order of lines with the same millisecond."""
 
 
 def state_of(stack: Stack, key: str) -> SettlementState:
-    """Raises CommandFailed for an unclaimed key."""
+    """Return a settlement's state. Raises CommandFailed for an unclaimed key."""
     state = stack.store.settlement(key)
     if state is None:
         raise unclaimed(stack, key)
@@ -41,9 +41,9 @@ def state_of(stack: Stack, key: str) -> SettlementState:
 
 
 def entries_of(stack: Stack, row: Row) -> list[Row]:
-    """Entries and evidence, oldest first; an entry and its decision's evidence are one line.
+    """Return entries and evidence, oldest first; an entry and its decision's evidence share a line.
 
-    Expired entries follow from the settlement's row. Raises MalformedRow.
+    Expired entries are derived from the settlement's row. Raises MalformedRow.
     """
     return merged(stack, row, journal.read(stack.store, row))
 
@@ -79,7 +79,7 @@ def _expired(stack: Stack, row: Row, read: journal.Journal) -> list[Row]:
 
 
 def describe(stack: Stack, key: str) -> dict[str, Any]:
-    """The machines' outcome, executions, journal and advice."""
+    """Describe a settlement: outcome, executions, journal and advice on a retry."""
     row = stack.store.read(keys.settlement(key))
     if row is None:
         raise unclaimed(stack, key)
@@ -107,7 +107,7 @@ def _review(state: SettlementState) -> dict[str, str | None] | None:
 
 
 def lines_of(stack: Stack, state: SettlementState, entries: list[Row]) -> list[dict[str, str]]:
-    """For each entry: the money moved, and the escrow afterwards."""
+    """Return a line per entry: the money moved, and the escrow afterwards."""
     exponent, key, held = state.settlement.exponent(stack.config), state.key, 0
     lines = []
     for entry in entries:

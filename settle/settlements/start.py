@@ -21,7 +21,7 @@ _POLL_SECONDS = 0.25
 
 @dataclass(frozen=True)
 class Ended:
-    """The contract's output, or an error."""
+    """An ended execution: its outcome, or its error."""
 
     key: str
     execution: str
@@ -43,7 +43,7 @@ class Ended:
 
 
 def start(stack: Stack, machine: Machine, request: str) -> Ended:
-    """Wait for the end. Raises CommandFailed.
+    """Run a request and wait for its end. Raises CommandFailed.
 
     Each execution gets a new name: the settlement's row shows whether the key was used, and outlives Step
     Functions' memory of names.
@@ -65,7 +65,7 @@ def start(stack: Stack, machine: Machine, request: str) -> Ended:
 
 
 def send(stack: Stack, request: str) -> str:
-    """Use the start queue; return the key.
+    """Send a request to the start queue; return its key.
 
     Raises CommandFailed: repeat it.
     """
@@ -99,7 +99,7 @@ def _run(stack: Stack, machine: Machine, request: str, name: str) -> Any:
 
 
 def _await(stack: Stack, arn: str, key: str) -> Any:
-    """Wait for the end, or LIMBO, where an execution waits without limit."""
+    """Wait for an execution's end, or for LIMBO, where it waits without limit."""
     client, give_up_at = stack.client("stepfunctions"), time.monotonic() + STANDARD_SECONDS_MAX
     while True:
         execution = client.describe_execution(executionArn=arn)

@@ -1,4 +1,4 @@
-"""The whole journal: every entry of all accounts, page by page, as it was sealed."""
+"""The whole journal: the sealed entries of all accounts, page by page."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from settlement_client.reading import Readers
 
 @dataclass(frozen=True, kw_only=True)
 class JournalEntry:
-    """One move of money, which never changes; `key` and `step` name it."""
+    """One immutable movement of money. `key` and `step` identify it."""
 
     key: str
     step: str
@@ -27,7 +27,7 @@ class JournalEntry:
 
 @dataclass(frozen=True)
 class Skipped:
-    """What the stack could not read: a line of an object, or, without a line, all of it."""
+    """An unreadable part of a journal object: one line, or the whole object if `line` is None."""
 
     object: str
     line: int | None
@@ -36,9 +36,9 @@ class Skipped:
 
 @dataclass(frozen=True)
 class JournalPage:
-    """Entries, and the cursor behind them: keep it with what you have made of them, to go on from there.
+    """A page of entries. Store its `cursor` with your results, to continue after this page.
 
-    It is None while nothing is sealed.
+    `cursor` is None until something is sealed.
     """
 
     entries: tuple[JournalEntry, ...]
@@ -59,7 +59,7 @@ class JournalPage:
 
 
 def pages(readers: Readers, since: datetime | None, cursor: str | None) -> Iterator[JournalPage]:
-    """Yield the pages that are there, from a cursor on. Raises Unavailable, InvalidRequest."""
+    """Yield the pages that exist now, starting after `cursor`. Raises Unavailable, or InvalidRequest."""
     if since is not None and since.utcoffset() is None:
         raise InvalidRequest("since: must have a time zone")
     query: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The outcome of a settlement, as executions, the readers' API and events tell it."""
+"""The outcome of a settlement, as in an execution's output, the readers' API and events."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,8 +13,6 @@ from settlement_client.request import KEY
 
 
 class Status(StrEnum):
-    """The statuses of a settlement."""
-
     PROCESSING = "PROCESSING"
     SETTLED = "SETTLED"
     REJECTED = "REJECTED"
@@ -24,7 +22,7 @@ class Status(StrEnum):
 
 
 class Action(StrEnum):
-    """What a caller does next; a program may act on it alone."""
+    """The caller's next action. A program may act on this value alone."""
 
     NOTHING = "nothing"
     SAME_KEY = "same_key"
@@ -37,12 +35,12 @@ _NEXT = {
     Status.REJECTED: (Action.NEW_KEY,),
     Status.COMPENSATED: (Action.NEW_KEY, Action.NOTHING),
 }
-"""The actions of a final status; of any other it is the same key."""
+"""The actions that each final status allows; every other status allows only SAME_KEY."""
 
 
 @dataclass(frozen=True)
 class Next:
-    """What to do next, and why in words for people."""
+    """The next action, and its reason as text for people."""
 
     action: Action
     reason: str
@@ -50,7 +48,7 @@ class Next:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a payment does not settle. New errors may come."""
+    """The reason why a payment does not settle. Later versions may add errors."""
 
     step: str
     error: str
@@ -59,7 +57,7 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The state of a settlement. Fields that this version does not know are ignored."""
+    """The state of a settlement. Unknown fields in the JSON are ignored."""
 
     key: str
     status: Status
@@ -77,7 +75,8 @@ class Outcome:
     claimed_at: datetime
     finished_at: datetime | None
     covered: tuple[str, ...] = ()
-    """The reversed steps that the losses have covered: with `release`, the payee keeps the money."""
+    """Reversed steps that the losses account paid. With `release` among them, the payee keeps the money.
+    """
 
     reversed_in_part: Decimal | None = None
     reference: str | None = None
@@ -85,12 +84,12 @@ class Outcome:
 
     @property
     def is_final(self) -> bool:
-        """Whether it stays so; a person may still order the reversal of a SETTLED one."""
+        """Whether the status is final. A person may still order the reversal of a SETTLED payment."""
         return self.status in _FINAL
 
     @property
     def is_paid(self) -> bool:
-        """Whether the payment stands: it is SETTLED, and not all of it was given back in parts."""
+        """Whether the payment stands: SETTLED, and partial reversals have not returned all of it."""
         return self.status is Status.SETTLED and (self.reversed_in_part or 0) < self.amount - self.fee
 
     @classmethod

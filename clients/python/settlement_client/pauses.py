@@ -1,4 +1,4 @@
-"""The pauses between the tries of a call."""
+"""Pauses between retries."""
 
 import random
 
@@ -6,8 +6,8 @@ _PAUSES_SECONDS = (1, 2, 4, 8, 16)
 
 
 def pause_seconds(failures: int) -> float:
-    """Return the pause after the nth failure in a row, from 1: a random part of 1, 2, 4, 8 and then 16 s.
+    """Return the pause after the nth failure in a row (n from 1): a random part of 1, 2, 4, 8, then 16 s.
 
-    Full jitter: callers that fail together do not come back together.
+    Full jitter: callers that fail at the same time do not retry at the same time.
     """
     return random.random() * _PAUSES_SECONDS[min(failures, len(_PAUSES_SECONDS)) - 1]  # noqa: S311 (no secret)
