@@ -44,7 +44,7 @@ class Run:
     """ARN of the execution that waited in LIMBO."""
     stopped_at: datetime | None = None
     waits_for: str = "AWS"
-    """The current wait, reported if a check is too long."""
+    """The current wait, reported if a check exceeds its time limit."""
 
     @property
     def reason(self) -> str:
@@ -63,7 +63,7 @@ class Run:
         return money.render(minor, self.stack.config.currencies[self.currency])
 
     def account(self, name: str, deposit: int = 0, provider: str = "") -> str:
-        """Open an account, with a deposit in minor units. Its id selects the KYC behaviour."""
+        """Open an account, with a deposit in minor units. `provider` selects the KYC behaviour through its id."""
         account = f"{provider and f'kyc-{provider}.'}acceptance-{self.id}-{name}"
         self.accounts.append(account)
         self.waits_for = f"the orders that open {account}"
@@ -95,7 +95,7 @@ class Run:
         return ended
 
     def balance(self, account: str) -> int:
-        """In minor units. Raises LookupError."""
+        """Return an account's balance in minor units. Raises LookupError."""
         state = self.stack.store.account(account)
         if state is None:
             raise LookupError(f"{account} is not open")
@@ -137,7 +137,7 @@ class Run:
         return wait_for(holds, seconds)
 
     def in_flight(self) -> Iterator[str]:
-        """Wait for all together; yield the unreadable, in flight or in LIMBO."""
+        """Wait for all payments to end; yield those that are unreadable, still in flight or in LIMBO."""
         give_up_at = time.monotonic() + REST_SECONDS_MAX
         for key in self.keys:
             try:
@@ -152,7 +152,7 @@ class Run:
                 yield f"{key} is {state.status}"
 
     def give_back(self) -> Iterator[str]:
-        """Yield each failure."""
+        """Withdraw all balances and close the accounts; yield each failure."""
         for account in self.accounts:
             try:
                 state = self.stack.store.account(account)

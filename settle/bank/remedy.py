@@ -1,4 +1,4 @@
-"""Orders that mend a difference, as commands to check and paste."""
+"""Orders that correct a difference, as commands to check and paste."""
 
 import hashlib
 
@@ -11,7 +11,7 @@ from settlement.bank.statement import Side
 from settlement.core.model import money
 
 ACCOUNT = "<account>"
-"""A placeholder: the bank does not name the owner."""
+"""Placeholder: the bank does not name the account's owner."""
 
 KEY_MAX = 64
 _DIGITS = 24
@@ -19,10 +19,11 @@ _NAMES = {Side.IN: OrderKind.DEPOSIT, Side.OUT: OrderKind.WITHDRAW}
 
 
 def commands(stack: Stack, one: Finding) -> list[str]:
-    """Return the order that mends a finding; empty if a person must look first.
+    """Return the orders that correct a finding; empty if a person must look first.
 
-    Its key follows from the line or order: run twice, it books once. Whoever pays chooses the line's text, so
-    only a return names an account.
+    The order's key derives from the line or order: run twice, it books once. The payer chooses the
+    line's text,
+    so a command names an account only for a return.
     """
     match one.kind:
         case Kind.ONLY_BANK | Kind.BANK_TWICE:
@@ -35,7 +36,7 @@ def commands(stack: Stack, one: Finding) -> list[str]:
 
 
 def _booked(stack: Stack, one: Finding, account: str) -> list[str]:
-    """A line's missing order: none without a reference."""
+    """Return the missing order of a line; empty if the line has no reference."""
     line = one.line
     name = line and (one.order.reference if one.order else line.reference or line.bank_reference)
     if not line or not name:

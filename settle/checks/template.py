@@ -1,4 +1,4 @@
-"""The files of `settle check new`."""
+"""The files that `settle check new` writes."""
 
 from pathlib import Path
 
@@ -62,9 +62,9 @@ def test_a_large_payment_is_refused() -> None:
 
 
 def write(name: str, folder: Path, *, waits: bool = False) -> list[Path]:
-    """Write the check and its test; one that `waits` asks nothing.
+    """Write the check and its test. A check that `waits` only waits for a callback.
 
-    Raises CommandFailed for a bad name, or a file that is there.
+    Raises CommandFailed for a bad name, or an existing file.
     """
     if not NAME.fullmatch(name) or name in RESERVED:
         raise CommandFailed(

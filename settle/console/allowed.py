@@ -7,18 +7,18 @@ from botocore.exceptions import BotoCoreError, ClientError
 from settle.stack import Stack
 
 KNOWN_SECONDS = 300
-"""Cache time of the door's answers. An order that is refused later fails plainly."""
+"""How long an API's answer is kept. An order that is refused later shows a plain failure."""
 
 _AT_ONCE = 4
-"""The door takes ten requests a second, from all people."""
+"""Concurrent questions. The orders' API takes ten requests a second, from all people together."""
 
 _FORBIDDEN, _MALFORMED = 403, 400
 
 
 class Allowed:
-    """The order routes open to this AWS identity, found by empty orders.
+    """The order routes that this AWS identity may use, found by sending empty orders.
 
-    Either IAM refuses the route, or the function refuses the order. Neither writes.
+    IAM refuses a forbidden route; the function refuses the empty order. Both write nothing.
     """
 
     def __init__(self, stack: Stack, clock: Callable[[], float] = time.monotonic) -> None:

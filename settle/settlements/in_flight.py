@@ -32,7 +32,7 @@ def in_flight(stack: Stack, limit: int) -> Found:
 
 
 def claimed_since(stack: Stack, since: datetime, limit: int) -> Found:
-    """Return the settlements claimed since an instant, oldest first. Scans the whole table, without an index."""
+    """Return the settlements claimed since an instant, oldest first. Scans the table: no index has them."""
     found = pages.scan(
         stack.store,
         FilterExpression="sk = :settlement AND claimed_at >= :since",
@@ -46,7 +46,7 @@ def claimed_since(stack: Stack, since: datetime, limit: int) -> Found:
 
 
 def changed_since(stack: Stack, since: datetime) -> list[str]:
-    """Return the keys of settlements changed since an instant. Scans the whole table, without an index.
+    """Return the keys of settlements changed since an instant. Scans the table: no index has them.
 
     Includes every partly reversed settlement, because its row lacks the time of the reversal.
     """

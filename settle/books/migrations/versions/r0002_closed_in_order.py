@@ -1,4 +1,4 @@
-"""A closed month closes all before it, so a late entry moves no closed figure."""
+"""Closing a month closes all earlier months, so that a late entry changes no closed figure."""
 
 from alembic import op
 
