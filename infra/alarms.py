@@ -1,4 +1,4 @@
-"""The alarms, which `docs/runbooks/alarms.md` explains."""
+"""The core's alarms. `docs/runbooks/alarms.md` explains each."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ _MINUTE = Duration.minutes(1)
 _FIVE_MINUTES = Duration.minutes(5)
 
 _RECOVERY_SECONDS_MAX = 900
-"""As `BACKOFF_SECONDS_MAX` in `core/policy/recovery.py`."""
+"""Equal to `BACKOFF_SECONDS_MAX` in `core/policy/recovery.py`."""
 
 _BEHIND_SECONDS = 300
 """Time to clear a backlog of 100,000 settlements at the default pace."""
@@ -38,7 +38,7 @@ _COUNTED = {
     # Counted after the store's own retries. Concurrent payments of one account cause a few.
     "TransactionConflict": (6, "Transactions conflict on the same row.", Urgency.INFORMATION),
 }
-"""Threshold, description and urgency, over five minutes."""
+"""Threshold over five minutes, description and urgency of each counted metric."""
 
 
 def watch(core: Core, *, settings: CoreSettings) -> None:
@@ -75,7 +75,7 @@ def watch(core: Core, *, settings: CoreSettings) -> None:
 
 
 def table_metrics(ledger: SettlementTable, *names: str) -> list[cloudwatch.Metric]:
-    """DynamoDB counts the table and its index separately."""
+    """Return metrics of the table and its index, which DynamoDB counts separately."""
     table = {"TableName": ledger.table.table_name}
     return [
         cloudwatch.Metric(
@@ -91,7 +91,7 @@ def table_metrics(ledger: SettlementTable, *names: str) -> list[cloudwatch.Metri
 
 
 def quota_metrics() -> list[cloudwatch.Metric]:
-    """Throttled transitions wait; callers repeat throttled calls."""
+    """Return Step Functions' throttling metrics. Throttled transitions wait; callers repeat throttled calls."""
     return [
         cloudwatch.Metric(
             namespace="AWS/States",
@@ -140,7 +140,7 @@ def _ages(pager: Pager, settings: CoreSettings) -> None:
 
 
 def _executions(core: Core) -> None:
-    """A few failures are normal: a refused request is one."""
+    """Add alarms on failed executions. A few failures are normal: a refused request is one."""
     for machine, late in ((core.express, Urgency.INFORMATION), (core.standard, Urgency.MORNING)):
         # Recoveries counts the settlements that stall.
         failed, timed_out = (
@@ -187,7 +187,7 @@ def _throttles(core: Core) -> None:
 
 
 def _groups(handlers: Mapping[str, Handler]) -> dict[str, list[str]]:
-    """By purpose: an alarm takes at most ten metrics."""
+    """Group functions by purpose, because an alarm takes at most ten metrics."""
     forward, compensating = (
         set(re.findall(r"\$\{(\w+)\}", (STATE_MACHINES / f"{machine}.asl.json").read_text("utf-8")))
         for machine in ("settlement", "compensation")
@@ -202,7 +202,7 @@ def _groups(handlers: Mapping[str, Handler]) -> dict[str, list[str]]:
 
 
 def _total(metrics: Sequence[cloudwatch.IMetric]) -> cloudwatch.MathExpression:
-    """Count a gap as 0: else the alarm keeps its state."""
+    """Return the sum of metrics. A gap counts as 0, as the alarm would otherwise keep its state."""
     named = {f"m{position}": metric for position, metric in enumerate(metrics)}
     return cloudwatch.MathExpression(
         expression=" + ".join(f"FILL({name}, 0)" for name in named),

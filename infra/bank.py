@@ -38,7 +38,7 @@ OPTIONAL = {
         disk_gb=4,
     )
 }
-"""Four times the largest file: the file itself, and its lines beside the orders."""
+"""Disk for four times the largest file: the file, and its lines beside the orders."""
 
 INCOMING, KEPT = "incoming/*", "statements/*"
 
@@ -72,7 +72,7 @@ def _check_pattern(text: str) -> None:
 
 
 class Bank(Construct):
-    """The bucket for statements, and its reader's schedule and alarms.
+    """The bucket for statements, and the schedules and alarms of its reader.
 
     A sender of files can add lines, and match orders to the cent. No file moves money.
     """

@@ -14,13 +14,13 @@ from .grants import STATES, Handler
 from .settings import CoreSettings
 
 WAITED_FOR = ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee", "RejectSettlement", "ReportOutcome")
-"""A caller waits for them: they get SnapStart, and versions."""
+"""Functions for which a caller waits: they get SnapStart, and versions."""
 
 SECONDS_MAX = 900
 """Lambda's maximum."""
 
 POWERTOOLS = "3.37.0"
-"""AWS's layer, in the version of the tests."""
+"""Version of AWS's layer with which the tests run."""
 
 RUNTIME = lambda_.Runtime.PYTHON_3_13
 ARCHITECTURE = lambda_.Architecture.ARM_64
@@ -29,9 +29,9 @@ ARCHITECTURE = lambda_.Architecture.ARM_64
 class HandlerFunction(lambda_.Function):
     """A handler's function: `HoldFunds` runs `handlers/core/hold_funds.py`.
 
-    The settlement machine calls `qualified`: the function, or a version, which executions keep over a
-    deployment. Versions stay with their function. A failed deployment's version goes; recovery resumes its
-    settlements.
+    The settlement machine calls `qualified`: the function, or a version, which executions keep across a
+    deployment. Versions live as long as their function. A failed deployment's version is removed; recovery
+    resumes its settlements.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ def _platform(scope: Construct, settings: CoreSettings) -> dict[str, Any]:
 
 
 def _powertools(scope: Construct, settings: CoreSettings) -> lambda_.ILayerVersion:
-    """The configured layer, or AWS's in the tests' version."""
+    """Return the configured layer, or AWS's layer in the tests' version."""
     if existing := scope.node.try_find_child("Powertools"):
         return existing  # type: ignore[return-value]
     arn = settings.powertools_layer or ssm.StringParameter.value_for_string_parameter(
@@ -118,5 +118,5 @@ def _powertools(scope: Construct, settings: CoreSettings) -> lambda_.ILayerVersi
 
 
 def layer_parameter() -> str:
-    """The parameter of AWS's layer, which some regions lack."""
+    """Return the name of the parameter with AWS's layer, which some regions lack."""
     return f"/aws/service/powertools/python/{ARCHITECTURE.name}/{RUNTIME.name}/{POWERTOOLS}"

@@ -8,25 +8,25 @@ from .table import EXPIRES, SettlementTable
 from .urgency import Urgency
 
 Rows = tuple[str, ...]
-"""Patterns of partition keys, IAM's kinds of rows."""
+"""Patterns of partition keys, by which IAM distinguishes kinds of rows."""
 
 SETTLEMENT, ACCOUNT, ENTRIES, EVIDENCE = "SETTLEMENT#*", "ACCOUNT#*", "ENTRIES#*", "EVIDENCE#*"
 
 ORDER, WAITING, PROPOSAL = "ORDER#*", "WAITING#*", "PROPOSAL#*"
 
 LONG_MEMORY_MB = 1_024
-"""Least memory for work that grows with a backlog. With it recovery looks at 700 settlements a second, with
-512 MB at half as many.
+"""Least memory for work that grows with a backlog. Recovery looks at 700 settlements a second with it,
+and at half as many with 512 MB.
 """
 
 WAITING_SECONDS = 29
-"""A caller may wait 20 s for a change, and API Gateway allows 30 s."""
+"""Timeout of a function whose caller may wait 20 s for a change. API Gateway allows 30 s."""
 
 MONEY_ATTRIBUTES = (
     *("available", "currency", "escrow", "hold_at", "verify_at", "release_at", "fee_at"),
     *("hold_reversed_at", "release_reversed_at", "fee_reversed_at"),
 )
-"""A payout depends on balances, escrow, currency, and slots of steps."""
+"""Attributes on which a payout depends: balances, escrow, currency, and step slots."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ class Handler:
 
     @property
     def untouched(self) -> list[str]:
-        """Attributes that no write may name, besides the immutable ones."""
+        """Attributes that no write of the function may name, besides the immutable attributes."""
         found = [one for one in MONEY_ATTRIBUTES if one not in self.names]
         return found if self.expires else [*found, EXPIRES]
 
@@ -141,7 +141,7 @@ def allow(sid: str, actions: Sequence[str], resources: Sequence[str]) -> dict[st
 
 
 def decrypt(sid: str, key: str, service: str, region: str) -> dict[str, Any]:
-    """Only through one service."""
+    """Allow decryption with a key, only through one service."""
     through = {"StringEquals": {"kms:ViaService": f"{service}.{region}.amazonaws.com"}}
     return allow(sid, ["kms:Decrypt"], [key]) | {"Condition": through}
 

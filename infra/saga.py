@@ -1,4 +1,4 @@
-"""A saga as a construct, for an app of one's own: SettlementSaga."""
+"""SettlementSaga: a saga as a construct for your own CDK app."""
 
 import json
 import re
@@ -24,14 +24,14 @@ from .http_api import READ_CALLS, START_CALLS
 from .rooms import ROOMS, handlers_of, orders_of
 
 EMBEDDED = "settlement-saga:embedded"
-"""By it `settle local deploy` puts any app on the embedded AWS."""
+"""The context with which `settle local deploy` puts any app on the embedded AWS."""
 
 _ALONE = "Default"
-"""The id of a saga whose logical ids are the stack's own."""
+"""The id of a saga whose logical ids have no prefix."""
 
 
 _ID = re.compile(r"[A-Za-z][A-Za-z0-9]{0,23}")
-"""It begins the machines' names, of which X-Ray's rules take 64 characters."""
+"""A saga's id: the prefix of machine names, of which X-Ray's rules take 64 characters."""
 
 _EMBEDDED_ACCOUNT = "000000000000"
 _FLAGS = {
@@ -39,7 +39,7 @@ _FLAGS = {
     for name, value in json.loads(CDK_JSON.read_text("utf-8"))["context"].items()
     if name.startswith("@aws-cdk/")
 }
-"""CDK's feature flags of the tested templates. Another app may have others."""
+"""CDK's feature flags of the tested templates. An app's own flags may differ."""
 
 
 def _embedded(settings: Settings, given: Any) -> Settings:
@@ -52,9 +52,11 @@ def _embedded(settings: Settings, given: Any) -> Settings:
 class SettlementSaga(Construct):
     """Settles payments in a stack, with its own table, machines, alarms and APIs.
 
-    `settings` come from `dev(...)` or `prod(...)`. Their `stage` is in all physical names: no other saga of
-    the account and region may have it. `settle --stack STACK/ID` finds it; with the id `Default`, `--stack
-    STACK` does.
+    `settings` come from `dev(...)` or `prod(...)`. Their `stage` is part of all physical names, so
+    each saga in
+    an account and region needs its own stage. `settle --stack STACK/ID` selects the saga; with the
+    id `Default`,
+    `--stack STACK` does.
     """
 
     def __init__(
@@ -101,7 +103,7 @@ class SettlementSaga(Construct):
 
     @property
     def outcome_bus(self) -> events.IEventBus:
-        """The bus of outcome events, for rules of one's own."""
+        """The bus of outcome events, for your own rules."""
         bus: events.IEventBus = self._part("Outcomes").bus
         return bus
 
@@ -136,7 +138,7 @@ class SettlementSaga(Construct):
     def grant_order(self, role: iam.IRole, kind: str) -> None:
         """Let people of a role read, and give the orders of their kind.
 
-        `kind`: viewer, operator, approver or break-glass. Raises ValueError for another.
+        `kind`: viewer, operator, approver or break-glass. Raises ValueError for other kinds.
         """
         policies = self._part("People").policies
         if kind not in policies:
@@ -152,14 +154,14 @@ class SettlementSaga(Construct):
         )
 
     def _part(self, name: str) -> Any:
-        """Raises ValueError if this saga lacks the room."""
+        """Return a room's construct. Raises ValueError if this saga lacks the room."""
         found = self.node.try_find_child(name)
         if found is None:
             raise ValueError(f"rooms: {name} is left out of this saga")
         return found
 
     def _refuse_aws(self) -> None:
-        """Elsewhere the embedded settings would delete a stage's data."""
+        """Refuse real accounts, where the embedded settings would delete a stage's data."""
         is_embedded = Fn.condition_equals(Aws.ACCOUNT_ID, _EMBEDDED_ACCOUNT)
         told = "The embedded AWS's settings are for no other account: leave out its context, or stage=local."
         CfnRule(
@@ -169,7 +171,10 @@ class SettlementSaga(Construct):
         )
 
     def _check_name(self, name: str) -> None:
-        """A second saga of this name in an account and region would fail half way through a deployment."""
+        """Raise ValueError for a second saga with this name in an account and region.
+
+        Otherwise its deployment would fail half-way.
+        """
         others = (one for one in self.node.root.node.find_all() if isinstance(one, SettlementSaga))
         place = Stack.of(self).environment
         for other in others:

@@ -10,7 +10,7 @@ from .saga import SettlementSaga
 
 
 class SettlementStack(Stack):
-    """A saga alone in its stack."""
+    """A stack with one saga and nothing else."""
 
     def __init__(
         self,

@@ -63,7 +63,7 @@ class Run:
         return money.render(minor, self.stack.config.currencies[self.currency])
 
     def account(self, name: str, deposit: int = 0, provider: str = "") -> str:
-        """Open an account, with a deposit in minor units. `provider` selects the KYC behaviour through its id."""
+        """Open an account, with a deposit in minor units. Its id selects the KYC behaviour."""
         account = f"{provider and f'kyc-{provider}.'}acceptance-{self.id}-{name}"
         self.accounts.append(account)
         self.waits_for = f"the orders that open {account}"

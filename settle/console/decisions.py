@@ -1,4 +1,4 @@
-"""Decisions on cases of LIMBO and on proposals: shown, confirmed, ordered.
+"""Pages that show, confirm and order decisions on cases of LIMBO and on proposals.
 
 decide ─▶ what is possible, with its amounts ─▶ weigh ─▶ the reason ─▶ confirm ─▶ the door
                                                   └── a proposal, and a retry ──────▶┘
