@@ -91,7 +91,7 @@ def table_metrics(ledger: SettlementTable, *names: str) -> list[cloudwatch.Metri
 
 
 def quota_metrics() -> list[cloudwatch.Metric]:
-    """Return Step Functions' throttling metrics. Throttled transitions wait; callers repeat throttled calls."""
+    """Return Step Functions' throttling. Throttled transitions wait; callers repeat throttled calls."""
     return [
         cloudwatch.Metric(
             namespace="AWS/States",

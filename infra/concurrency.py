@@ -22,10 +22,10 @@ _RECOVERY_RUNS_MAX = IN_FLIGHT_SHARDS + 2
 
 @dataclass(frozen=True, kw_only=True)
 class Concurrency:
-    """The account's concurrency, and the stage's reservations, without its own checks'.
+    """The account's concurrency, and the stage's reservations, without those for its own checks.
 
-    A reservation is a function's share and limit; None sets neither. `reversals` applies to each function in
-    `REVERSING`; those in `SELDOM` get a tenth, and at least one.
+    A reservation is a function's share and limit; None sets no reservation. `reversals` applies to each
+    function in `REVERSING`; a function in `SELDOM` gets a tenth, and at least one.
     """
 
     account: int = 1_000

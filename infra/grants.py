@@ -33,14 +33,14 @@ MONEY_ATTRIBUTES = (
 class Handler:
     """The grants and limits of a handler's function.
 
-    `rows` has the rows of each action. IAM authorises each item of a transaction, and refuses all of it if
-    one is not granted. `Put` and `Update` are items of a transaction, `PutItem` and `UpdateItem` single
-    writes, which move no money. `names` are the money attributes that its writes may name, even in
-    conditions. Without `escrow` it cannot forge a hold, as release and void demand the amount in escrow.
-    `expires` lets a function that puts entries name `expires_at`. `lists` grants queries of the index,
-    `reads_all` scans. Without `reaches_table` it has no right to the table's key. `seconds` replaces the
-    stage's timeout. `memory_mb` is its least memory. `failure` is the urgency of an alarm on any error: omit
-    it if refusals are errors. `by_http` callers get a throttle as a status, and repeat the call.
+    `rows` has the rows of each action. IAM authorises each item of a transaction, and refuses the whole
+    transaction if one item is not granted. `Put` and `Update` are items of a transaction; `PutItem` and
+    `UpdateItem` are single writes, which move no money. `names` are the money attributes that writes may
+    name, even in conditions. Without `escrow`, the function cannot forge a hold: release and void demand the
+    amount in escrow. `expires` lets a function that puts entries name `expires_at`. `lists` grants queries of
+    the index, `reads_all` scans. Without `reaches_table`, the function may not use the table's key. `seconds`
+    replaces the stage's timeout. `memory_mb` is the least memory. `failure` is the urgency of an alarm on any
+    error: omit it if refusals are errors. `by_http` callers get a throttle as a status, and repeat the call.
     """
 
     rows: Mapping[str, Rows] = field(default_factory=dict)

@@ -110,7 +110,7 @@ class StageSettings:
 
     @property
     def removal_policy(self) -> RemovalPolicy:
-        """Keep data when the stack is deleted, except after a failed creation, whose data would block a retry."""
+        """Keep data if the stack is deleted, except after a failed creation: it would block the next try."""
         return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if self.keeps_data else RemovalPolicy.DESTROY
 
     @property

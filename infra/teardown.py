@@ -14,7 +14,7 @@ from .account import session
 from .config import is_personal
 
 _TRIES = 3
-"""The journal may get an object after it is emptied, until the first try deletes its function."""
+"""Until the first try deletes its function, the emptied journal may get another object."""
 
 _POLLS = {"Delay": 15, "MaxAttempts": 160}
 """Forty minutes, for some 300 resources."""
@@ -65,7 +65,7 @@ def _is_journal(output: Any) -> bool:
 
 
 def _empty(s3: Any, bucket: str) -> None:
-    """Delete every version and marker. Raises Refused if S3 refuses any."""
+    """Delete every version and marker. Raises Refused if S3 refuses a deletion."""
     try:
         for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket):
             if objects := list(_versions(page)):

@@ -1,4 +1,4 @@
-"""An address for signed calls of strangers: a function URL, or an HTTP API that throttles."""
+"""A public address for signed calls: a function URL, or an HTTP API that throttles."""
 
 from dataclasses import dataclass
 
@@ -15,10 +15,10 @@ from .settings import API_CALLS_MAX, CoreSettings
 from .urgency import Urgency
 
 _REFUSED_MANY = 100
-"""In five minutes. A provider repeats a call about ten times."""
+"""Refusals in five minutes. A provider repeats a call about ten times."""
 
 _LOGGED = ("requestId", "requestTime", "httpMethod", "status", "integrationStatus")
-"""Neither the content nor the caller of a webhook call."""
+"""Logged fields: no content and no caller."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class WebhookSettings(CoreSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class Receiver:
-    """A function that strangers call. `name` ends the API's physical name, `path` is its only route."""
+    """A function behind a webhook. `name` ends the API's physical name, `path` is its only route."""
 
     function: lambda_.Function
     name: str
@@ -49,7 +49,7 @@ class Receiver:
 class Webhook(Construct):
     """A webhook's address, and the alarm on refused calls.
 
-    Calls carry a signature, which the handler checks first, instead of AWS credentials.
+    Calls carry a signature instead of AWS credentials. The handler checks it first.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ def columns(path: str) -> table.Columns:
 def read(
     path: str, currencies: Mapping[str, int], columns: table.Columns | None
 ) -> Iterator[Line | Statement]:
-    """Yield a file's lines, and each statement after its own. Raises CommandFailed, naming the line."""
+    """Yield a file's lines, and each statement after its lines. Raises CommandFailed, naming the line."""
     with _opened(path) as file:
         start = file.read(_START_BYTES).lstrip(b"\xef\xbb\xbf \r\n\t")
         file.seek(0)

@@ -5,12 +5,12 @@ from contextlib import contextmanager
 from types import FrameType
 
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
-"""Ctrl-C is an exception already."""
+"""Signals that kill by default. Ctrl-C already raises an exception."""
 
 
 @contextmanager
 def undoable() -> Iterator[None]:
-    """Raise SystemExit on a signal that would kill the process: cleanup runs.
+    """Run cleanup before a signal kills the process: the signal raises SystemExit.
 
     An ignored signal stays ignored.
     """

@@ -1,6 +1,6 @@
 """The PostgreSQL beside the embedded AWS, and the follower that fills finance's books.
 
-Each start rebuilds its data.
+Each start rebuilds the data.
 """
 
 import importlib.util
@@ -23,7 +23,7 @@ START_SECONDS_MAX = 60
 EVERY_SECONDS = 5
 USER = "finance"
 _UNPRIVILEGED = "nobody"
-"""The server's user for root: PostgreSQL refuses to run as root."""
+"""The server's user if we are root: PostgreSQL refuses to run as root."""
 
 
 def runs() -> bool:
@@ -31,7 +31,7 @@ def runs() -> bool:
 
 
 def start(running: Running) -> Running:
-    """Return the record with the URL. Raises CommandFailed."""
+    """Start PostgreSQL; return the record with its URL. Raises CommandFailed."""
     with needs_extra("settle local up --ledger", "ledger"):
         from settle.books import reach
     installed, port, password = _installed(), ports.free_port(), secrets.token_urlsafe(24)

@@ -1,4 +1,4 @@
-"""The processes of the embedded AWS, known by program and folder: ids alone are reused."""
+"""The embedded AWS's processes, found by program and folder, as the system reuses process ids."""
 
 import os
 import subprocess
@@ -17,13 +17,13 @@ POSTGRESQL, FOLLOWER = "postgres", "follow"
 """The server of finance's books, and the `settle ledger` subcommand that fills them."""
 
 CDK = "cdk"
-"""Known by its arguments: it works in the app's folder, and writes to SCRATCH. Outlives a killed `settle`."""
+"""Found by its arguments: it works in the app's folder, and writes to SCRATCH. Outlives a killed `settle`."""
 
 _PROGRAMS = ("ministack", "awslambdaric", KYC_SIMULATOR, POSTGRESQL, FOLLOWER, CDK)
 
 
 def environment() -> dict[str, str]:
-    """Our environment, with the embedded account's credentials."""
+    """Return our environment, with the embedded account's credentials."""
     foreign = ("AWS_", "POWERTOOLS_")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     binaries = Path(sys.executable).parent
@@ -36,7 +36,7 @@ def environment() -> dict[str, str]:
 
 
 def start(module: str, *arguments: str, log: str, variables: Mapping[str, str] | None = None) -> int:
-    """Start a Python module in SCRATCH that outlives this command; return its id."""
+    """Start a Python module in SCRATCH that outlives this command; return its process id."""
     with (state.SCRATCH / log).open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
@@ -51,7 +51,7 @@ def start(module: str, *arguments: str, log: str, variables: Mapping[str, str] |
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a process that we started has exited.
+    """Return whether a process that we started has exited.
 
     Uses only the id: a new process may lack the command line that `ours` needs.
     """
@@ -62,7 +62,7 @@ def has_ended(pid: int) -> bool:
 
 
 def ours(programs: Collection[str] = _PROGRAMS) -> Iterator[psutil.Process]:
-    """Yield them, and CDK's children, which work in the app's folder too."""
+    """Yield the programs' processes, and CDK's children, which also work in the app's folder."""
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             parts, folder = process.cmdline(), process.cwd()
@@ -84,7 +84,7 @@ def run(program: str) -> bool:
 
 
 def stop(*programs: str) -> bool:
-    """Stop the programs' processes, or all, orphans too; return whether any ran."""
+    """Stop the programs' processes, or all, even orphans; return whether any ran."""
     doomed = {*ours(programs or _PROGRAMS)}
     for process in doomed:
         _ignoring_the_gone(process.terminate)

@@ -21,7 +21,7 @@ _ADDRESSES = {
     "START_QUEUE_URL": "StartQueueUrl",
 }
 _APIS = {"SETTLEMENTS_API_URL": "SettlementsApiUrl", "ORDERS_URL": "OrdersUrl"}
-"""For docs/calling's examples."""
+"""Outputs for docs/calling's examples."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Running:
 
     @property
     def webhook_url(self) -> str:
-        """Local; the address in the outputs is AWS's."""
+        """The webhook's local address; the address in the outputs is AWS's."""
         return reached_at(self.outputs["KycWebhookUrl"], self.endpoint_url)
 
     def describe(self) -> dict[str, object]:
@@ -56,9 +56,9 @@ class Running:
         }
 
     def variables(self) -> dict[str, str]:
-        """The variables by which AWS's SDKs and the examples reach it.
+        """Return the variables with which AWS's SDKs and the examples reach the embedded AWS.
 
-        All services share one address: no SDK may prefix it, as with `sync-`.
+        All services share one address, so SDKs must not prefix it, for example with `sync-`.
         """
         named = {name: self.outputs[output] for name, output in _ADDRESSES.items() if output in self.outputs}
         apis = {
@@ -79,7 +79,7 @@ class Running:
 
 
 def reached_at(url: str, endpoint_url: str) -> str:
-    """The embedded AWS's address for the root of an API Gateway or Lambda URL."""
+    """Return the embedded AWS's address for the root of an API Gateway or Lambda URL."""
     name, kind, *_ = (urlsplit(url).hostname or "").split(".")
     if kind == "execute-api":
         return f"{endpoint_url}/_aws/execute-api/{name}/$default/"

@@ -21,12 +21,12 @@ from settlement.core.model.state import SettlementState
 from settlement.core.model.status import Status
 
 SETTLEMENT, COMPENSATION = "settlement", "compensation"
-"""The names of the machines' definitions."""
+"""Names of the machines' definitions."""
 
 FORWARD = {step: facts.state for step, facts in SAGA.items()}
 REVERSING = {step: facts.moves.reversed_by for step, facts in SAGA.items() if facts.moves}
 _UNCLAIMED = "claim"
-"""The failed step of a settlement reversed before any request."""
+"""The failed step of a settlement that was reversed before any request."""
 
 
 class Mark(StrEnum):
@@ -38,7 +38,7 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True)
 class Visit:
-    """A state on the path. `proof`: the attribute, or evidence's step, that shows it."""
+    """A state on the path. `proof`: the attribute, or evidence's step, that shows the visit."""
 
     state: str
     mark: Mark = Mark.PASSED
@@ -48,7 +48,7 @@ class Visit:
 
 @dataclass(frozen=True)
 class Walk:
-    """Consecutive states of one machine; `begun_by` names its trigger."""
+    """Consecutive states of one machine; `begun_by` names the trigger."""
 
     machine: str
     begun_by: str
@@ -162,7 +162,7 @@ def _is_case(row: Row) -> bool:
 
 
 def _reversing(stuck: str | None, due: list[Step]) -> str:
-    """The state of a stuck reversal; for a closed case, the first due."""
+    """Return the state of a stuck reversal; for a closed case, the first state due."""
     named = next((step for step in REVERSIBLE if step.reversal == stuck), None)
     return REVERSING[named or next(iter(due), Step.HOLD)]
 

@@ -39,7 +39,7 @@ SHOWN = frozenset(
 """Attributes that contain no person, reason or name from the provider."""
 
 PERSONS = frozenset({"by", "proposed_by", "approved_by", "withdrawn_by"})
-"""ARNs, separated by spaces. Their account and role stay."""
+"""Attributes with ARNs, separated by spaces. The ARNs keep account and role."""
 
 
 def redacted(row: Row) -> Row:
@@ -55,7 +55,7 @@ def _value(name: str, value: Any) -> Any:
 
 
 def _person(arn: str) -> str:
-    """An ARN without its last part: a session's or IAM user's name."""
+    """Return an ARN without its last part: the name of a session or IAM user."""
     if not arn:
         return ""
     kind, slash, _ = arn.rpartition("/")

@@ -22,7 +22,8 @@ from settlement.signing.signature import RowKeys
 class Lacking:
     """The missing rows of one settlement, order or account.
 
-    `proven` counts the `rows` whose copy, signed again, has the sealed digest. The others contain texts that
+    `proven` counts the `rows` whose copy, signed again, has the sealed digest. The other copies
+    lack texts that
     a locked object must not hold.
     """
 
@@ -102,9 +103,9 @@ def _key_of_entry(row: Row) -> str:
 
 
 def _is_whole(image: Any, row_keys: RowKeys) -> bool:
-    """Whether a row's copy, signed with a stage's key, has the sealed digest.
+    """Return whether a row's copy, signed with a stage's key, has the sealed digest.
 
-    Never for a settlement or account, which have changed since.
+    Always False for settlements and accounts, which have changed since.
     """
     row = image["row"]
     if not row["pk"].startswith(lines.IMMUTABLE):

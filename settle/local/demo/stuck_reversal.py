@@ -77,9 +77,11 @@ def pager(stack: Stack) -> Iterator[Callable[[str], dict[str, Any]]]:
 def messages(
     stack: Stack, topics: Sequence[str] | None = None
 ) -> Iterator[Callable[[], Iterator[dict[str, str]]]]:
-    """Yield a function that takes topics' messages.
+    """Yield a function that receives topics' messages.
 
-    Each has a `Subject` and a `Message`, whose last line is JSON. Removes queue and subscriptions at the end.
+    Each has a `Subject` and a `Message`, whose last line is JSON. The queue and subscriptions are
+    removed at the
+    end.
     """
     sqs, sns = stack.client("sqs"), stack.client("sns")
     topics = topics or [stack.outputs[output] for output in TOPICS]
@@ -115,7 +117,7 @@ def messages(
 
 
 def _clean_up(name: str, remove: Callable[[str], Any]) -> None:
-    """A failure is reported, and changes no answer."""
+    """Remove a resource. A failure is only reported."""
     try:
         remove(name)
     except (BotoCoreError, ClientError) as failure:

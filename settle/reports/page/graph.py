@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 from settle.reports.path import Mark, Walk
 
 DRAWINGS = Path(__file__).parent / "graphs"
-"""Drawn once from the definitions by `tools/state_graphs.py`."""
+"""SVG files, drawn from the definitions by `tools/state_graphs.py`."""
 
 _SVG = "http://www.w3.org/2000/svg"
 _STRONGEST = (Mark.HERE, Mark.COMMITTED, Mark.REFUSED, Mark.PASSED)
@@ -16,7 +16,7 @@ _STRONGEST = (Mark.HERE, Mark.COMMITTED, Mark.REFUSED, Mark.PASSED)
 
 
 def marked(machine: str, walks: Sequence[Walk]) -> str:
-    """A machine's drawing as SVG, with classes for the path taken."""
+    """Return a machine's drawing as SVG, with classes for the path taken."""
     states, ways = defaultdict[str, set[Mark]](set), set[str]()
     for walk in walks:
         for visit in walk.visits:
