@@ -1,4 +1,4 @@
-"""The core's alarms. `docs/runbooks/alarms.md` explains each."""
+"""The core's alarms, explained in `docs/runbooks/alarms.md`."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ _MINUTE = Duration.minutes(1)
 _FIVE_MINUTES = Duration.minutes(5)
 
 _RECOVERY_SECONDS_MAX = 900
-"""Equal to `BACKOFF_SECONDS_MAX` in `core/policy/recovery.py`."""
+"""As `BACKOFF_SECONDS_MAX` in `core/policy/recovery.py`."""
 
 _BEHIND_SECONDS = 300
 """Time to clear a backlog of 100,000 settlements at the default pace."""
@@ -38,7 +38,7 @@ _COUNTED = {
     # Counted after the store's own retries. Concurrent payments of one account cause a few.
     "TransactionConflict": (6, "Transactions conflict on the same row.", Urgency.INFORMATION),
 }
-"""Threshold over five minutes, description and urgency of each counted metric."""
+"""Each counted metric's threshold over five minutes, description and urgency."""
 
 
 def watch(core: Core, *, settings: CoreSettings) -> None:
@@ -91,7 +91,7 @@ def table_metrics(ledger: SettlementTable, *names: str) -> list[cloudwatch.Metri
 
 
 def quota_metrics() -> list[cloudwatch.Metric]:
-    """Return Step Functions' throttling. Throttled transitions wait; callers repeat throttled calls."""
+    """Return throttling metrics. Throttled transitions wait; callers repeat throttled calls."""
     return [
         cloudwatch.Metric(
             namespace="AWS/States",
@@ -187,7 +187,7 @@ def _throttles(core: Core) -> None:
 
 
 def _groups(handlers: Mapping[str, Handler]) -> dict[str, list[str]]:
-    """Group functions by purpose, because an alarm takes at most ten metrics."""
+    """Group functions by purpose: an alarm takes at most ten metrics."""
     forward, compensating = (
         set(re.findall(r"\$\{(\w+)\}", (STATE_MACHINES / f"{machine}.asl.json").read_text("utf-8")))
         for machine in ("settlement", "compensation")
@@ -202,7 +202,7 @@ def _groups(handlers: Mapping[str, Handler]) -> dict[str, list[str]]:
 
 
 def _total(metrics: Sequence[cloudwatch.IMetric]) -> cloudwatch.MathExpression:
-    """Return the sum of metrics. A gap counts as 0, as the alarm would otherwise keep its state."""
+    """Return the sum of metrics. A gap counts as 0, or the alarm would keep its state."""
     named = {f"m{position}": metric for position, metric in enumerate(metrics)}
     return cloudwatch.MathExpression(
         expression=" + ".join(f"FILL({name}, 0)" for name in named),

@@ -72,7 +72,7 @@ def _check_pattern(text: str) -> None:
 
 
 class Bank(Construct):
-    """The bucket for statements, and the schedules and alarms of its reader.
+    """The bucket for statements, and its reader's schedules and alarms.
 
     A sender of files can add lines, and match orders to the cent. No file moves money.
     """

@@ -36,14 +36,14 @@ _PAUSES_AFTER_SECONDS = 300
 """AWS's minimum."""
 
 _BACKUP_DAYS = 35
-"""AWS's maximum. The journal can rebuild everything except the closed months."""
+"""AWS's maximum. The journal can rebuild all but the closed months."""
 
 _BEHIND_SECONDS = 900
-"""Allowed delay. The journal alone gathers records for two minutes."""
+"""The journal alone gathers records for two minutes."""
 
 _PERIOD_MINUTES = 5
 _MINUTES_MAX = 60
-"""Longest interval of rounds: with a longer one, finance would lack the day's entries."""
+"""With rarer rounds, finance would lack the day's entries."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +70,7 @@ class BooksSettings(CoreSettings):
 class Books(Construct):
     """Aurora cluster that pauses when idle, reached only by the RDS Data API.
 
-    Its network has no function, gateway, endpoint or inbound rule. People call it with a secret, if their
-    policy allows it.
+    Its network has no function, gateway, endpoint or inbound rule. People need a policy and a secret.
     """
 
     def __init__(self, core: Core, function: lambda_.Function, every: int, settings: BooksSettings) -> None:
@@ -187,7 +186,7 @@ class Books(Construct):
         return of_cluster, group
 
     def _grant(self, function: lambda_.Function) -> None:
-        """Let the function log in as the projector, which can only add rows."""
+        """Let the function act as the projector, which can only add rows."""
         function.add_environment("BOOKS_CLUSTER", self.cluster.attr_db_cluster_arn)
         function.add_environment("BOOKS_SECRET", self.projector.secret_arn)
         calls = ("BeginTransaction", "CommitTransaction", "ExecuteStatement", "RollbackTransaction")

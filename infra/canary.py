@@ -14,7 +14,7 @@ STOPS = (
     *("SettlementStandardFailed", "SettlementStandardTimedOut"),
     *("FunctionFailed", "Recoveries"),
 )
-"""Alarms that stop a deployment, because a broken version fails or stalls executions. Excludes levels."""
+"""Alarms that end a deployment: a broken version fails or stalls executions. No levels."""
 
 
 class Live(Construct):
@@ -52,6 +52,6 @@ class Live(Construct):
         return self._alias.attr_arn
 
     def stopped_by(self, alarms: Iterable[cloudwatch.Alarm]) -> None:
-        """Stop deployments by the alarms in `STOPS`. CloudFormation needs their names, not ARNs."""
+        """Let `STOPS` end a deployment. CloudFormation needs their names, not ARNs."""
         names = {alarm.node.id: alarm.alarm_name for alarm in alarms}
         self._alias.add_property_override("DeploymentPreference.Alarms", [names[one] for one in STOPS])

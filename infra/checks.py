@@ -1,4 +1,4 @@
-"""A stage's own checks: their code and secrets in VerifyKyc, and the function for their callbacks."""
+"""A stage's own checks: their code and secrets in VerifyKyc, and their callbacks' function."""
 
 import json
 import os
@@ -28,10 +28,10 @@ from .urgency import Urgency
 from .webhook import Receiver, Webhook, WebhookSettings
 
 _SECONDS_MAX = 10
-"""Limit to import one check at synthesis. VerifyKyc imports all checks within its ten seconds of start."""
+"""Time to import one check at synthesis. VerifyKyc imports all within its ten seconds of start."""
 
 _DECLARED_LENGTH_MAX = 2_000
-"""Maximum length of the declared checks in an environment variable; Lambda allows 4 KB for all."""
+"""Longest declaration in an environment variable. Lambda allows 4 KB for all."""
 
 _PACKAGE = "stage_checks"
 
@@ -52,11 +52,11 @@ _DECIDED = Handler(
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """A check of a saga: a Python file with a `CHECK`, and the check's own secrets and policy statements.
+    """A saga's check: a Python file with a `CHECK`, and the check's own secrets and statements.
 
     New payments do not demand a `retired` check; payments that already do still get its answer. All
     checks run
-    in VerifyKyc's role, which moves no money: each check could use the others' secrets.
+    in VerifyKyc's role, which moves no money: each could use the others' secrets.
     """
 
     file: str | Path
@@ -108,7 +108,7 @@ def room(checks: Sequence[Check]) -> Room:
 
 
 def _declared(check: Check) -> _Declared:
-    """Import the file in a process that has the functions' modules on its path."""
+    """Import the file in a process with the functions' modules on its path."""
     words = [sys.executable, "-m", "settlement.checks.file", str(Path(check.file).absolute())]
     environment = {**os.environ, "PYTHONPATH": str(LAMBDAS), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
@@ -174,7 +174,7 @@ class Checks(Construct):
     def _add_signing(
         self, decided: lambda_.Function, waiting: Sequence[_Declared], settings: CoreSettings
     ) -> None:
-        """Create a signing secret per check, so that one check's sender cannot decide for another check."""
+        """Create a secret per check: the sender of one check cannot decide for another."""
         arns = {}
         for one in waiting:
             secret = secretsmanager.CfnSecret(
@@ -229,10 +229,10 @@ def _replace_code(function: lambda_.Function, code: assets.Asset) -> None:
 
 
 def _let_stall(machine: SettlementMachine) -> None:
-    """Let a payment stall if VerifyKyc does not answer, because a check may have killed or delayed it.
+    """Let a payment stall if VerifyKyc does not answer: a check may have killed or delayed it.
 
-    Recovery resumes the payment until its deadline; without checks, the payment is reversed. Only names of
-    AWS's own errors contain a dot.
+    Recovery resumes it until its deadline; without checks, it is reversed. Only names of AWS's errors have a
+    dot.
     """
     resource: Any = machine.node.default_child
     definition = json.loads(resource.definition_string)

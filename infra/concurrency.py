@@ -1,16 +1,16 @@
 from dataclasses import dataclass, fields
 
 IN_FLIGHT_SHARDS = 8
-"""Equal to the constant in `core/ledger/keys.py`."""
+"""As in `core/ledger/keys.py`."""
 
 UNRESERVED_MIN = 100
 """Concurrency that Lambda keeps for functions without a reservation."""
 
 REVERSING = ("BeginCompensation", "VoidHold", "ReportOutcome")
-"""Functions that every reversal calls."""
+"""Called by every reversal."""
 
 SELDOM = ("RefundFee", "ReclaimFunds", "EnterLimbo", "PrepareAlert", "AwaitResolution", "ResolveLimbo")
-"""Functions that a reversal calls only after the payee was paid, or for a person's decision."""
+"""Called by a reversal only after the payee was paid, or for a person's decision."""
 
 WAITING = ("ReadSettlements", "AcceptSettlements")
 """Functions that run for up to 20 s while their caller waits."""
@@ -24,8 +24,8 @@ _RECOVERY_RUNS_MAX = IN_FLIGHT_SHARDS + 2
 class Concurrency:
     """The account's concurrency, and the stage's reservations, without those for its own checks.
 
-    A reservation is a function's share and limit; None sets no reservation. `reversals` applies to each
-    function in `REVERSING`; a function in `SELDOM` gets a tenth, and at least one.
+    A reservation is a function's share and limit; None sets neither. `reversals` applies to each function in
+    `REVERSING`; functions in `SELDOM` get a tenth, and at least one.
     """
 
     account: int = 1_000

@@ -93,7 +93,7 @@ def _of_rooms(profile: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def embedded(settings: Settings, *, python: str, kyc_url: str) -> Settings:
-    """Return settings for the embedded AWS, with the simulated KYC provider.
+    """Return settings for the embedded AWS and the simulated KYC provider.
 
     `python` runs the functions.
     """
@@ -171,7 +171,7 @@ STAGES = {
 }
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,15}")
-"""Part of physical names; a sampling rule's name has the lowest length limit."""
+"""Part of physical names. A sampling rule's name has the lowest limit."""
 
 _PERSONAL = re.compile(r"my-[a-z0-9]{1,12}")
 """The prefix keeps a misspelt `prod` from becoming a stage."""
@@ -183,7 +183,7 @@ CONTEXT = ("stage", "kyc_url", *_GIVEN)
 
 
 def is_personal(stage: str | None) -> bool:
-    """Return whether the stage is personal: a `dev` with nothing that outlives its stack."""
+    """Return whether a stage is personal: a `dev` with nothing that outlives its stack."""
     return stage is not None and _PERSONAL.fullmatch(stage) is not None
 
 
@@ -200,7 +200,7 @@ def _personal(stage: str) -> Settings:
 
 
 def settings_of(context: Mapping[str, str | None]) -> Settings:
-    """Return a stage's settings, read from CDK's context.
+    """Return a stage's settings from CDK's context.
 
     Raises ValueError for an unknown name, a missing setting, or a page that reaches no person.
     """

@@ -67,7 +67,7 @@ class Added:
 class Core:
     """The core of a stage, and the rooms built so far.
 
-    `name` is the prefix of the physical names.
+    `name` is the prefix of physical names.
     """
 
     name: str
@@ -94,7 +94,7 @@ class Core:
         return found
 
     def let_call(self, caller: lambda_.Function, variable: str, name: str) -> None:
-        """Let a function call another, whose ARN is in the environment `variable`."""
+        """Let a function call another, whose ARN its environment `variable` gets."""
         called = self.functions[name].function_arn
         caller.add_environment(variable, called)
         caller.add_to_role_policy(iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[called]))
@@ -112,9 +112,9 @@ class Core:
 class Room:
     """A capability beside the core.
 
-    `build` gets the core with the room's functions. `widens` are rows that other functions touch
-    for the room.
-    `orders` are the room's orders, each with the kind of people who may give it.
+    `build` gets the core with the room's functions. `widens` has rows that other functions touch
+    for the room,
+    `orders` the room's orders, each with the people who may give it.
     """
 
     build: Callable[[Core, Any], Added]

@@ -1,4 +1,4 @@
-"""Exponents of currencies and assets, pinned so that no package update revalues a balance."""
+"""Exponents of currencies and assets, pinned: a package update must not revalue a balance."""
 
 import re
 import tomllib
@@ -10,16 +10,16 @@ PINNED_EXPONENTS: dict[str, int] = tomllib.loads(
 )
 
 ASSET = re.compile(r"(?![A-Z]{3}$)[A-Z][A-Z0-9]{2,11}", re.ASCII)
-"""An asset's code: never three letters, which ISO 4217 uses, and without `:` and `#`, the separators
-of internal accounts and row keys.
+"""Never three letters, as in ISO 4217. Without `:` and `#`, the separators of internal accounts and row
+keys.
 """
 
 ASSET_EXPONENT_MAX = 8
-"""The maximum of the contracts, which leaves seven digits before the point."""
+"""The contracts' maximum, which leaves seven digits before the point."""
 
 
 def exponents_of(currencies: Iterable[str], assets: Mapping[str, int]) -> dict[str, int]:
-    """Return the number of decimals by code. Raises ValueError, naming the setting."""
+    """Return decimals by code. Raises ValueError, naming the setting."""
     if unpinned := sorted(set(currencies) - PINNED_EXPONENTS.keys()):
         raise ValueError(f"currencies: not in infra/currencies.toml: {', '.join(unpinned)}")
     for code, exponent in assets.items():

@@ -1,4 +1,4 @@
-"""Starts of settlements by a queue and HTTP, and cancellations by HTTP."""
+"""Starts of settlements by queue and HTTP, and cancellations by HTTP."""
 
 from dataclasses import dataclass
 
@@ -16,12 +16,12 @@ from .settings import CoreSettings
 from .urgency import Urgency
 
 _CONCURRENCY_MIN, _CONCURRENCY_MAX = 2, 1_000
-"""Lambda's limits of concurrent calls for a queue."""
+"""Lambda's limits for readers of a queue."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DoorsSettings(CoreSettings):
-    """`start_queue_calls`: concurrent function calls that take messages from the start queue."""
+    """`start_queue_calls`: concurrent calls that take messages from the start queue."""
 
     start_queue_calls: int = 10
 
@@ -41,20 +41,20 @@ START = Handler(
 START_ROUTE, CANCEL_ROUTE = "POST /settlements", "POST /settlements/{key}/cancel"
 
 RECEIVES_MAX = 30
-"""Covers about 2.5 hours of an outage, at one attempt per visibility timeout."""
+"""About 2.5 hours of an outage, at one attempt per visibility timeout."""
 
 BATCH_MAX = 4
-"""So few that each can get one slow try: a message that is not started loses an attempt."""
+"""Few enough for one slow try each: a message that is not started loses an attempt."""
 
 MESSAGE_BYTES_MAX = 16_384
-"""Ten times a request. A refused message fits the dead-letter queue together with its reason."""
+"""Ten times a request. A refused message fits the dead-letter queue with its reason."""
 
 _EMBEDDED_MARGIN_SECONDS = 50
-"""Added to the function's timeout, it gives five minutes, as on AWS."""
+"""With the function's timeout, five minutes, as on AWS."""
 
 
 def visibility_seconds(settings: CoreSettings) -> int:
-    """Return the delay before a retry, in seconds.
+    """Return the seconds before a retry.
 
     AWS asks for six times the function's timeout, for throttles, which the embedded AWS lacks.
     """

@@ -22,7 +22,7 @@ _AGE_HOURS_MAX = 12
 """Age at which a record is given up. A replay can still publish it from the table."""
 
 _PARALLEL = 10
-"""Lambda's maximum of concurrent calls per shard. One row's records go to one call.
+"""Lambda's maximum of calls per shard. A row's records go to one call.
 
 A shard has about 200 events a second, and a call publishes about 60 to the FIFO topic.
 """
@@ -41,8 +41,8 @@ class EventsSettings(CoreSettings):
 class Outcomes(Construct):
     """The outcome bus, the stream's batches, and the dead letters.
 
-    Only PublishEvents writes to this bus, because another writer could report a payment that was never made.
-    Pages have their own bus.
+    Only PublishEvents writes to this bus: another writer could report a payment that was never made. Pages
+    have their own bus.
     """
 
     def __init__(self, core: Core, settings: EventsSettings) -> None:

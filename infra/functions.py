@@ -14,13 +14,13 @@ from .grants import STATES, Handler
 from .settings import CoreSettings
 
 WAITED_FOR = ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee", "RejectSettlement", "ReportOutcome")
-"""Functions for which a caller waits: they get SnapStart, and versions."""
+"""A caller waits for these functions: they get SnapStart, and versions."""
 
 SECONDS_MAX = 900
 """Lambda's maximum."""
 
 POWERTOOLS = "3.37.0"
-"""Version of AWS's layer with which the tests run."""
+"""Version of AWS's layer, as in the tests."""
 
 RUNTIME = lambda_.Runtime.PYTHON_3_13
 ARCHITECTURE = lambda_.Architecture.ARM_64
@@ -29,9 +29,9 @@ ARCHITECTURE = lambda_.Architecture.ARM_64
 class HandlerFunction(lambda_.Function):
     """A handler's function: `HoldFunds` runs `handlers/core/hold_funds.py`.
 
-    The settlement machine calls `qualified`: the function, or a version, which executions keep across a
-    deployment. Versions live as long as their function. A failed deployment's version is removed; recovery
-    resumes its settlements.
+    The settlement machine calls `qualified`: the function, or a version, which executions keep over a
+    deployment. Versions stay with their function. A failed deployment's version goes; recovery resumes its
+    settlements.
     """
 
     def __init__(
@@ -118,5 +118,5 @@ def _powertools(scope: Construct, settings: CoreSettings) -> lambda_.ILayerVersi
 
 
 def layer_parameter() -> str:
-    """Return the name of the parameter with AWS's layer, which some regions lack."""
+    """Return the parameter of AWS's layer, which some regions lack."""
     return f"/aws/service/powertools/python/{ARCHITECTURE.name}/{RUNTIME.name}/{POWERTOOLS}"

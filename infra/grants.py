@@ -8,7 +8,7 @@ from .table import EXPIRES, SettlementTable
 from .urgency import Urgency
 
 Rows = tuple[str, ...]
-"""Patterns of partition keys, by which IAM distinguishes kinds of rows."""
+"""Patterns of partition keys, which are IAM's kinds of rows."""
 
 SETTLEMENT, ACCOUNT, ENTRIES, EVIDENCE = "SETTLEMENT#*", "ACCOUNT#*", "ENTRIES#*", "EVIDENCE#*"
 
@@ -20,13 +20,13 @@ and at half as many with 512 MB.
 """
 
 WAITING_SECONDS = 29
-"""Timeout of a function whose caller may wait 20 s for a change. API Gateway allows 30 s."""
+"""A caller may wait 20 s for a change, and API Gateway allows 30 s."""
 
 MONEY_ATTRIBUTES = (
     *("available", "currency", "escrow", "hold_at", "verify_at", "release_at", "fee_at"),
     *("hold_reversed_at", "release_reversed_at", "fee_reversed_at"),
 )
-"""Attributes on which a payout depends: balances, escrow, currency, and step slots."""
+"""A payout depends on balances, escrow, currency, and step slots."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,10 +35,11 @@ class Handler:
 
     `rows` has the rows of each action. IAM authorises each item of a transaction, and refuses the whole
     transaction if one item is not granted. `Put` and `Update` are items of a transaction; `PutItem` and
-    `UpdateItem` are single writes, which move no money. `names` are the money attributes that writes may
-    name, even in conditions. Without `escrow`, the function cannot forge a hold: release and void demand the
-    amount in escrow. `expires` lets a function that puts entries name `expires_at`. `lists` grants queries of
-    the index, `reads_all` scans. Without `reaches_table`, the function may not use the table's key. `seconds`
+    `UpdateItem` are single writes, which move no money. `names` are the money attributes that
+    writes may name,
+    even in conditions. Without `escrow`, the function cannot forge a hold: release and void demand the amount
+    in escrow. `expires` lets a function that puts entries name `expires_at`. `lists` grants queries of the
+    index, `reads_all` scans. Without `reaches_table`, the function may not use the table's key. `seconds`
     replaces the stage's timeout. `memory_mb` is the least memory. `failure` is the urgency of an alarm on any
     error: omit it if refusals are errors. `by_http` callers get a throttle as a status, and repeat the call.
     """
@@ -61,7 +62,7 @@ class Handler:
 
     @property
     def untouched(self) -> list[str]:
-        """Attributes that no write of the function may name, besides the immutable attributes."""
+        """Attributes that no write may name, besides the immutable attributes."""
         found = [one for one in MONEY_ATTRIBUTES if one not in self.names]
         return found if self.expires else [*found, EXPIRES]
 
@@ -141,7 +142,7 @@ def allow(sid: str, actions: Sequence[str], resources: Sequence[str]) -> dict[st
 
 
 def decrypt(sid: str, key: str, service: str, region: str) -> dict[str, Any]:
-    """Allow decryption with a key, only through one service."""
+    """Allow decryption only through one service."""
     through = {"StringEquals": {"kms:ViaService": f"{service}.{region}.amazonaws.com"}}
     return allow(sid, ["kms:Decrypt"], [key]) | {"Condition": through}
 

@@ -19,11 +19,11 @@ LOGGED = {
     "sourceIp": "$context.identity.sourceIp",
     "error": "$context.error.message",
 }
-"""Logged fields, without content. Only this log shows requests that IAM refuses."""
+"""No content. Only this log shows requests that IAM refuses."""
 
 
 ACCESS_LOGS = "/aws/vendedlogs/apigateway/"
-"""With another prefix, each log would take part of the log service's resource policy (5,120 characters)."""
+"""Other names would take part of the 5,120 characters of the log service's resource policy."""
 
 
 def access_log(api: str) -> str:
@@ -64,7 +64,7 @@ class HttpApi(Construct):
         )
 
     def open(self, name: str, function: lambda_.Function, routes: Mapping[str, str], calls: str) -> None:
-        """Route calls to a function. `routes` has route keys by construct name."""
+        """Route calls to a function. `routes` are route keys by construct name."""
         integration = apigateway.CfnIntegration(
             self,
             f"{name}Integration",
@@ -111,6 +111,6 @@ class SettlementsApi(HttpApi):
 
 
 def api_of(core: Core, settings: CoreSettings) -> SettlementsApi:
-    """Return the shared API, created by the first room that needs it."""
+    """Return the shared API, created for the first room that needs it."""
     rate = settings.api_calls_per_second
     return core.part(SettlementsApi) or SettlementsApi(core, "Settlements", rate=rate, settings=settings)

@@ -1,4 +1,4 @@
-"""The sealed journal, in a bucket that no function which moves money can reach."""
+"""The sealed journal, in a bucket out of reach of functions that move money."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -44,20 +44,20 @@ SEALED = (
     _status_changed(OldImage=[{"anything-but": ["PROCESSING"]}], NewImage=["PROCESSING"]),
     _status_changed(NewImage=[{"exists": False}]),
 )
-"""Filters of stream records, for the rows in `journal/lines.py`.
+"""Records of the rows in `journal/lines.py`.
 
-Lawful changes of settlements and accounts, most of the stream, are left out. Exceptions are changes that
-could let a refused or reversed payment be paid. Lambda allows five filters.
+Lawful changes of settlements and accounts, most of the stream, are left out, except changes by which a
+refused or reversing payment could be paid. Lambda allows five filters.
 """
 
 SEAL_SECONDS, SEAL_SECONDS_EMBEDDED = 3_600, 60
-"""The time that one seal covers."""
+"""The time that a seal covers."""
 
 _WINDOW_SECONDS = 120
-"""Gives at most one put per shard in two minutes. Once sealed, a record is beyond the table's writers."""
+"""At most one put per shard in two minutes. Once sealed, a record is beyond the table's writers."""
 
 _AGE_HOURS_MAX = 12
-"""Age at which a record is given up: a person then has another twelve hours."""
+"""Age at which a record is given up: a person has another twelve hours."""
 
 _BEHIND_SECONDS, _LONG_BEHIND_SECONDS = 600, 6 * 3_600
 
@@ -143,7 +143,7 @@ class Journal(Construct):
             function.add_to_role_policy(statement)
 
     def kept_by(self, function: lambda_.Function, objects: str) -> None:
-        """Let a function put objects with these names."""
+        """Let a function put only objects with these names."""
         function.add_environment("JOURNAL_BUCKET", self.bucket.bucket_name)
         via_s3 = {"kms:ViaService": f"s3.{Stack.of(self).region}.amazonaws.com"}
         for actions, resource, condition in (
@@ -177,7 +177,7 @@ class Journal(Construct):
             )
 
     def _refuse_unconditional_puts(self) -> None:
-        """Refuse puts that may overwrite an object, and deletions, even by administrators.
+        """Refuse puts that may overwrite, and deletions, even by administrators.
 
         Changing the bucket's policy lifts this; the lock and the seals stay.
         """

@@ -20,10 +20,10 @@ from .urgency import Urgency
 from .webhook import Receiver, Webhook, WebhookSettings
 
 HEALTH = {"check": "health"}
-"""The event that `handlers/kyc/verify_kyc.py` expects."""
+"""As `handlers/kyc/verify_kyc.py` expects it."""
 
 _REVIEW_SECONDS = 3600
-"""Equal to `REVIEW_ENDS_WITHIN` of RecoverStalled."""
+"""As `REVIEW_ENDS_WITHIN` of RecoverStalled."""
 
 _SHOWN = (
     *("KycUnavailable", "KycCircuitOpen", "KycRequestRefused", "KycRejected", "KycReview"),
@@ -33,7 +33,7 @@ _SHOWN = (
 _REST_SECONDS = 3
 """Time that VerifyKyc needs for its secret and DynamoDB, besides the exchange.
 
-It sends a request only if two of these seconds remain for the work after it (`RESERVED_SECONDS`).
+It sends no request unless two of these seconds remain for the work after it (`RESERVED_SECONDS`).
 """
 
 
@@ -65,7 +65,7 @@ class KycRoomSettings(WebhookSettings):
 
 
 class Kyc(Construct):
-    """The webhook, and the provider's secrets, each readable by one function.
+    """The webhook and the provider's secrets, each readable by one function.
 
     A new stage's secrets are random: the provider refuses requests until an operator stores its API key.
     """
@@ -107,7 +107,7 @@ class Kyc(Construct):
     def _check_health(self, verify: lambda_.Function) -> None:
         """Check each minute whether an open circuit can close without a payment.
 
-        VerifyKyc runs the check, because no other function reaches the provider.
+        Only VerifyKyc reaches the provider.
         """
         verify.configure_async_invoke(retry_attempts=0, max_event_age=Duration.minutes(1))
         scheduler.Schedule(

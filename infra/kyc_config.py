@@ -6,7 +6,7 @@ PROVIDERS = ("opensanctions", "verifications")
 """Modules `lambdas/settlement/kyc/*.py`, each for a provider's API."""
 
 SCREENS_BY_NAME = ("opensanctions",)
-"""Providers that screen by name. They would approve an account id, which matches no list."""
+"""Providers that would approve an account id, which matches no list."""
 
 NOT_NAMED = "https://kyc.invalid"
 """A placeholder: `.invalid` never exists (RFC 2606)."""
@@ -25,8 +25,7 @@ _BOUNDS = {
 class KycSettings:
     """The KYC provider, its timeouts, and its circuit.
 
-    An exchange takes at most both timeouts together: the first limits all connection attempts, the
-    second each
+    An exchange ends after both timeouts together: the first limits all connection attempts, the second each
     silence.
     """
 
@@ -66,7 +65,7 @@ class KycSettings:
         return self.connect_timeout_seconds + self.read_timeout_seconds
 
     def to_json(self, *, secret_id: str, runbook: str) -> str:
-        """Return the settings for VerifyKyc as JSON. `secret_id` names the API key's secret."""
+        """Return VerifyKyc's settings. `secret_id` names the API key's secret."""
         return json.dumps(
             {
                 "endpoint": {

@@ -18,7 +18,7 @@ RELEASES = {
         "NewImage": {"step": {"S": ["release"]}},
     },
 }
-"""Stream records of releases to merchants; `core/ledger/keys.py` defines their keys."""
+"""Releases to merchants; `core/ledger/keys.py` has their keys."""
 
 SWEEP = Handler(
     rows={"GetItem": (SWEPT, MERCHANT), "Query": (MERCHANT_ENTRIES,), "Put": (SWEPT,), "Update": (MERCHANT,)},
@@ -29,17 +29,17 @@ SWEEP = Handler(
 )
 
 RECEIVES_MAX = 10
-"""Covers about fifteen minutes of an outage."""
+"""About fifteen minutes of an outage."""
 
 VISIBILITY_MARGIN_SECONDS = 30
-"""Added to the function's timeout, it gives the delay before a retry."""
+"""With the function's timeout, the delay before a retry."""
 
 _BATCH_MAX = 100
-"""Messages per call, which sweeps a merchant's minute once for all of them."""
+"""Messages per call, which sweeps a merchant's minute once for all."""
 
 _BEHIND_SECONDS = 150
-"""Age at which a person must look. It ignores messages that SQS delivered three times without success,
-for at least three minutes.
+"""Age at which a person must look. SQS does not count messages received three times in vain, for at
+least three minutes.
 """
 
 

@@ -23,10 +23,10 @@ DECISIONS = (
     *("reverse", "reverse-part", "recover"),
     *("open", "deposit", "withdraw", "freeze", "unfreeze", "close"),
 )
-"""The last part of each route; IAM grants routes one by one."""
+"""The last part of each route; IAM grants each route."""
 
 APPROVED = ("retry", "write-off", "complete", "reverse", "reverse-part")
-"""Decisions that may need several persons. A partial reversal needs as many persons as a full one."""
+"""Decisions that may need several persons. A partial reversal needs as many as a full one."""
 
 MOVES = ("propose", "approve", "withdraw", "break-glass")
 """Each move is a route below its decision."""
@@ -39,10 +39,10 @@ def routes(of_rooms: Iterable[str]) -> tuple[str, ...]:
 
 
 _BY_MANY = ("write-off", "complete", "retry", "reverse")
-"""Decisions in `approvals`. `reverse` also covers `reverse-part`."""
+"""`reverse` also covers `reverse-part`."""
 
 _PERSONS_MAX = 5
-"""A decision's evidence holds the ARNs of all approvers."""
+"""A decision's evidence has all approvers' ARNs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +75,7 @@ class OrdersSettings(CoreSettings):
 class OrdersApi(HttpApi):
     """The orders' API: one route per decision. AWS authenticates the caller.
 
-    No person's role may invoke the function, because a direct caller could claim any identity.
+    No person's role may invoke the function: a direct caller could claim any identity.
     """
 
     def __init__(self, core: Core, settings: OrdersSettings) -> None:
@@ -84,12 +84,12 @@ class OrdersApi(HttpApi):
         self.open("", core.functions["TakeOrder"], paths, "POST/orders/*")
 
     def order(self, decision: str) -> str:
-        """Return the ARN for `execute-api:Invoke` on a decision; `*` means every decision."""
+        """Return the ARN for `execute-api:Invoke`; `*` means every decision."""
         return self.arn(f"POST/orders/{decision}")
 
 
 def build(core: Core, settings: OrdersSettings) -> Added:
-    """Build the room. TakeOrder asks VerifyKyc for a probe, and PublishEvents for a replay."""
+    """Build the room. TakeOrder asks VerifyKyc for a probe, PublishEvents for a replay."""
     function = core.functions["TakeOrder"]
     core.let_ask_recovery(function)
     for variable, asked in (("VERIFY_KYC", "VerifyKyc"), ("PUBLISH_EVENTS", "PublishEvents")):

@@ -1,4 +1,4 @@
-"""The project's own app: one stack for the stage in CDK's context."""
+"""The project's own app: a stack for the stage in CDK's context."""
 
 import aws_cdk as cdk
 

@@ -19,12 +19,12 @@ from .settings import CoreSettings
 from .urgency import Urgency
 
 _ONE_FAULT_MINUTES = 30
-"""Minutes without a failed execution until a fault is over: recovery's longest pause, its next run
+"""Minutes without a failed execution until a fault is over. Recovery's longest pause, its next run
 and a task's retries take some 20 minutes.
 """
 
 _PERIODS = 30
-"""Periods of one minute each, so the first failure pages within two minutes."""
+"""Of one minute each: the first failure pages within two minutes."""
 
 
 class Pager(Construct):
@@ -94,7 +94,7 @@ class Pager(Construct):
         threshold: int = 1,
         urgency: Urgency = Urgency.NOW,
     ) -> None:
-        """Add an alarm on a level that recovery reports. If recovery stops, RecoveryBehind alerts."""
+        """Add an alarm on a level from recovery. If recovery stops, RecoveryBehind alerts."""
         self.alarm(
             construct_id,
             self.metric(metric, statistic="Maximum"),
@@ -157,7 +157,7 @@ class Pager(Construct):
 
         The message has the alarm's name, description, first command, and runbook address. `topic`,
         by default the
-        urgency's, also reports the alarm's end.
+        urgency's, also reports the end.
         """
         alarm = cloudwatch.Alarm(
             self,

@@ -15,10 +15,10 @@ from .settings import CoreSettings
 from .urgency import Urgency
 
 _EVENTS = ("LimboEntered", "LimboResolved", "GlassBroken")
-"""Events for SendPage. `paging/page.py` decides which of them page."""
+"""`paging/page.py` decides which of these events page."""
 
 _AGE_MAX = Duration.minutes(15)
-"""Longest delay of a page. A later page helps no one; its event sets off an alarm."""
+"""A later page helps no one; its event sets off an alarm."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,13 +33,13 @@ _PEOPLE: Mapping[str, tuple[str, ...]] = {
 }
 """Order routes of each kind of people. Every kind may read everything.
 
-No kind may both propose and approve, so a decision takes two roles, even from a person with two sessions.
-An operator may retry, stop an account, and give orders that move no money. Only an approver lets an account
-pay again. Both may withdraw a proposal.
+No kind may both propose and approve: that takes two roles, even for a person with two sessions. An operator
+may retry, stop an account, and give orders that move no money. Only an approver lets an account pay again.
+Both may withdraw a proposal.
 """
 
 POLICIES = {kind: kind.title().replace("-", "") for kind in _PEOPLE}
-"""Names: the policy is `People<name>`, its output `<name>PolicyArn`."""
+"""The policy is `People<name>`, its output `<name>PolicyArn`."""
 
 
 def people(of_rooms: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
@@ -80,9 +80,9 @@ class People(Construct):
         return [allow("Orders", ["execute-api:Invoke"], arns)] if arns else []
 
     def _of_the_stack(self) -> list[dict[str, Any]]:
-        """Return statements to read the stack's outputs and these policies.
+        """Allow reading the stack's outputs and these policies.
 
-        CloudFormation authorises a stack that is requested by name as `stack/NAME/*`, without its id.
+        CloudFormation authorises a stack requested by name as `stack/NAME/*`, without its id.
         """
         stack = Stack.of(self)
         itself = stack.format_arn(
@@ -107,7 +107,7 @@ def _reads_of(ledger: SettlementTable) -> list[dict[str, Any]]:
 
 
 def by_sid(statements: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Sort statements, so that a policy does not depend on the order of rooms."""
+    """Sort statements: a policy must not depend on the order of rooms."""
     return sorted(statements, key=lambda one: str(one["Sid"]))
 
 

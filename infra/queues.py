@@ -32,13 +32,13 @@ def let(function: lambda_.Function, actions: Sequence[str], queue: sqs.Queue) ->
 
 
 def let_send(function: lambda_.Function, variable: str, queue: sqs.Queue) -> None:
-    """Let a function send to a queue, whose URL is in the environment `variable`."""
+    """Let a function send to a queue, whose URL its environment `variable` gets."""
     function.add_environment(variable, queue.queue_url)
     let(function, ["SendMessage"], queue)
 
 
 RECEIVES = ("ReceiveMessage", "DeleteMessage", "GetQueueAttributes")
-"""Actions that Lambda takes on a queue with the function's permissions."""
+"""Lambda's actions to read a queue, with the function's permissions."""
 
 
 def depth(queue: sqs.IQueue) -> cloudwatch.Metric:

@@ -15,8 +15,8 @@ _DAYS_MIN = 400
 class RetentionSettings(CoreSettings):
     """See docs/decisions/2026-11-22-retention.md.
 
-    `retention_days` is the age at which entries are deleted; None: never. `shortest_retention_days` is the
-    shortest that the stage ever had, by default `retention_days`. Never raise or remove it.
+    `retention_days` is the age of deletion; None: never. `shortest_retention_days` is the stage's shortest
+    ever, by default `retention_days`. Never raise or remove it.
     """
 
     retention_days: int | None = None

@@ -35,7 +35,7 @@ ROOMS: Sequence[Room] = tuple(
 
 
 def handlers_of(rooms: Sequence[Room]) -> dict[str, Handler]:
-    """Return all functions with the rows that the rooms need."""
+    """Return each function with its rows for the rooms."""
     found = dict(core.HANDLERS)
     for room in rooms:
         found |= room.handlers

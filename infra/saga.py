@@ -24,14 +24,14 @@ from .http_api import READ_CALLS, START_CALLS
 from .rooms import ROOMS, handlers_of, orders_of
 
 EMBEDDED = "settlement-saga:embedded"
-"""The context with which `settle local deploy` puts any app on the embedded AWS."""
+"""The context by which `settle local deploy` puts any app on the embedded AWS."""
 
 _ALONE = "Default"
 """The id of a saga whose logical ids have no prefix."""
 
 
 _ID = re.compile(r"[A-Za-z][A-Za-z0-9]{0,23}")
-"""A saga's id: the prefix of machine names, of which X-Ray's rules take 64 characters."""
+"""Prefix of the machines' names, of which X-Ray's rules take 64 characters."""
 
 _EMBEDDED_ACCOUNT = "000000000000"
 _FLAGS = {
@@ -39,7 +39,7 @@ _FLAGS = {
     for name, value in json.loads(CDK_JSON.read_text("utf-8"))["context"].items()
     if name.startswith("@aws-cdk/")
 }
-"""CDK's feature flags of the tested templates. An app's own flags may differ."""
+"""CDK's feature flags of the tested templates. Another app may have others."""
 
 
 def _embedded(settings: Settings, given: Any) -> Settings:
@@ -52,10 +52,8 @@ def _embedded(settings: Settings, given: Any) -> Settings:
 class SettlementSaga(Construct):
     """Settles payments in a stack, with its own table, machines, alarms and APIs.
 
-    `settings` come from `dev(...)` or `prod(...)`. Their `stage` is part of all physical names, so
-    each saga in
-    an account and region needs its own stage. `settle --stack STACK/ID` selects the saga; with the
-    id `Default`,
+    `settings` come from `dev(...)` or `prod(...)`. Their `stage` is in all physical names, so each saga of an
+    account and region needs its own stage. `settle --stack STACK/ID` selects the saga; with the id `Default`,
     `--stack STACK` does.
     """
 
@@ -120,7 +118,7 @@ class SettlementSaga(Construct):
 
     @property
     def settlements_api_url(self) -> str:
-        """The address of the HTTP API for services."""
+        """The address of the services' HTTP API."""
         return str(self._part("Settlements").url)
 
     def grant_start(self, grantee: iam.IGrantable) -> None:
@@ -138,7 +136,7 @@ class SettlementSaga(Construct):
     def grant_order(self, role: iam.IRole, kind: str) -> None:
         """Let people of a role read, and give the orders of their kind.
 
-        `kind`: viewer, operator, approver or break-glass. Raises ValueError for other kinds.
+        `kind`: viewer, operator, approver or break-glass. Raises ValueError for others.
         """
         policies = self._part("People").policies
         if kind not in policies:
@@ -173,7 +171,7 @@ class SettlementSaga(Construct):
     def _check_name(self, name: str) -> None:
         """Raise ValueError for a second saga with this name in an account and region.
 
-        Otherwise its deployment would fail half-way.
+        Its deployment would fail half-way.
         """
         others = (one for one in self.node.root.node.find_all() if isinstance(one, SettlementSaga))
         place = Stack.of(self).environment

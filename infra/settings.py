@@ -1,4 +1,4 @@
-"""Settings that every room may use. `infra/config.py` adds each room's own settings."""
+"""Settings that every room may use. `infra/config.py` adds each room's own."""
 
 import json
 import re
@@ -21,10 +21,10 @@ API_CALLS_MAX = 10_000
 """API Gateway's quota of calls a second for an account."""
 
 _NEW_TABLE_UNITS = 4_000
-"""Write units a second that a new table bears. A configured number never falls."""
+"""Write units a second of a new table. A configured number never falls."""
 
 _CANARY_MINUTES_MIN = 10
-"""Two alarm periods: one with the failures, and one until CloudWatch has all of them."""
+"""Two alarm periods: one with the failures, one until CloudWatch has them all."""
 
 _CANARY_MINUTES_MAX = 2_100
 """CloudFormation's maximum."""
@@ -34,12 +34,12 @@ _STREAM_LABEL = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}")
 _ADDRESS = re.compile(r"[^@\s/?#]+@[^@\s/?#]+\.[^@\s/?#]+|https://[^@\s/?#]+(/[^\s@?#]*)?")
 _DAY_SECONDS = 86_400
 _FULL_KEYS_MAX = 20
-"""Each function's environment, of 4 KB, holds these keys."""
+"""Each function's environment, of 4 KB, has these keys."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StageSettings:
-    """A stage's settings, explained in docs/reference/settings.md."""
+    """Explained in docs/reference/settings.md."""
 
     stage: str
     told: str | None = None
@@ -99,7 +99,7 @@ class StageSettings:
             raise ValueError(f"{name}: must be from {least} to {most}")
 
     def _check_address(self, *names: str) -> None:
-        """Refuse passwords in addresses, because settings are in the repository."""
+        """Refuse passwords: settings are in the repository."""
         for name in names:
             if (address := getattr(self, name)) is not None and not _ADDRESS.fullmatch(address):
                 raise ValueError(f"{name}: must be a mail address, or an HTTPS address without a password")
@@ -110,7 +110,7 @@ class StageSettings:
 
     @property
     def removal_policy(self) -> RemovalPolicy:
-        """Keep data if the stack is deleted, except after a failed creation: it would block the next try."""
+        """Keep data when the stack goes, except after a failed creation: it would block the next try."""
         return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if self.keeps_data else RemovalPolicy.DESTROY
 
     @property
@@ -133,9 +133,9 @@ class StageSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class CoreSettings(StageSettings):
-    """The core's settings, explained in docs/reference/settings.md.
+    """Explained in docs/reference/settings.md.
 
-    Only add to `currencies` and `assets`, and never change exponents: existing rows are in minor units.
+    `currencies` and `assets` only grow, and exponents never change: existing rows are in minor units.
     """
 
     currencies: tuple[str, ...]
@@ -238,7 +238,7 @@ class CoreSettings(StageSettings):
         return json.dumps(self.rules(), sort_keys=True)
 
     def rules(self) -> dict[str, Any]:
-        """Return the business rules. Each room adds its own."""
+        """Return business rules. Each room adds its own."""
         return {
             "currencies": self.exponents,
             "highest_balances": self.in_minor_units(self.highest_balances),

@@ -10,7 +10,7 @@ from .saga import SettlementSaga
 
 
 class SettlementStack(Stack):
-    """A stack with one saga and nothing else."""
+    """A saga alone in its stack."""
 
     def __init__(
         self,

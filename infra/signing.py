@@ -14,13 +14,13 @@ from .grants import ENTRIES, EVIDENCE, ORDER, SETTLEMENT, Handler
 from .settings import CoreSettings
 
 SIGNED = frozenset({SETTLEMENT, ENTRIES, EVIDENCE, ORDER})
-"""The same rows as in `signing/signature.py`."""
+"""As in `signing/signature.py`."""
 
 _KEYS_MAX = 20
 """ReconcileBooks has all keys in its environment, of 4 KB."""
 
 PROVING = "ReconcileBooks"
-"""The function that has every key, because rows signed by earlier keys stay."""
+"""It has every key, because rows signed by earlier keys stay."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +44,9 @@ class SigningSettings(CoreSettings):
 class RowKeys(Construct):
     """Keys that sign rows, and the key that encrypts them.
 
-    CloudFormation writes the keys into the environment, as reading a secret would slow each cold start. Only
-    users of the encryption key can read the environment or the secrets.
+    CloudFormation writes the keys into the environment: reading a secret would slow each cold
+    start. Only users
+    of the encryption key can read environment or secrets.
     """
 
     def __init__(self, core: Core, settings: SigningSettings) -> None:
@@ -60,7 +61,7 @@ class RowKeys(Construct):
         ]
 
     def environment(self, function: str) -> dict[str, str]:
-        """Return a function's variables: all keys for the proof, else the signing key."""
+        """Return the variables: all keys for the proof, else the signing key."""
         if function == PROVING:
             return {"ROW_KEYS": " ".join(self._texts)}
         return {"ROW_KEYS": self._texts[self._signing - 1]}

@@ -47,7 +47,7 @@ def render_definition(name: str, settings: CoreSettings) -> str:
 
 
 def _log_level(definition: str, settings: CoreSettings) -> sfn.LogLevel:
-    """Return the log level. Compensations log everything, because they may become incidents."""
+    """Return the level. Compensations log everything: they may become incidents."""
     is_full = settings.logs_in_full or definition == "compensation"
     return sfn.LogLevel.ALL if is_full else sfn.LogLevel.ERROR
 
@@ -123,7 +123,7 @@ class Machine(sfn.StateMachine):
         )
 
     def allow(self, actions: list[str], resources: list[str]) -> None:
-        """Grant actions to the role. CDK derives no permission from a definition given as text."""
+        """Grant actions. CDK derives no permission from a definition given as text."""
         self.add_to_role_policy(iam.PolicyStatement(actions=actions, resources=resources))
 
     def startable_by(self, function: lambda_.Function, variable: str) -> None:
@@ -144,7 +144,7 @@ class Machine(sfn.StateMachine):
 
     @staticmethod
     def wakeable_by(function: lambda_.Function) -> None:
-        """Let a function complete tasks, of any machine: IAM cannot scope this to a task's token."""
+        """Let a function complete any machine's tasks: IAM has no resource for one task's token."""
         function.add_to_role_policy(iam.PolicyStatement(actions=["states:SendTaskSuccess"], resources=["*"]))
 
     @property
@@ -163,7 +163,7 @@ class Machine(sfn.StateMachine):
 
 
 class CompensationMachine(Machine):
-    """The machine for reversals. It puts on-call alerts on the event bus."""
+    """The machine for reversals, which puts on-call alerts on the event bus."""
 
     def __init__(
         self,

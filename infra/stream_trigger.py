@@ -22,7 +22,7 @@ class Batches:
     window: Duration
     age_max: Duration
     parallel: int = 1
-    """Concurrent calls per shard. They may reorder records, except those of one row."""
+    """Calls per shard. They may reorder records, except one row's."""
 
 
 def call_by_stream(

@@ -24,20 +24,21 @@ IMMUTABLE_ATTRIBUTES = (
 """IAM denies updates that name these in entries, evidence, orders, markers and claimed requests."""
 
 IN_A_TRANSACTION = {"Put": "PutItem", "Update": "UpdateItem"}
-"""A transaction's kinds of writes, and their IAM actions."""
+"""Writes of a transaction, and their IAM actions."""
 
 READS = ("BatchGetItem", "GetItem", "Query", "Scan")
 
 _ENCLOSED = {"ForAnyValue:StringEquals": {"dynamodb:EnclosingOperation": ["TransactWriteItems"]}}
-"""Only inside a transaction. A single write lacks the key, and ForAnyValue of nothing is false."""
+"""False for a single write, which lacks the key: ForAnyValue of nothing is false."""
 
 
 class SettlementTable(Construct):
     """The table with its index `gsi1`: backed up, protected, encrypted, and streamed.
 
     Entries expire if the stage has a retention; no function may add `expires_at` to other rows. After a
-    restore, `table` is the restored table. The stack's own table stays in the template, so that no deployment
-    creates or deletes a table: see docs/operating/restore.md.
+    restore, `table` is the restored table. The stack's own table stays in the template, so that
+    nothing creates
+    or deletes a table: see docs/operating/restore.md.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, settings: CoreSettings) -> None:
@@ -75,7 +76,6 @@ class SettlementTable(Construct):
             self.table = self._restored(settings.restored_table, str(settings.restored_stream))
 
     def _restored(self, name: str, stream: str) -> dynamodb.ITable:
-        """Import a restored table, which CloudFormation does not own."""
         stream_arn = Stack.of(self).format_arn(
             service="dynamodb", resource="table", resource_name=f"{name}/stream/{stream}"
         )
@@ -106,7 +106,7 @@ class SettlementTable(Construct):
     def grant(
         self, function: lambda_.Function, actions: Mapping[str, Sequence[str]], *, untouched: Sequence[str]
     ) -> None:
-        """Grant exactly these actions, and deny updates of immutable attributes.
+        """Grant exactly these actions, and no update of an immutable attribute.
 
         Each action has patterns of partition keys. `Put` and `Update` are granted only inside a
         transaction. No

@@ -14,7 +14,7 @@ from .account import session
 from .config import is_personal
 
 _TRIES = 3
-"""Until the first try deletes its function, the emptied journal may get another object."""
+"""The journal may get an object after it is emptied, until the first try deletes its function."""
 
 _POLLS = {"Delay": 15, "MaxAttempts": 160}
 """Forty minutes, for some 300 resources."""

@@ -1,6 +1,6 @@
 """Allowed and refused requests of each role, derived from the grants.
 
-They are for a policy simulator with context keys.
+For a policy simulator with context keys.
 """
 
 from collections.abc import Iterator, Mapping
@@ -58,7 +58,7 @@ def _rows(name: str, partition: str, *, enclosed: bool) -> Trial:
 
 
 def _attribute(name: str, attribute: str, *actions: str) -> Trial:
-    """Return writes that name an attribute: its denial overrides the row's grant."""
+    """Writes that name an attribute: its denial overrides the row's grant."""
     context = _context(_partition(name) or PARTITIONS[0], ("pk", "sk", attribute), True)
     return Trial(name, context, dict.fromkeys(actions, Decision.DENIED))
 

@@ -15,10 +15,10 @@ from .settings import API_CALLS_MAX, CoreSettings
 from .urgency import Urgency
 
 _REFUSED_MANY = 100
-"""Refusals in five minutes. A provider repeats a call about ten times."""
+"""In five minutes. A provider repeats a call about ten times."""
 
 _LOGGED = ("requestId", "requestTime", "httpMethod", "status", "integrationStatus")
-"""Logged fields: no content and no caller."""
+"""No content and no caller of a call."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class WebhookSettings(CoreSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class Receiver:
-    """A function behind a webhook. `name` ends the API's physical name, `path` is its only route."""
+    """A webhook's function. `name` ends the API's physical name, `path` is its only route."""
 
     function: lambda_.Function
     name: str
@@ -49,7 +49,7 @@ class Receiver:
 class Webhook(Construct):
     """A webhook's address, and the alarm on refused calls.
 
-    Calls carry a signature instead of AWS credentials. The handler checks it first.
+    Calls carry a signature, which the handler checks first, instead of AWS credentials.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ from .finding import Account, Finding, Verdict, absent
 
 BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"
 BOOTSTRAP_MIN = 30
-"""The first version with DescribeEvents for its deployment role, which shows a validation's failures."""
+"""The first version with DescribeEvents for its deployment role, to show a validation's failures."""
 
 
 def bootstrap(account: Account) -> Iterator[Finding]:
@@ -96,7 +96,7 @@ def concurrency(account: Account) -> Iterator[Finding]:
 
 
 def _reserved(account: Account, functions: Any) -> Iterator[int]:
-    """Yield the saga's own deployed reservations, which count as free."""
+    """Yield the saga's own reservations, which count as free."""
     pages = account.client("cloudformation").get_paginator("list_stack_resources")
     try:
         listed = [

@@ -26,8 +26,6 @@ class Finding:
 
 @dataclass(frozen=True)
 class Account:
-    """The account's session, and the saga to deploy."""
-
     session: Any
     plan: Plan
 

@@ -68,7 +68,7 @@ def names(account: Account) -> Iterator[Finding]:
 def exponents(account: Account) -> Iterator[Finding]:
     """Compare the currencies with the deployed stack's.
 
-    An exponent gives rows their meaning; a row without its currency is unreadable.
+    An exponent gives rows their meaning; without its currency a row is unreadable.
     """
     outputs = _outputs(account)
     if outputs is None:
@@ -98,7 +98,7 @@ def changed(deployed: Mapping[str, int], planned: Mapping[str, int]) -> Iterator
 
 
 def data(account: Account) -> Iterator[Finding]:
-    """Compare an app's template with the deployed template. For a stage, the guard is a separate step."""
+    """Compare an app's template with the deployed one. For a stage, the guard is a separate step."""
     if account.plan.template is None or _outputs(account) is None:
         return
     answer = account.client("cloudformation").get_template(StackName=account.plan.stack)
@@ -111,7 +111,7 @@ def data(account: Account) -> Iterator[Finding]:
 
 
 def secrets(account: Account) -> Iterator[Finding]:
-    """Check that the provider's API key was stored: in a new stack it is random."""
+    """Check that the provider's API key was stored: a new stack's is random."""
     outputs = _outputs(account)
     if outputs is None or "KycCredentialsArn" not in outputs:
         return
@@ -159,7 +159,7 @@ def _reached(account: Account, check: str, output: str, setting: str) -> Iterato
 
 
 def _described(account: Account) -> dict[str, Any] | None:
-    """Describe the stack; None if it does not exist. Raises ClientError for a refused call."""
+    """Describe the stack; None without a stack. Raises ClientError for a refused call."""
     try:
         answer = account.client("cloudformation").describe_stacks(StackName=account.plan.stack)
     except ClientError as error:

@@ -27,7 +27,7 @@ _REFUSALS: dict[str, type[SettlementClientError]] = {
 
 
 def cancel(url: str, session: boto3.Session, request: Request, seen: int | None) -> Reading:
-    """Cancel the payment that was started with `request`; return its reading after the call.
+    """Cancel the payment started with `request`; return its reading.
 
     With `seen`, cancel only if the payment's sequence is still `seen`. Raises Refused, NotFound, or Unknown:
     call again with the same request.
@@ -47,11 +47,11 @@ def cancel(url: str, session: boto3.Session, request: Request, seen: int | None)
 
 
 def is_refusal(status: int) -> bool:
-    """Return whether the stack refuses the same call again: False for 429 and for 500 or more."""
+    """Return whether the stack refuses the same call again: not for 429 or 500 and above."""
     return status != 429 and status < 500
 
 
 def refusal(key: str, answer: Answer) -> SettlementClientError:
-    """Return the error that an answer names. An answer without a known error did not come from the stack."""
+    """Return the error that an answer names. An answer without a known error is not from the stack."""
     named = (error for name, error in _REFUSALS.items() if f'"{name}"' in answer.text)
     return next(named, SettlementClientError)(f"{key}: {answer.status} {answer.text[:500]}")

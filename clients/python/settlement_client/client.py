@@ -1,4 +1,4 @@
-"""The client of one stack: starts and reads settlements, reads the journal, and cancels payments."""
+"""The client of one stack: starts, reads and cancels settlements, and reads the journal."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -15,11 +15,11 @@ from settlement_client.request import Request
 
 
 class Client:
-    """The client of a stack. Each method needs one of the addresses that it was made with.
+    """A stack's client. Each method needs one of the addresses.
 
     Use one client per thread, as boto3 requires one session per thread.
 
-    `session` gives the credentials and the region; the default session takes both from the environment.
+    `session` has the credentials and the region, by default those of the environment.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Client:
 
     @classmethod
     def of_stack(cls, name: str, session: boto3.Session | None = None) -> "Client":
-        """Return the client of a deployed stack, with the addresses from its CloudFormation outputs.
+        """Return a deployed stack's client, with the addresses from its CloudFormation outputs.
 
         `name` is `settlement-prod`, or `STACK/SAGA` for a saga in your own CDK app.
         """
@@ -61,16 +61,14 @@ class Client:
     def start(self, request: Request, *, wait: int = 0, seconds: float = 60) -> Reading | None:
         """Start a payment over HTTP; return its reading, or None if it is claimed and in flight: then `wait`.
 
-        `wait` is how long one call may wait for the end, 1 to 20 s. After a lost answer, 429, or a
-        status of 500
-        or more, the same request is repeated for `seconds`; 0 means one try. Raises Refused:
-        nothing was written.
-        Raises Unknown: call again with the same request.
+        `wait` is how long one call may wait for the end, 1 to 20 s. A lost answer, 429, or a status from 500
+        repeats the same request for `seconds`; 0 means one try. Raises Refused: nothing was written. Raises
+        Unknown: call again with the same request.
         """
         return posting.start(self._address("api_url").rstrip("/"), self._session, request, wait, seconds)
 
     def start_express(self, request: Request) -> Outcome:
-        """Settle a payment with the Express workflow and return its outcome, after 300 s at most.
+        """Settle a payment by the Express workflow and return its outcome, after 300 s at most.
 
         Raises Refused: nothing was written. Raises Unknown: call again with the same request.
         """
@@ -92,7 +90,7 @@ class Client:
         starting.send(self._sqs, self._address("queue_url"), request)
 
     def status(self, key: str) -> Reading:
-        """Return a settlement's current reading from the readers' API. Raises NotFound, or Unavailable."""
+        """Return a settlement's reading now, from the readers' API. Raises NotFound, or Unavailable."""
         return self._readers.status(key)
 
     def wait(self, key: str, seconds: float, after: int | None = None) -> Reading:
@@ -105,19 +103,18 @@ class Client:
         return self._readers.wait(key, seconds, after)
 
     def journal(self, since: datetime | None = None, *, cursor: str | None = None) -> Iterator[JournalPage]:
-        """Yield the pages of the whole sealed journal, with the entries posted at `since` or later.
+        """Yield the pages of the whole sealed journal, with the entries posted from `since`.
 
-        `cursor` is the cursor of the last page that you stored; pass the same `since` with it. An
-        entry may come
-        twice, with equal content. Raises Unavailable: continue from the previous page's cursor.
+        `cursor` is that of the last page that you stored, with the same `since`. An entry may come
+        twice, with
+        equal content. Raises Unavailable: continue from the previous page's cursor.
         """
         return pages(self._readers, since, cursor)
 
     def cancel(self, request: Request, seen: int | None = None) -> Reading:
         """Cancel the payment started with `request`, before its hold or in review; return its reading.
 
-        `seen` is the sequence that you decided on: a payment that has changed since then is not
-        cancelled. Raises
+        `seen` is the sequence that you decided on: a payment changed since then is not cancelled. Raises
         NotCancellable if it is too late, SequenceChanged, IdempotencyConflict and NotFound. Raises
         Unknown: call
         again with the same request.

@@ -1,4 +1,4 @@
-"""The errors of the client. Each docstring says what the caller may do next."""
+"""The client's errors. Each says what the caller may do next."""
 
 
 class SettlementClientError(Exception):
@@ -10,15 +10,15 @@ class Refused(SettlementClientError):
 
 
 class InvalidRequest(Refused, ValueError):
-    """A field is invalid. The message names each invalid field and its rule."""
+    """The message names each invalid field and its rule."""
 
 
 class IdempotencyConflict(Refused):
-    """The key belongs to a payment with other content. That payment is unchanged."""
+    """The key belongs to a payment with other content, which is unchanged."""
 
 
 class NotCancellable(Refused):
-    """It is too late to cancel the payment. The payment is unchanged; the message says what can be done."""
+    """It is too late to cancel the payment, which is unchanged. The message says what can be done."""
 
 
 class SequenceChanged(Refused):
@@ -30,7 +30,6 @@ class Unknown(SettlementClientError):
 
     @classmethod
     def of(cls, key: str, cause: object) -> "Unknown":
-        """Return the error for a key. The message says what to do, then the cause."""
         return cls(
             f"{key}: the outcome is unknown. Send the same request again, with the same key; never use a"
             f" new key for it. {cause}"

@@ -1,4 +1,4 @@
-"""Strict reading of the stack's JSON: an invalid field raises MalformedAnswer, which names the field."""
+"""Strict reading of the stack's JSON. An invalid field raises MalformedAnswer, which names it."""
 
 import json
 import re
@@ -45,7 +45,6 @@ class Fields:
         return self.has(name)
 
     def text(self, name: str, pattern: re.Pattern[str] | None = None) -> str:
-        """Return a string field, which must match the pattern, if given."""
         value = self.content.get(name)
         if not isinstance(value, str):
             raise self._wrong(name, "must be a string")
@@ -60,7 +59,6 @@ class Fields:
         return tuple(value)
 
     def mapping(self, name: str) -> dict[str, str]:
-        """Return an object field whose values are strings."""
         value = self.content.get(name)
         if not (isinstance(value, Mapping) and all(isinstance(one, str) for one in value.values())):
             raise self._wrong(name, "must be an object of texts")
@@ -73,7 +71,6 @@ class Fields:
         return value
 
     def amount(self, name: str) -> Decimal:
-        """Return a field with a decimal string as a Decimal."""
         return Decimal(self.text(name, _AMOUNT))
 
     def instant(self, name: str) -> datetime:
@@ -84,28 +81,25 @@ class Fields:
             raise self._wrong(name, str(error)) from None
 
     def one_of(self, name: str, values: type[_Enum]) -> _Enum:
-        """Return a field as a member of an enumeration. An unknown value raises: no program may act on it."""
+        """Return a member of an enumeration. An unknown value raises: no program may act on it."""
         text = self.text(name)
         if text not in [*values]:
             raise self._wrong(name, f"{text[:40]!r} is unknown; it must be one of {', '.join(values)}")
         return values(text)
 
     def count(self, name: str) -> int:
-        """Return a whole number of at least 0."""
         value = self.content.get(name)
         if type(value) is not int or value < 0:
             raise self._wrong(name, "must be a whole number, at least 0")
         return value
 
     def objects(self, name: str) -> list["Fields"]:
-        """Return the fields of each object in a list field."""
         value = self.content.get(name)
         if not (isinstance(value, list) and all(isinstance(one, Mapping) for one in value)):
             raise self._wrong(name, "must be a list of objects")
         return [Fields(one, f"{self.what}.{name}[{number}]") for number, one in enumerate(value)]
 
     def inner(self, name: str) -> "Fields":
-        """Return the fields of an object field."""
         value = self.content.get(name)
         if not isinstance(value, Mapping):
             raise self._wrong(name, "must be an object")

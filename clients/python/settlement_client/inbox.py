@@ -1,4 +1,4 @@
-"""A reader's inbox: each outcome event takes effect at most once, and never after a newer event."""
+"""A reader's inbox: each outcome event takes effect once, and never after a newer event."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -29,15 +29,15 @@ class Event:
 
 
 class Arrival(StrEnum):
-    """The position of an event relative to the last recorded event of its settlement."""
+    """How an event relates to the last recorded event of its settlement."""
 
     NEXT = "next"
-    """The first event, or the successor of the recorded event. Apply it."""
+    """The first event, or the recorded event's successor. Apply it."""
 
     GAP = "gap"
-    """Newer than the successor: events between are late or lost. Apply it, since it contains their changes.
+    """Newer than the successor: events between are late or lost. Apply it: it contains their changes.
 
-    Call `status` if you need the settlement's current state.
+    Call `status` for the settlement's current state.
     """
 
     DUPLICATE = "duplicate"
@@ -48,7 +48,7 @@ class Arrival(StrEnum):
 
     @classmethod
     def of(cls, last: int | None, sequence: int) -> "Arrival":
-        """Return a sequence's position relative to the `last` recorded; None before the first event."""
+        """Return how a sequence relates to the `last` recorded; None before the first event."""
         if last is None or sequence == last + 1:
             return cls.NEXT
         if sequence == last:
@@ -57,21 +57,19 @@ class Arrival(StrEnum):
 
 
 class Store(Protocol):
-    """A store of the last sequence per key."""
-
     def newer(self, key: str, sequence: int) -> bool:
-        """Record a sequence and return True if it is above the recorded sequence; else return False.
+        """Record a sequence and return True if it is above the recorded sequence.
 
-        Do this in one transaction with your own change. With two separate writes, a reader that
-        dies between them
-        loses the change or makes it twice.
+        Do this in one transaction with your own change. Between two separate writes, a reader that
+        dies loses the
+        change or makes it twice.
         """
 
 
 def parse_event(body: str | bytes | Mapping[str, Any]) -> Event:
     """Return the event in an SQS body, an EventBridge event, or a CloudEvent.
 
-    Raises MalformedAnswer, which names the field: this message can never become an outcome event.
+    Raises MalformedAnswer, which names the field: the message will never be an outcome event.
     """
     message = object_of(body, "event")
     cloud = message if "specversion" in message else object_of(message.get("detail", ""), "event.detail")
@@ -90,16 +88,16 @@ def parse_event(body: str | bytes | Mapping[str, Any]) -> Event:
 
 
 class DynamoDbInbox:
-    """A Store in the reader's own table: the row `pk` = the key, `sk` = "inbox" has the last sequence."""
+    """A Store in the reader's table: the row `pk` = the key, `sk` = "inbox" has the last sequence."""
 
     def __init__(self, client: Any, table: str) -> None:
         self._client, self._table = client, table
 
     def newer(self, key: str, sequence: int, effects: Sequence[Mapping[str, Any]] = ()) -> bool:
-        """Record a sequence and the reader's own writes in one transaction; return False if it is not newer.
+        """Record a sequence and your own writes, all or none; return False if it is not newer.
 
         `effects` are items of TransactWriteItems. Raises ClientError if DynamoDB refuses an effect, or if two
-        readers conflict: nothing is written, and the message is delivered again.
+        readers conflict: nothing is written, and the message comes again.
         """
         record = {
             "TableName": self._table,

@@ -27,7 +27,7 @@ class JournalEntry:
 
 @dataclass(frozen=True)
 class Skipped:
-    """An unreadable part of a journal object: one line, or the whole object if `line` is None."""
+    """An unreadable line of a journal object, or the whole object if `line` is None."""
 
     object: str
     line: int | None
@@ -36,7 +36,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class JournalPage:
-    """A page of entries. Store its `cursor` with your results, to continue after this page.
+    """Entries, and the cursor after them: store both, to continue from there.
 
     `cursor` is None until something is sealed.
     """
@@ -59,7 +59,7 @@ class JournalPage:
 
 
 def pages(readers: Readers, since: datetime | None, cursor: str | None) -> Iterator[JournalPage]:
-    """Yield the pages that exist now, starting after `cursor`. Raises Unavailable, or InvalidRequest."""
+    """Yield the pages that exist now, from `cursor`. Raises Unavailable, InvalidRequest."""
     if since is not None and since.utcoffset() is None:
         raise InvalidRequest("since: must have a time zone")
     query: dict[str, str] = {}

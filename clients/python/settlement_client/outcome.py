@@ -1,4 +1,4 @@
-"""The outcome of a settlement, as in an execution's output, the readers' API and events."""
+"""The outcome of a settlement, in executions, the readers' API and events."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ class Status(StrEnum):
 
 
 class Action(StrEnum):
-    """The caller's next action. A program may act on this value alone."""
+    """The caller's next action. A program may act on it alone."""
 
     NOTHING = "nothing"
     SAME_KEY = "same_key"
@@ -35,12 +35,12 @@ _NEXT = {
     Status.REJECTED: (Action.NEW_KEY,),
     Status.COMPENSATED: (Action.NEW_KEY, Action.NOTHING),
 }
-"""The actions that each final status allows; every other status allows only SAME_KEY."""
+"""The actions of a final status; every other status allows only SAME_KEY."""
 
 
 @dataclass(frozen=True)
 class Next:
-    """The next action, and its reason as text for people."""
+    """The next action, and its reason for people."""
 
     action: Action
     reason: str
@@ -48,7 +48,7 @@ class Next:
 
 @dataclass(frozen=True)
 class Failure:
-    """The reason why a payment does not settle. Later versions may add errors."""
+    """Why a payment does not settle. Later versions may add errors."""
 
     step: str
     error: str
@@ -75,8 +75,7 @@ class Outcome:
     claimed_at: datetime
     finished_at: datetime | None
     covered: tuple[str, ...] = ()
-    """Reversed steps that the losses account paid. With `release` among them, the payee keeps the money.
-    """
+    """Reversed steps paid by the losses account. With `release` among them, the payee keeps the money."""
 
     reversed_in_part: Decimal | None = None
     reference: str | None = None
@@ -84,12 +83,12 @@ class Outcome:
 
     @property
     def is_final(self) -> bool:
-        """Whether the status is final. A person may still order the reversal of a SETTLED payment."""
+        """Whether the status is final. A person may still reverse a SETTLED payment."""
         return self.status in _FINAL
 
     @property
     def is_paid(self) -> bool:
-        """Whether the payment stands: SETTLED, and partial reversals have not returned all of it."""
+        """Whether the payment stands: SETTLED, and not wholly returned by partial reversals."""
         return self.status is Status.SETTLED and (self.reversed_in_part or 0) < self.amount - self.fee
 
     @classmethod

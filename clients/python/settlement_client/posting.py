@@ -1,4 +1,4 @@
-"""Start a payment over HTTP, with retries until the answer is certain or the time is over."""
+"""Start a payment over HTTP, repeated until the answer is certain or the time is over."""
 
 import time
 
@@ -17,7 +17,7 @@ from settlement_client.request import Request
 def start(url: str, session: boto3.Session, request: Request, wait: int, seconds: float) -> Reading | None:
     """Start a payment; return its outcome, or None if it is claimed and still in flight.
 
-    Each try sends the same request; the last try is when the time is over. Raises Refused, or Unknown.
+    Each try sends the same request; the last try comes when the time is over. Raises Refused, or Unknown.
     """
     answer = _answered(url, session, request, wait, seconds)
     try:
@@ -27,10 +27,9 @@ def start(url: str, session: boto3.Session, request: Request, wait: int, seconds
 
 
 def _answered(url: str, session: boto3.Session, request: Request, wait: int, seconds: float) -> Answer:
-    """Return the first answer with status 200 or 202.
+    """Return an answer with status 200 or 202.
 
-    Raises Unknown if an answer was lost and then AWS, not the stack, refuses (403): such a refusal says
-    nothing about the lost call.
+    Raises Unknown also if a refusal after a lost answer is AWS's (403): it says nothing about the lost call.
     """
     over_at, failures, is_lost = time.monotonic() + seconds, 0, False
     while True:
@@ -54,7 +53,7 @@ def _answered(url: str, session: boto3.Session, request: Request, wait: int, sec
 
 
 def _call(url: str, request: Request, wait: int) -> AWSRequest:
-    """Return a new unsigned call, since a signature is valid for one try."""
+    """Return an unsigned call: a signature is for one try."""
     headers = {"Content-Type": "application/json", "Idempotency-Key": request.key}
     if wait:
         headers["Prefer"] = f"wait={wait}"

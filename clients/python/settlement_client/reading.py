@@ -28,14 +28,14 @@ _TIMEOUT_SECONDS = (5, 35)
 """Timeouts to connect and to read. API Gateway answers within 30 s."""
 
 _WAIT_SECONDS_MAX = 20
-"""Longest wait that the API allows per call."""
+"""The API's longest wait per call."""
 
 _ETAG = re.compile(r'"([0-9]{1,15})"')
 
 
 @dataclass(frozen=True)
 class Reading:
-    """An outcome and its sequence, which each change raises by 1: pass it as `after` to wait for a change."""
+    """An outcome and its sequence, which each change raises by 1. Pass it as `after` to await a change."""
 
     outcome: Outcome
     sequence: int
@@ -43,7 +43,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Readers:
-    """The readers' API at `url`, called with the session's credentials."""
+    """The API at `url`, called with the session's credentials."""
 
     url: str
     session: boto3.Session
@@ -55,9 +55,8 @@ class Readers:
     def wait(self, key: str, seconds: float, after: int | None) -> Reading:
         """Wait until the sequence is above `after`; without `after`, until the status is final or LIMBO.
 
-        After `seconds`, return the latest outcome as it is. Raises NotFound if the key has no
-        outcome by then.
-        Raises Unavailable if the last call had no answer.
+        After `seconds`, return the latest outcome as it is. Raises NotFound without an outcome by then, and
+        Unavailable if the last call had no answer.
         """
         over_at, seen, failures = time.monotonic() + seconds, after or 0, 0
         while True:
@@ -82,7 +81,7 @@ class Readers:
         return self.asked(key, f"/settlements/{key}", query).reading(key)
 
     def asked(self, what: str, path: str, query: Mapping[str, str | int]) -> "Answer":
-        """Return the answer with status 200 about `what`. Raises the error that any other status means."""
+        """Return the answer (status 200) about `what`. Raises the error of any other status."""
         address = f"{self.url}{path}" + (f"?{urlencode(query)}" if query else "")
         try:
             answer = exchange(self.session, AWSRequest("GET", address))
@@ -95,14 +94,14 @@ class Readers:
 
 @dataclass(frozen=True)
 class Answer:
-    """The API's answer: its status, its text, and the ETag of the outcome (empty if absent)."""
+    """The API's status and text, and the outcome's ETag, empty if absent."""
 
     status: int
     text: str
     etag: str
 
     def reading(self, key: str) -> Reading:
-        """Return the outcome in the answer, with its sequence from the ETag. Raises MalformedAnswer."""
+        """Return the outcome in the answer. Raises MalformedAnswer."""
         outcome, etag = Outcome.from_json(self.text), _ETAG.fullmatch(self.etag)
         if etag is None:
             raise MalformedAnswer("etag: must be a sequence in quotes")

@@ -1,4 +1,4 @@
-"""The three ways to start a settlement: the Express and Standard workflows, and the start queue."""
+"""The three ways to start a settlement: Express and Standard workflows, and the start queue."""
 
 import json
 import secrets
@@ -63,9 +63,9 @@ def start_standard(step_functions: Any, arn: str, request: Request) -> str:
 
 
 def send(sqs: Any, url: str, request: Request) -> None:
-    """Send a request to the start queue. Raises Unknown: then send it again; two messages are one settlement.
+    """Send a request to the start queue. Raises Unknown: then send it again; two are one settlement.
 
-    The message group makes a standard queue fair: one payer's backlog does not delay other payers.
+    The group makes a standard queue fair: one payer's backlog does not delay others.
     """
     try:
         sqs.send_message(QueueUrl=url, MessageBody=request.to_json(), MessageGroupId=request.payer)
@@ -74,7 +74,7 @@ def send(sqs: Any, url: str, request: Request) -> None:
 
 
 def _name(request: Request) -> str:
-    """Return a new execution name. The idempotency key, not this name, prevents a second payment."""
+    """Return a new execution name. The key, not this name, prevents a second payment."""
     return f"{request.key}-{secrets.token_hex(4)}"
 
 
@@ -85,7 +85,7 @@ def _own(outcome: Outcome, request: Request) -> Outcome:
 
 
 def _message(cause: str) -> str:
-    """Return the error message in a cause, which Lambda wraps in JSON."""
+    """Return the message in an error's cause, which Lambda wraps in JSON."""
     try:
         content: Any = json.loads(cause)
         return str(content["errorMessage"])
