@@ -5,25 +5,25 @@ from settlement.core.model.request import ACCOUNT, KEY
 
 _INTERNAL_ACCOUNT = re.compile(r"(fees|losses):[A-Z0-9]{3,12}")
 _WITHOUT_STATEMENT = ("escrow:", "external:")
-"""Prefixes of internal accounts whose entries are shown in the other account's statement."""
+"""Internal accounts whose entries are in the other account's statement."""
 
 
 def check_key(key: str) -> str:
-    """Return the settlement key. Raises CommandFailed if it is malformed."""
+    """Raises CommandFailed for a malformed key."""
     if not KEY.fullmatch(key):
         raise CommandFailed(Exit.USAGE, f"key: must match ^{KEY.pattern}$")
     return key
 
 
 def check_customer(account: str) -> str:
-    """Return the customer account's id. Raises CommandFailed if it is malformed."""
+    """Raises CommandFailed for a malformed id."""
     if not ACCOUNT.fullmatch(account):
         raise CommandFailed(Exit.USAGE, f"account: must match ^{ACCOUNT.pattern}$")
     return account
 
 
 def check_account(account: str) -> str:
-    """Return the account's id. Raises CommandFailed if it is malformed, or an account without a statement."""
+    """Raises CommandFailed for a malformed id, or an account without a statement."""
     if account.startswith(_WITHOUT_STATEMENT):
         raise CommandFailed(
             Exit.USAGE, "account: escrow is shown by `settle status KEY`, external by `settle reconcile`"

@@ -135,7 +135,7 @@ def main() -> None:
 
 
 def _is_utf8(argument: str) -> bool:
-    """Return whether an argument was valid UTF-8. Python decodes invalid bytes to lone surrogates."""
+    """Return whether an argument was UTF-8. Python decodes others to half surrogates."""
     try:
         argument.encode()
     except UnicodeEncodeError:

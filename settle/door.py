@@ -1,4 +1,4 @@
-"""Calls to the stack's HTTP APIs, signed with the caller's AWS credentials. A door is one of these APIs."""
+"""Calls to the stack's HTTP APIs (doors), signed with the caller's AWS credentials."""
 
 import json
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _TIMEOUT_SECONDS = (5, 35)
 
 @dataclass(frozen=True)
 class Answer:
-    """An API's answer. If it is a failure, `content` has `error` and `message`."""
+    """A failure's `content` has `error` and `message`."""
 
     status: int
     content: dict[str, Any]
@@ -25,7 +25,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Door:
-    """The API at `url`. AWS authenticates the caller by the signature alone."""
+    """The API at `url`. AWS proves the caller by the signature alone."""
 
     url: str
     session: boto3.Session
@@ -55,6 +55,6 @@ class Door:
 
 
 def embedded_url(url: str, endpoint_url: str) -> str:
-    """Return the embedded AWS's address of the API whose address on AWS is `url`."""
+    """Return the embedded AWS's address of the API at `url` on AWS."""
     host = urlsplit(url).hostname or ""
     return f"{endpoint_url}/_aws/execute-api/{host.partition('.')[0]}/$default"

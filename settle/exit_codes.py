@@ -21,7 +21,7 @@ class Exit(IntEnum):
 
     @property
     def gravity(self) -> int:
-        """Rank by gravity: a command with several answers ends with the gravest."""
+        """Rank among several answers: a command ends with the gravest."""
         return _BY_GRAVITY.index(self)
 
 
@@ -46,9 +46,9 @@ _BY_GRAVITY = (
 
 
 class CommandFailed(Exception):
-    """A failed command, with the exit code.
+    """A command that failed with an exit code.
 
-    The message is one line; `details` are further lines, such as the end of a log.
+    The message is one line; `details` are more, such as a log's end.
     """
 
     def __init__(self, code: Exit, message: str, details: str = "") -> None:

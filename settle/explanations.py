@@ -36,7 +36,7 @@ class Explanation:
 
 
 def every() -> dict[str, Explanation]:
-    """Return each error's explanation by name. Raises KeyError for an error without explanation."""
+    """Return explanations by error. Raises KeyError for an error without one."""
     acts = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
     told: dict[str, tuple[str, bool | None]] = {
         name: (_meaning(kind), issubclass(kind, Refusal)) for name, kind in kinds().items()
@@ -51,7 +51,7 @@ def every() -> dict[str, Explanation]:
 
 
 def kinds() -> dict[str, type[SettlementError]]:
-    """Return the error classes that functions raise, by name, in their module's order."""
+    """Return functions' errors by name, in their module's order."""
     return {
         name: kind
         for name, kind in vars(errors).items()

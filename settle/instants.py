@@ -12,7 +12,7 @@ def now() -> datetime:
 
 
 def parse(text: str, at: datetime, name: str = "since") -> datetime:
-    """Return the instant of an ISO 8601 text with offset, or of an age such as 90m before `at`.
+    """Return the instant of ISO 8601 with offset, or of an age such as 90m before `at`.
 
     Raises CommandFailed for other texts and future instants.
     """
@@ -35,10 +35,7 @@ def parse(text: str, at: datetime, name: str = "since") -> datetime:
 
 
 def between(since: str, until: str | None, at: datetime) -> tuple[datetime, datetime]:
-    """Return the span from `--since` (inclusive) to `--until` (exclusive, by default `at`).
-
-    Raises CommandFailed for a malformed or future instant, or an empty span.
-    """
+    """Return `--since` (inclusive) and `--until` (exclusive, by default `at`). Raises CommandFailed."""
     begin = parse(since, at)
     end = parse(until, at, "until") if until is not None else at
     if end <= begin:
@@ -52,7 +49,7 @@ def distance(instant: str, at: datetime) -> str:
 
 
 def seconds_since(instant: object, at: datetime) -> float | None:
-    """Return the seconds from `instant` to `at`; None if the text is malformed."""
+    """Return seconds up to `at`; None for a malformed text."""
     try:
         return (at - datetime.fromisoformat(str(instant))).total_seconds()
     except (ValueError, TypeError):
@@ -60,7 +57,7 @@ def seconds_since(instant: object, at: datetime) -> float | None:
 
 
 def lapse(seconds: float) -> str:
-    """Return a duration as text such as "5 min", "2 h 10 min" or "3 d 4 h"."""
+    """Return "5 min", "2 h 10 min", "3 d 4 h"."""
     minutes, rest = divmod(int(abs(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)

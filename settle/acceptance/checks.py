@@ -1,4 +1,4 @@
-"""The checks in order. `alarms` runs before the checks that raise alarms."""
+"""The checks in order. `alarms` precedes the checks that raise alarms."""
 
 from collections.abc import Collection, Sequence
 from functools import partial
@@ -89,7 +89,7 @@ LOAD_ROWS = (
 
 
 def chosen(only: Collection[str], rates: Sequence[int] = (), *, rings: bool = False) -> list[Check]:
-    """Return the named checks, or all; ringing and load, if requested, precede the last check."""
+    """Return the named checks, or all; ringing and load, if requested, before the last."""
     *first, last = CHECKS
     asked = []
     if rings:

@@ -18,25 +18,25 @@ MACHINES = ("SettlementExpressArn", "SettlementStandardArn", "CompensationArn")
 QUEUE = "QueueUrl"
 
 PROOFS_MAX = 3
-"""Tries: writes during a proof leave rows unproven, which the next proof may find at rest."""
+"""Writes during a proof leave rows unproven, which the next proof may find at rest."""
 
 STREAM_READERS = 2
-"""PublishEvents, which also serves merchants' sweeps, and SealJournal."""
+"""PublishEvents, also for merchants' sweeps, and SealJournal."""
 
 LAG_SECONDS_MAX = 60
 """Threshold of the alarm EventsBehind."""
 
 AGES_SECONDS_MAX, AGES_OF = 300, timedelta(minutes=15)
-"""Longest wait for a published age, and the queried period."""
+"""Time to publish an age, and the queried period."""
 
 _UNLOCKED = ("NoSuchObjectLockConfiguration", "ObjectLockConfigurationNotFoundError")
 
 SEALED_SECONDS_MAX = 480
-"""Longest wait for an entry to be sealed: AWS gathers a batch for up to five minutes."""
+"""AWS gathers a batch for up to five minutes."""
 
 
 def definitions(run: Run) -> str:
-    """Check that Step Functions accepts each definition and refuses a broken copy."""
+    """Check that Step Functions accepts each definition, and refuses a broken copy."""
     if run.stack.endpoint_url:
         raise NotApplicable("the embedded AWS: it takes any definition")
     client = run.stack.client("stepfunctions")
@@ -71,7 +71,7 @@ def triggers(run: Run) -> str:
 
 
 def _lag(run: Run, streams: Mapping[str, str]) -> str:
-    """Report the oldest record's age. Readers of a stream that throttle each other lag."""
+    """Return the oldest record's age. Readers that throttle each other lag."""
     if run.stack.endpoint_url:
         return "the embedded AWS: measures no lag"
     client, oldest = run.stack.client("cloudwatch"), 0.0
@@ -104,7 +104,7 @@ def _ages(client: Any, function: str, ages: list[float]) -> list[float]:
 def canary(run: Run) -> str:
     """Check that each alias sends all starts to one version, equal to the deployed machine.
 
-    A rollback also restores the definition, so only the stack's status shows it.
+    A rollback also restores the definition: only the stack's status shows it.
     """
     aliases = physical(run.stack, "AWS::StepFunctions::StateMachineAlias")
     if not aliases:
@@ -187,7 +187,7 @@ def _locked(run: Run, name: str) -> str:
 
 
 def definition(run: Run, output: str) -> str:
-    """Return a machine's definition. Its output may be an alias ARN, which has one more part."""
+    """Return a machine's definition. An alias ARN has one part more."""
     arn = ":".join(run.stack.outputs[output].split(":")[:7])
     described = run.stack.client("stepfunctions").describe_state_machine(stateMachineArn=arn)
     return str(described["definition"])

@@ -33,7 +33,7 @@ THREADS_MAX = 400
 """With more threads, payments are sent late and the pace drops."""
 
 WRITES = 5
-"""Writes per settled payment: hold, release, fee, and two for the verdict."""
+"""Per settled payment: hold, release, fee, and two for the verdict."""
 
 REST_SECONDS_MAX = 300
 
@@ -42,7 +42,7 @@ _POLL_SECONDS = 2
 
 @dataclass(frozen=True)
 class Paid:
-    """A sent payment. `seconds` is None if its execution did not start."""
+    """A sent payment. `seconds` is None if no execution started."""
 
     key: str
     sent_at: float
@@ -105,7 +105,7 @@ def _pool(threads: int) -> Iterator[ThreadPoolExecutor]:
 
 
 def _one(run: Run, client: Any, request: dict[str, str]) -> Paid:
-    """Send one payment. Its seconds are AWS's own, without the network."""
+    """Send a payment. Its seconds are AWS's own, without the network."""
     key, sent_at = request["key"], time.monotonic()
     try:
         ended = client.start_sync_execution(
@@ -138,7 +138,7 @@ def _at_rest(run: Run, sent: list[str]) -> list[SettlementState]:
 
 
 def _sends(run: Run, began: float, rate: int, settled: int) -> tuple[int, int]:
-    """Return the number of a pace's writes, and how many were in conflict."""
+    """Return a pace's writes, and how many were in conflict."""
     prefix, found = f"acceptance-{run.id}-load-{rate}-", (0, 0)
 
     def are_told() -> bool:

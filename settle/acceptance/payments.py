@@ -26,15 +26,15 @@ TWINS, THREADS, THREADS_EMBEDDED = 64, 64, 12
 """On the embedded AWS each concurrent call is a process."""
 
 API_WAIT_SECONDS = 20
-"""Longest wait that the services' API accepts."""
+"""The services' API's longest wait."""
 
 LOOK_SECONDS = 4
-"""Pause between looks. 32 twins look 8 times a second; the lowest default refill is 10."""
+"""32 twins look 8 times a second; the lowest default refill is 10."""
 
 _TWINS_END_AS = {"SETTLED", "PROCESSING"}
 
 STARTS_MAX = 5
-"""Tries, because a fast payment may end before its second start."""
+"""A fast payment may end before its second start."""
 
 
 def express(run: Run) -> str:
@@ -95,7 +95,7 @@ def expect_status(what: str, answer: Answer, *wanted: int) -> None:
 
 
 def same_start(run: Run) -> str:
-    """Start a running Standard execution again with the same name; expect the same execution."""
+    """Start a running Standard execution again; expect the same execution."""
     payer, payee = run.account("same-a", DEPOSIT), run.account("same-b")
     client, machine = run.stack.client("stepfunctions"), run.stack.outputs["SettlementStandardArn"]
     for _ in range(STARTS_MAX):
@@ -156,7 +156,7 @@ def twins(run: Run) -> str:
 
 
 def _judged(run: Run, request: dict[str, str], answers: Counter[tuple[str, str | None]]) -> str:
-    """Judge the answers. Money that moved twice is refuted even if AWS throttled some twins."""
+    """Judge the ends. Money that moved twice is refuted even if AWS throttled twins."""
     state = run.rested(request["key"])
     status = str(state and state.status)
     ends = Counter[str]()

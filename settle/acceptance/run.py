@@ -44,7 +44,7 @@ class Run:
     """ARN of the execution that waited in LIMBO."""
     stopped_at: datetime | None = None
     waits_for: str = "AWS"
-    """The current wait, reported if a check exceeds its time limit."""
+    """The current wait, reported if a check takes too long."""
 
     @property
     def reason(self) -> str:
@@ -95,7 +95,7 @@ class Run:
         return ended
 
     def balance(self, account: str) -> int:
-        """Return an account's balance in minor units. Raises LookupError."""
+        """Return minor units. Raises LookupError."""
         state = self.stack.store.account(account)
         if state is None:
             raise LookupError(f"{account} is not open")
@@ -137,7 +137,7 @@ class Run:
         return wait_for(holds, seconds)
 
     def in_flight(self) -> Iterator[str]:
-        """Wait for all payments to end; yield those that are unreadable, still in flight or in LIMBO."""
+        """Wait for all payments; yield those unreadable, in flight or in LIMBO."""
         give_up_at = time.monotonic() + REST_SECONDS_MAX
         for key in self.keys:
             try:
@@ -152,7 +152,7 @@ class Run:
                 yield f"{key} is {state.status}"
 
     def give_back(self) -> Iterator[str]:
-        """Withdraw all balances and close the accounts; yield each failure."""
+        """Withdraw the balances and close the accounts; yield each failure."""
         for account in self.accounts:
             try:
                 state = self.stack.store.account(account)

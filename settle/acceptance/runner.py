@@ -18,13 +18,13 @@ from settle.stack import Stack
 _DENIED = ("AccessDenied", "AccessDeniedException", "AuthorizationError", "AuthorizationErrorException")
 
 GIVE_BACK_SECONDS_MAX = 600
-"""Time limit for returning the money: a dead API must not delay the report."""
+"""A dead API must not delay the report."""
 
 BOOKS_SECONDS_MAX = 3600
-"""Time limit of the final proof, which reads the whole table."""
+"""The proof reads the whole table."""
 
 _PROOFS_MAX = 3
-"""The same as `PROOFS_MAX` in `deployed.py`."""
+"""As `PROOFS_MAX` in `deployed.py`."""
 
 
 @dataclass
@@ -124,7 +124,7 @@ def _give_back(run: Run) -> list[str]:
 
 
 def _books(run: Run, in_flight: list[str]) -> str:
-    """Prove the books. Raises Refuted if they fail or payments are in flight."""
+    """Prove the books. Raises Refuted for faults or payments in flight."""
     run.waits_for = "the proof of the whole table"
     for _ in range(_PROOFS_MAX):
         proof = _proof(run.stack)

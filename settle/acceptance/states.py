@@ -8,7 +8,7 @@ from settle.acceptance.run import Run
 from settle.acceptance.verdict import NotApplicable, Refuted
 
 ATTEMPTS = 10
-"""Tries per call: AWS throttles TestState, and the check makes about a hundred calls."""
+"""AWS throttles TestState: the check makes about a hundred calls."""
 
 UNLISTED = "AnErrorThatNoRuleNames"
 """An error that only `States.ALL` matches."""
@@ -24,7 +24,7 @@ _DATA = {
     **{"steps": [], "reversed": [], "case": 1, "stuck": {}, "alert": {}, "wait_seconds": 1, "resolution": {}},
     **{"notice": {}, "error": {"Error": UNLISTED, "Cause": ""}},
 }
-"""Input with every field that a task reads."""
+"""All fields that any task reads."""
 
 _CONTEXT = {
     "Execution": {"Id": "arn:of:it", "Name": "it", "Input": _SETTLEMENT},
@@ -61,7 +61,7 @@ def states(run: Run) -> str:
 
 
 def ways(tasks: dict[str, Any]) -> Iterator[Way]:
-    """Yield the expected reactions to the first error of each rule, and to UNLISTED."""
+    """Yield the expected reactions to each rule's first error, and to UNLISTED."""
     for name, task in tasks.items():
         if task["Type"] != "Task":
             continue
@@ -86,7 +86,7 @@ def _matching(rules: list[Any], error: str) -> Any:
 
 
 def meet(client: Any, text: str, way: Way) -> None:
-    """Raise an error in a task. Raises Refuted if the task does not react as expected."""
+    """Raise an error in a task. Raises Refuted for an unexpected reaction."""
     told = client.test_state(
         definition=text,
         stateName=way.state,

@@ -1,4 +1,4 @@
-"""Exhausted quotas. They prove nothing about the product."""
+"""Exhausted quotas, which prove nothing about the product."""
 
 import re
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from settle.order import DoorThrottled
 
 
 class Throttled(Exception):
-    """A quota is exhausted. The message has the figures, `quotas` the quotas to raise."""
+    """The message has the figures, `quotas` the quotas to raise."""
 
     def __init__(self, message: str, *quotas: str) -> None:
         super().__init__(message)

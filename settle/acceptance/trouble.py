@@ -14,7 +14,7 @@ from settlement.core.model import executions
 from settlement.core.model.orders import Decision
 
 STOPS_MAX = 5
-"""Tries, because a fast payment may end before it is stopped."""
+"""A fast payment may end before it is stopped."""
 
 _SPENT = AMOUNT // 2
 
@@ -32,7 +32,7 @@ def recovery(run: Run) -> str:
 
 
 def _stopped(run: Run, request: dict[str, str]) -> tuple[float, bool]:
-    """Stop a payment's execution; return the seconds until SETTLED, and whether recovery settled it."""
+    """Stop an execution; return the seconds until SETTLED, and whether recovery did it."""
     client, key = run.stack.client("stepfunctions"), request["key"]
     arn = client.start_execution(
         stateMachineArn=run.stack.outputs["SettlementStandardArn"],

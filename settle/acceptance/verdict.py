@@ -6,14 +6,14 @@ from typing import Any
 from settle.acceptance.run import Run
 
 CHECK_SECONDS_MAX = 300
-"""A check's default time limit: AWS's limit for an Express execution."""
+"""AWS's limit for an Express execution."""
 
 
 class Verdict(StrEnum):
     PROVEN = "proven"
     REFUTED = "refuted"
     NOT_APPLICABLE = "not applicable"
-    """The stack cannot show it, for example the embedded AWS."""
+    """The stack cannot show it, such as the embedded AWS."""
 
     NOT_PERMITTED = "not permitted"
     """AWS denied a call of the check."""
@@ -22,20 +22,19 @@ class Verdict(StrEnum):
 
 
 class Refuted(Exception):
-    """The check found a fault. The message has the figures."""
+    """A check found a fault. The message has the figures."""
 
 
 class NotApplicable(Exception):
-    """The check cannot run on this stack. The message has the reason."""
+    """The message has the reason."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """A check. `prove` returns the evidence, or raises Refuted or NotApplicable.
+    """`prove` returns the evidence, or raises Refuted or NotApplicable.
 
-    `rows` are the first words of the rows in docs/internals/not-proven-locally.md that the check
-    tries on AWS.
-    After `seconds_max` the check is refuted.
+    `rows` begin rows of docs/internals/not-proven-locally.md that the check tries on AWS. After `seconds_max`
+    the check is refuted.
     """
 
     name: str

@@ -12,7 +12,7 @@ from settle.local.demo import cost
 from settlement.core.ledger import keys
 
 WRITE_UNITS, READ_UNITS_MAX = 20, 1.5
-"""Units per settled payment, from docs/reference/costs.md."""
+"""Per settled payment: docs/reference/costs.md."""
 
 HEAR_SECONDS_MAX, RULE_PAYMENTS_MAX = 30, 4
 """Maximum delay of an event, and payments until a new rule must work."""
@@ -87,7 +87,7 @@ def alarms(run: Run) -> str:
 
 
 def described_alarms(run: Run) -> dict[str, dict[str, Any]]:
-    """Return the stack's alarms by name. Raises Refuted if CloudWatch lacks one."""
+    """Return alarms by name. Raises Refuted if one is missing."""
     names = [*physical(run.stack, "AWS::CloudWatch::Alarm").values()]
     if not names:
         raise Refuted("the stack has no alarm")
@@ -101,7 +101,7 @@ def described_alarms(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def aborted(run: Run) -> str:
-    """Wait until the execution that `recovery` stopped raises the alarm, and the alarm clears."""
+    """Wait until the execution stopped by `recovery` raises the alarm, and the alarm clears."""
     _on_aws(run, "alarms are not deployed to it")
     if run.stopped_at is None:
         raise NotApplicable("no execution was stopped: `recovery` has to run with it")

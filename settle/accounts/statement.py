@@ -27,14 +27,15 @@ def show(
 ) -> dict[str, Any]:
     """Return an account's balance and statement, oldest entry first.
 
-    An internal account's balance (`fees:EUR`) is the sum of its entries. `sum` is the running total by entry
-    time: clocks differ, so the account may never have had this balance. `unswept` is received money that a
-    merchant cannot spend yet.
+    An internal account (`fees:EUR`) is the sum of its entries. `sum` is the running total by entry
+    time: clocks
+    differ, so the account may never have had this balance. `unswept` is received money that a merchant cannot
+    spend yet.
 
     Without an `archive`, a statement whose entries expire starts at `complete_since` with `brought_forward`,
     and an internal account's balance is None. Unreadable rows are in `unreadable`, and in no sum.
 
-    `reference` costs more reads than the statement itself: each payment's row is read.
+    `reference` costs more than the statement: it is in each payment's row.
     """
     now = datetime.now(UTC)
     kept_from = Retention.at(now, stack.config.shortest_retention_days).kept_from
@@ -115,7 +116,7 @@ def _merged(found: list[Row], expired: Mapping[tuple[str, str], Row]) -> list[Ro
 
 
 def entries(stack: Stack, account: str) -> list[Row]:
-    """Return an account's entries in time order, read consistently."""
+    """Return entries in time order, read consistently."""
     return sorted(
         pages.query(stack.store, *keys.entry_partitions(account)), key=lambda entry: str(entry["sk"])
     )

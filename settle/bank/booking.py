@@ -24,7 +24,7 @@ GROUP = "account"
 
 
 def pattern_of(stack: Stack, text: str | None) -> re.Pattern[str]:
-    """Compile a pattern, by default the stage's. Raises CommandFailed without a group for the account."""
+    """Return a pattern, by default the stage's. Raises CommandFailed if it names no account."""
     if text is None:
         text = stack.outputs.get("StatementAccounts")
     if text is None:
@@ -39,11 +39,10 @@ def pattern_of(stack: Stack, text: str | None) -> re.Pattern[str]:
 
 
 def propose(stack: Stack, since: str, accounts: re.Pattern[str], reason: str) -> dict[str, Any]:
-    """Propose deposits for lines that only the bank has and whose references name one account.
+    """Propose deposits for lines that only the bank has, if their references name one account.
 
-    Return the proposals, and the unreadable rows. A proposal's key derives from its lines, so a
-    repeat makes no
-    second proposal.
+    Return the proposals, and unreadable rows. A proposal's key derives from its lines: proposed twice, it is
+    one proposal.
     """
     unreadable = list[str]()
     left = iter(sorted(_named(stack, since, accounts, unreadable).items()))
@@ -74,7 +73,7 @@ def book(stack: Stack, key: str, digest: str) -> dict[str, Any]:
 
 
 def _named(stack: Stack, since: str, accounts: re.Pattern[str], unreadable: list[str]) -> dict[str, str]:
-    """Return the account for each line without an order whose references name exactly one account."""
+    """Return each line without an order whose references name one account, with that account."""
     own = BankRecord(stack.store, stack.config, unreadable.append)
     now = datetime.now(UTC)
     with Spool() as spool:

@@ -12,17 +12,17 @@ from settlement.bank.statement import Line, Statement, UnreadableStatement
 
 _START_BYTES = 512
 _SWIFT = re.compile(rb"\{1:|:940:|(?:[^<:\n]{0,80}\n){0,5}:20:")
-"""MT940's header, or its first field after up to five extra lines of a bank, such as `940`."""
+"""MT940's header, or its first field after up to five of a bank's own lines, such as `940`."""
 
 
 def digest(path: str) -> str:
-    """Return the SHA-256 of a file's bytes. Raises CommandFailed."""
+    """Return a file's SHA-256. Raises CommandFailed."""
     with _opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def columns(path: str) -> table.Columns:
-    """Read a CSV file's column mapping. Raises CommandFailed."""
+    """Parse a CSV file's mapping. Raises CommandFailed."""
     with _opened(path) as file:
         try:
             return table.Columns.from_toml(tomllib.load(file))

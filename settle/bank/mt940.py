@@ -1,4 +1,4 @@
-"""SWIFT MT940, parsed by the library `mt-940` field by field, so that each error names its line."""
+"""SWIFT MT940, parsed field by field with the library `mt-940`, so that errors name their line."""
 
 import logging
 import re
@@ -14,7 +14,7 @@ from settlement.bank.statement import Line, Side, Statement
 from settlement.core.model import money
 
 SIZE_MAX = 64 * 1024 * 1024
-"""Most bytes of a file, which is held in memory: a day's statement has kilobytes."""
+"""Bytes of a file, which is held whole: a day's statement has kilobytes."""
 
 _FIELD_MAX = 10_000
 _FIELD = re.compile(r":([0-9]{2}[A-Z]?|NS):(.*)", re.ASCII)
@@ -27,15 +27,15 @@ _CODED = re.compile(r"/(EREF|KREF|PREF|REMI|RTRN|MARF)/(.*?)(?=/[A-Z]{3,4}/|$)",
 _SIDES = {"C": Side.IN, "D": Side.OUT, "RD": Side.IN, "RC": Side.OUT}
 _WHY = {"60": ": an MT942, a report within the day, is not final", "62": ": it may be cut off"}
 _RETURNS = {"108", "109", "159"}
-"""German transaction codes of returned debits and transfers; subfield ?34 has the reason."""
+"""German transaction codes of returned debits and transfers; ?34 has the reason."""
 _LIBRARY_ERRORS = (RuntimeError, ValueError, ArithmeticError, LookupError, TypeError, AttributeError)
 
 
 def read(file: BinaryIO, currencies: Mapping[str, int]) -> Iterator[Line | Statement]:
     """Yield each statement after its lines.
 
-    The lines' sum must equal the difference of the balances. A value date of 30 February, which banks use for
-    interest, becomes the last day of February. Raises UnreadableStatement with the line and the field.
+    Lines must sum up to the difference of the balances. A value date of 30 February, which banks use for
+    interest, is the last day of that month. Raises UnreadableStatement with the line and the field.
     """
     found = False
     for message in _messages(_text(file)):
@@ -152,7 +152,7 @@ class _Reading:
         )
 
     def _movements(self) -> Iterator[tuple[_Field, str]]:
-        """Yield each :61: with the text of its :86:. A :86: after a balance belongs to the statement."""
+        """Yield each :61: with the text of its :86:. A :86: after a balance is the statement's."""
         movement: _Field | None = None
         details: list[str] = []
         for one in self._message:
@@ -199,7 +199,7 @@ class _Reading:
         )
 
     def _need(self, tag: str) -> _Field:
-        """Return the only field with a tag, whatever the tag's letter. Raises UnreadableStatement."""
+        """Return a tag's only field, with any letter. Raises UnreadableStatement."""
         found = [one for one in self._message if one.tag[:2] == tag]
         if not found:
             first = self._message[0]
@@ -224,7 +224,7 @@ class _Reading:
         )
 
     def _minor(self, one: _Field, amount: Any) -> int:
-        """Return an amount's absolute value in minor units."""
+        """Return minor units, without the sign."""
         currency = amount.currency or self._currency
         try:
             return fields.amount(format(abs(amount.amount), "f"), currency, self._currencies)
@@ -259,7 +259,7 @@ def _text(file: BinaryIO) -> str:
 
 
 def _messages(text: str) -> Iterator[list[_Field]]:
-    """Yield each message's fields. Lines between messages, such as SWIFT's envelope, are skipped."""
+    """Yield each message's fields, without lines in between, such as SWIFT's envelope."""
     message: list[_Field] = []
     for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
         match = _FIELD.match(line)
@@ -282,7 +282,7 @@ def _messages(text: str) -> Iterator[list[_Field]]:
 
 
 def _parse(movement: _Field, details: str) -> Mapping[str, Any]:
-    """Parse a :61: and its :86: with the library; refuse a partial result."""
+    """Return the library's result for a :61: and its :86:; refuse a partial result."""
     # Some German banks write a blank behind the amount.
     value = _BLANK.sub(r"\1", movement.value)
     text = f":61:{value}" + (f"\n:86:{details}" if details else "")
@@ -330,5 +330,5 @@ def _account(text: str, currency: str) -> str:
 
 
 def _is_iban(text: str) -> bool:
-    """Return whether an IBAN's check digits fit (ISO 7064, modulo 97)."""
+    """Check an IBAN's digits (ISO 7064, modulo 97)."""
     return int("".join(str(int(one, 36)) for one in text[4:] + text[:4])) % 97 == 1

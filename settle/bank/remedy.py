@@ -11,7 +11,7 @@ from settlement.bank.statement import Side
 from settlement.core.model import money
 
 ACCOUNT = "<account>"
-"""Placeholder: the bank does not name the account's owner."""
+"""A placeholder: the bank does not name the owner."""
 
 KEY_MAX = 64
 _DIGITS = 24
@@ -21,9 +21,8 @@ _NAMES = {Side.IN: OrderKind.DEPOSIT, Side.OUT: OrderKind.WITHDRAW}
 def commands(stack: Stack, one: Finding) -> list[str]:
     """Return the orders that correct a finding; empty if a person must look first.
 
-    The order's key derives from the line or order: run twice, it books once. The payer chooses the
-    line's text,
-    so a command names an account only for a return.
+    A key derives from the line or order: run twice, it books once. The payer chooses the line's text, so only
+    a return names an account.
     """
     match one.kind:
         case Kind.ONLY_BANK | Kind.BANK_TWICE:
@@ -36,7 +35,7 @@ def commands(stack: Stack, one: Finding) -> list[str]:
 
 
 def _booked(stack: Stack, one: Finding, account: str) -> list[str]:
-    """Return the missing order of a line; empty if the line has no reference."""
+    """Return a line's missing order; empty without a reference."""
     line = one.line
     name = line and (one.order.reference if one.order else line.reference or line.bank_reference)
     if not line or not name:

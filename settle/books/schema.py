@@ -15,7 +15,7 @@ from settle.exit_codes import CommandFailed, Exit
 from settlement.books.page import Books
 
 OF_THE_STACK = "stack"
-"""The URL that means the stack's own Aurora, for `settle ledger migrate` only."""
+"""The URL of the stack's own Aurora, for `settle ledger migrate` only."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 CONNECT_SECONDS = 10
@@ -29,7 +29,7 @@ ON CONFLICT DO NOTHING RETURNING 1
 
 
 def check(url: str) -> None:
-    """Raise CommandFailed for a malformed URL, as the driver's message would show the password."""
+    """Raise CommandFailed for a bad URL: the driver's message would show the password."""
     if url == OF_THE_STACK:
         raise CommandFailed(
             Exit.USAGE,
@@ -47,7 +47,7 @@ def check(url: str) -> None:
 
 @contextmanager
 def books(url: str) -> Iterator[psycopg.Connection]:
-    """Connect to the books. Raises CommandFailed with one line, without the password."""
+    """Connect. Raises CommandFailed in one line, without the password."""
     check(url)
     try:
         connection = psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_SECONDS)
@@ -67,7 +67,7 @@ def books(url: str) -> Iterator[psycopg.Connection]:
 
 
 def migrate(url: str, currencies: dict[str, int]) -> None:
-    """Migrate the schema in one transaction. Safe to repeat."""
+    """Migrate in one transaction. Safe to repeat."""
     engine = sqlalchemy.create_engine(
         "postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=sqlalchemy.NullPool
     )
@@ -86,9 +86,9 @@ def migrate(url: str, currencies: dict[str, int]) -> None:
 
 
 def add_currencies(books: Books, currencies: dict[str, int]) -> None:
-    """Add the stage's currencies. Raises CommandFailed if the books have other decimals for a currency.
+    """Add the stage's currencies. Raises CommandFailed if one has other decimals here.
 
-    With other decimals, each of the currency's rows would mean another amount.
+    Each row of that currency would mean another amount.
     """
     with books.transaction() as query:
         known = {str(code): int(exponent) for code, exponent in query(_CURRENCIES)}

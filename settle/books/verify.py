@@ -11,13 +11,13 @@ from settlement.core.ledger.keys import Row
 from settlement.core.model.timestamps import timestamp
 
 LAG = timedelta(minutes=15)
-"""Younger entries may not have arrived: the journal gathers for two minutes, and may retry."""
+"""Younger entries may be on their way: the journal gathers for two minutes, and may retry."""
 
 DIFFERENCES_MAX = 100
-"""Differences to name; further differences are counted."""
+"""Differences to name; others are counted."""
 
 _CHUNKS = ((0, 15), (15, 30))
-"""Slices of a row's SHA-256, in hexadecimal digits. Sums of slices do not depend on the order of rows."""
+"""Slices of a row's SHA-256, in hexadecimal digits. Their sums ignore order."""
 
 _LINE = """
 concat_ws('|', key, step, to_char(posted_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
@@ -45,7 +45,7 @@ _YOUNG = """
 SELECT to_char(posted_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS'), count(*)
 FROM ledger.entry WHERE posted_at >= %(end)s GROUP BY 1
 """
-"""Young entries, counted by second, as a busy stage has a million."""
+"""Young entries, counted by second: a busy stage has a million."""
 
 _SUSPENSE = "ledger.entry WHERE booked_at <> posted_at"
 """The view `ledger.suspense`, for a user who may read the entries but not finance's views."""
@@ -56,7 +56,7 @@ Read = Callable[[], Iterable[Row]]
 
 @dataclass
 class Sum:
-    """Sums over a day and currency's entries; equal entries give equal sums."""
+    """The entries of a day and currency; equal entries give equal sums."""
 
     count: int = 0
     amount: int = 0
@@ -77,7 +77,7 @@ class Verdict:
     """Whether the books match the table up to `until`.
 
     `behind_seconds` is the age of the oldest entry missing from the books, even after `until`; else 0.
-    `suspense` counts entries that came after their month was closed, which are no difference.
+    `suspense` counts entries that came after their month was closed: not a difference.
     """
 
     until: str

@@ -1,6 +1,6 @@
-"""Simulates short lives of a check. A seed decides one life: payments, faults, restarts and callbacks.
+"""Plays short lives of a check. A seed decides a life's payments, faults, restarts and callbacks.
 
-A life calls the real file through VerifyKyc's code. A client inside the file reaches its real service.
+A life calls the real file by VerifyKyc's code. The file's own client reaches its real service.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from settlement.core.model.errors import CheckUnavailable, InvalidRequest
 
 BEGINNING = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SECONDS_MAX = 3.0
-"""The deadline of an answer, as in VerifyKyc."""
+"""The deadline, as in VerifyKyc."""
 
 ACTIONS = 12
 PAYMENTS_MAX = 3
@@ -30,7 +30,7 @@ _NAMES = ("alice", "bob", "mallory", "Eve", "Zoë Ångström", "")
 _AMOUNTS = (1, 99, 4_820, 99_999, 100_000, 100_001, 10**12)
 
 Simulated = Callable[..., Reply]
-"""The check's own simulation of its service: `SIMULATED(method, url, headers, body)`."""
+"""The check's simulation of its service: `SIMULATED(method, url, headers, body)`."""
 
 Decision = tuple[str, str]
 
@@ -45,12 +45,12 @@ class Broken:
 
 
 class Died(BaseException):
-    """The simulated function ended during the check."""
+    """The function ended during the check."""
 
 
 @dataclass
 class Outside:
-    """The check's tools, which fail at random while `faults` is set."""
+    """A check's tools, which fail at random while `faults` is set."""
 
     chance: Random
     now_: datetime
@@ -93,7 +93,7 @@ class Life:
     decided: dict[str, Decision] = field(default_factory=dict)
     waited: bool = False
     called_back: set[str] = field(default_factory=set)
-    """Reasons in the callbacks that were sent."""
+    """Reasons of callbacks."""
 
     def __post_init__(self) -> None:
         self.chance = Random(self.seed)  # noqa: S311
@@ -114,7 +114,7 @@ class Life:
         return self
 
     def _start(self) -> None:
-        """Start a new environment without memory."""
+        """Start a new environment, which remembers nothing."""
         self.check = file.load(self.path)
         _take_the_clock(_module(self.path))
         self.simulated: Simulated | None = getattr(_module(self.path), "SIMULATED", None)
@@ -160,7 +160,7 @@ class Life:
         self._decide(payment, content)
 
     def _decide(self, payment: Payment, content: dict[str, str] | None) -> None:
-        """Record the first answer; a different later answer breaks a promise, even if the first was lost."""
+        """Record the first answer. A later answer must be the same, even if the first was lost."""
         said = (content["decision"], content["reason"]) if content else ("WAITS", "")
         before = self.decided.get(payment.key)
         if before and said != before:
@@ -217,7 +217,7 @@ class Life:
 
 @dataclass(frozen=True)
 class Proof:
-    """The result. `found` has the first broken promise of each kind."""
+    """`found` has the first broken promise of each kind."""
 
     check: Check
     seeds: int
@@ -229,14 +229,14 @@ class Proof:
 
     @property
     def unseen(self) -> list[str]:
-        """Declared refusals and waits that no life met."""
+        """Return declarations that no life met."""
         met = self.refused.keys() | self.called_back
         never = [f"refusal {reason}" for reason in self.check.refusals if reason not in met]
         return [*never, *(["wait"] if self.check.wait_seconds and not self.waited else [])]
 
 
 def prove(path: Path, seeds: int, first: int = 0) -> Proof:
-    """Play `seeds` lives, starting with seed `first`. Raises ValueError for a file without a check."""
+    """Play `seeds` lives from seed `first`. Raises ValueError for a file without a check."""
     check = file.load(path)
     found, refused, called_back = dict[str, Broken](), dict[str, int](), set[str]()
     approved = waited = 0
@@ -264,7 +264,7 @@ def _no_time(*_: Any, **__: Any) -> Any:
 
 
 class _NoNow(datetime):
-    """Replaces `datetime` in a check's module: an answer may depend only on `tools.now()`."""
+    """Replaces `datetime` in a check's module: an answer may depend on `tools.now()` alone."""
 
     now = utcnow = today = classmethod(_no_time)
 

@@ -1,4 +1,4 @@
-"""The files that `settle check new` writes."""
+"""The files of `settle check new`."""
 
 from pathlib import Path
 
@@ -62,7 +62,7 @@ def test_a_large_payment_is_refused() -> None:
 
 
 def write(name: str, folder: Path, *, waits: bool = False) -> list[Path]:
-    """Write the check and its test. A check that `waits` only waits for a callback.
+    """Write the check and its test; a check that `waits` awaits a callback.
 
     Raises CommandFailed for a bad name, or an existing file.
     """

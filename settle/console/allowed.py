@@ -7,18 +7,18 @@ from botocore.exceptions import BotoCoreError, ClientError
 from settle.stack import Stack
 
 KNOWN_SECONDS = 300
-"""How long an API's answer is kept. An order that is refused later shows a plain failure."""
+"""Time to keep an API's answer. An order that is refused later fails plainly."""
 
 _AT_ONCE = 4
-"""Concurrent questions. The orders' API takes ten requests a second, from all people together."""
+"""The orders' API takes ten requests a second, from all people."""
 
 _FORBIDDEN, _MALFORMED = 403, 400
 
 
 class Allowed:
-    """The order routes that this AWS identity may use, found by sending empty orders.
+    """The order routes that this AWS identity may use, found by empty orders.
 
-    IAM refuses a forbidden route; the function refuses the empty order. Both write nothing.
+    IAM refuses the route, or the function refuses the order. Neither writes.
     """
 
     def __init__(self, stack: Stack, clock: Callable[[], float] = time.monotonic) -> None:

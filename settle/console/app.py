@@ -38,14 +38,14 @@ _ANEW = "If you have not used it, end the console in its terminal. Start it anew
 
 
 def application(console: Console, port: int, ended: Callable[[], None]) -> Guard:
-    """Return the guarded application. It calls `ended` when the person ends the session."""
+    """Return the guarded pages; call `ended` when the person ends the session."""
 
     async def enter(request: Request) -> Response:
         """Exchange the token for the cookie.
 
-        A coroutine, since two threads could both spend the one token. The answer refreshes instead
-        of redirecting:
-        after a link from another program, a browser sends no strict cookie on a redirect.
+        A coroutine: in a thread pool, two browsers could both spend the token. A refresh, not a
+        redirect: after
+        another program's link, a browser sends no strict cookie on a redirect.
         """
         cookie = console.session.enter(request.query_params.get("token", ""))
         if cookie is None:
@@ -75,7 +75,7 @@ def application(console: Console, port: int, ended: Callable[[], None]) -> Guard
 
 
 def _answering(console: Console, page: Page) -> Callable[[Request], object]:
-    """Run a page in a thread, because it waits for AWS; show failures as pages."""
+    """Run a page in a thread, as it waits for AWS; show failures as pages."""
 
     async def answer(request: Request) -> Response:
         try:

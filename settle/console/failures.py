@@ -26,7 +26,7 @@ class Failure:
 
 
 FAULT = 500
-"""Status of the console's own faults."""
+"""The console's own fault."""
 
 _LOOK = "Look at the settlement before you repeat an order: the same order twice is one."
 _COMMANDS = {

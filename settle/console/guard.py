@@ -17,7 +17,7 @@ from settle.console.session import Session
 from settle.reports.page import render
 
 ENTER = "/enter"
-"""The only path that needs no session."""
+"""The one path without a session."""
 
 FORM_BYTES_MAX = 16_384
 """A reason has at most 500 characters, each at most twelve bytes in a form."""
@@ -37,7 +37,7 @@ class Guard:
         self.cookie = cookie_name(port)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer or refuse a request. Each answer has headers that forbid embedding."""
+        """Answer or refuse a request; each answer has headers that forbid embedding."""
         if scope["type"] != "http":
             return
         request = Request(scope, receive)
@@ -49,11 +49,10 @@ class Guard:
             await self.app(scope, receive, answer)
 
     def _stranger(self, request: Request) -> Failure | None:
-        """Return the failure of a request from another host, page or browser; None if it may pass.
+        """Return the failure of a request from another host, page or browser.
 
-        Only the literal 127.0.0.1 is our host, so a foreign name cannot rebind to it. Any page may
-        link to the
-        address with the token, because the token proves the person.
+        Only the literal 127.0.0.1 is our host, so no foreign name can rebind to it. Any page may link to the
+        address with the token, which proves the person.
         """
         if request.headers.getlist("host") != [self.host]:
             return Failure(421, "This is another host", "Host: it must be 127.0.0.1 with its port", _OTHER)
@@ -69,7 +68,7 @@ class Guard:
         return Failure(401, "There is no session", what, _ANEW)
 
     async def _forged(self, request: Request) -> Failure | None:
-        """Return the failure of a form from another page; else keep its fields in the request's state."""
+        """Return the failure of another page's form; keep the fields of ours in the request's state."""
         if request.method in _SAFE_METHODS:
             return None
         again = "Open the page again, and send its form."
@@ -100,12 +99,12 @@ class Guard:
 
 
 def cookie_name(port: int) -> str:
-    """Return the cookie's name. It has the port, because a browser shares cookies between a host's ports."""
+    """Return a name with the port: a browser shares cookies between a host's ports."""
     return f"settle_{port}"
 
 
 def _headers() -> dict[str, str]:
-    """Security headers. With `no-referrer`, a browser would give our own forms the origin `null`."""
+    """Return security headers. With `no-referrer`, a browser would give our forms the origin `null`."""
     policy = render.policy(form_action="'self'")
     return {
         "content-security-policy": f"{policy}; frame-ancestors 'none'",

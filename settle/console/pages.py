@@ -22,7 +22,7 @@ from settlement.core.model.status import FINISHED, Status
 LIVE_SECONDS = 5
 
 LIVE_TIMES = 60
-"""Reloads before a page stops, so that an unattended browser does not keep a session open."""
+"""Reloads before a page stops: an unattended browser must not keep a session open."""
 
 STATEMENT_LINES = 100
 
@@ -39,7 +39,7 @@ def waiting(console: Console, request: Request) -> Response:
 
 
 def settlement(console: Console, request: Request) -> Response:
-    """Show a settlement; reload the page until it is final, in LIMBO or in review."""
+    """Show a settlement; reload it until it is final, in LIMBO or in review."""
     told = report.describe(console.stack, check_key(request.path_params["key"]), console.now())
     status, live = told["outcome"]["status"], None
     if status not in {*FINISHED, Status.LIMBO}:
@@ -163,7 +163,7 @@ def _times(console: Console, request: Request) -> tuple[datetime | None, datetim
 
 
 def _is_between(instant: str, since: datetime | None, until: datetime | None) -> bool:
-    """Return whether an instant is in a period. An unreadable instant is only in the unbounded period."""
+    """Return whether an instant is between. Only the unbounded period has unreadable instants."""
     if since is None and until is None:
         return True
     try:

@@ -15,7 +15,7 @@ from settle.exit_codes import CommandFailed, Exit
 HOST = "127.0.0.1"
 _CONNECTIONS_MAX = 64
 _END_SECONDS = 5
-"""Grace after Ctrl-C for a running order, so that it is either on record or not sent."""
+"""Time for a running order after Ctrl-C: it is on record, or not sent."""
 
 
 def serve(console: Console, port: int, announce: Callable[[str], None]) -> None:
@@ -49,7 +49,7 @@ def serve(console: Console, port: int, announce: Callable[[str], None]) -> None:
 
 @contextmanager
 def _listening(port: int) -> Iterator[socket.socket]:
-    """Yield a listening socket; port 0 means any free port. Raises CommandFailed."""
+    """Listen on a port; 0 means any free port. Raises CommandFailed."""
     with socket.socket() as listener:
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -64,9 +64,9 @@ def _listening(port: int) -> Iterator[socket.socket]:
 
 @contextmanager
 def door_page(address: str) -> Iterator[Path]:
-    """Yield a file that sends a browser to an address; only its owner can read it.
+    """Yield a file, readable only by its owner, that sends a browser to an address.
 
-    As a browser's argument, the token would be visible to all users of the machine.
+    In a browser's arguments, all users of the machine would see the token.
     """
     handle, name = tempfile.mkstemp(prefix="settle-console-", suffix=".html")
     try:

@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable
 
 TOKEN_SECONDS = 600
-"""Lifetime of the address: long enough to copy it, too short to find it in an old terminal."""
+"""Lifetime of the address: enough to copy it, too short to find it in an old terminal."""
 
 IDLE_SECONDS = 1_800
-"""Longest time without a request, so that an unattended browser gives no order."""
+"""Time without a request: an unattended browser gives no order."""
 
 SESSION_SECONDS_MAX = 28_800
 """Maximum length of a session: a shift."""
@@ -16,7 +16,7 @@ _BYTES = 32
 
 
 class Session:
-    """A session, opened once with its token. It exists only in memory, and ends with the process."""
+    """A session, opened once with its token. It is only in memory, and ends with the process."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -28,7 +28,7 @@ class Session:
         self._made_at = self._seen_at = clock()
 
     def enter(self, token: str) -> str | None:
-        """Exchange the token for the cookie; None if the token is wrong, used or expired."""
+        """Exchange the token for the cookie; None if wrong, used or expired."""
         now = self._clock()
         is_right = hmac.compare_digest(token.encode(), self.token.encode())
         if not (is_right and self.token) or now - self._made_at > TOKEN_SECONDS:
@@ -38,7 +38,7 @@ class Session:
         return self._cookie
 
     def has(self, cookie: str) -> bool:
-        """Return whether a cookie is the session's; if so, extend the session."""
+        """Return whether a cookie is the session's; if so, extend it."""
         now = self._clock()
         if now - self._seen_at > IDLE_SECONDS or now - self._made_at > SESSION_SECONDS_MAX:
             self.end()
@@ -52,5 +52,5 @@ class Session:
         return hmac.compare_digest(csrf.encode(), self.csrf.encode())
 
     def end(self) -> None:
-        """End the session for good: cookie and token become invalid."""
+        """Invalidate cookie and token for good."""
         self.token = self._cookie = ""

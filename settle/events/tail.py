@@ -14,10 +14,10 @@ from settlement.core.model.timestamps import timestamp
 from settlement.events.changes import snapshot
 
 KEPT_SECONDS = 300
-"""Retention of messages, so that a killed command's queue stays small."""
+"""Message retention: a killed command's queue stays small."""
 
 LEFT_BEHIND_SECONDS = 86_400
-"""Age from which the next command removes a killed command's rule and queue."""
+"""Age at which the next command removes a killed command's rule and queue."""
 
 _WAIT_SECONDS = 2
 _NEW_QUEUE_SECONDS = 1
@@ -27,9 +27,9 @@ _NEW_QUEUE_SECONDS = 1
 def hearing(stack: Stack, key: str | None) -> Iterator[Iterator[dict[str, Any] | None]]:
     """Yield one settlement's events, or all, as they come; None after each poll of up to 2 s.
 
-    For a settlement that exists, a snapshot comes first, since its events may be over. A new rule works only
-    after a moment, so a change before that gives another snapshot. At the end, the rule and queue
-    are removed.
+    An existing settlement starts with a snapshot: its events may be over. A new rule needs a
+    moment, so a change
+    meanwhile gives another snapshot. At the end, the rule and queue are removed.
     """
     name = f"{_prefix(stack)}{int(time.time())}-{secrets.token_hex(3)}"
     try:
@@ -48,7 +48,7 @@ def _prefix(stack: Stack) -> str:
 def _listen(stack: Stack, name: str, key: str | None) -> str:
     """Create a rule and its queue; return the queue's URL.
 
-    The queue is created with its policy: calls about a new queue may fail for a second.
+    The policy comes with the queue: calls about a new queue may fail for a second.
     """
     sqs, events, bus = stack.client("sqs"), stack.client("events"), stack.outputs["OutcomeBusName"]
     pattern = {"source": ["settlement"], **({"detail": {"subject": [key]}} if key else {})}
@@ -73,7 +73,7 @@ def _listen(stack: Stack, name: str, key: str | None) -> str:
 
 
 def _with_snapshots(stack: Stack, key: str, url: str) -> Iterator[dict[str, Any] | None]:
-    """Yield a settlement's events, plus a snapshot of each state without an event."""
+    """Yield a settlement's events, plus a snapshot of each state without one."""
     told = 0
     for event in chain([None], _events(stack, url)):
         if event is not None:

@@ -9,7 +9,7 @@ from settlement.kyc.circuit import PROBE, State
 def probe(stack: Stack) -> tuple[dict[str, Any], str | None]:
     """Order a probe now; return the circuit, and the next step unless it is closed.
 
-    Safe to repeat: each order asks once for the provider's health, or lets one payment through.
+    Safe to repeat: an order asks the provider for its health once, or lets one payment through.
     """
     answer = give(stack, PROBE, {})
     return circuit.status(stack), None if answer["state"] == State.CLOSED else _next(answer)

@@ -1,4 +1,4 @@
-"""Closing a month closes all earlier months, so that a late entry changes no closed figure."""
+"""A closed month closes all earlier months, so a late entry changes no closed figure."""
 
 from alembic import op
 
