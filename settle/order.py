@@ -10,7 +10,7 @@ from settlement.core.model.errors import InvalidRequest
 from settlement.http.caller import Caller
 
 UNPROVEN = Caller(by="not proven yet", user_id="-", request_id="-", source_ip="-")
-"""Placeholder caller before an order is sent: only the orders' API (the door) can prove the caller."""
+"""The caller before sending: only the orders' API (the door) can prove the caller."""
 
 _CODES = {
     "InvalidRequest": Exit.USAGE,
@@ -30,20 +30,20 @@ _CODES = {
         Exit.REFUSED,
     ),
 }
-"""Exit codes of the orders' API's refusals. After any other error the outcome is unknown."""
+"""The orders' API's refusals. After other errors the outcome is unknown."""
 
 
 PAUSES_SECONDS = (0.5, 1, 2, 4)
-"""Pauses between tries of one order."""
+"""Pauses between tries."""
 
 _THROTTLED = 429
 
 _FAILED = frozenset({500, 502, 503, 504})
-"""API Gateway's statuses when the function gave no answer."""
+"""API Gateway's answers for a function without an answer."""
 
 
 class DoorShut(CommandFailed):
-    """The orders' API takes no order now: it is unreachable, throttled, or forbidden."""
+    """The orders' API takes no order now: unreachable, throttled, or forbidden."""
 
 
 class DoorThrottled(DoorShut):
@@ -51,17 +51,17 @@ class DoorThrottled(DoorShut):
 
 
 class DoorForbidden(DoorShut):
-    """The caller may not give the order (403)."""
+    """The person may not give the order (403)."""
 
 
 class ApprovalRequired(CommandFailed):
-    """The stage requires more than one person for this order."""
+    """The stage requires more than one person."""
 
 
 def give(
     stack: Stack, decision: str, order: dict[str, Any], pauses: Sequence[float] | None = None
 ) -> dict[str, Any]:
-    """Send an order and return it as recorded. Safe to repeat. Raises CommandFailed.
+    """Send an order; return it as recorded. Safe to repeat. Raises CommandFailed.
 
     Retries after each of `pauses` while the API throttles, and after a function's failure.
     """
@@ -101,7 +101,7 @@ def _unknown(decision: str, order: dict[str, Any], told: str) -> str:
 
 
 def check_order(parse: Callable[..., Any], order: dict[str, Any], *more: Any) -> Any:
-    """Return the parsed order. Raises CommandFailed if it is malformed."""
+    """Parse an order. Raises CommandFailed if malformed."""
     try:
         return parse(order, UNPROVEN, *more)
     except InvalidRequest as refusal:

@@ -8,7 +8,7 @@ from settle.exit_codes import CommandFailed, Exit
 
 @contextmanager
 def needs_extra(purpose: str, extra: str = "local") -> Iterator[None]:
-    """Turn a failed import of an extra into CommandFailed with the install command."""
+    """Turn an import without the extra into CommandFailed with the install command."""
     try:
         yield
     except ModuleNotFoundError as missing:

@@ -22,14 +22,14 @@ DEPLOY_SECONDS_MAX = 600
 
 Report = Callable[[str], None]
 EMBEDDED = "settlement-saga:embedded"
-"""Equal to the constant in `infra/saga.py`."""
+"""As in `infra/saga.py`."""
 
 _ROLES = ("assumeRoleArn", "assumeRoleExternalId", "cloudFormationExecutionRoleArn", "lookupRole")
 _SOURCES = ("app.py", "cdk.json", "infra", "lambdas", "statemachines")
 
 
 def bootstrap(running: Running) -> None:
-    """Bootstrap from a folder without an app, so that nothing is synthesised."""
+    """Bootstrap from a folder without an app to synthesise."""
     _cdk(running, state.SCRATCH, "bootstrap", f"aws://{record.ACCOUNT}/{record.REGION}")
 
 
@@ -47,9 +47,8 @@ def deploy(running: Running, sources: str) -> Running:
 def deploy_app(running: Running, app: str, folder: Path) -> dict[str, dict[str, str]]:
     """Deploy a user's app from `folder`; return its stacks' outputs.
 
-    Its sagas take the embedded AWS's settings. CDK's bootstrap roles are left out: on the embedded
-    AWS they may
-    not use the staging bucket. Raises CommandFailed.
+    Its sagas take the embedded AWS's settings. CDK's bootstrap roles are left out, as there they may not use
+    the staging bucket. Raises CommandFailed.
     """
     out, outputs_file = state.SCRATCH / "app.out", state.SCRATCH / "app.json"
     place = json.dumps({"python": sys.executable, "kyc_url": running.kyc_url})
@@ -152,6 +151,6 @@ def _run(words: list[str], folder: Path, environment: Mapping[str, str]) -> None
 
 
 def _kill_group(leader: int) -> None:
-    """Kill the process group: killing only the CLI would leave the synthesis running."""
+    """Killing the CLI alone would leave the synthesis running."""
     with suppress(ProcessLookupError):
         os.killpg(leader, signal.SIGKILL)

@@ -18,8 +18,8 @@ Report = Callable[[str], None]
 def up(report: Report, port: int | None = None, *, ledger: bool = False) -> Running:
     """Start the embedded AWS and deploy the app, unless done. Safe to repeat after any crash.
 
-    `ledger` adds a PostgreSQL with finance's books. A failure, Ctrl-C or SIGTERM stops everything that this
-    call started. Raises CommandFailed.
+    `ledger` adds a PostgreSQL with finance's books. A failure, Ctrl-C or SIGTERM stops all that this call
+    started. Raises CommandFailed.
     """
     with locked(), undoable(), ExitStack() as unless_done:
         started = presence.started()
@@ -56,7 +56,7 @@ def up(report: Report, port: int | None = None, *, ledger: bool = False) -> Runn
 
 
 def down() -> bool:
-    """Stop the embedded AWS; return whether any process ran."""
+    """Stop the embedded AWS; return whether anything ran."""
     with locked():
         return _clean_up()
 

@@ -5,12 +5,12 @@ from contextlib import contextmanager
 from types import FrameType
 
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
-"""Signals that kill by default. Ctrl-C already raises an exception."""
+"""Ctrl-C is an exception already."""
 
 
 @contextmanager
 def undoable() -> Iterator[None]:
-    """Run cleanup before a signal kills the process: the signal raises SystemExit.
+    """Raise SystemExit on a signal that would kill the process, so that cleanup runs.
 
     An ignored signal stays ignored.
     """

@@ -71,7 +71,7 @@ class Provider(BaseHTTPRequestHandler):
         self._answer(200, self.server.state.describe())
 
     def do_GET(self) -> None:
-        """Answer. A health check does not count as a call."""
+        """Answer; a health check is no counted call."""
         if self.path == "/control":
             self._answer(200, self.server.state.describe())
         elif self.path == "/verifications":
@@ -163,7 +163,7 @@ class Provider(BaseHTTPRequestHandler):
         return None
 
     def _misbehave(self, behaviour: Behaviour) -> bool:
-        """Misbehave if told to; return whether a proper answer must follow."""
+        """Misbehave, or return True for a proper answer."""
         if behaviour in (Behaviour.CLOSE, Behaviour.HANG):
             self.close_connection = True
             self.server.stopped.wait(HANG_SECONDS if behaviour is Behaviour.HANG else 0)
@@ -230,7 +230,7 @@ class Server(ThreadingHTTPServer):
     def decide(
         self, key: str, decision: str = "APPROVED", reference: str = "", event: str = ""
     ) -> dict[str, Any]:
-        """Call the webhook until a final answer or WEBHOOK_SECONDS_MAX; return the last answer."""
+        """Call the webhook until a final answer or WEBHOOK_SECONDS_MAX; return the last one."""
         body = json.dumps(
             {
                 "idempotency_key": key,

@@ -23,7 +23,7 @@ START_SECONDS_MAX = 60
 EVERY_SECONDS = 5
 USER = "finance"
 _UNPRIVILEGED = "nobody"
-"""The server's user if we are root: PostgreSQL refuses to run as root."""
+"""The server's user for root: PostgreSQL refuses to run as root."""
 
 
 def runs() -> bool:
@@ -31,7 +31,7 @@ def runs() -> bool:
 
 
 def start(running: Running) -> Running:
-    """Start PostgreSQL; return the record with its URL. Raises CommandFailed."""
+    """Start the server; return the record with its URL. Raises CommandFailed."""
     with needs_extra("settle local up --ledger", "ledger"):
         from settle.books import reach
     installed, port, password = _installed(), ports.free_port(), secrets.token_urlsafe(24)

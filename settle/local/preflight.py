@@ -22,9 +22,9 @@ def findings(stage: str, context: list[str]) -> list[dict[str, Any]]:
 
 
 def findings_of_app(app: str, stack: str | None, context: list[str]) -> list[dict[str, Any]]:
-    """Return the findings for a saga in a user's app. Raises CommandFailed.
+    """Return findings for a saga in a user's app. Raises CommandFailed.
 
-    `app` is the app's command or its synthesis.
+    `app` is its command or its synthesis.
     """
     plan, session = constructs.module("preflight", "preflight.plan"), _session()
     with TemporaryDirectory() as folder:
@@ -51,7 +51,7 @@ def findings_of_app(app: str, stack: str | None, context: list[str]) -> list[dic
 
 
 def _templates(folder: Path) -> dict[str, Any]:
-    """Return the templates of a cloud assembly and its nested assemblies, by stack."""
+    """Return templates by stack, of a cloud assembly and its nested assemblies."""
     found = {}
     for manifest in (*folder.glob("manifest.json"), *folder.rglob("assembly-*/manifest.json")):
         for name, one in json.loads(manifest.read_text("utf-8")).get("artifacts", {}).items():

@@ -1,4 +1,4 @@
-"""The embedded AWS's processes, found by program and folder, as the system reuses process ids."""
+"""The embedded AWS's processes, known by program and folder, because ids are reused."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ POSTGRESQL, FOLLOWER = "postgres", "follow"
 """The server of finance's books, and the `settle ledger` subcommand that fills them."""
 
 CDK = "cdk"
-"""Found by its arguments: it works in the app's folder, and writes to SCRATCH. Outlives a killed `settle`."""
+"""Known by its arguments: it works in the app's folder, and writes to SCRATCH. Outlives a killed `settle`."""
 
 _PROGRAMS = ("ministack", "awslambdaric", KYC_SIMULATOR, POSTGRESQL, FOLLOWER, CDK)
 
@@ -36,7 +36,7 @@ def environment() -> dict[str, str]:
 
 
 def start(module: str, *arguments: str, log: str, variables: Mapping[str, str] | None = None) -> int:
-    """Start a Python module in SCRATCH that outlives this command; return its process id."""
+    """Start a Python module in SCRATCH that outlives this command; return its id."""
     with (state.SCRATCH / log).open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],

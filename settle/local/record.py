@@ -21,7 +21,7 @@ _ADDRESSES = {
     "START_QUEUE_URL": "StartQueueUrl",
 }
 _APIS = {"SETTLEMENTS_API_URL": "SettlementsApiUrl", "ORDERS_URL": "OrdersUrl"}
-"""Outputs for docs/calling's examples."""
+"""For docs/calling's examples."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Running:
 
     @property
     def webhook_url(self) -> str:
-        """The webhook's local address; the address in the outputs is AWS's."""
+        """The local address; the outputs have AWS's."""
         return reached_at(self.outputs["KycWebhookUrl"], self.endpoint_url)
 
     def describe(self) -> dict[str, object]:
@@ -56,9 +56,9 @@ class Running:
         }
 
     def variables(self) -> dict[str, str]:
-        """Return the variables with which AWS's SDKs and the examples reach the embedded AWS.
+        """Return variables by which AWS's SDKs and the examples reach the embedded AWS.
 
-        All services share one address, so SDKs must not prefix it, for example with `sync-`.
+        All services share one address: no SDK may prefix it, as with `sync-`.
         """
         named = {name: self.outputs[output] for name, output in _ADDRESSES.items() if output in self.outputs}
         apis = {

@@ -11,7 +11,7 @@ from settlement.merchants.order import SWEEP
 
 
 def sweep(stack: Stack, merchant: str, since: str | None = None) -> dict[str, Any]:
-    """Sweep a merchant until done; return the amounts by minute.
+    """Sweep until done; return amounts by minute.
 
     Safe to repeat. Leaves out releases before minute `since`. Raises CommandFailed.
     """

@@ -21,7 +21,7 @@ _EXPIRED = ("ExpiredToken", "ExpiredTokenException")
 
 
 def named(name: str) -> Migration:
-    """Return a migration. Raises CommandFailed if it is unknown."""
+    """Raises CommandFailed for an unknown migration."""
     if name not in MIGRATIONS:
         known = ", ".join(MIGRATIONS)
         raise CommandFailed(Exit.USAGE, f"name: there is no migration {name}; this release has {known}")
@@ -37,7 +37,7 @@ def run(
 ) -> Progress:
     """Run until done or paused. Raises CommandFailed, NotAlone.
 
-    The role's session ends after an hour: the same runner continues with a new session.
+    The role's session ends after an hour: the same runner continues with another.
     """
     runner = os.urandom(8).hex()
     while True:

@@ -1,7 +1,7 @@
-"""Writes of a migration: settlements' rows to a new layout or back, and the migration's own row.
+"""Writes of a migration: settlements' rows to a new layout or back, and its own row.
 
-It touches no row in flight, and moves no money. Each write is conditional on the row as read, so repeats and
-late writes change nothing. See docs/operating/migrating.md.
+They touch no row in flight, and move no money. Each is conditional on the row as read, so repeats and late
+writes change nothing. See docs/operating/migrating.md.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,7 +35,7 @@ class Phase(StrEnum):
 class Migration:
     """One change of finished rows. `attributes` are all that its writes name, besides the keys.
 
-    `needs`: by direction, the attribute of a row that is not yet migrated.
+    `needs`: by direction, the attribute of a row not yet migrated.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Migration:
     _write: Callable[[Row, Direction], Write]
 
     def write(self, row: Row, direction: Direction) -> Write | None:
-        """Return the row's migration; None if the row is not settled or already migrated."""
+        """Return a row's migration; None if it is not settled or already migrated."""
         if row.get("status") != Status.SETTLED or self.needs[direction] not in row:
             return None
         return self._write(row, direction)
@@ -55,11 +55,11 @@ class Migration:
 class Progress:
     """A migration's row: its only runner, and its progress.
 
-    `after` is the key of the last row read. After `leased_until` another runner may continue. `read`,
-    `changed` and `left` count settlements' rows; `left`: changed by others between read and write. `reason`
-    explains a pause. `deployment` is the newest at `began_at`: a later deployment's functions may
-    have written
-    the old layout to rows before `after`.
+    `after` is the key of the last row read. After `leased_until` another runner may continue.
+    `read`, `changed`
+    and `left` count settlements' rows; `left`: migrated after they were read. `reason` explains a pause.
+    `deployment` is the newest at `began_at`: a later one may have written the old layout to rows
+    already read.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Progress:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "Progress":
-        """Parse a row. Raises MalformedRow."""
+        """Raises MalformedRow."""
         try:
             return cls(
                 name=row["pk"].partition("#")[2],
@@ -110,7 +110,7 @@ _TOLD = ("version", "runner", "leased_until", "began_at", "deployment", "read", 
 
 
 def save(progress: Progress) -> Write:
-    """Return the put that replaces the version that was read, or creates the row."""
+    """Put the row in place of the version that was read, or as the first version."""
     unchanged = Condition("version = :was", {":was": progress.version}) if progress.version else ABSENT
     row = replace(progress, version=progress.version + 1).to_row()
     return put(row, on_failure=_left, condition=unchanged)
@@ -121,10 +121,9 @@ def _left(found: Any) -> AlreadyApplied:
 
 
 def count_parts_by_name(row: Row, direction: Direction) -> Write:
-    """Move the number of reversals in part from `parts` to `reversals_in_part`, or back.
+    """Move the number of partial reversals from `parts` to `reversals_in_part`, or back.
 
-    Only a SETTLED row has these attributes. The write does not name the status, which the role must
-    not change.
+    Only a SETTLED row has either. The write does not name the status, which the role must not change.
     """
     if direction is Direction.FORWARD:
         expression, name = "SET reversals_in_part = parts, layout = :layout REMOVE parts", "parts"

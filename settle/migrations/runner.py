@@ -16,7 +16,7 @@ LEASE = timedelta(seconds=30)
 """A runner writes after each page. After this silence another runner may continue."""
 
 PAGE_SECONDS, PAGE_ROWS_MAX = 10, 500
-"""Limits of a page, well within the lease."""
+"""Well within the lease."""
 
 
 class NotAlone(Exception):
@@ -29,9 +29,9 @@ class NotAlone(Exception):
 
 @dataclass(frozen=True)
 class Means:
-    """A runner's tools. `deployment` names the stage's newest deployment.
+    """`deployment` returns the time of the stage's newest deployment.
 
-    `alarm` returns the name of an active alarm. `units_per_second` are write units.
+    `alarm` returns an active alarm's name. `units_per_second` are write units.
     """
 
     store: Store
@@ -66,7 +66,7 @@ def run(means: Means, migration: Migration, direction: Direction, runner: str) -
     """Migrate the remaining rows, as the only runner, until done or paused.
 
     An unfinished migration resumes. It starts anew in another direction, after it was done, and after each
-    deployment, whose functions may have written the old layout to rows already read: a run that meets a new
+    deployment, whose functions may have written the old layout to rows already read. A run that meets a
     deployment pauses at its end. Throttling by DynamoDB or an active alarm also pauses it. Raises NotAlone.
     """
     progress = _taken(means, migration, direction, runner)
@@ -83,13 +83,13 @@ def run(means: Means, migration: Migration, direction: Direction, runner: str) -
 
 
 class Bucket:
-    """A token bucket with at most one second's write units."""
+    """A token bucket of write units, at most one second's."""
 
     def __init__(self, means: Means) -> None:
         self._means, self._units, self._at = means, means.units_per_second, means.now()
 
     def take(self, units: float) -> None:
-        """Take units; wait until the bucket is out of debt."""
+        """Wait until the bucket is out of debt."""
         rate, now = self._means.units_per_second, self._means.now()
         gained = max(0.0, (now - self._at).total_seconds()) * rate
         self._units, self._at = min(rate, self._units + gained) - units, now
@@ -123,8 +123,7 @@ def _taken(means: Means, migration: Migration, direction: Direction, runner: str
 def _put(means: Means, progress: Progress) -> Progress:
     """Save the progress, with a new lease. Raises NotAlone after a takeover.
 
-    If a person paused it meanwhile, the pause stays, and the page is read again. A save whose answer was lost
-    counts.
+    A person's pause meanwhile stays, and the page is read again. A save whose answer was lost counts.
     """
     leased = replace(progress, leased_until=timestamp(means.now() + LEASE))
     saved = _saved(means.store, leased)
@@ -137,7 +136,7 @@ def _put(means: Means, progress: Progress) -> Progress:
 
 
 def _saved(store: Store, progress: Progress) -> Progress | None:
-    """Save the progress; None if the row has changed since it was read."""
+    """Save the progress; None if the row has changed since."""
     write = save(progress)
     row = store.put(write)
     return Progress.from_row(row) if row == write.parameters["Item"] else None

@@ -8,13 +8,13 @@ from settle.commands.options import find
 CASES_MAX = 50
 
 Offered = list[tuple[str, str]]
-"""Completions: each word with the hint that a shell shows."""
+"""Words, each with the hint that a shell shows."""
 
 
 def stuck_keys(context: typer.Context, incomplete: str) -> Offered:
-    """Return the keys of open cases; none if the stack does not answer.
+    """Return keys of open cases; none if the stack does not answer.
 
-    Asks the stack of a `--stack` that precedes the key, else the embedded stack.
+    Asks the stack of a `--stack` before the key, else the embedded stack.
     """
     from settle.orders import limbo
 
@@ -30,7 +30,7 @@ def stuck_keys(context: typer.Context, incomplete: str) -> Offered:
 
 
 def keys_then_decisions(context: typer.Context, incomplete: str) -> Offered:
-    """Return completions: keys or decisions for the first word, decisions for the second."""
+    """Complete the first word with keys or decisions, the second with decisions."""
     from settlement.core.model.orders import Decision
 
     words: Any = context.params.get("words")

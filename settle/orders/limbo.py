@@ -29,7 +29,7 @@ FIELDS: tuple[str, ...] = (
 
 @dataclass(frozen=True)
 class Which:
-    """A selection of LIMBO cases: by account, by error, or by both; by default all."""
+    """LIMBO cases on an account, by an error, or both; by default all."""
 
     account: str | None = None
     error: str | None = None
@@ -46,14 +46,14 @@ class Which:
 
 
 def open_cases(stack: Stack, limit: int | None = None) -> tuple[list[Line], bool]:
-    """Return the `limit` oldest open cases plus the unreadable rows, and whether more exist."""
+    """Return the `limit` oldest open cases and the unreadable rows, and whether more exist."""
     found = open_states(stack, limit)
     return [*(summary(stack, state) for state in found.states), *found.unreadable], found.more
 
 
 @dataclass(frozen=True)
 class Open:
-    """Open cases, oldest first; `more` is whether others exist.
+    """Open cases, oldest first, and whether more exist.
 
     `unreadable`: rows that the index lists in LIMBO; in every selection, never decided.
     """
@@ -94,7 +94,7 @@ def _proposed(found: Proposals, key: str) -> dict[str, Any]:
 
 
 def show(stack: Stack, key: str) -> dict[str, Any]:
-    """Return a LIMBO case with its decisions. Raises CommandFailed if the settlement is not in LIMBO."""
+    """Return a case with its decisions. Raises CommandFailed if none is open."""
     state = state_of(stack, key)
     if state.status is not Status.LIMBO:
         raise CommandFailed(Exit.CONFLICT, f"{key}: is {state.status}, not in LIMBO")
@@ -114,7 +114,7 @@ def show(stack: Stack, key: str) -> dict[str, Any]:
 
 
 def _choice(stack: Stack, state: SettlementState, case: Case, decision: Decision) -> dict[str, Any]:
-    """Return a decision's effect and command; the command is None if the decision is impossible."""
+    """Return a decision's effect and command; None as command if impossible."""
     try:
         compensation.ensure_can_resolve(state, decision)
     except Refusal as refusal:

@@ -22,7 +22,7 @@ from settlement.core.store import batch
 from settlement.orders import approval
 
 PATIENCE_SECONDS = (*PAUSES_SECONDS, *(8,) * 10)
-"""Pauses between tries of one order. They are long, because many orders exhaust the API's limits."""
+"""Pauses between tries of one order, long because many orders exhaust the API's limits."""
 
 FAILURES_IN_A_ROW_MAX = 3
 """After this many unknown outcomes in a row, no more orders are given."""
@@ -51,10 +51,10 @@ Count = Callable[[str, int], None]
 
 
 def carry_out(stack: Stack, wanted: Wanted, items: Sequence[Item], tell: Tell, count: Count) -> None:
-    """Give the orders, then follow their settlements. A refused order does not stop the others.
+    """Give the orders, then follow them. A refusal stops no other case.
 
-    Raises CommandFailed with the progress if the orders' API is shut, if orders fail in a row, or on Ctrl-C.
-    Orders already given stay on record.
+    Raises CommandFailed with the progress if the API is shut, if orders fail in a row, or on Ctrl-C. Orders
+    given stay on record.
     """
     waiting: dict[str, Item] = {}
     given, current = 0, None
@@ -81,7 +81,7 @@ def carry_out(stack: Stack, wanted: Wanted, items: Sequence[Item], tell: Tell, c
 
 
 def _order(stack: Stack, wanted: Wanted, item: Item, waiting: dict[str, Item], tell: Tell) -> Exit:
-    """Give one order; add its case to `waiting` if it will be carried out. Raises DoorShut."""
+    """Give one order; if it will be carried out, its case joins `waiting`. Raises DoorShut."""
     verb, decision = wanted.verb, wanted.decision
     if verb is Verb.APPROVE and item.proposal:
         amount = approval.amount_of(item.state, item.proposal, stack.config)
@@ -108,7 +108,7 @@ def _order(stack: Stack, wanted: Wanted, item: Item, waiting: dict[str, Item], t
 
 
 def _follow(stack: Stack, waiting: dict[str, Item], tell: Tell, count: Count) -> None:
-    """Report each settlement that has come to rest; after the time limit, report the others as in flight."""
+    """Report settlements at rest (no execution works); after the time limit, the others."""
     give_up_at, all_of_them = time.monotonic() + follow.FOLLOW_SECONDS_MAX, len(waiting)
     while waiting:
         for row in batch.read(stack.store, [keys.settlement(key) for key in waiting]):

@@ -21,7 +21,7 @@ def as_table(pages: Iterable[Sequence[Mapping[str, str]]]) -> None:
 
 
 def as_json(pages: Iterable[Sequence[Mapping[str, str]]], none: str = NONE) -> None:
-    """Print each order as JSON; note an empty result on standard error."""
+    """Print orders as JSON; note an empty result on standard error."""
     is_empty = True
     for page in pages:
         for order in page:

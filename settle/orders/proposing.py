@@ -21,13 +21,13 @@ from settlement.orders.requests import parse_named, parse_resolution, parse_reve
 def propose(
     stack: Stack, key: str, decision: Decision | None, reason: str, case: int | None = None
 ) -> dict[str, Any]:
-    """Propose a decision, or a reversal if `decision` is None. Safe to repeat."""
+    """Propose a decision; None is a reversal. Safe to repeat."""
     name, order = _order(stack, Move.PROPOSE, key, decision, reason, case)
     return proposed(stack, key, give(stack, f"{name}/{Move.PROPOSE}", order))
 
 
 def proposed(stack: Stack, key: str, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the proposal just made. Raises CommandFailed if a later proposal replaced it."""
+    """Return the proposal made. Raises CommandFailed if a later proposal replaced it."""
     told = latest(stack, key)
     if told["digest"] != answer["proposal"]["digest"]:
         raise CommandFailed(
@@ -64,7 +64,7 @@ def _move(stack: Stack, move: Move, key: str, named: Mapping[str, Any]) -> dict[
 def break_glass(
     stack: Stack, key: str, decision: Decision | None, reason: str, case: int | None = None
 ) -> dict[str, Any]:
-    """Decide without approval, and page everybody. Safe to repeat."""
+    """Decide alone, and page everybody. Safe to repeat."""
     name, order = _order(stack, Move.BREAK_GLASS, key, decision, reason, case)
     give(stack, f"{name}/{Move.BREAK_GLASS}", order)
     return _followed(stack, key)
@@ -97,7 +97,7 @@ def _order(
 
 
 def latest(stack: Stack, key: str) -> dict[str, Any]:
-    """Describe the latest proposal, with its command. Raises CommandFailed if it is gone."""
+    """Describe the latest proposal, with its command. Raises CommandFailed."""
     found = proposals.latest(stack, key)
     if found is None:
         raise CommandFailed(Exit.FAILED, f"{key}: its proposal is gone")

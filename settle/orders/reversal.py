@@ -17,7 +17,7 @@ from settlement.orders.requests import parse_reversal
 def reverse(stack: Stack, key: str, reason: str) -> dict[str, Any]:
     """Reverse in full, fee included; return the outcome.
 
-    A repeat resumes a reversal that has begun, unless an execution runs it. Raises CommandFailed.
+    A repeat resumes a begun reversal, unless an execution runs it. Raises CommandFailed.
     """
     check_order(parse_reversal, {"key": key, "reason": reason})
     state = state_of(stack, key)

@@ -1,6 +1,6 @@
 """The LIMBO cases that one command decides, and their digest.
 
-The digest is a count and a hash: `1500-…` covers the 1,500 oldest fitting cases, and excludes later cases.
+A digest such as `1500-…` has the count and hash of the 1,500 oldest that fit. Later cases are excluded.
 """
 
 import hashlib
@@ -37,13 +37,13 @@ class Verb(StrEnum):
 
     @property
     def is_on_proposals(self) -> bool:
-        """Whether the verb acts on existing proposals. Their reason is already on record."""
+        """Whether the verb acts on existing proposals, which have a reason."""
         return self in (Verb.APPROVE, Verb.WITHDRAW)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The ordered decision. `reason` is empty for verbs on proposals."""
+    """Verbs on proposals have no `reason`."""
 
     verb: Verb
     decision: Decision
@@ -59,7 +59,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Item:
-    """A case; `unfit` is why the decision does not fit, None if it does."""
+    """A case, and in `unfit` why the decision does not fit."""
 
     state: SettlementState
     case: Case
@@ -79,7 +79,7 @@ class Selection:
     unreadable: Sequence[Line] = ()
 
     def seen(self, count: int | None = None) -> str:
-        """Return the digest of the `count` oldest cases that fit; by default of all that fit."""
+        """Return the digest of the `count` oldest cases that fit; by default all."""
         items = self.fit[:count]
         lines = sorted(self._line(item) for item in items)
         text = json.dumps([self.wanted.verb, self.wanted.decision, lines], separators=(",", ":"))

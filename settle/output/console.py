@@ -1,7 +1,7 @@
-"""Standard output and standard error, and the layout of records and tables. All text passes `printable`.
+"""Standard output and error, and the layout of records and tables. All text passes `printable`.
 
 Values are never cut or broken: a person copies keys and commands. A character that the locale lacks is
-escaped. If standard output fails, printing raises OSError; a failed note on standard error is dropped.
+escaped. An unwritable answer raises OSError; an unwritable note is dropped.
 """
 
 import errno
@@ -23,14 +23,14 @@ from settle.output.printable import printable
 
 
 class _Answers(Console):
-    """Standard output. A closed pipe raises BrokenPipeError, where Rich would end the program."""
+    """Standard output that raises at a closed pipe, where Rich would end the program."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 class _Notes(_Answers):
-    """Standard error. Unwritable lines are dropped, so the work continues."""
+    """Standard error that drops unwritable lines, so the work continues."""
 
     def print(self, *objects: Any, **layout: Any) -> None:
         with suppress(OSError):
@@ -51,9 +51,9 @@ def escape_unknown() -> None:
 
 
 def is_written(show: Callable[[], None]) -> bool:
-    """Return whether standard output accepted the text. A failed output does not stop the work.
+    """Return whether the output accepted the text. A failed output stops no work.
 
-    After a failure, output goes to the null device, because Python would otherwise fail at its exit.
+    Later output goes to the null device: Python would fail at its exit.
     """
     try:
         show()
@@ -67,7 +67,7 @@ def is_written(show: Callable[[], None]) -> bool:
 
 @contextmanager
 def counted(done: Sequence[object], total: int, what: str) -> Iterator[None]:
-    """Print a batch's progress if an exception stops the batch, even Ctrl-C."""
+    """Print a batch's progress if anything stops it, even Ctrl-C."""
     try:
         yield
     except BaseException:
@@ -84,7 +84,7 @@ def note(text: str) -> None:
 
 
 def name_unreadable(lines: Iterable[Mapping[str, Any]]) -> None:
-    """Name unreadable rows on standard error; if any, end the command as failed."""
+    """Name unreadable rows; if any, end the command as failed."""
     unreadable = [one["unreadable"] for one in lines if "unreadable" in one]
     for told in unreadable:
         note(f"settle: cannot be read: {told}; see `settle reconcile`")
@@ -93,14 +93,14 @@ def name_unreadable(lines: Iterable[Mapping[str, Any]]) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print on one line, flushed at once for the reader of a pipe."""
+    """Print on one line, flushed at once for a pipe's reader."""
     print(json.dumps(value).replace("\x7f", "\\u007f"), flush=True)
 
 
 def or_json(
     show: Callable[Concatenate[_Told, _More], None],
 ) -> Callable[Concatenate[_Told, bool, _More], None]:
-    """Decorate a printer so that a second argument, if true, prints the answer as JSON instead."""
+    """Let a printer print JSON if a second argument is true."""
 
     @wraps(show)
     def either(told: _Told, as_json: bool, /, *more: _More.args, **named: _More.kwargs) -> None:
@@ -124,9 +124,9 @@ def print_record(fields: Mapping[str, Any], as_json: bool = False) -> None:
 def print_table(
     lines: Sequence[Mapping[str, Any]], columns: Sequence[str], right: Collection[str] = ()
 ) -> None:
-    """Print a table; amounts in the columns `right` are aligned right.
+    """Print a table, with the columns `right` flush right, for amounts.
 
-    On a narrow terminal, a row takes several lines with named values. A file or pipe gets whole lines.
+    On a narrow terminal a row takes several lines with named values. A file or pipe gets whole lines.
     """
     names = {column: column.replace("_", " ") for column in columns}
     rows = [{column: cell(line[column]) for column in columns} for line in lines]

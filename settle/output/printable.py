@@ -1,4 +1,4 @@
-"""Text without characters that move a terminal's cursor, change a colour or end a line."""
+"""Text that cannot move a terminal's cursor, change a colour or end a line."""
 
 import unicodedata
 
@@ -6,7 +6,7 @@ _HIDDEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
 """Unicode categories: control characters, half surrogate pairs, line and paragraph separators."""
 
 _BIDIRECTIONAL = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Marks that change the order in which text is shown."""
+"""Marks that change the order of shown text."""
 
 
 def printable(text: str) -> str:

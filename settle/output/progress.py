@@ -21,12 +21,12 @@ from settle.output.printable import printable
 LINE_SECONDS = 10
 
 Count = Callable[[str, int], None]
-"""Callback with an activity and its number of finished items."""
+"""Takes an activity and its number of finished items."""
 
 
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
-    """Show the current activity: a spinner on a terminal, else a line per change."""
+    """Show activities: a spinner on a terminal, else a line per change."""
     began = time.monotonic()
 
     def line(text: str) -> None:
@@ -45,7 +45,7 @@ def progress() -> Iterator[Callable[[str], None]]:
 def counting(estimates: Mapping[str, int]) -> Iterator[Count]:
     """Show counts: a bar on a terminal, else a line each ten seconds.
 
-    `estimates` may be incomplete or wrong: no bar ends early because of them.
+    `estimates` may be incomplete or wrong, and end no bar early.
     """
     if not err.is_terminal:
         yield _lines(estimates)
@@ -74,7 +74,7 @@ class _Pace(ProgressColumn):
 
 
 def paced(done: int, seconds: float, total: int | None) -> str:
-    """Format a count and its pace: "12,000 of some 52,000, 4,000/s, some 0:00:10 left"."""
+    """Return "12,000 of some 52,000, 4,000/s, some 0:00:10 left"."""
     pace = done / seconds if seconds else 0
     of = f" of some {total:,}" if total and total > done else ""
     left = f", some {timedelta(seconds=round((total - done) / pace))} left" if of and total and pace else ""

@@ -9,7 +9,7 @@ from settle.output.console import out
 from settle.output.printable import printable
 
 _FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""First characters that a spreadsheet takes for a formula, including their full-width forms."""
+"""First characters that a spreadsheet takes for a formula, even in the wide form."""
 
 
 def text(
@@ -20,10 +20,11 @@ def text(
     guarded: bool = False,
     head: bool = True,
 ) -> str:
-    """Return CSV text: a line with the field names, then the `lines`.
+    """Return a line with the field names, then the `lines`.
 
-    If `guarded`, `'` precedes a cell that looks like a formula. The fields in `numbers` are exempt: they are
-    our own and may be negative. Spaces join list elements.
+    If `guarded`, `'` precedes a cell that looks like a formula, except in `numbers`: our own
+    fields, which may be
+    negative. Spaces join list elements.
     """
     written = io.StringIO()
     rows = csv.writer(written)
@@ -41,7 +42,7 @@ def show(
     *,
     guarded: bool,
 ) -> None:
-    """Print the field names, then each page as soon as it is read."""
+    """Print the field names, then pages as they are read."""
     out.file.write(text((), fields))
     for page in pages:
         out.file.write(text(page, fields, numbers, guarded=guarded, head=False))

@@ -2,7 +2,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """The kinds of people for whom a stack has a managed policy."""
+    """The people for whom a stack has a managed policy."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"

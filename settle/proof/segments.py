@@ -29,14 +29,14 @@ from settlement.proof.spool import Spool
 from settlement.proof.watch import READING
 
 BATCH = 2000
-"""Facts per answer, which limits the memory for each kind."""
+"""Facts sent on request: limits the memory for each kind."""
 
 END_SECONDS = 5
 """Time for a process to end before it is killed."""
 
 
 def check(stack: Stack, segments: int, watch: Watch, stage: Stage = UNKNOWN) -> Findings:
-    """Prove the table in several processes. Raises CommandFailed if a process fails or dies."""
+    """Prove the table. Raises CommandFailed if a process fails or dies."""
     findings, began = Findings(), datetime.now(UTC)
     with ExitStack() as running, findings.unless_cut_off():
         parts = [Part(number, segments) for number in range(segments)]
@@ -91,7 +91,7 @@ class Reader:
         self.process.join()
 
     def receive(self) -> Any:
-        """Return the process's next message. Raises CommandFailed if it has failed or died."""
+        """Return a message. Raises CommandFailed if the process has failed or died."""
         name = f"segment {self.part.number + 1} of {self.part.of}"
         try:
             message = self.connection.recv()
@@ -133,7 +133,7 @@ def _await(readers: Sequence[Reader], watch: Watch) -> None:
 
 
 def read(connection: Connection, place: Place, part: Part, stage: Stage) -> None:
-    """Run in the process: read, report the findings, and send facts on request."""
+    """In the process: read, report the findings, and send facts on request."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command ends this process
     with suppress(*_COMMAND_ENDED):
         try:

@@ -21,12 +21,12 @@ from settlement.core.model.state import SettlementState
 from settlement.core.model.status import Status
 
 SETTLEMENT, COMPENSATION = "settlement", "compensation"
-"""Names of the machines' definitions."""
+"""The names of the machines' definitions."""
 
 FORWARD = {step: facts.state for step, facts in SAGA.items()}
 REVERSING = {step: facts.moves.reversed_by for step, facts in SAGA.items() if facts.moves}
 _UNCLAIMED = "claim"
-"""The failed step of a settlement that was reversed before any request."""
+"""The failed step of a settlement reversed before any request."""
 
 
 class Mark(StrEnum):
@@ -38,7 +38,7 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True)
 class Visit:
-    """A state on the path. `proof`: the attribute, or evidence's step, that shows the visit."""
+    """A state on the path. `proof`: the attribute, or evidence's step, that shows it."""
 
     state: str
     mark: Mark = Mark.PASSED
@@ -162,7 +162,7 @@ def _is_case(row: Row) -> bool:
 
 
 def _reversing(stuck: str | None, due: list[Step]) -> str:
-    """Return the state of a stuck reversal; for a closed case, the first state due."""
+    """Return a stuck reversal's state; for a closed case, the first state due."""
     named = next((step for step in REVERSIBLE if step.reversal == stuck), None)
     return REVERSING[named or next(iter(due), Step.HOLD)]
 

@@ -39,7 +39,7 @@ SHOWN = frozenset(
 """Attributes that contain no person, reason or name from the provider."""
 
 PERSONS = frozenset({"by", "proposed_by", "approved_by", "withdrawn_by"})
-"""Attributes with ARNs, separated by spaces. The ARNs keep account and role."""
+"""ARNs, separated by spaces. Their account and role stay."""
 
 
 def redacted(row: Row) -> Row:
@@ -55,7 +55,7 @@ def _value(name: str, value: Any) -> Any:
 
 
 def _person(arn: str) -> str:
-    """Return an ARN without its last part: the name of a session or IAM user."""
+    """Return an ARN without its last part: a session's or IAM user's name."""
     if not arn:
         return ""
     kind, slash, _ = arn.rpartition("/")

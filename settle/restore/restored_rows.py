@@ -22,9 +22,9 @@ from settlement.signing.signature import RowKeys
 class Lacking:
     """The missing rows of one settlement, order or account.
 
-    `proven` counts the `rows` whose copy, signed again, has the sealed digest. The other copies
-    lack texts that
-    a locked object must not hold.
+    `proven` counts `rows` whose copy, signed again, has the sealed digest. Other copies lack texts
+    that a locked
+    object must not hold.
     """
 
     key: str
@@ -105,7 +105,7 @@ def _key_of_entry(row: Row) -> str:
 def _is_whole(image: Any, row_keys: RowKeys) -> bool:
     """Return whether a row's copy, signed with a stage's key, has the sealed digest.
 
-    Always False for settlements and accounts, which have changed since.
+    Never for settlements and accounts, which have changed since.
     """
     row = image["row"]
     if not row["pk"].startswith(lines.IMMUTABLE):

@@ -8,7 +8,7 @@ class Machine(StrEnum):
 
 
 def explain(cause: str) -> str:
-    """Return the message in a cause: Lambda wraps it in JSON, and a stalled settlement wraps it again."""
+    """Return a cause's message. Lambda wraps it in JSON, a stalled settlement once more."""
     try:
         content = json.loads(cause)
         if "errorMessage" in content:

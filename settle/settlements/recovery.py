@@ -10,11 +10,11 @@ from settlement.core.model.status import FINISHED, Status
 from settlement.orders.requests import RECOVER
 
 NOTHING = "none"
-"""The action if recovery started no execution."""
+"""The action if none is needed."""
 
 
 def recover(stack: Stack, key: str) -> tuple[dict[str, Any], str | None]:
-    """Recover a settlement; return the action and the new status, and the reason if there was no action.
+    """Recover a settlement; return the action and new status, and the reason for no action.
 
     Safe to repeat: nothing starts while a reversal runs, and a second execution of a payment does no harm.
     """

@@ -14,7 +14,7 @@ INPUT_BYTES_MAX = 262_144
 
 
 def read_requests(file: str) -> list[str]:
-    """Return the raw requests: the whole file if it is one JSON value, else its lines.
+    """Return raw requests: the file if it is one JSON value, else each line.
 
     `-` reads standard input. Raises CommandFailed.
     """
@@ -45,7 +45,7 @@ def _text(file: str) -> str:
 
 
 def labelled(request: str, reference: str | None, metadata: Mapping[str, str]) -> str:
-    """Return the request with a reference and metadata added. Raises CommandFailed if it already has them."""
+    """Add a reference and metadata. Raises CommandFailed if the request has its own."""
     added: dict[str, Any] = {"reference": reference} if reference is not None else {}
     added |= {"metadata": metadata} if metadata else {}
     if not added:
@@ -59,7 +59,7 @@ def labelled(request: str, reference: str | None, metadata: Mapping[str, str]) -
 
 
 def key_of(request: str) -> str:
-    """Return the request's key; "refused" if the machine will refuse the key.
+    """Return the request's key; "refused" if the machine will refuse it.
 
     Raises CommandFailed for malformed JSON or excessive size.
     """

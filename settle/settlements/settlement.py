@@ -17,23 +17,23 @@ from settlement.core.policy import outcome
 from settlement.proof import Retention, journal, judgement, rows, settlement_row
 
 _NOTES = ("decision", "reason", "by", "error", "cause", "reference", "provider", "expired")
-"""Fields shown as notes, in this order."""
+"""In this order."""
 
 _EVIDENCE = ("step", "posted_at")
 _ENTRY = (*_EVIDENCE, "debit", "credit", "amount")
 
 _DECISIVE = {"SETTLED": (Step.RELEASE, Step.FEE), "COMPENSATED": (Step.HOLD, Step.HOLD.reversal)}
-"""Steps whose entries prove a status. After a write-off or partial reversal, all moves of money count."""
+"""Steps that prove a status. After a write-off or partial reversal, every entry that moved money counts."""
 
 _IN_ORDER = (
     *(name for step in Step for name in ((step, REVIEW) if SAGA[step].decides else (step,))),
     *(step.reversal for step in REVERSIBLE),
 )
-"""Order of lines with the same millisecond."""
+"""The order of lines within a millisecond."""
 
 
 def state_of(stack: Stack, key: str) -> SettlementState:
-    """Return a settlement's state. Raises CommandFailed for an unclaimed key."""
+    """Raises CommandFailed for an unclaimed key."""
     state = stack.store.settlement(key)
     if state is None:
         raise unclaimed(stack, key)
@@ -41,9 +41,9 @@ def state_of(stack: Stack, key: str) -> SettlementState:
 
 
 def entries_of(stack: Stack, row: Row) -> list[Row]:
-    """Return entries and evidence, oldest first; an entry and its decision's evidence share a line.
+    """Return entries and evidence, oldest first; an entry and its decision's evidence are one line.
 
-    Expired entries are derived from the settlement's row. Raises MalformedRow.
+    Expired entries follow from the settlement's row. Raises MalformedRow.
     """
     return merged(stack, row, journal.read(stack.store, row))
 
@@ -79,7 +79,7 @@ def _expired(stack: Stack, row: Row, read: journal.Journal) -> list[Row]:
 
 
 def describe(stack: Stack, key: str) -> dict[str, Any]:
-    """Describe a settlement: outcome, executions, journal and advice on a retry."""
+    """Return the outcome, executions, journal and advice."""
     row = stack.store.read(keys.settlement(key))
     if row is None:
         raise unclaimed(stack, key)

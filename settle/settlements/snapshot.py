@@ -20,7 +20,7 @@ from settlement.core.model.stored import MalformedRow
 from settlement.core.model.timestamps import timestamp
 
 LOOKED_AT_MAX = 100
-"""Per snapshot: settlements in flight, and cases in LIMBO."""
+"""Of settlements in flight, and of cases in LIMBO."""
 
 _PARTS = ("in_flight", "limbo", "circuit")
 
@@ -52,7 +52,7 @@ def look(stack: Stack, at: datetime) -> dict[str, Any]:
 
 
 def _in_flight(stack: Stack, now: datetime) -> dict[str, Any]:
-    """Summarize the settlements due first. `oldest` excludes settlements in review."""
+    """Describe the settlements due first; `oldest` leaves out those in review."""
     at = timestamp(now)
     found = in_flight.in_flight(stack, LOOKED_AT_MAX)
     shown = in_flight.in_flight_lines(stack, found)
@@ -91,7 +91,7 @@ def _limbo(stack: Stack) -> dict[str, Any]:
 
 
 def _is_overdue(row: Row, at: str) -> bool:
-    """Return whether the deadline has passed before the release, after which it no longer counts."""
+    """Return whether the deadline passed before the release; later, it no longer counts."""
     released = Step.RELEASE.slot in row
     return row.get("status") == Status.PROCESSING and not released and str(row.get("deadline_at", "")) <= at
 

@@ -21,7 +21,7 @@ _POLL_SECONDS = 0.25
 
 @dataclass(frozen=True)
 class Ended:
-    """An ended execution: its outcome, or its error."""
+    """The contract's output, or an error."""
 
     key: str
     execution: str
@@ -65,7 +65,7 @@ def start(stack: Stack, machine: Machine, request: str) -> Ended:
 
 
 def send(stack: Stack, request: str) -> str:
-    """Send a request to the start queue; return its key.
+    """Send to the start queue; return the key.
 
     Raises CommandFailed: repeat it.
     """
@@ -99,7 +99,7 @@ def _run(stack: Stack, machine: Machine, request: str, name: str) -> Any:
 
 
 def _await(stack: Stack, arn: str, key: str) -> Any:
-    """Wait for an execution's end, or for LIMBO, where it waits without limit."""
+    """Wait for the end, or LIMBO, where an execution waits without limit."""
     client, give_up_at = stack.client("stepfunctions"), time.monotonic() + STANDARD_SECONDS_MAX
     while True:
         execution = client.describe_execution(executionArn=arn)

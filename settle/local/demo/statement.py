@@ -64,7 +64,7 @@ def walk(stack: Stack, report: Callable[[str], None]) -> dict[str, Any]:
 
 
 def _spoilt(lines: Sequence[Order], run: str) -> Sequence[Order]:
-    """Return the bank's lines with six faults, such as one line for both orders of `again`."""
+    """Return the lines with six faults, such as one line for both orders of `again`."""
     found = [one for one in lines if one.reference != f"missing-{run}" and one.key != f"demo-{run}-0006"]
     own = {one.reference.removesuffix(f"-{run}"): one for one in lines if one.reference.endswith(f"-{run}")}
     found[found.index(own["amount"])] = own["amount"]._replace(amount=own["amount"].amount + 1)

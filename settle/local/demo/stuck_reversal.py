@@ -79,9 +79,7 @@ def messages(
 ) -> Iterator[Callable[[], Iterator[dict[str, str]]]]:
     """Yield a function that receives topics' messages.
 
-    Each has a `Subject` and a `Message`, whose last line is JSON. The queue and subscriptions are
-    removed at the
-    end.
+    Each has a `Subject` and a `Message`, whose last line is JSON. Removes queue and subscriptions at the end.
     """
     sqs, sns = stack.client("sqs"), stack.client("sns")
     topics = topics or [stack.outputs[output] for output in TOPICS]

@@ -21,9 +21,9 @@ def ensure_can_write(path: Path, overwrite: bool) -> None:
 
 
 def write(path: Path, page: str, overwrite: bool) -> None:
-    """Write a page that only the file's owner may read. Raises CommandFailed.
+    """Write a page that only its owner may read. Raises CommandFailed.
 
-    Readers see the whole page or none. Without `overwrite`, another process's file stays.
+    A reader finds the whole page or none. Without `overwrite`, another process's file stays.
     """
     ensure_can_write(path, overwrite)
     try:

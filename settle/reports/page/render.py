@@ -31,7 +31,7 @@ _MEANINGS = {
 class Frame:
     """The console's frame around a page.
 
-    `at`: when the page is made; `live`: the reload interval, if any.
+    `at`: when it is made; `live`: the reload interval, if any.
     """
 
     csrf: str
@@ -95,7 +95,7 @@ def _distance(instant: object, at: str, is_live: bool) -> str:
 
 @cache
 def policy(form_action: str) -> str:
-    """The Content-Security-Policy: no scripts, no requests, and only the style with this hash."""
+    """The Content-Security-Policy: no script, no request, and the one style with this hash."""
     digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action {form_action}"
 
@@ -107,7 +107,7 @@ def _style() -> str:
 
 @cache
 def _environment() -> Environment:
-    """Return Jinja's environment, which escapes values and control characters.
+    """Return templates that escape values and control characters.
 
     Two values are HTML, with the filter `safe`: the style, and a drawing with classes of an enum.
     """
