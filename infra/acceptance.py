@@ -30,9 +30,8 @@ _QUEUES = (
 class Acceptance(Construct):
     """Policy for a role that pays, pages, proposes and approves.
 
-    It allows no writes of rows and no changes of functions. Reads are in the viewers' policy, as
-    together they
-    exceed IAM's limit.
+    It allows no writes of rows and no changes of functions. Reads are in the viewers' policy, as together
+    they exceed IAM's limit.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, core: Core) -> None:

@@ -1,5 +1,3 @@
-"""The bank's statements: their bucket, and the function that records them."""
-
 import re
 from dataclasses import dataclass
 

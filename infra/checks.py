@@ -54,9 +54,8 @@ _DECIDED = Handler(
 class Check:
     """A saga's check: a Python file with a `CHECK`, and the check's own secrets and statements.
 
-    New payments do not demand a `retired` check; payments that already do still get its answer. All
-    checks run
-    in VerifyKyc's role, which moves no money: each could use the others' secrets.
+    New payments do not demand a `retired` check; payments that already do still get its answer. All checks
+    run in VerifyKyc's role, which moves no money: each could use the others' secrets.
     """
 
     file: str | Path

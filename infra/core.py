@@ -112,9 +112,8 @@ class Core:
 class Room:
     """A capability beside the core.
 
-    `build` gets the core with the room's functions. `widens` has rows that other functions touch
-    for the room,
-    `orders` the room's orders, each with the people who may give it.
+    `build` gets the core with the room's functions. `widens` has rows that other functions touch for the
+    room, `orders` the room's orders, each with the people who may give it.
     """
 
     build: Callable[[Core, Any], Added]

@@ -2,8 +2,8 @@
 
 cdk deploy --app 'python3 -m infra.delivery' -c stage=prod -c repository=OWNER@1234/NAME@5678
 
-An account has one identity provider of GitHub: `-c provider=existing` reuses it.
-`-c acceptance=ARN,ARN`, policies of a deployed stage, adds a role for `settle acceptance`.
+An account has one identity provider of GitHub: `-c provider=existing` reuses it. `-c acceptance=ARN,ARN`,
+policies of a deployed stage, adds a role for `settle acceptance`.
 """
 
 import re

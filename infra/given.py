@@ -1,5 +1,3 @@
-"""Types of the settings that an app gives."""
-
 from collections.abc import Mapping
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints

@@ -155,9 +155,8 @@ class Pager(Construct):
     ) -> None:
         """Add an alarm on `threshold`, reached in any, or all, of the last `periods`.
 
-        The message has the alarm's name, description, first command, and runbook address. `topic`,
-        by default the
-        urgency's, also reports the end.
+        The message has the alarm's name, description, first command, and runbook address. `topic`, by default
+        the urgency's, also reports the end.
         """
         alarm = cloudwatch.Alarm(
             self,

@@ -44,9 +44,8 @@ class SigningSettings(CoreSettings):
 class RowKeys(Construct):
     """Keys that sign rows, and the key that encrypts them.
 
-    CloudFormation writes the keys into the environment: reading a secret would slow each cold
-    start. Only users
-    of the encryption key can read environment or secrets.
+    CloudFormation writes the keys into the environment: reading a secret would slow each cold start. Only
+    users of the encryption key can read environment or secrets.
     """
 
     def __init__(self, core: Core, settings: SigningSettings) -> None:

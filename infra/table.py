@@ -36,9 +36,8 @@ class SettlementTable(Construct):
     """The table with its index `gsi1`: backed up, protected, encrypted, and streamed.
 
     Entries expire if the stage has a retention; no function may add `expires_at` to other rows. After a
-    restore, `table` is the restored table. The stack's own table stays in the template, so that
-    nothing creates
-    or deletes a table: see docs/operating/restore.md.
+    restore, `table` is the restored table. The stack's own table stays in the template, so that nothing
+    creates or deletes a table: see docs/operating/restore.md.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, settings: CoreSettings) -> None:
@@ -108,9 +107,8 @@ class SettlementTable(Construct):
     ) -> None:
         """Grant exactly these actions, and no update of an immutable attribute.
 
-        Each action has patterns of partition keys. `Put` and `Update` are granted only inside a
-        transaction. No
-        write may name an `untouched` attribute.
+        Each action has patterns of partition keys. `Put` and `Update` are granted only inside a transaction.
+        No write may name an `untouched` attribute.
         """
         statements = [
             *(

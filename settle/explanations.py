@@ -1,7 +1,7 @@
 """Explanations of the project's errors.
 
-An error's meaning is the first paragraph of its docstring; `explanations.toml` has the rest. Both also
-render `docs/reference/errors.md`.
+An error's meaning is the first paragraph of its docstring; `explanations.toml` has the rest. Both also render
+`docs/reference/errors.md`.
 """
 
 import inspect

@@ -27,10 +27,9 @@ def show(
 ) -> dict[str, Any]:
     """Return an account's balance and statement, oldest entry first.
 
-    An internal account (`fees:EUR`) is the sum of its entries. `sum` is the running total by entry
-    time: clocks
-    differ, so the account may never have had this balance. `unswept` is received money that a merchant cannot
-    spend yet.
+    An internal account (`fees:EUR`) is the sum of its entries. `sum` is the running total by entry time:
+    clocks differ, so the account may never have had this balance. `unswept` is received money that a merchant
+    cannot spend yet.
 
     Without an `archive`, a statement whose entries expire starts at `complete_since` with `brought_forward`,
     and an internal account's balance is None. Unreadable rows are in `unreadable`, and in no sum.

@@ -1,5 +1,3 @@
-"""Orders that correct a difference, as commands to check and paste."""
-
 import hashlib
 
 from settle.placeholder import REASON

@@ -43,9 +43,8 @@ def application(console: Console, port: int, ended: Callable[[], None]) -> Guard
     async def enter(request: Request) -> Response:
         """Exchange the token for the cookie.
 
-        A coroutine: in a thread pool, two browsers could both spend the token. A refresh, not a
-        redirect: after
-        another program's link, a browser sends no strict cookie on a redirect.
+        A coroutine: in a thread pool, two browsers could both spend the token. A refresh, not a redirect:
+        after another program's link, a browser sends no strict cookie on a redirect.
         """
         cookie = console.session.enter(request.query_params.get("token", ""))
         if cookie is None:

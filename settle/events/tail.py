@@ -27,9 +27,8 @@ _NEW_QUEUE_SECONDS = 1
 def hearing(stack: Stack, key: str | None) -> Iterator[Iterator[dict[str, Any] | None]]:
     """Yield one settlement's events, or all, as they come; None after each poll of up to 2 s.
 
-    An existing settlement starts with a snapshot: its events may be over. A new rule needs a
-    moment, so a change
-    meanwhile gives another snapshot. At the end, the rule and queue are removed.
+    An existing settlement starts with a snapshot: its events may be over. A new rule needs a moment, so a
+    change meanwhile gives another snapshot. At the end, the rule and queue are removed.
     """
     name = f"{_prefix(stack)}{int(time.time())}-{secrets.token_hex(3)}"
     try:

@@ -1,5 +1,3 @@
-"""One decision on many cases of LIMBO: all orders first, then their outcomes."""
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -22,9 +22,8 @@ def text(
 ) -> str:
     """Return a line with the field names, then the `lines`.
 
-    If `guarded`, `'` precedes a cell that looks like a formula, except in `numbers`: our own
-    fields, which may be
-    negative. Spaces join list elements.
+    If `guarded`, `'` precedes a cell that looks like a formula, except in `numbers`: our own fields, which
+    may be negative. Spaces join list elements.
     """
     written = io.StringIO()
     rows = csv.writer(written)

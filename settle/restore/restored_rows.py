@@ -1,5 +1,3 @@
-"""Sealed rows that a restored table lacks."""
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,9 +20,8 @@ from settlement.signing.signature import RowKeys
 class Lacking:
     """The missing rows of one settlement, order or account.
 
-    `proven` counts `rows` whose copy, signed again, has the sealed digest. Other copies lack texts
-    that a locked
-    object must not hold.
+    `proven` counts `rows` whose copy, signed again, has the sealed digest. Other copies lack texts that a
+    locked object must not hold.
     """
 
     key: str

@@ -31,9 +31,8 @@ def describe(stack: Stack, state: SettlementState) -> dict[str, Any]:
 def _executions(stack: Stack, state: SettlementState) -> list[dict[str, str | None]]:
     """Return the owner's execution and, in LIMBO, the one that waits for a decision.
 
-    A reversal's owner runs on the compensating machine; others run on the settlement machine,
-    Standard if Step
-    Functions knows the name there.
+    A reversal's owner runs on the compensating machine; others run on the settlement machine, Standard if
+    Step Functions knows the name there.
     """
     is_reversal = state.is_expired or state.status in (Status.COMPENSATING, Status.LIMBO)
     machine = stack.outputs.get("CompensationArn" if is_reversal else "SettlementStandardArn")

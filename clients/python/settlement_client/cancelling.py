@@ -1,5 +1,3 @@
-"""Cancel a payment over HTTP, before its hold or while it is in review."""
-
 import boto3
 from botocore.awsrequest import AWSRequest
 from botocore.exceptions import BotoCoreError

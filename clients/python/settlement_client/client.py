@@ -1,5 +1,3 @@
-"""The client of one stack: starts, reads and cancels settlements, and reads the journal."""
-
 from collections.abc import Iterator
 from datetime import datetime
 from functools import cached_property
@@ -77,8 +75,8 @@ class Client:
     def start_standard(self, request: Request) -> str:
         """Start a Standard workflow and return its execution's ARN; then `wait` for its end.
 
-        Raises Unknown: call again with the same request. The execution, not this call, reports a
-        refused request.
+        Raises Unknown: call again with the same request. The execution, not this call, reports a refused
+        request.
         """
         return starting.start_standard(self._prompt, self._address("standard_arn"), request)
 
@@ -96,18 +94,16 @@ class Client:
     def wait(self, key: str, seconds: float, after: int | None = None) -> Reading:
         """Wait until the sequence is above `after`; without `after`, until the status is final or LIMBO.
 
-        After `seconds`, return the reading as it is: check its status. Raises NotFound if the key
-        is not claimed
-        by then. Raises Unavailable if the last call had no answer.
+        After `seconds`, return the reading as it is: check its status. Raises NotFound if the key is not
+        claimed by then. Raises Unavailable if the last call had no answer.
         """
         return self._readers.wait(key, seconds, after)
 
     def journal(self, since: datetime | None = None, *, cursor: str | None = None) -> Iterator[JournalPage]:
         """Yield the pages of the whole sealed journal, with the entries posted from `since`.
 
-        `cursor` is that of the last page that you stored, with the same `since`. An entry may come
-        twice, with
-        equal content. Raises Unavailable: continue from the previous page's cursor.
+        `cursor` is that of the last page that you stored, with the same `since`. An entry may come twice,
+        with equal content. Raises Unavailable: continue from the previous page's cursor.
         """
         return pages(self._readers, since, cursor)
 
@@ -115,9 +111,8 @@ class Client:
         """Cancel the payment started with `request`, before its hold or in review; return its reading.
 
         `seen` is the sequence that you decided on: a payment changed since then is not cancelled. Raises
-        NotCancellable if it is too late, SequenceChanged, IdempotencyConflict and NotFound. Raises
-        Unknown: call
-        again with the same request.
+        NotCancellable if it is too late, SequenceChanged, IdempotencyConflict and NotFound. Raises Unknown:
+        call again with the same request.
         """
         return cancelling.cancel(self._address("api_url").rstrip("/"), self._session, request, seen)
 

@@ -60,9 +60,8 @@ class Store(Protocol):
     def newer(self, key: str, sequence: int) -> bool:
         """Record a sequence and return True if it is above the recorded sequence.
 
-        Do this in one transaction with your own change. Between two separate writes, a reader that
-        dies loses the
-        change or makes it twice.
+        Do this in one transaction with your own change. Between two separate writes, a reader that dies loses
+        the change or makes it twice.
         """
 
 

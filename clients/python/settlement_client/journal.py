@@ -1,5 +1,3 @@
-"""The whole journal: the sealed entries of all accounts, page by page."""
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime

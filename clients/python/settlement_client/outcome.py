@@ -1,5 +1,3 @@
-"""The outcome of a settlement, in executions, the readers' API and events."""
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime

@@ -1,5 +1,3 @@
-"""A request to settle one payment, checked against the published contract before it is sent."""
-
 import json
 import re
 import secrets
