@@ -154,7 +154,6 @@ class Books(Construct):
         return cluster
 
     def _network(self) -> tuple[rds.CfnDBSubnetGroup, ec2.CfnSecurityGroup]:
-        """Return two subnets, and a security group without inbound rules."""
         vpc = ec2.CfnVPC(self, "Network", cidr_block="10.0.0.0/26")
         subnets = [
             ec2.CfnSubnet(

@@ -108,7 +108,6 @@ def _platform(scope: Construct, settings: CoreSettings) -> dict[str, Any]:
 
 
 def _powertools(scope: Construct, settings: CoreSettings) -> lambda_.ILayerVersion:
-    """Return the configured layer, or AWS's layer in the tests' version."""
     if existing := scope.node.try_find_child("Powertools"):
         return existing  # type: ignore[return-value]
     arn = settings.powertools_layer or ssm.StringParameter.value_for_string_parameter(

@@ -39,8 +39,6 @@ It sends no request unless two of these seconds remain for the work after it (`R
 
 @dataclass(frozen=True, kw_only=True)
 class KycRoomSettings(WebhookSettings):
-    """The KYC provider and its webhook."""
-
     kyc: KycSettings = field(default_factory=KycSettings)
     party_names: str = "optional"
 

@@ -33,7 +33,6 @@ MOVES = ("propose", "approve", "withdraw", "break-glass")
 
 
 def routes(of_rooms: Iterable[str]) -> tuple[str, ...]:
-    """Return the paths after `POST /orders/`, including the rooms' orders."""
     moves = (f"{decision}/{move}" for decision in APPROVED for move in MOVES)
     return (*DECISIONS, *of_rooms, *moves)
 

@@ -1,5 +1,3 @@
-"""The project's own app: a stack for the stage in CDK's context."""
-
 import aws_cdk as cdk
 
 from .config import CONTEXT, settings_of

@@ -35,7 +35,6 @@ ROOMS: Sequence[Room] = tuple(
 
 
 def handlers_of(rooms: Sequence[Room]) -> dict[str, Handler]:
-    """Return each function with its rows for the rooms."""
     found = dict(core.HANDLERS)
     for room in rooms:
         found |= room.handlers

@@ -1,5 +1,3 @@
-"""SettlementSaga: a saga as a construct for your own CDK app."""
-
 import json
 import re
 from collections.abc import Sequence

@@ -17,7 +17,7 @@ _TIMEOUT_SECONDS = (5, 35)
 
 @dataclass(frozen=True)
 class Answer:
-    """A failure's `content` has `error` and `message`."""
+    """An API's answer. A failure's `content` has `error` and `message`."""
 
     status: int
     content: dict[str, Any]

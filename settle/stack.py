@@ -90,7 +90,7 @@ class Stack:
 
     @cached_property
     def row_keys(self) -> RowKeys:
-        """Raises CommandFailed without the permission to read the keys."""
+        """The keys that sign rows. Raises CommandFailed without the permission to read them."""
         arns, secrets = self.outputs["RowKeyArns"].split(), self.client("secretsmanager")
         try:
             texts = [secrets.get_secret_value(SecretId=arn)["SecretString"] for arn in arns]
@@ -191,7 +191,7 @@ def _deployed(name: str) -> Stack:
 
 
 def _embedded_address() -> str | None:
-    """Return the address from `settle local env`. Another endpoint is a way to AWS itself."""
+    """Return the address from `settle local env`; None for another, which leads to AWS itself."""
     url = os.environ.get("AWS_ENDPOINT_URL", "")
     return url if urlsplit(url).hostname in ("127.0.0.1", "localhost") else None
 

@@ -1,5 +1,3 @@
-"""What a saga needs, from its settings or an app's template."""
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -32,8 +32,6 @@ _POLL_SECONDS = 0.25
 
 @dataclass
 class Run:
-    """A run of the acceptance, with all things to clean up."""
-
     stack: Stack
     id: str = field(default_factory=lambda: secrets.token_hex(4))
     accounts: list[str] = field(default_factory=list)
@@ -95,7 +93,7 @@ class Run:
         return ended
 
     def balance(self, account: str) -> int:
-        """Return minor units. Raises LookupError."""
+        """Return the balance in minor units. Raises LookupError."""
         state = self.stack.store.account(account)
         if state is None:
             raise LookupError(f"{account} is not open")

@@ -15,7 +15,7 @@ from settlement.core.model.errors import InvalidRequest
 OPENS = "opens the account"
 
 _DIGITS = 18
-"""Of the account's hash in its first orders' keys, which a statement shows whole."""
+"""Digits of the account's hash in its first orders' keys, which a statement shows whole."""
 
 
 def mint(order: OrderKind) -> str:

@@ -30,7 +30,7 @@ ORDERS, LINES = "reading orders", "reading the bank's lines"
 
 @dataclass(frozen=True)
 class Wanted:
-    """`before`: money on the accounts before the books began, in minor units."""
+    """Options. `before`: money on the accounts before the books began, in minor units."""
 
     days: int
     columns: Columns | None = None

@@ -297,8 +297,6 @@ def _rows(file: io.RawIOBase, columns: Columns) -> Iterator[tuple[int, list[str]
 
 
 class _Lines:
-    """A file's lines, counted and bounded."""
-
     def __init__(self, text: io.TextIOWrapper) -> None:
         self._text = text
         self.number = 0

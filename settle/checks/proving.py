@@ -126,7 +126,6 @@ class Life:
         self._asked(self.chance.choice(self.payments), faults=True)
 
     def _ask_twice(self) -> None:
-        """Ask about one payment in two concurrent calls."""
         payment = self.chance.choice(self.payments)
         calls = {f"{self.check.name} {number}": self._call(payment, faults=True) for number in (1, 2)}
         given = together.ask({name: call for name, (call, _) in calls.items()}, SECONDS_MAX)
@@ -173,7 +172,6 @@ class Life:
             self.waited = True
 
     def _call_back(self) -> None:
-        """Send correct and wrong callbacks."""
         if not self.check.wait_seconds:
             return
         payment = self.chance.choice(self.payments)

@@ -1,5 +1,3 @@
-"""The files of `settle check new`."""
-
 from pathlib import Path
 
 from settle.exit_codes import CommandFailed, Exit

@@ -1,6 +1,6 @@
 """Pages that show, confirm and order decisions on cases of LIMBO and on proposals.
 
-decide ─▶ what is possible, with its amounts ─▶ weigh ─▶ the reason ─▶ confirm ─▶ the door
+decide ─▶ what is possible, with its amounts ─▶ weigh ─▶ the reason ─▶ confirm ─▶ the orders' API
                                                   └── a proposal, and a retry ──────▶┘
 """
 

@@ -151,6 +151,6 @@ def _run(words: list[str], folder: Path, environment: Mapping[str, str]) -> None
 
 
 def _kill_group(leader: int) -> None:
-    """Killing the CLI alone would leave the synthesis running."""
+    """Kill the whole group: the CLI alone would leave the synthesis running."""
     with suppress(ProcessLookupError):
         os.killpg(leader, signal.SIGKILL)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
-"""Ctrl-C is an exception already."""
+"""Signals that end a process. Ctrl-C already raises an exception."""
 
 
 @contextmanager

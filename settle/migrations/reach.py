@@ -21,7 +21,7 @@ _EXPIRED = ("ExpiredToken", "ExpiredTokenException")
 
 
 def named(name: str) -> Migration:
-    """Raises CommandFailed for an unknown migration."""
+    """Return a migration. Raises CommandFailed if it is unknown."""
     if name not in MIGRATIONS:
         known = ", ".join(MIGRATIONS)
         raise CommandFailed(Exit.USAGE, f"name: there is no migration {name}; this release has {known}")

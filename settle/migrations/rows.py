@@ -55,9 +55,10 @@ class Migration:
 class Progress:
     """A migration's row: its only runner, and its progress.
 
-    `after` is the key of the last row read. After `leased_until` another runner may continue. `read`,
-    `changed` and `left` count settlements' rows; `left`: migrated after they were read. `reason` explains a
-    pause. `deployment` is the newest at `began_at`: a later one may have written the old layout to rows
+    `after` is the key of the last row read. After `leased_until` another runner may continue.
+    `read`, `changed`
+    and `left` count settlements' rows; `left`: changed by others after the read. `reason` explains a pause.
+    `deployment` is the newest at `began_at`: a later one may have written the old layout to rows
     already read.
     """
 
@@ -77,7 +78,7 @@ class Progress:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "Progress":
-        """Raises MalformedRow."""
+        """Parse a row. Raises MalformedRow."""
         try:
             return cls(
                 name=row["pk"].partition("#")[2],

@@ -1,5 +1,3 @@
-"""The runner of a migration: page by page, at a given pace."""
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -29,7 +27,7 @@ class NotAlone(Exception):
 
 @dataclass(frozen=True)
 class Means:
-    """`deployment` returns the time of the stage's newest deployment.
+    """A runner's tools. `deployment` returns the time of the stage's newest deployment.
 
     `alarm` returns an active alarm's name. `units_per_second` are write units.
     """

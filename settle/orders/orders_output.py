@@ -1,5 +1,3 @@
-"""Orders and entries, printed page by page."""
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from settle.output.console import note, print_json, print_line, print_table

@@ -43,7 +43,7 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True)
 class Wanted:
-    """Verbs on proposals have no `reason`."""
+    """The wanted decision. Verbs on proposals have no `reason`."""
 
     verb: Verb
     decision: Decision

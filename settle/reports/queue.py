@@ -28,7 +28,7 @@ from settlement.core.store import batch
 from settlement.orders.approval import VALID_FOR
 
 LINES_MAX = 1_000
-"""Of cases, and of settlements in flight, on a page."""
+"""Most cases, and most settlements in flight, on a page."""
 
 AGES = ((60, "1m"), (300, "5m"), (900, "15m"), (3_600, "1h"), (14_400, "4h"), (86_400, "1d"), (604_800, "7d"))
 """Upper ends of a sparkline's bars, in seconds; an eighth bar has older lines."""

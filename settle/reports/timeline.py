@@ -58,7 +58,7 @@ _BY_NOW = {
 
 @dataclass(frozen=True)
 class Moment:
-    """An event, the time since the previous event, and why it took so."""
+    """An event, the time since the previous event, and the reason for the gap."""
 
     at: str
     kind: str

@@ -12,7 +12,7 @@ _NOT_THERE = "ResourceNotFoundException"
 
 
 def describe(target: Stack) -> dict[str, Any]:
-    """Raises CommandFailed for a missing table."""
+    """Describe the table. Raises CommandFailed if it is missing."""
     name = target.outputs["TableName"]
     try:
         described: dict[str, Any] = target.client("dynamodb").describe_table(TableName=name)["Table"]

@@ -75,7 +75,7 @@ _EMPTY: Line = {"steps": [], "in_review": False}
 
 
 def describe_in_flight(stack: Stack, row: Row) -> Line:
-    """Describe a line. `since`: the last start; while in review, the claim."""
+    """Describe a settlement in flight. `since`: its last start; while in review, its claim."""
     row, unreadable = _sound(stack, row)
     in_review, claimed_at = "review" in row, row.get("claimed_at")
     return {

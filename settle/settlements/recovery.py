@@ -30,7 +30,6 @@ def recover(stack: Stack, key: str) -> tuple[dict[str, Any], str | None]:
 
 
 def recover_code(result: dict[str, Any]) -> Exit:
-    """Return 0 if recovery started an execution, else the status's code."""
     by_status = Exit.of_status(result["status"])
     return by_status if result["action"] == NOTHING or by_status is Exit.LIMBO else Exit.FINE
 

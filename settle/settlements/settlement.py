@@ -17,7 +17,7 @@ from settlement.core.policy import outcome
 from settlement.proof import Retention, journal, judgement, rows, settlement_row
 
 _NOTES = ("decision", "reason", "by", "error", "cause", "reference", "provider", "expired")
-"""In this order."""
+"""Fields shown as notes, in order."""
 
 _EVIDENCE = ("step", "posted_at")
 _ENTRY = (*_EVIDENCE, "debit", "credit", "amount")
@@ -33,7 +33,7 @@ _IN_ORDER = (
 
 
 def state_of(stack: Stack, key: str) -> SettlementState:
-    """Raises CommandFailed for an unclaimed key."""
+    """Return a settlement's state. Raises CommandFailed for an unclaimed key."""
     state = stack.store.settlement(key)
     if state is None:
         raise unclaimed(stack, key)

@@ -20,7 +20,7 @@ from settlement.core.model.stored import MalformedRow
 from settlement.core.model.timestamps import timestamp
 
 LOOKED_AT_MAX = 100
-"""Of settlements in flight, and of cases in LIMBO."""
+"""Most settlements in flight, and most cases, per snapshot."""
 
 _PARTS = ("in_flight", "limbo", "circuit")
 

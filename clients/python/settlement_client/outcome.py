@@ -38,8 +38,6 @@ _NEXT = {
 
 @dataclass(frozen=True)
 class Next:
-    """The next action, and its reason for people."""
-
     action: Action
     reason: str
 

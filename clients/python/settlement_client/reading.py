@@ -43,8 +43,6 @@ class Reading:
 
 @dataclass(frozen=True)
 class Readers:
-    """The API at `url`, called with the session's credentials."""
-
     url: str
     session: boto3.Session
 

@@ -42,7 +42,6 @@ _CODES = {Side.IN: "CRDT", Side.OUT: "DBIT"}
 
 
 def walk(stack: Stack, report: Callable[[str], None]) -> dict[str, Any]:
-    """Book deposits, one twice, and compare the books with both statements."""
     run = secrets.token_hex(3)
     report("statement: deposits that the bank has, too")
     account = f"iris.{run}"

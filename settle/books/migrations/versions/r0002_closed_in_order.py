@@ -39,6 +39,5 @@ COMMENT ON TABLE ledger.closed_month IS
 
 
 def upgrade() -> None:
-    """Book by the latest closed month; make a close wait for running projections."""
     for statements in (CLOSED_UNTIL, BOOK, CLOSE):
         op.execute(statements)
