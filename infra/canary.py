@@ -14,7 +14,7 @@ STOPS = (
     *("SettlementStandardFailed", "SettlementStandardTimedOut"),
     *("FunctionFailed", "Recoveries"),
 )
-"""Alarms that end a deployment: a broken version fails or stalls executions. No levels."""
+"""Alarms that end a deployment: a broken version fails or stalls executions. Levels are excluded."""
 
 
 class Live(Construct):

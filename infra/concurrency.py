@@ -24,7 +24,7 @@ _RECOVERY_RUNS_MAX = IN_FLIGHT_SHARDS + 2
 class Concurrency:
     """The account's concurrency, and the stage's reservations, without those for its own checks.
 
-    A reservation is a function's share and limit; None sets neither. `reversals` applies to each function in
+    A reservation is a function's share and limit; None sets none. `reversals` applies to each function in
     `REVERSING`; functions in `SELDOM` get a tenth, and at least one.
     """
 

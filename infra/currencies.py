@@ -10,8 +10,8 @@ PINNED_EXPONENTS: dict[str, int] = tomllib.loads(
 )
 
 ASSET = re.compile(r"(?![A-Z]{3}$)[A-Z][A-Z0-9]{2,11}", re.ASCII)
-"""Never three letters, as in ISO 4217. Without `:` and `#`, the separators of internal accounts and row
-keys.
+"""An asset's code: never three letters, as in ISO 4217. Without `:` and `#`, the separators of internal
+accounts and row keys.
 """
 
 ASSET_EXPONENT_MAX = 8

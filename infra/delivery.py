@@ -20,7 +20,7 @@ GITHUB = "token.actions.githubusercontent.com"
 _AUDIENCE = "sts.amazonaws.com"
 _OWNER, _NAME = r"[A-Za-z0-9-]{1,39}", r"[A-Za-z0-9._-]{1,100}"
 _REPOSITORY = re.compile(rf"{_OWNER}/{_NAME}|{_OWNER}@[0-9]+/{_NAME}@[0-9]+")
-"""With ids, as in tokens of repositories created after 2026-07-15: a later namesake fails."""
+"""OWNER/NAME. With ids, as in tokens of repositories created after 2026-07-15, a later namesake fails."""
 
 _POLICY = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:policy/([\w+=,.@-]{1,128})")
 _BOOTSTRAP = ("deploy", "file-publishing", "lookup")

@@ -44,7 +44,7 @@ RECEIVES_MAX = 30
 """About 2.5 hours of an outage, at one attempt per visibility timeout."""
 
 BATCH_MAX = 4
-"""Few enough for one slow try each: a message that is not started loses an attempt."""
+"""So few messages that each gets one slow try. A message that is not started loses an attempt."""
 
 MESSAGE_BYTES_MAX = 16_384
 """Ten times a request. A refused message fits the dead-letter queue with its reason."""

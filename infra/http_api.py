@@ -23,7 +23,7 @@ LOGGED = {
 
 
 ACCESS_LOGS = "/aws/vendedlogs/apigateway/"
-"""Other names would take part of the 5,120 characters of the log service's resource policy."""
+"""AWS's prefix. Other names would take part of the 5,120 characters of the log service's resource policy."""
 
 
 def access_log(api: str) -> str:

@@ -33,7 +33,7 @@ _SHOWN = (
 _REST_SECONDS = 3
 """Time that VerifyKyc needs for its secret and DynamoDB, besides the exchange.
 
-It sends no request unless two of these seconds remain for the work after it (`RESERVED_SECONDS`).
+It sends a request only if two of these seconds remain for the work after it (`RESERVED_SECONDS`).
 """
 
 

@@ -24,7 +24,7 @@ and a task's retries take some 20 minutes.
 """
 
 _PERIODS = 30
-"""Of one minute each: the first failure pages within two minutes."""
+"""Periods of one minute: the first failure pages within two minutes."""
 
 
 class Pager(Construct):

@@ -33,9 +33,9 @@ _PEOPLE: Mapping[str, tuple[str, ...]] = {
 }
 """Order routes of each kind of people. Every kind may read everything.
 
-No kind may both propose and approve: that takes two roles, even for a person with two sessions. An operator
-may retry, stop an account, and give orders that move no money. Only an approver lets an account pay again.
-Both may withdraw a proposal.
+No kind may both propose and approve: doing both takes two roles, even for a person with two sessions. An
+operator may retry, stop an account, and give orders that move no money. Only an approver lets an account pay
+again. Both may withdraw a proposal.
 """
 
 POLICIES = {kind: kind.title().replace("-", "") for kind in _PEOPLE}

@@ -110,7 +110,6 @@ class SettlementSaga(Construct):
 
     @property
     def start_queue(self) -> sqs.IQueue:
-        """The queue whose messages start settlements."""
         queue: sqs.IQueue = self._part("Start").queue
         return queue
 

@@ -21,7 +21,7 @@ IMMUTABLE_ATTRIBUTES = (
     *("digest", "received_at"),
     EXPIRES,
 )
-"""IAM denies updates that name these in entries, evidence, orders, markers and claimed requests."""
+"""Attributes that IAM lets no update name in entries, evidence, orders, markers and claimed requests."""
 
 IN_A_TRANSACTION = {"Put": "PutItem", "Update": "UpdateItem"}
 """Writes of a transaction, and their IAM actions."""
@@ -29,7 +29,7 @@ IN_A_TRANSACTION = {"Put": "PutItem", "Update": "UpdateItem"}
 READS = ("BatchGetItem", "GetItem", "Query", "Scan")
 
 _ENCLOSED = {"ForAnyValue:StringEquals": {"dynamodb:EnclosingOperation": ["TransactWriteItems"]}}
-"""False for a single write, which lacks the key: ForAnyValue of nothing is false."""
+"""A condition that is false for a single write: it lacks the key, and ForAnyValue of nothing is false."""
 
 
 class SettlementTable(Construct):

@@ -55,10 +55,9 @@ class Migration:
 class Progress:
     """A migration's row: its only runner, and its progress.
 
-    `after` is the key of the last row read. After `leased_until` another runner may continue.
-    `read`, `changed`
-    and `left` count settlements' rows; `left`: changed by others after the read. `reason` explains a pause.
-    `deployment` is the newest at `began_at`: a later one may have written the old layout to rows
+    `after` is the key of the last row read. After `leased_until` another runner may continue. `read`,
+    `changed` and `left` count settlements' rows; `left`: changed by others after the read. `reason` explains
+    a pause. `deployment` is the newest at `began_at`: a later one may have written the old layout to rows
     already read.
     """
 

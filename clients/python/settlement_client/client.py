@@ -13,7 +13,7 @@ from settlement_client.request import Request
 
 
 class Client:
-    """A stack's client. Each method needs one of the addresses.
+    """A stack's client. Each method needs one of the addresses given here.
 
     Use one client per thread, as boto3 requires one session per thread.
 
@@ -100,7 +100,7 @@ class Client:
         return self._readers.wait(key, seconds, after)
 
     def journal(self, since: datetime | None = None, *, cursor: str | None = None) -> Iterator[JournalPage]:
-        """Yield the pages of the whole sealed journal, with the entries posted from `since`.
+        """Yield the pages of the whole sealed journal, with the entries posted at `since` or later.
 
         `cursor` is that of the last page that you stored, with the same `since`. An entry may come twice,
         with equal content. Raises Unavailable: continue from the previous page's cursor.

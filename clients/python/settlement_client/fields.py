@@ -35,7 +35,6 @@ class Fields:
     what: str
 
     def has(self, name: str) -> bool:
-        """Return whether a field is present and not null."""
         return self.content.get(name) is not None
 
     def is_set(self, name: str) -> bool:

@@ -1,5 +1,3 @@
-"""Start a payment over HTTP, repeated until the answer is certain or the time is over."""
-
 import time
 
 import boto3
@@ -29,7 +27,7 @@ def start(url: str, session: boto3.Session, request: Request, wait: int, seconds
 def _answered(url: str, session: boto3.Session, request: Request, wait: int, seconds: float) -> Answer:
     """Return an answer with status 200 or 202.
 
-    Raises Unknown also if a refusal after a lost answer is AWS's (403): it says nothing about the lost call.
+    After a lost answer, a refusal by AWS (403) raises Unknown: it says nothing about the lost call.
     """
     over_at, failures, is_lost = time.monotonic() + seconds, 0, False
     while True:

@@ -1,5 +1,3 @@
-"""The readers' HTTP API: a settlement's outcome, now or after its next change."""
-
 import math
 import re
 import time

@@ -27,7 +27,6 @@ REASON = "the payee is insolvent, approved by finance"
 
 
 def walk(stack: Stack, report: Callable[[str], None]) -> dict[str, Any]:
-    """Reverse a spent payment, receive the alert, decide, and prove the sums."""
     run = secrets.token_hex(3)
     payer, payee, shop = (f"{name}.{run}" for name in ("gina", "hugo", "shop"))
     key = f"demo-stuck-{run}"
