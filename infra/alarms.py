@@ -91,7 +91,7 @@ def table_metrics(ledger: SettlementTable, *names: str) -> list[cloudwatch.Metri
 
 
 def quota_metrics() -> list[cloudwatch.Metric]:
-    """Return throttling metrics. Throttled transitions wait; callers repeat throttled calls."""
+    """Return throttling metrics. Step Functions delays transitions; callers repeat throttled calls."""
     return [
         cloudwatch.Metric(
             namespace="AWS/States",

@@ -41,7 +41,7 @@ START = Handler(
 START_ROUTE, CANCEL_ROUTE = "POST /settlements", "POST /settlements/{key}/cancel"
 
 RECEIVES_MAX = 30
-"""About 2.5 hours of an outage, at one attempt per visibility timeout."""
+"""Covers about 2.5 hours of an outage, at one attempt per visibility timeout."""
 
 BATCH_MAX = 4
 """So few messages that each gets one slow try. A message that is not started loses an attempt."""

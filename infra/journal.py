@@ -44,7 +44,7 @@ SEALED = (
     _status_changed(OldImage=[{"anything-but": ["PROCESSING"]}], NewImage=["PROCESSING"]),
     _status_changed(NewImage=[{"exists": False}]),
 )
-"""Records of the rows in `journal/lines.py`.
+"""Filters for records of the rows in `journal/lines.py`.
 
 Lawful changes of settlements and accounts, most of the stream, are left out, except changes by which a
 refused or reversing payment could be paid. Lambda allows five filters.

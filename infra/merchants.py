@@ -29,7 +29,7 @@ SWEEP = Handler(
 )
 
 RECEIVES_MAX = 10
-"""About fifteen minutes of an outage."""
+"""Covers about fifteen minutes of an outage."""
 
 VISIBILITY_MARGIN_SECONDS = 30
 """With the function's timeout, the delay before a retry."""

@@ -20,7 +20,7 @@ _KEYS_MAX = 20
 """ReconcileBooks has all keys in its environment, of 4 KB."""
 
 PROVING = "ReconcileBooks"
-"""It has every key, because rows signed by earlier keys stay."""
+"""The function with every key, because rows signed by earlier keys stay."""
 
 
 @dataclass(frozen=True, kw_only=True)

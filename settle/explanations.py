@@ -36,7 +36,7 @@ class Explanation:
 
 
 def every() -> dict[str, Explanation]:
-    """Return explanations by error. Raises KeyError for an error without one."""
+    """Return explanations by error. Raises KeyError if an error has no explanation."""
     acts = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
     told: dict[str, tuple[str, bool | None]] = {
         name: (_meaning(kind), issubclass(kind, Refusal)) for name, kind in kinds().items()

@@ -39,7 +39,7 @@ PAUSES_SECONDS = (0.5, 1, 2, 4)
 _THROTTLED = 429
 
 _FAILED = frozenset({500, 502, 503, 504})
-"""API Gateway's answers for a function without an answer."""
+"""API Gateway's statuses when the function gave no answer."""
 
 
 class DoorShut(CommandFailed):

@@ -197,14 +197,14 @@ def _embedded_address() -> str | None:
 
 
 def sagas_of(outputs: Iterable[str]) -> list[str]:
-    """Return the sagas with these outputs; a saga alone in its stack has no name."""
+    """Return the names of the sagas with these outputs. A saga alone in its stack has an empty name."""
     names = set(outputs)
     found = (name.removesuffix(_MARK) for name in names if name.endswith(_MARK))
     return sorted(saga for saga in found if f"{saga}TableName" in names)
 
 
 def of_saga(outputs: dict[str, str], stack: str, saga: str) -> Outputs:
-    """Return outputs by short names. Raises CommandFailed for an unknown saga."""
+    """Return outputs by names without the saga's prefix. Raises CommandFailed for an unknown saga."""
     sagas = sagas_of(outputs)
     if saga not in sagas:
         if not sagas:

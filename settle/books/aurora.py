@@ -23,7 +23,7 @@ RESUMING_SECONDS, TRIES_MAX = 5, 24
 """Aurora resumes from a pause in 15 s, or later after a day."""
 
 _STATEMENT = re.compile(r"(?:[^;$'\-]|\$\$.*?\$\$|'(?:[^']|'')*'|--[^\n]*|[$-])+", re.DOTALL)
-"""A semicolon in a text, comment or function body ends no statement."""
+"""One SQL statement. Semicolons in texts, comments and function bodies do not end it."""
 
 _ITERATIONS = 4_096
 

@@ -46,7 +46,7 @@ def verify(url: str, stack: Stack, now: datetime) -> dict[str, Any]:
 
 
 def rebuild(url: str, stack: Stack, source: str) -> dict[str, Any]:
-    """Build the books in an empty database; return their digest. Raises CommandFailed for others."""
+    """Build the books in an empty database; return their digest. Raises CommandFailed if it has entries."""
     schema.check(url)  # `migrate` alone accepts the stack's own Aurora
     migrate(url, stack)
     with schema.books(url) as connection:

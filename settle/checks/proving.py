@@ -1,6 +1,6 @@
 """Plays short lives of a check. A seed decides a life's payments, faults, restarts and callbacks.
 
-A life calls the real file by VerifyKyc's code. The file's own client reaches its real service.
+A life calls the real file through VerifyKyc's code. A client inside the file reaches its real service.
 """
 
 import contextlib

@@ -68,7 +68,7 @@ class Guard:
         return Failure(401, "There is no session", what, _ANEW)
 
     async def _forged(self, request: Request) -> Failure | None:
-        """Return the failure of another page's form; keep the fields of ours in the request's state."""
+        """Return the failure of another page's form; keep our own form's fields in the request's state."""
         if request.method in _SAFE_METHODS:
             return None
         again = "Open the page again, and send its form."

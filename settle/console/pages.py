@@ -163,7 +163,7 @@ def _times(console: Console, request: Request) -> tuple[datetime | None, datetim
 
 
 def _is_between(instant: str, since: datetime | None, until: datetime | None) -> bool:
-    """Return whether an instant is between. Only the unbounded period has unreadable instants."""
+    """Return whether an instant is in a period. An unreadable instant is only in the unbounded period."""
     if since is None and until is None:
         return True
     try:

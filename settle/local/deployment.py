@@ -29,7 +29,7 @@ _SOURCES = ("app.py", "cdk.json", "infra", "lambdas", "statemachines")
 
 
 def bootstrap(running: Running) -> None:
-    """Bootstrap from a folder without an app to synthesise."""
+    """Bootstrap from a folder without an app, so the CDK synthesises nothing."""
     _cdk(running, state.SCRATCH, "bootstrap", f"aws://{record.ACCOUNT}/{record.REGION}")
 
 

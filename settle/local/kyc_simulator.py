@@ -71,7 +71,7 @@ class Provider(BaseHTTPRequestHandler):
         self._answer(200, self.server.state.describe())
 
     def do_GET(self) -> None:
-        """Answer; a health check is no counted call."""
+        """Answer a GET. Health checks are not counted as calls."""
         if self.path == "/control":
             self._answer(200, self.server.state.describe())
         elif self.path == "/verifications":
@@ -230,7 +230,7 @@ class Server(ThreadingHTTPServer):
     def decide(
         self, key: str, decision: str = "APPROVED", reference: str = "", event: str = ""
     ) -> dict[str, Any]:
-        """Call the webhook until a final answer or WEBHOOK_SECONDS_MAX; return the last one."""
+        """Call the webhook until a final answer or WEBHOOK_SECONDS_MAX; return the last answer."""
         body = json.dumps(
             {
                 "idempotency_key": key,

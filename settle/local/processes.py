@@ -1,4 +1,4 @@
-"""The embedded AWS's processes, known by program and folder, because ids are reused."""
+"""The embedded AWS's processes, known by program and folder, because process ids are reused."""
 
 import os
 import subprocess

@@ -44,7 +44,7 @@ class Running:
 
     @property
     def webhook_url(self) -> str:
-        """The local address; the outputs have AWS's."""
+        """The webhook's local address; the outputs have AWS's address."""
         return reached_at(self.outputs["KycWebhookUrl"], self.endpoint_url)
 
     def describe(self) -> dict[str, object]:

@@ -45,7 +45,7 @@ class Migration:
     _write: Callable[[Row, Direction], Write]
 
     def write(self, row: Row, direction: Direction) -> Write | None:
-        """Return a row's migration; None if it is not settled or already migrated."""
+        """Return the write that migrates a row; None if the row is not settled or already migrated."""
         if row.get("status") != Status.SETTLED or self.needs[direction] not in row:
             return None
         return self._write(row, direction)
@@ -122,7 +122,8 @@ def _left(found: Any) -> AlreadyApplied:
 def count_parts_by_name(row: Row, direction: Direction) -> Write:
     """Move the number of partial reversals from `parts` to `reversals_in_part`, or back.
 
-    Only a SETTLED row has either. The write does not name the status, which the role must not change.
+    Only a SETTLED row has these attributes. The write does not name the status, which the role must not
+    change.
     """
     if direction is Direction.FORWARD:
         expression, name = "SET reversals_in_part = parts, layout = :layout REMOVE parts", "parts"

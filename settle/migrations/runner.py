@@ -11,7 +11,7 @@ from settlement.core.store.dynamodb import Store
 from settlement.core.store.wire import from_wire, to_wire
 
 LEASE = timedelta(seconds=30)
-"""A runner writes after each page. After this silence another runner may continue."""
+"""A runner writes after each page. After this time without a write, another runner may continue."""
 
 PAGE_SECONDS, PAGE_ROWS_MAX = 10, 500
 """Well within the lease."""
@@ -87,7 +87,7 @@ class Bucket:
         self._means, self._units, self._at = means, means.units_per_second, means.now()
 
     def take(self, units: float) -> None:
-        """Wait until the bucket is out of debt."""
+        """Take units, then wait until the bucket is out of debt."""
         rate, now = self._means.units_per_second, self._means.now()
         gained = max(0.0, (now - self._at).total_seconds()) * rate
         self._units, self._at = min(rate, self._units + gained) - units, now
@@ -121,7 +121,8 @@ def _taken(means: Means, migration: Migration, direction: Direction, runner: str
 def _put(means: Means, progress: Progress) -> Progress:
     """Save the progress, with a new lease. Raises NotAlone after a takeover.
 
-    A person's pause meanwhile stays, and the page is read again. A save whose answer was lost counts.
+    If a person paused it meanwhile, the pause stays, and the page is read again. A save whose answer was lost
+    counts.
     """
     leased = replace(progress, leased_until=timestamp(means.now() + LEASE))
     saved = _saved(means.store, leased)

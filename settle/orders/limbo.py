@@ -55,7 +55,8 @@ def open_cases(stack: Stack, limit: int | None = None) -> tuple[list[Line], bool
 class Open:
     """Open cases, oldest first, and whether more exist.
 
-    `unreadable`: rows that the index lists in LIMBO; in every selection, never decided.
+    `unreadable`: rows that the index lists in LIMBO; each selection shows them, and no decision applies to
+    them.
     """
 
     states: list[SettlementState]

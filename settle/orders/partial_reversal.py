@@ -40,7 +40,7 @@ def propose(stack: Stack, key: str, amount: str, reason: str, part: int) -> dict
 
 
 def break_glass(stack: Stack, key: str, amount: str, reason: str, part: int) -> dict[str, Any]:
-    """Reverse a part alone, and page everybody. Safe to repeat with its number."""
+    """Reverse a part without approval, and page everybody. Safe to repeat with its number."""
     return _given(stack, f"{REVERSE_PART}/{Move.BREAK_GLASS}", _order(stack, key, amount, reason, part))
 
 

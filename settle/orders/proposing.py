@@ -21,7 +21,7 @@ from settlement.orders.requests import parse_named, parse_resolution, parse_reve
 def propose(
     stack: Stack, key: str, decision: Decision | None, reason: str, case: int | None = None
 ) -> dict[str, Any]:
-    """Propose a decision; None is a reversal. Safe to repeat."""
+    """Propose a decision, or a reversal if it is None. Safe to repeat."""
     name, order = _order(stack, Move.PROPOSE, key, decision, reason, case)
     return proposed(stack, key, give(stack, f"{name}/{Move.PROPOSE}", order))
 
@@ -64,7 +64,7 @@ def _move(stack: Stack, move: Move, key: str, named: Mapping[str, Any]) -> dict[
 def break_glass(
     stack: Stack, key: str, decision: Decision | None, reason: str, case: int | None = None
 ) -> dict[str, Any]:
-    """Decide alone, and page everybody. Safe to repeat."""
+    """Decide without approval, and page everybody. Safe to repeat."""
     name, order = _order(stack, Move.BREAK_GLASS, key, decision, reason, case)
     give(stack, f"{name}/{Move.BREAK_GLASS}", order)
     return _followed(stack, key)

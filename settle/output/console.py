@@ -51,7 +51,7 @@ def escape_unknown() -> None:
 
 
 def is_written(show: Callable[[], None]) -> bool:
-    """Return whether the output accepted the text. A failed output stops no work.
+    """Return whether the output accepted the text. The work continues after a failure.
 
     Later output goes to the null device: Python would fail at its exit.
     """

@@ -102,7 +102,7 @@ def _key_of_entry(row: Row) -> str:
 def _is_whole(image: Any, row_keys: RowKeys) -> bool:
     """Return whether a row's copy, signed with a stage's key, has the sealed digest.
 
-    Never for settlements and accounts, which have changed since.
+    Always False for settlements and accounts, which have changed since.
     """
     row = image["row"]
     if not row["pk"].startswith(lines.IMMUTABLE):

@@ -29,7 +29,7 @@ def describe(stack: Stack, state: SettlementState) -> dict[str, Any]:
 
 
 def _executions(stack: Stack, state: SettlementState) -> list[dict[str, str | None]]:
-    """Return the owner's execution and, in LIMBO, the one that waits for a decision.
+    """Return the owner's execution and, in LIMBO, the execution that waits for a decision.
 
     A reversal's owner runs on the compensating machine; others run on the settlement machine, Standard if
     Step Functions knows the name there.

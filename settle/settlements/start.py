@@ -65,7 +65,7 @@ def start(stack: Stack, machine: Machine, request: str) -> Ended:
 
 
 def send(stack: Stack, request: str) -> str:
-    """Send to the start queue; return the key.
+    """Send a request to the start queue; return its key.
 
     Raises CommandFailed: repeat it.
     """

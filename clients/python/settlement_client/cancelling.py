@@ -25,11 +25,7 @@ _REFUSALS: dict[str, type[SettlementClientError]] = {
 
 
 def cancel(url: str, session: boto3.Session, request: Request, seen: int | None) -> Reading:
-    """Cancel the payment started with `request`; return its reading.
-
-    With `seen`, cancel only if the payment's sequence is still `seen`. Raises Refused, NotFound, or Unknown:
-    call again with the same request.
-    """
+    """Cancel as `Client.cancel` does. Raises Refused, NotFound, or Unknown: then call again."""
     headers = {"Content-Type": "application/json"}
     if seen is not None:
         headers["If-Match"] = f'"{seen}"'
@@ -45,7 +41,7 @@ def cancel(url: str, session: boto3.Session, request: Request, seen: int | None)
 
 
 def is_refusal(status: int) -> bool:
-    """Return whether the stack refuses the same call again: not for 429 or 500 and above."""
+    """Return whether the stack refuses the same call again: False for 429, and from 500."""
     return status != 429 and status < 500
 
 

@@ -49,11 +49,7 @@ class Readers:
         return self._get(key)
 
     def wait(self, key: str, seconds: float, after: int | None) -> Reading:
-        """Wait until the sequence is above `after`; without `after`, until the status is final or LIMBO.
-
-        After `seconds`, return the latest outcome as it is. Raises NotFound without an outcome by then, and
-        Unavailable if the last call had no answer.
-        """
+        """Wait as `Client.wait` does. Raises NotFound, or Unavailable."""
         over_at, seen, failures = time.monotonic() + seconds, after or 0, 0
         while True:
             asked_at = time.monotonic()

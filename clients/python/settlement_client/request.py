@@ -27,7 +27,7 @@ _DEADLINE_SECONDS_MIN, _DEADLINE_SECONDS_MAX = 30, 86_400
 def mint_key(prefix: str) -> str:
     """Return a new idempotency key. Store it with your order before the first try.
 
-    It is random: a second key for the same payment pays twice.
+    The key is random: a second key for the same payment pays twice.
     """
     key = f"{prefix}-{secrets.token_hex(8)}"
     if not KEY.fullmatch(key):

@@ -63,7 +63,7 @@ def start_standard(step_functions: Any, arn: str, request: Request) -> str:
 
 
 def send(sqs: Any, url: str, request: Request) -> None:
-    """Send a request to the start queue. Raises Unknown: then send it again; two are one settlement.
+    """Send a request to the start queue. Raises Unknown: then send it again; two messages are one settlement.
 
     The group makes a standard queue fair: one payer's backlog does not delay others.
     """
