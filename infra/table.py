@@ -75,6 +75,7 @@ class SettlementTable(Construct):
             self.table = self._restored(settings.restored_table, str(settings.restored_stream))
 
     def _restored(self, name: str, stream: str) -> dynamodb.ITable:
+        """Import a restored table, which CloudFormation does not own."""
         stream_arn = Stack.of(self).format_arn(
             service="dynamodb", resource="table", resource_name=f"{name}/stream/{stream}"
         )

@@ -67,7 +67,6 @@ def _configured_layer(account: Account, given: str, found: str | None) -> Findin
 
 
 def concurrency(account: Account) -> Iterator[Finding]:
-    """Compare the quota with the reservations of the stage and of other functions."""
     wanted = account.plan.reserved
     functions = account.client("lambda")
     limit = functions.get_account_settings()["AccountLimit"]

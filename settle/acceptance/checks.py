@@ -89,7 +89,7 @@ LOAD_ROWS = (
 
 
 def chosen(only: Collection[str], rates: Sequence[int] = (), *, rings: bool = False) -> list[Check]:
-    """Return the named checks, or all; ringing and load, if requested, before the last."""
+    """Return the named checks, or all, and the requested ringing and load."""
     *first, last = CHECKS
     asked = []
     if rings:

@@ -138,6 +138,7 @@ def _at_rest(run: Run, sent: list[str]) -> list[SettlementState]:
 
 
 def _sends(run: Run, began: float, rate: int, settled: int) -> tuple[int, int]:
+    """Return a pace's writes, and how many were in conflict."""
     prefix, found = f"acceptance-{run.id}-load-{rate}-", (0, 0)
 
     def are_told() -> bool:
