@@ -33,6 +33,7 @@ MOVES = ("propose", "approve", "withdraw", "break-glass")
 
 
 def routes(of_rooms: Iterable[str]) -> tuple[str, ...]:
+    """Paths after `POST /orders/`."""
     moves = (f"{decision}/{move}" for decision in APPROVED for move in MOVES)
     return (*DECISIONS, *of_rooms, *moves)
 

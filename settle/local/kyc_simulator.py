@@ -71,7 +71,7 @@ class Provider(BaseHTTPRequestHandler):
         self._answer(200, self.server.state.describe())
 
     def do_GET(self) -> None:
-        """Answer a GET. Health checks are not counted as calls."""
+        """Health checks are not counted as calls."""
         if self.path == "/control":
             self._answer(200, self.server.state.describe())
         elif self.path == "/verifications":
