@@ -1,4 +1,4 @@
-"""Settlements without lost or doubled money, as a construct for an app of one's own."""
+"""Settlements without lost or doubled money, as a construct for your own CDK app."""
 
 from .checks import Check
 from .config import dev, prod

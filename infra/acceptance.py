@@ -15,7 +15,7 @@ _OF_NO_RESOURCE = (
     *("cloudwatch:DescribeAlarms", "cloudwatch:GetMetricStatistics", "events:ListRules"),
     *("sns:Unsubscribe", "states:TestState", "states:ValidateStateMachineDefinition"),
 )
-"""Actions that IAM scopes to no resource."""
+"""Actions that IAM cannot scope to a resource."""
 
 _QUEUES = (
     "CreateQueue",
@@ -30,8 +30,8 @@ _QUEUES = (
 class Acceptance(Construct):
     """Policy for a role that pays, pages, proposes and approves.
 
-    It writes no row and changes no function. Its reads are in the viewers' policy: together they exceed IAM's
-    limit.
+    It allows no writes of rows and no changes of functions. Reads are in the viewers' policy, as together
+    they exceed IAM's limit.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, core: Core) -> None:

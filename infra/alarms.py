@@ -1,4 +1,4 @@
-"""The alarms, which `docs/runbooks/alarms.md` explains."""
+"""The core's alarms, explained in `docs/runbooks/alarms.md`."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ _COUNTED = {
     # Counted after the store's own retries. Concurrent payments of one account cause a few.
     "TransactionConflict": (6, "Transactions conflict on the same row.", Urgency.INFORMATION),
 }
-"""Threshold, description and urgency, over five minutes."""
+"""Each counted metric's threshold over five minutes, description and urgency."""
 
 
 def watch(core: Core, *, settings: CoreSettings) -> None:
@@ -75,7 +75,7 @@ def watch(core: Core, *, settings: CoreSettings) -> None:
 
 
 def table_metrics(ledger: SettlementTable, *names: str) -> list[cloudwatch.Metric]:
-    """DynamoDB counts the table and its index separately."""
+    """Return metrics of the table and its index, which DynamoDB counts separately."""
     table = {"TableName": ledger.table.table_name}
     return [
         cloudwatch.Metric(
@@ -91,7 +91,7 @@ def table_metrics(ledger: SettlementTable, *names: str) -> list[cloudwatch.Metri
 
 
 def quota_metrics() -> list[cloudwatch.Metric]:
-    """Throttled transitions wait; callers repeat throttled calls."""
+    """Return throttling metrics. Step Functions delays transitions; callers repeat throttled calls."""
     return [
         cloudwatch.Metric(
             namespace="AWS/States",
@@ -140,7 +140,7 @@ def _ages(pager: Pager, settings: CoreSettings) -> None:
 
 
 def _executions(core: Core) -> None:
-    """A few failures are normal: a refused request is one."""
+    """Add alarms on failed executions. A few failures are normal: a refused request is one."""
     for machine, late in ((core.express, Urgency.INFORMATION), (core.standard, Urgency.MORNING)):
         # Recoveries counts the settlements that stall.
         failed, timed_out = (
@@ -187,7 +187,7 @@ def _throttles(core: Core) -> None:
 
 
 def _groups(handlers: Mapping[str, Handler]) -> dict[str, list[str]]:
-    """By purpose: an alarm takes at most ten metrics."""
+    """Group functions by purpose: an alarm takes at most ten metrics."""
     forward, compensating = (
         set(re.findall(r"\$\{(\w+)\}", (STATE_MACHINES / f"{machine}.asl.json").read_text("utf-8")))
         for machine in ("settlement", "compensation")
@@ -202,7 +202,7 @@ def _groups(handlers: Mapping[str, Handler]) -> dict[str, list[str]]:
 
 
 def _total(metrics: Sequence[cloudwatch.IMetric]) -> cloudwatch.MathExpression:
-    """Count a gap as 0: else the alarm keeps its state."""
+    """Return the sum of metrics. A gap counts as 0, or the alarm would keep its state."""
     named = {f"m{position}": metric for position, metric in enumerate(metrics)}
     return cloudwatch.MathExpression(
         expression=" + ".join(f"FILL({name}, 0)" for name in named),

@@ -1,5 +1,3 @@
-"""The bank's statements: their bucket, and the function that records them."""
-
 import re
 from dataclasses import dataclass
 
@@ -38,7 +36,7 @@ OPTIONAL = {
         disk_gb=4,
     )
 }
-"""Four times the largest file: the file itself, and its lines beside the orders."""
+"""Disk for four times the largest file: the file, and its lines beside the orders."""
 
 INCOMING, KEPT = "incoming/*", "statements/*"
 
@@ -72,7 +70,7 @@ def _check_pattern(text: str) -> None:
 
 
 class Bank(Construct):
-    """The bucket for statements, and its reader's schedule and alarms.
+    """The bucket for statements, and its reader's schedules and alarms.
 
     A sender of files can add lines, and match orders to the cent. No file moves money.
     """

@@ -22,7 +22,7 @@ from .settings import CoreSettings
 from .urgency import Urgency
 
 OPTIONAL = {"ProjectEntries": Handler(seconds=180, memory_mb=LONG_MEMORY_MB, reaches_table=False)}
-"""A round may wait for Aurora, and begins no object in its last minute."""
+"""A round may wait for Aurora, and starts no object in its last minute."""
 
 PROJECTOR, OWNER, DATABASE = "projector", "books_owner", "books"
 
@@ -43,7 +43,7 @@ _BEHIND_SECONDS = 900
 
 _PERIOD_MINUTES = 5
 _MINUTES_MAX = 60
-"""Rarer rounds would leave finance without the day."""
+"""With rarer rounds, finance would lack the day's entries."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +70,7 @@ class BooksSettings(CoreSettings):
 class Books(Construct):
     """Aurora cluster that pauses when idle, reached only by the RDS Data API.
 
-    Its network has no function, gateway, endpoint or inbound rule. A person's policy allows calls with a
-    secret.
+    Its network has no function, gateway, endpoint or inbound rule. People need a policy and a secret.
     """
 
     def __init__(self, core: Core, function: lambda_.Function, every: int, settings: BooksSettings) -> None:
@@ -155,7 +154,6 @@ class Books(Construct):
         return cluster
 
     def _network(self) -> tuple[rds.CfnDBSubnetGroup, ec2.CfnSecurityGroup]:
-        """Two subnets, and a group that admits no one."""
         vpc = ec2.CfnVPC(self, "Network", cidr_block="10.0.0.0/26")
         subnets = [
             ec2.CfnSubnet(
@@ -187,7 +185,7 @@ class Books(Construct):
         return of_cluster, group
 
     def _grant(self, function: lambda_.Function) -> None:
-        """As the projector, the function only adds rows."""
+        """Let the function act as the projector, which can only add rows."""
         function.add_environment("BOOKS_CLUSTER", self.cluster.attr_db_cluster_arn)
         function.add_environment("BOOKS_SECRET", self.projector.secret_arn)
         calls = ("BeginTransaction", "CommitTransaction", "ExecuteStatement", "RollbackTransaction")

@@ -14,7 +14,7 @@ STOPS = (
     *("SettlementStandardFailed", "SettlementStandardTimedOut"),
     *("FunctionFailed", "Recoveries"),
 )
-"""Alarms that end a deployment: a broken version makes executions fail or stall. No levels."""
+"""Alarms that end a deployment: a broken version fails or stalls executions. Levels are excluded."""
 
 
 class Live(Construct):
@@ -52,6 +52,6 @@ class Live(Construct):
         return self._alias.attr_arn
 
     def stopped_by(self, alarms: Iterable[cloudwatch.Alarm]) -> None:
-        """Let `STOPS` end a deployment. CloudFormation needs names, not ARNs."""
+        """Let `STOPS` end a deployment. CloudFormation needs their names, not ARNs."""
         names = {alarm.node.id: alarm.alarm_name for alarm in alarms}
         self._alias.add_property_override("DeploymentPreference.Alarms", [names[one] for one in STOPS])

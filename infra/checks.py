@@ -1,4 +1,4 @@
-"""A stage's own checks: their code and secrets in VerifyKyc, and the function of their callbacks."""
+"""A stage's own checks: their code and secrets in VerifyKyc, and their callbacks' function."""
 
 import json
 import os
@@ -28,10 +28,10 @@ from .urgency import Urgency
 from .webhook import Receiver, Webhook, WebhookSettings
 
 _SECONDS_MAX = 10
-"""Time to import a check's file at synthesis. VerifyKyc imports all within the ten seconds of its start."""
+"""Time to import one check at synthesis. VerifyKyc imports all within its ten seconds of start."""
 
 _DECLARED_LENGTH_MAX = 2_000
-"""Lambda allows 4 KB of variables."""
+"""Longest declaration in an environment variable. Lambda allows 4 KB for all."""
 
 _PACKAGE = "stage_checks"
 
@@ -52,10 +52,10 @@ _DECIDED = Handler(
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """A check of a saga: a Python file with a `CHECK`, and the secrets and statements for it alone.
+    """A saga's check: a Python file with a `CHECK`, and the check's own secrets and statements.
 
-    New payments do not demand a `retired` check; those that do still get its answer. All checks run with the
-    role of VerifyKyc, which moves no money: each could use the others' secrets.
+    New payments do not demand a `retired` check; payments that already do still get its answer. All checks
+    run in VerifyKyc's role, which moves no money: each could use the others' secrets.
     """
 
     file: str | Path
@@ -89,7 +89,7 @@ class _Declared:
 
 
 def room(checks: Sequence[Check]) -> Room:
-    """Return the room of these checks. Raises ValueError for a faulty file, or a name that is taken."""
+    """Return the room of these checks. Raises ValueError for a faulty file or an ambiguous name."""
     declared = [_declared(check) for check in checks]
     names = [one.name for one in declared]
     if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -173,7 +173,7 @@ class Checks(Construct):
     def _add_signing(
         self, decided: lambda_.Function, waiting: Sequence[_Declared], settings: CoreSettings
     ) -> None:
-        """Make a signing secret for each check: the sender of one cannot decide for another."""
+        """Create a secret per check: the sender of one check cannot decide for another."""
         arns = {}
         for one in waiting:
             secret = secretsmanager.CfnSecret(
@@ -228,9 +228,10 @@ def _replace_code(function: lambda_.Function, code: assets.Asset) -> None:
 
 
 def _let_stall(machine: SettlementMachine) -> None:
-    """Let a payment stall if VerifyKyc gives no answer, as a check may have killed or delayed it.
+    """Let a payment stall if VerifyKyc does not answer: a check may have killed or delayed it.
 
-    It is resumed until its deadline; without checks it is reversed. Only names of AWS's errors have a dot.
+    Recovery resumes it until its deadline; without checks, it is reversed. Only names of AWS's errors have a
+    dot.
     """
     resource: Any = machine.node.default_child
     definition = json.loads(resource.definition_string)

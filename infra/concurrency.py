@@ -4,28 +4,28 @@ IN_FLIGHT_SHARDS = 8
 """As in `core/ledger/keys.py`."""
 
 UNRESERVED_MIN = 100
-"""Kept by Lambda for functions without a reservation."""
+"""Concurrency that Lambda keeps for functions without a reservation."""
 
 REVERSING = ("BeginCompensation", "VoidHold", "ReportOutcome")
 """Called by every reversal."""
 
 SELDOM = ("RefundFee", "ReclaimFunds", "EnterLimbo", "PrepareAlert", "AwaitResolution", "ResolveLimbo")
-"""Called by a reversal only of a paid payee, or for a person's decision."""
+"""Called by a reversal only after the payee was paid, or for a person's decision."""
 
 WAITING = ("ReadSettlements", "AcceptSettlements")
 """Functions that run for up to 20 s while their caller waits."""
 
 _SHARE_OF_SELDOM = 10
 _RECOVERY_RUNS_MAX = IN_FLIGHT_SHARDS + 2
-"""One per partition, one for LIMBO, and a person's call."""
+"""Runs at once: one per partition, one for LIMBO, and a person's call."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Concurrency:
-    """The account's concurrency, and the stage's reservations, without its own checks'.
+    """The account's concurrency, and the stage's reservations, without those for its own checks.
 
-    A reservation is a function's share and limit; None sets neither. `reversals` applies to each function in
-    `REVERSING`; those in `SELDOM` get a tenth, and at least one.
+    A reservation is a function's share and limit; None sets none. `reversals` applies to each function in
+    `REVERSING`; functions in `SELDOM` get a tenth, and at least one.
     """
 
     account: int = 1_000
@@ -66,5 +66,5 @@ class Concurrency:
 
     @property
     def account_min(self) -> int:
-        """The smallest quota that bears the reservations, or payments beside recovery."""
+        """The smallest account quota that bears the reservations."""
         return self.reserved + UNRESERVED_MIN

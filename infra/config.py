@@ -44,7 +44,7 @@ class Settings(
 ):
     """Settings of the core (`infra/settings.py`) and of each room.
 
-    Each class checks its own, the core's first, and adds its business rules.
+    Each class checks its own settings, the core's first, and adds its business rules.
     """
 
 
@@ -84,27 +84,27 @@ _EMBEDDED: Mapping[str, Any] = {
     "books_every_minutes": None,
     "finance_address": None,
 }
-"""Without the parts that the embedded AWS lacks, and with short times."""
+"""Values for the embedded AWS: no parts that it lacks, and short times."""
 
 
 def _of_rooms(profile: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the settings of rooms that the app lacks."""
+    """Return a profile without the settings of rooms that the app lacks."""
     return {name: profile[name] for name in profile.keys() & {one.name for one in fields(Settings)}}
 
 
 def embedded(settings: Settings, *, python: str, kyc_url: str) -> Settings:
-    """The saga's settings on the embedded AWS, with the simulated KYC provider.
+    """Return settings for the embedded AWS and the simulated KYC provider.
 
-    `python` runs its functions.
+    `python` runs the functions.
     """
     kyc = KycSettings(url=kyc_url, health_path="/health", failures=3, recovery_seconds=5)
     return replace(settings, kyc=kyc, embedded_python=python, **_of_rooms(_EMBEDDED))
 
 
 def dev(*, stage: str, currencies: Sequence[str], kyc_url: str, **more: Any) -> Settings:
-    """Settings to try things: full logs, and no address to page.
+    """Return settings to try things: full logs, and no address to page.
 
-    `more` are settings of docs/reference/settings.md. Raises ValueError that names a wrong one.
+    `more` are settings from docs/reference/settings.md. Raises ValueError, naming a wrong setting.
     """
     return _profile(_DEV, stage, currencies, kyc_url, more)
 
@@ -112,10 +112,10 @@ def dev(*, stage: str, currencies: Sequence[str], kyc_url: str, **more: Any) -> 
 def prod(
     *, stage: str, currencies: Sequence[str], kyc_url: str, page_address: str, runbooks: str, **more: Any
 ) -> Settings:
-    """Settings for real money: two persons decide, and the journal is locked.
+    """Return settings for real money: two persons decide, and the journal is locked.
 
     `page_address` is paged, by mail or HTTPS. `runbooks` is the HTTPS address of `docs/runbooks/`. `more` are
-    settings of docs/reference/settings.md. Raises ValueError that names a wrong one.
+    settings from docs/reference/settings.md. Raises ValueError, naming a wrong setting.
     """
     return _profile(
         _PROD, stage, currencies, kyc_url, {"page_address": page_address, "runbooks": runbooks, **more}
@@ -171,7 +171,7 @@ STAGES = {
 }
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,15}")
-"""Part of physical names, the shortest of which is a sampling rule's."""
+"""Part of physical names. A sampling rule's name has the lowest limit."""
 
 _PERSONAL = re.compile(r"my-[a-z0-9]{1,12}")
 """The prefix keeps a misspelt `prod` from becoming a stage."""
@@ -183,7 +183,7 @@ CONTEXT = ("stage", "kyc_url", *_GIVEN)
 
 
 def is_personal(stage: str | None) -> bool:
-    """A personal stage is a `dev` without anything that outlives its stack."""
+    """Return whether a stage is personal: a `dev` with nothing that outlives its stack."""
     return stage is not None and _PERSONAL.fullmatch(stage) is not None
 
 
@@ -200,7 +200,7 @@ def _personal(stage: str) -> Settings:
 
 
 def settings_of(context: Mapping[str, str | None]) -> Settings:
-    """Read a stage's settings from CDK's context.
+    """Return a stage's settings from CDK's context.
 
     Raises ValueError for an unknown name, a missing setting, or a page that reaches no person.
     """

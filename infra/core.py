@@ -50,7 +50,7 @@ class PassedOn:
 
 @dataclass(frozen=True, kw_only=True)
 class Added:
-    """The additions of a room.
+    """A room's additions.
 
     `part` is for later rooms. `reads` are policy statements for all people, `tries` for the acceptance.
     """
@@ -67,7 +67,7 @@ class Added:
 class Core:
     """The core of a stage, and the rooms built so far.
 
-    `name` begins its physical names.
+    `name` is the prefix of physical names.
     """
 
     name: str
@@ -87,14 +87,14 @@ class Core:
         return next((one.part for one in self.added if isinstance(one.part, kind)), None)
 
     def needed(self, kind: type[Part]) -> Part:
-        """Raises ValueError without the part."""
+        """Return a room's part. Raises ValueError if it is missing."""
         found = self.part(kind)
         if found is None:
             raise ValueError(f"rooms: {kind.__name__} is missing, which a later room needs")
         return found
 
     def let_call(self, caller: lambda_.Function, variable: str, name: str) -> None:
-        """`variable` gets the called function's ARN."""
+        """Let a function call another, whose ARN its environment `variable` gets."""
         called = self.functions[name].function_arn
         caller.add_environment(variable, called)
         caller.add_to_role_policy(iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[called]))
@@ -103,7 +103,7 @@ class Core:
         self.let_call(caller, "RECOVER_STALLED", "RecoverStalled")
 
     def let_start(self, name: str) -> HandlerFunction:
-        """On Express. Recovery resumes settlements that do not end."""
+        """Let a function start Express executions. Recovery resumes settlements that do not end."""
         self.express.startable_by(self.functions[name], "EXPRESS_MACHINE")
         return self.functions[name]
 
@@ -112,8 +112,8 @@ class Core:
 class Room:
     """A capability beside the core.
 
-    `build` gets the core with these functions. `widens` has the rows that other functions touch for it,
-    `orders` its orders, each with the people who may give it.
+    `build` gets the core with the room's functions. `widens` has rows that other functions touch for the
+    room, `orders` the room's orders, each with the people who may give it.
     """
 
     build: Callable[[Core, Any], Added]

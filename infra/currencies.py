@@ -10,16 +10,16 @@ PINNED_EXPONENTS: dict[str, int] = tomllib.loads(
 )
 
 ASSET = re.compile(r"(?![A-Z]{3}$)[A-Z][A-Z0-9]{2,11}", re.ASCII)
-"""Never three letters, as in ISO 4217. Without `:` and `#`, the separators of internal accounts and row
-keys.
+"""An asset's code: never three letters, as in ISO 4217. Without `:` and `#`, the separators of internal
+accounts and row keys.
 """
 
 ASSET_EXPONENT_MAX = 8
-"""As in the contracts: seven digits are left before the point."""
+"""The contracts' maximum, which leaves seven digits before the point."""
 
 
 def exponents_of(currencies: Iterable[str], assets: Mapping[str, int]) -> dict[str, int]:
-    """Decimals by code. Raises ValueError, naming the setting."""
+    """Return decimals by code. Raises ValueError, naming the setting."""
     if unpinned := sorted(set(currencies) - PINNED_EXPONENTS.keys()):
         raise ValueError(f"currencies: not in infra/currencies.toml: {', '.join(unpinned)}")
     for code, exponent in assets.items():

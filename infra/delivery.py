@@ -2,8 +2,8 @@
 
 cdk deploy --app 'python3 -m infra.delivery' -c stage=prod -c repository=OWNER@1234/NAME@5678
 
-An account has one identity provider of GitHub: `-c provider=existing` reuses it.
-`-c acceptance=ARN,ARN`, policies of a deployed stage, adds a role for `settle acceptance`.
+An account has one identity provider of GitHub: `-c provider=existing` reuses it. `-c acceptance=ARN,ARN`,
+policies of a deployed stage, adds a role for `settle acceptance`.
 """
 
 import re
@@ -20,7 +20,7 @@ GITHUB = "token.actions.githubusercontent.com"
 _AUDIENCE = "sts.amazonaws.com"
 _OWNER, _NAME = r"[A-Za-z0-9-]{1,39}", r"[A-Za-z0-9._-]{1,100}"
 _REPOSITORY = re.compile(rf"{_OWNER}/{_NAME}|{_OWNER}@[0-9]+/{_NAME}@[0-9]+")
-"""With ids, as in tokens of repositories created after 2026-07-15: a later one of the same name fails."""
+"""OWNER/NAME. With ids, as in tokens of repositories created after 2026-07-15, a later namesake fails."""
 
 _POLICY = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:policy/([\w+=,.@-]{1,128})")
 _BOOTSTRAP = ("deploy", "file-publishing", "lookup")
@@ -29,11 +29,11 @@ _OF_NO_RESOURCE = (
     *("lambda:GetAccountSettings", "logs:DescribeLogGroups"),
     "states:ValidateStateMachineDefinition",
 )
-"""Actions of `settle preflight`."""
+"""Actions of `settle preflight` that IAM cannot scope to a resource."""
 
 
 class Delivery(Stack):
-    """It changes things only through CDK's roles."""
+    """The delivering role, which changes things only through CDK's roles."""
 
     def __init__(
         self,

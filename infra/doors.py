@@ -1,4 +1,4 @@
-"""Starts of settlements by a queue and HTTP, and cancels by HTTP."""
+"""Starts of settlements by queue and HTTP, and cancellations by HTTP."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ _CONCURRENCY_MIN, _CONCURRENCY_MAX = 2, 1_000
 
 @dataclass(frozen=True, kw_only=True)
 class DoorsSettings(CoreSettings):
-    """`start_queue_calls`: concurrent calls that take messages of the start queue."""
+    """`start_queue_calls`: concurrent calls that take messages from the start queue."""
 
     start_queue_calls: int = 10
 
@@ -41,20 +41,20 @@ START = Handler(
 START_ROUTE, CANCEL_ROUTE = "POST /settlements", "POST /settlements/{key}/cancel"
 
 RECEIVES_MAX = 30
-"""About 2.5 hours of an outage, at one attempt per visibility timeout."""
+"""Covers about 2.5 hours of an outage, at one attempt per visibility timeout."""
 
 BATCH_MAX = 4
-"""Few enough for one slow try each: a message not begun loses an attempt."""
+"""So few messages that each gets one slow try. A message that is not started loses an attempt."""
 
 MESSAGE_BYTES_MAX = 16_384
-"""Ten times a request. One refused later fits the dead-letter queue with its reason."""
+"""Ten times a request. A refused message fits the dead-letter queue with its reason."""
 
 _EMBEDDED_MARGIN_SECONDS = 50
-"""Together with the function's timeout: five minutes, as on AWS."""
+"""With the function's timeout, five minutes, as on AWS."""
 
 
 def visibility_seconds(settings: CoreSettings) -> int:
-    """The delay before a retry.
+    """Return the seconds before a retry.
 
     AWS asks for six times the function's timeout, for throttles, which the embedded AWS lacks.
     """

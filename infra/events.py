@@ -16,14 +16,15 @@ from .stream_trigger import Batches, call_by_stream
 from .urgency import Urgency
 
 CHANGES = {"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "SETTLEMENT#"}]}}}}
-"""Records that `events/changes.py` turns into events."""
+"""Stream records that `events/changes.py` turns into events."""
 
 _AGE_HOURS_MAX = 12
-"""A replay can still publish a given-up record from the table."""
+"""Age at which a record is given up. A replay can still publish it from the table."""
 
 _PARALLEL = 10
-"""Lambda's maximum of calls per shard. A row's records go to one call. A shard has about 200 events a second,
-and a call publishes about 60 to the FIFO topic.
+"""Lambda's maximum of calls per shard. A row's records go to one call.
+
+A shard has about 200 events a second, and a call publishes about 60 to the FIFO topic.
 """
 
 _RULES = ("DeleteRule", "PutRule", "PutTargets", "RemoveTargets")
@@ -40,8 +41,8 @@ class EventsSettings(CoreSettings):
 class Outcomes(Construct):
     """The outcome bus, the stream's batches, and the dead letters.
 
-    Only PublishEvents writes to this bus: another writer could report a payment that was never made. The
-    pages have their own.
+    Only PublishEvents writes to this bus: another writer could report a payment that was never made. Pages
+    have their own bus.
     """
 
     def __init__(self, core: Core, settings: EventsSettings) -> None:

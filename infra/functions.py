@@ -14,13 +14,13 @@ from .grants import STATES, Handler
 from .settings import CoreSettings
 
 WAITED_FOR = ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee", "RejectSettlement", "ReportOutcome")
-"""A caller waits for them: they get SnapStart, and versions."""
+"""A caller waits for these functions: they get SnapStart, and versions."""
 
 SECONDS_MAX = 900
 """Lambda's maximum."""
 
 POWERTOOLS = "3.37.0"
-"""AWS's layer, in the version of the tests."""
+"""Version of AWS's layer, as in the tests."""
 
 RUNTIME = lambda_.Runtime.PYTHON_3_13
 ARCHITECTURE = lambda_.Architecture.ARM_64
@@ -108,7 +108,6 @@ def _platform(scope: Construct, settings: CoreSettings) -> dict[str, Any]:
 
 
 def _powertools(scope: Construct, settings: CoreSettings) -> lambda_.ILayerVersion:
-    """The configured layer, or AWS's in the tests' version."""
     if existing := scope.node.try_find_child("Powertools"):
         return existing  # type: ignore[return-value]
     arn = settings.powertools_layer or ssm.StringParameter.value_for_string_parameter(
@@ -118,5 +117,5 @@ def _powertools(scope: Construct, settings: CoreSettings) -> lambda_.ILayerVersi
 
 
 def layer_parameter() -> str:
-    """The parameter of AWS's layer, which some regions lack."""
+    """Return the parameter of AWS's layer, which some regions lack."""
     return f"/aws/service/powertools/python/{ARCHITECTURE.name}/{RUNTIME.name}/{POWERTOOLS}"

@@ -1,12 +1,10 @@
-"""Types of the settings that an app gives."""
-
 from collections.abc import Mapping
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 
 def check_types(given: Mapping[str, Any], settings: type) -> None:
-    """Raise ValueError, naming a setting of another type."""
+    """Raise ValueError for a wrong type, naming the setting."""
     hints = get_type_hints(settings)
     for name, value in given.items():
         if not _fits(value, hints[name]):

@@ -8,15 +8,15 @@ from .table import EXPIRES, SettlementTable
 from .urgency import Urgency
 
 Rows = tuple[str, ...]
-"""Patterns of partition keys, IAM's kinds of rows."""
+"""Patterns of partition keys, which are IAM's kinds of rows."""
 
 SETTLEMENT, ACCOUNT, ENTRIES, EVIDENCE = "SETTLEMENT#*", "ACCOUNT#*", "ENTRIES#*", "EVIDENCE#*"
 
 ORDER, WAITING, PROPOSAL = "ORDER#*", "WAITING#*", "PROPOSAL#*"
 
 LONG_MEMORY_MB = 1_024
-"""Least memory for work that grows with a backlog. With it recovery looks at 700 settlements a second, with
-512 MB at half as many.
+"""Least memory for work that grows with a backlog. Recovery looks at 700 settlements a second with it,
+and at half as many with 512 MB.
 """
 
 WAITING_SECONDS = 29
@@ -26,21 +26,21 @@ MONEY_ATTRIBUTES = (
     *("available", "currency", "escrow", "hold_at", "verify_at", "release_at", "fee_at"),
     *("hold_reversed_at", "release_reversed_at", "fee_reversed_at"),
 )
-"""A payout depends on balances, escrow, currency, and slots of steps."""
+"""A payout depends on balances, escrow, currency, and step slots."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Handler:
     """The grants and limits of a handler's function.
 
-    `rows` has the rows of each action. IAM authorises each item of a transaction, and refuses all of it if
-    one is not granted. `Put` and `Update` are items of a transaction, `PutItem` and `UpdateItem` single
-    writes, which move no money. `names` are the money attributes that its writes may name, even in
-    conditions. Without `escrow` it cannot forge a hold, as release and void demand the amount in escrow.
-    `expires` lets a function that puts entries name `expires_at`. `lists` grants queries of the index,
-    `reads_all` scans. Without `reaches_table` it has no right to the table's key. `seconds` replaces the
-    stage's timeout. `memory_mb` is its least memory. `failure` is the urgency of an alarm on any error: omit
-    it if refusals are errors. `by_http` callers get a throttle as a status, and repeat the call.
+    `rows` has the rows of each action. IAM authorises each item of a transaction, and refuses the whole
+    transaction if one item is not granted. `Put` and `Update` are items of a transaction; `PutItem` and
+    `UpdateItem` are single writes, which move no money. `names` are the money attributes that writes may
+    name, even in conditions. Without `escrow`, the function cannot forge a hold: release and void demand the
+    amount in escrow. `expires` lets a function that puts entries name `expires_at`. `lists` grants queries of
+    the index, `reads_all` scans. Without `reaches_table`, the function may not use the table's key. `seconds`
+    replaces the stage's timeout. `memory_mb` is the least memory. `failure` is the urgency of an alarm on any
+    error: omit it if refusals are errors. `by_http` callers get a throttle as a status, and repeat the call.
     """
 
     rows: Mapping[str, Rows] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Handler:
 
     @property
     def untouched(self) -> list[str]:
-        """Attributes that no write may name, besides the immutable ones."""
+        """Attributes that no write may name, besides the immutable attributes."""
         found = [one for one in MONEY_ATTRIBUTES if one not in self.names]
         return found if self.expires else [*found, EXPIRES]
 
@@ -141,7 +141,7 @@ def allow(sid: str, actions: Sequence[str], resources: Sequence[str]) -> dict[st
 
 
 def decrypt(sid: str, key: str, service: str, region: str) -> dict[str, Any]:
-    """Only through one service."""
+    """Allow decryption only through one service."""
     through = {"StringEquals": {"kms:ViaService": f"{service}.{region}.amazonaws.com"}}
     return allow(sid, ["kms:Decrypt"], [key]) | {"Condition": through}
 

@@ -19,11 +19,11 @@ LOGGED = {
     "sourceIp": "$context.identity.sourceIp",
     "error": "$context.error.message",
 }
-"""Without content. The only trace of a request that IAM refuses."""
+"""No content. Only this log shows requests that IAM refuses."""
 
 
 ACCESS_LOGS = "/aws/vendedlogs/apigateway/"
-"""Another name would take part of the 5,120 characters of the log service's resource policy."""
+"""AWS's prefix. Other names would take part of the 5,120 characters of the log service's resource policy."""
 
 
 def access_log(api: str) -> str:
@@ -32,7 +32,7 @@ def access_log(api: str) -> str:
 
 START_CALLS = ("POST/settlements", "POST/settlements/*/cancel")
 READ_CALLS = ("GET/settlements", "GET/settlements/*", "GET/accounts/*/entries", "GET/journal")
-"""Calls as IAM sees them: the path, with key or account id."""
+"""Calls as IAM sees them: the path, with the key or account id."""
 
 
 class HttpApi(Construct):
@@ -64,7 +64,7 @@ class HttpApi(Construct):
         )
 
     def open(self, name: str, function: lambda_.Function, routes: Mapping[str, str], calls: str) -> None:
-        """`calls` are routes by construct name."""
+        """Route calls to a function. `routes` are route keys by construct name."""
         integration = apigateway.CfnIntegration(
             self,
             f"{name}Integration",
@@ -111,6 +111,6 @@ class SettlementsApi(HttpApi):
 
 
 def api_of(core: Core, settings: CoreSettings) -> SettlementsApi:
-    """Shared; created by the first room that needs it."""
+    """Return the shared API, created for the first room that needs it."""
     rate = settings.api_calls_per_second
     return core.part(SettlementsApi) or SettlementsApi(core, "Settlements", rate=rate, settings=settings)

@@ -1,4 +1,4 @@
-"""Sealed journal, in a bucket out of reach of functions that move money."""
+"""The sealed journal, in a bucket out of reach of functions that move money."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -44,19 +44,20 @@ SEALED = (
     _status_changed(OldImage=[{"anything-but": ["PROCESSING"]}], NewImage=["PROCESSING"]),
     _status_changed(NewImage=[{"exists": False}]),
 )
-"""Records of the rows in `journal/lines.py`. Lawful changes of settlements and accounts, most of the stream,
-are left out, except changes by which a refused or reversing payment could be paid. Lambda allows five
-filters.
+"""Filters for records of the rows in `journal/lines.py`.
+
+Lawful changes of settlements and accounts, most of the stream, are left out, except changes by which a
+refused or reversing payment could be paid. Lambda allows five filters.
 """
 
 SEAL_SECONDS, SEAL_SECONDS_EMBEDDED = 3_600, 60
 """The time that a seal covers."""
 
 _WINDOW_SECONDS = 120
-"""At most one put per shard in two minutes. Once committed, a record is beyond the table's writers."""
+"""At most one put per shard in two minutes. Once sealed, a record is beyond the table's writers."""
 
 _AGE_HOURS_MAX = 12
-"""Of a given-up record: a person has another twelve hours."""
+"""Age at which a record is given up: a person has another twelve hours."""
 
 _BEHIND_SECONDS, _LONG_BEHIND_SECONDS = 600, 6 * 3_600
 
@@ -142,7 +143,7 @@ class Journal(Construct):
             function.add_to_role_policy(statement)
 
     def kept_by(self, function: lambda_.Function, objects: str) -> None:
-        """Only objects with these names."""
+        """Let a function put only objects with these names."""
         function.add_environment("JOURNAL_BUCKET", self.bucket.bucket_name)
         via_s3 = {"kms:ViaService": f"s3.{Stack.of(self).region}.amazonaws.com"}
         for actions, resource, condition in (
@@ -158,7 +159,7 @@ class Journal(Construct):
             )
 
     def read_by(self, function: lambda_.Function) -> None:
-        """Grant the first version of objects, but not seals."""
+        """Let a function read the first version of journal objects, but not seals."""
         function.add_environment("JOURNAL_BUCKET", self.bucket.bucket_name)
         function.add_environment("SEAL_SECONDS", str(self.period))
         via_s3 = {"kms:ViaService": f"s3.{Stack.of(self).region}.amazonaws.com"}

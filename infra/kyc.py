@@ -33,14 +33,12 @@ _SHOWN = (
 _REST_SECONDS = 3
 """Time that VerifyKyc needs for its secret and DynamoDB, besides the exchange.
 
-It sends no request unless two of these seconds are left for afterwards (`RESERVED_SECONDS`).
+It sends a request only if two of these seconds remain for the work after it (`RESERVED_SECONDS`).
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class KycRoomSettings(WebhookSettings):
-    """The KYC provider and its webhook."""
-
     kyc: KycSettings = field(default_factory=KycSettings)
     party_names: str = "optional"
 
@@ -138,7 +136,7 @@ class Kyc(Construct):
 
 
 def _let_read(function: lambda_.Function, secret: secretsmanager.ISecret) -> None:
-    """Let a function read a secret. CDK's own grant would also describe it."""
+    """Let a function read a secret. CDK's own grant would also allow DescribeSecret."""
     function.add_to_role_policy(
         iam.PolicyStatement(actions=["secretsmanager:GetSecretValue"], resources=[secret.secret_arn])
     )

@@ -3,10 +3,10 @@ import re
 from dataclasses import dataclass
 
 PROVIDERS = ("opensanctions", "verifications")
-"""Modules `lambdas/settlement/kyc/*.py` that speak a provider's API."""
+"""Modules `lambdas/settlement/kyc/*.py`, each for a provider's API."""
 
 SCREENS_BY_NAME = ("opensanctions",)
-"""They approve an account id, which matches no list."""
+"""Providers that would approve an account id, which matches no list."""
 
 NOT_NAMED = "https://kyc.invalid"
 """A placeholder: `.invalid` never exists (RFC 2606)."""
@@ -25,8 +25,8 @@ _BOUNDS = {
 class KycSettings:
     """The KYC provider, its timeouts, and its circuit.
 
-    An exchange ends after both timeouts together: the first bounds the attempts at all addresses, the second
-    each silence.
+    An exchange ends after both timeouts together: the first limits all connection attempts, the second each
+    silence.
     """
 
     url: str = NOT_NAMED
@@ -65,7 +65,7 @@ class KycSettings:
         return self.connect_timeout_seconds + self.read_timeout_seconds
 
     def to_json(self, *, secret_id: str, runbook: str) -> str:
-        """Settings for VerifyKyc. `secret_id` names the API key's secret."""
+        """Return VerifyKyc's settings. `secret_id` names the API key's secret."""
         return json.dumps(
             {
                 "endpoint": {

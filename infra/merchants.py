@@ -29,17 +29,17 @@ SWEEP = Handler(
 )
 
 RECEIVES_MAX = 10
-"""About fifteen minutes of an outage."""
+"""Covers about fifteen minutes of an outage."""
 
 VISIBILITY_MARGIN_SECONDS = 30
-"""Beyond the function's timeout: the delay before a retry."""
+"""With the function's timeout, the delay before a retry."""
 
 _BATCH_MAX = 100
 """Messages per call, which sweeps a merchant's minute once for all."""
 
 _BEHIND_SECONDS = 150
-"""Age at which a person looks. SQS ignores messages received three times in vain, for three minutes at
-least.
+"""Age at which a person must look. SQS does not count messages received three times in vain, for at
+least three minutes.
 """
 
 

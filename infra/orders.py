@@ -23,17 +23,17 @@ DECISIONS = (
     *("reverse", "reverse-part", "recover"),
     *("open", "deposit", "withdraw", "freeze", "unfreeze", "close"),
 )
-"""The last part of each route, which IAM grants one by one."""
+"""The last part of each route; IAM grants each route."""
 
 APPROVED = ("retry", "write-off", "complete", "reverse", "reverse-part")
-"""May need several persons. A partial reversal needs as many as a whole one."""
+"""Decisions that may need several persons. A partial reversal needs as many as a full one."""
 
 MOVES = ("propose", "approve", "withdraw", "break-glass")
-"""Each is a route below its decision."""
+"""Each move is a route below its decision."""
 
 
 def routes(of_rooms: Iterable[str]) -> tuple[str, ...]:
-    """Paths after `POST /orders/`, including the rooms' orders."""
+    """Paths after `POST /orders/`."""
     moves = (f"{decision}/{move}" for decision in APPROVED for move in MOVES)
     return (*DECISIONS, *of_rooms, *moves)
 
@@ -42,7 +42,7 @@ _BY_MANY = ("write-off", "complete", "retry", "reverse")
 """`reverse` also covers `reverse-part`."""
 
 _PERSONS_MAX = 5
-"""All their ARNs are on a decision's evidence."""
+"""A decision's evidence has all approvers' ARNs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +73,9 @@ class OrdersSettings(CoreSettings):
 
 
 class OrdersApi(HttpApi):
-    """One route per decision; AWS proves who calls.
+    """The orders' API: one route per decision. AWS authenticates the caller.
 
-    No person's role may invoke the function: a direct caller could name any identity.
+    No person's role may invoke the function: a direct caller could claim any identity.
     """
 
     def __init__(self, core: Core, settings: OrdersSettings) -> None:
@@ -84,12 +84,12 @@ class OrdersApi(HttpApi):
         self.open("", core.functions["TakeOrder"], paths, "POST/orders/*")
 
     def order(self, decision: str) -> str:
-        """ARN for `execute-api:Invoke`; `*` is every decision."""
+        """Return the ARN for `execute-api:Invoke`; `*` means every decision."""
         return self.arn(f"POST/orders/{decision}")
 
 
 def build(core: Core, settings: OrdersSettings) -> Added:
-    """TakeOrder asks VerifyKyc for a probe, PublishEvents for a replay."""
+    """Build the room. TakeOrder asks VerifyKyc for a probe, PublishEvents for a replay."""
     function = core.functions["TakeOrder"]
     core.let_ask_recovery(function)
     for variable, asked in (("VERIFY_KYC", "VerifyKyc"), ("PUBLISH_EVENTS", "PublishEvents")):

@@ -1,5 +1,3 @@
-"""The project's own app: a stack for each stage, by CDK's context."""
-
 import aws_cdk as cdk
 
 from .config import CONTEXT, settings_of
@@ -7,7 +5,7 @@ from .settlement_stack import SettlementStack
 
 
 def build(app: cdk.App) -> SettlementStack:
-    """Add the context's `stage` to the app. Offline: no lookups, credentials, Docker or git."""
+    """Add the stack of the context's `stage`. Offline: no lookups, credentials, Docker or git."""
     try:
         settings = settings_of({name: app.node.try_get_context(name) for name in CONTEXT})
     except ValueError as wrong:

@@ -19,12 +19,12 @@ from .settings import CoreSettings
 from .urgency import Urgency
 
 _ONE_FAULT_MINUTES = 30
-"""A fault is over after this time without a failed execution: recovery's longest pause, its next run and a
-task's retries take some 20 minutes.
+"""Minutes without a failed execution until a fault is over. Recovery's longest pause, its next run
+and a task's retries take some 20 minutes.
 """
 
 _PERIODS = 30
-"""Of one minute each: the first failure pages within two minutes."""
+"""Periods of one minute: the first failure pages within two minutes."""
 
 
 class Pager(Construct):
@@ -70,7 +70,7 @@ class Pager(Construct):
             self.alarm(f"{machine.node.id}{end}", metric, described, periods=_PERIODS, urgency=urgency)
 
     def metric(self, name: str, *, statistic: str = "Sum") -> cloudwatch.Metric:
-        """A metric of the functions' logs, with the stack as dimension."""
+        """Return a metric from the functions' logs, with the stack as dimension."""
         return cloudwatch.Metric(
             namespace="Settlement",
             metric_name=name,
@@ -155,8 +155,8 @@ class Pager(Construct):
     ) -> None:
         """Add an alarm on `threshold`, reached in any, or all, of the last `periods`.
 
-        Its message has its name, description, first command, and runbook address. `topic`, by default the
-        urgency's, also reports the end.
+        The message has the alarm's name, description, first command, and runbook address. `topic`, by default
+        the urgency's, also reports the end.
         """
         alarm = cloudwatch.Alarm(
             self,
@@ -193,7 +193,7 @@ def _sections() -> dict[str, str]:
 
 
 def first_command(alarm: str, settings: CoreSettings) -> str:
-    """First command under "Look" in the alarm's runbook section."""
+    """Return the first command under "Look" in the alarm's runbook section."""
     look = _sections()[alarm].partition("**Look.**")[2]
     command = re.findall(r"`((?:settle|aws) [^`]+)`", look)[0]
     stack = "" if settings.is_embedded else f"--stack {settings.told or settings.stack_name}"

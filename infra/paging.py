@@ -15,7 +15,7 @@ from .settings import CoreSettings
 from .urgency import Urgency
 
 _EVENTS = ("LimboEntered", "LimboResolved", "GlassBroken")
-"""`paging/page.py` decides which of them page."""
+"""`paging/page.py` decides which of these events page."""
 
 _AGE_MAX = Duration.minutes(15)
 """A later page helps no one; its event sets off an alarm."""
@@ -50,7 +50,7 @@ class PagingSettings(CoreSettings):
 def build(core: Core, settings: PagingSettings) -> Added:
     """Let SendPage report the bus's events, and subscribe the addresses.
 
-    Events that fail three times, or cannot reach it, go to the queue.
+    Events that fail three times, or cannot reach SendPage, go to the queue.
     """
     pager, function = core.pager, core.functions["SendPage"]
     for urgency, topic in pager.topics.items():

@@ -31,11 +31,11 @@ _PEOPLE: Mapping[str, tuple[str, ...]] = {
     ),
     "break-glass": _moves("break-glass"),
 }
-"""Routes of each kind of people. Every kind may read everything.
+"""Order routes of each kind of people. Every kind may read everything.
 
-No kind may both propose and approve: that takes two roles, even for a person with two sessions. An operator
-tries again, stops an account, and gives orders that move no money. Only an approver lets an account pay
-again. Either may withdraw a proposal.
+No kind may both propose and approve: doing both takes two roles, even for a person with two sessions. An
+operator may retry, stop an account, and give orders that move no money. Only an approver lets an account pay
+again. Both may withdraw a proposal.
 """
 
 POLICIES = {kind: kind.title().replace("-", "") for kind in _PEOPLE}
@@ -80,7 +80,7 @@ class People(Construct):
         return [allow("Orders", ["execute-api:Invoke"], arns)] if arns else []
 
     def _of_the_stack(self) -> list[dict[str, Any]]:
-        """Read the stack's outputs and these policies.
+        """Allow reading the stack's outputs and these policies.
 
         CloudFormation authorises a stack requested by name as `stack/NAME/*`, without its id.
         """
@@ -107,7 +107,7 @@ def _reads_of(ledger: SettlementTable) -> list[dict[str, Any]]:
 
 
 def by_sid(statements: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """So that a policy does not depend on the order of rooms."""
+    """Sort statements: a policy must not depend on the order of rooms."""
     return sorted(statements, key=lambda one: str(one["Sid"]))
 
 

@@ -12,7 +12,7 @@ from .settings import CoreSettings
 
 
 def new_queue(scope: Construct, construct_id: str, settings: CoreSettings, **more: Any) -> sqs.Queue:
-    """Encrypted, with SQS's longest retention."""
+    """Create an encrypted queue with SQS's longest retention."""
     return sqs.Queue(
         scope,
         construct_id,
@@ -25,14 +25,14 @@ def new_queue(scope: Construct, construct_id: str, settings: CoreSettings, **mor
 
 
 def let(function: lambda_.Function, actions: Sequence[str], queue: sqs.Queue) -> None:
-    """CDK's own grants are wider."""
+    """Allow actions on a queue. CDK's own grants are wider."""
     function.add_to_role_policy(
         iam.PolicyStatement(actions=[f"sqs:{action}" for action in actions], resources=[queue.queue_arn])
     )
 
 
 def let_send(function: lambda_.Function, variable: str, queue: sqs.Queue) -> None:
-    """`variable` gets the queue's URL."""
+    """Let a function send to a queue, whose URL its environment `variable` gets."""
     function.add_environment(variable, queue.queue_url)
     let(function, ["SendMessage"], queue)
 

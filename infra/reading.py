@@ -1,4 +1,4 @@
-"""HTTP reads of settlements, for callers who may not pay."""
+"""Reads of settlements by HTTP, for callers who may not pay."""
 
 from .core import Added, Core, Room
 from .grants import ACCOUNT, ENTRIES, SETTLEMENT, WAITING_SECONDS, Handler, allow
@@ -12,11 +12,11 @@ READS = {
     "Statement": "/accounts/{id}/entries",
     "Journal": "/journal",
 }
-"""By construct name."""
+"""Paths by construct name."""
 
 
 def build(core: Core, settings: CoreSettings) -> Added:
-    """Its function may neither write nor start anything."""
+    """Build the room. Its function cannot write or start anything."""
     api = api_of(core, settings)
     routes = {name: f"GET {path}" for name, path in READS.items()}
     api.open("", core.functions["ReadSettlements"], routes, "GET/*")

@@ -1,4 +1,4 @@
-"""The rooms of a stack, in build order: a later one may need an earlier one."""
+"""The rooms of a stack, in build order: a room may need earlier rooms."""
 
 from collections.abc import Mapping, Sequence
 
@@ -35,7 +35,6 @@ ROOMS: Sequence[Room] = tuple(
 
 
 def handlers_of(rooms: Sequence[Room]) -> dict[str, Handler]:
-    """Each function with its rows for the rooms."""
     found = dict(core.HANDLERS)
     for room in rooms:
         found |= room.handlers

@@ -1,5 +1,3 @@
-"""A saga as a construct, for an app of one's own: SettlementSaga."""
-
 import json
 import re
 from collections.abc import Sequence
@@ -24,14 +22,14 @@ from .http_api import READ_CALLS, START_CALLS
 from .rooms import ROOMS, handlers_of, orders_of
 
 EMBEDDED = "settlement-saga:embedded"
-"""By it `settle local deploy` puts any app on the embedded AWS."""
+"""The context by which `settle local deploy` puts any app on the embedded AWS."""
 
 _ALONE = "Default"
-"""The id of a saga whose logical ids are the stack's own."""
+"""The id of a saga whose logical ids have no prefix."""
 
 
 _ID = re.compile(r"[A-Za-z][A-Za-z0-9]{0,23}")
-"""It begins the machines' names, of which X-Ray's rules take 64 characters."""
+"""Prefix of the machines' names, of which X-Ray's rules take 64 characters."""
 
 _EMBEDDED_ACCOUNT = "000000000000"
 _FLAGS = {
@@ -52,9 +50,9 @@ def _embedded(settings: Settings, given: Any) -> Settings:
 class SettlementSaga(Construct):
     """Settles payments in a stack, with its own table, machines, alarms and APIs.
 
-    `settings` come from `dev(...)` or `prod(...)`. Their `stage` is in all physical names: no other saga of
-    the account and region may have it. `settle --stack STACK/ID` finds it; with the id `Default`, `--stack
-    STACK` does.
+    `settings` come from `dev(...)` or `prod(...)`. Their `stage` is in all physical names, so each saga of an
+    account and region needs its own stage. `settle --stack STACK/ID` selects the saga; with the id `Default`,
+    `--stack STACK` does.
     """
 
     def __init__(
@@ -101,7 +99,7 @@ class SettlementSaga(Construct):
 
     @property
     def outcome_bus(self) -> events.IEventBus:
-        """The bus of outcome events, for rules of one's own."""
+        """The bus of outcome events, for your own rules."""
         bus: events.IEventBus = self._part("Outcomes").bus
         return bus
 
@@ -112,13 +110,12 @@ class SettlementSaga(Construct):
 
     @property
     def start_queue(self) -> sqs.IQueue:
-        """The queue whose messages start settlements."""
         queue: sqs.IQueue = self._part("Start").queue
         return queue
 
     @property
     def settlements_api_url(self) -> str:
-        """The address of the HTTP API for services."""
+        """The address of the services' HTTP API."""
         return str(self._part("Settlements").url)
 
     def grant_start(self, grantee: iam.IGrantable) -> None:
@@ -136,7 +133,7 @@ class SettlementSaga(Construct):
     def grant_order(self, role: iam.IRole, kind: str) -> None:
         """Let people of a role read, and give the orders of their kind.
 
-        `kind`: viewer, operator, approver or break-glass. Raises ValueError for another.
+        `kind`: viewer, operator, approver or break-glass. Raises ValueError for others.
         """
         policies = self._part("People").policies
         if kind not in policies:
@@ -152,14 +149,14 @@ class SettlementSaga(Construct):
         )
 
     def _part(self, name: str) -> Any:
-        """Raises ValueError if this saga lacks the room."""
+        """Return a room's construct. Raises ValueError if this saga lacks the room."""
         found = self.node.try_find_child(name)
         if found is None:
             raise ValueError(f"rooms: {name} is left out of this saga")
         return found
 
     def _refuse_aws(self) -> None:
-        """Elsewhere the embedded settings would delete a stage's data."""
+        """Refuse real accounts, where the embedded settings would delete a stage's data."""
         is_embedded = Fn.condition_equals(Aws.ACCOUNT_ID, _EMBEDDED_ACCOUNT)
         told = "The embedded AWS's settings are for no other account: leave out its context, or stage=local."
         CfnRule(
@@ -169,7 +166,10 @@ class SettlementSaga(Construct):
         )
 
     def _check_name(self, name: str) -> None:
-        """A second saga of this name in an account and region would fail half way through a deployment."""
+        """Raise ValueError for a second saga with this name in an account and region.
+
+        Its deployment would fail half-way.
+        """
         others = (one for one in self.node.root.node.find_all() if isinstance(one, SettlementSaga))
         place = Stack.of(self).environment
         for other in others:

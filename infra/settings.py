@@ -34,12 +34,12 @@ _STREAM_LABEL = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}")
 _ADDRESS = re.compile(r"[^@\s/?#]+@[^@\s/?#]+\.[^@\s/?#]+|https://[^@\s/?#]+(/[^\s@?#]*)?")
 _DAY_SECONDS = 86_400
 _FULL_KEYS_MAX = 20
-"""Each function's environment, of 4 KB, has them."""
+"""Each function's environment, of 4 KB, has these keys."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StageSettings:
-    """Their meaning: docs/reference/settings.md."""
+    """Explained in docs/reference/settings.md."""
 
     stage: str
     told: str | None = None
@@ -99,7 +99,7 @@ class StageSettings:
             raise ValueError(f"{name}: must be from {least} to {most}")
 
     def _check_address(self, *names: str) -> None:
-        """Settings are in the repository: no place for a password."""
+        """Refuse passwords: settings are in the repository."""
         for name in names:
             if (address := getattr(self, name)) is not None and not _ADDRESS.fullmatch(address):
                 raise ValueError(f"{name}: must be a mail address, or an HTTPS address without a password")
@@ -133,9 +133,9 @@ class StageSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class CoreSettings(StageSettings):
-    """Their meaning: docs/reference/settings.md.
+    """Explained in docs/reference/settings.md.
 
-    `currencies` and `assets` only grow, and exponents never change: rows stay, in minor units.
+    `currencies` and `assets` only grow, and exponents never change: existing rows are in minor units.
     """
 
     currencies: tuple[str, ...]
@@ -238,7 +238,7 @@ class CoreSettings(StageSettings):
         return json.dumps(self.rules(), sort_keys=True)
 
     def rules(self) -> dict[str, Any]:
-        """Each room adds its own."""
+        """Return business rules. Each room adds its own."""
         return {
             "currencies": self.exponents,
             "highest_balances": self.in_minor_units(self.highest_balances),

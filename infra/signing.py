@@ -20,12 +20,15 @@ _KEYS_MAX = 20
 """ReconcileBooks has all keys in its environment, of 4 KB."""
 
 PROVING = "ReconcileBooks"
-"""It has every key, as rows signed by earlier ones stay."""
+"""The function with every key, because rows signed by earlier keys stay."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SigningSettings(CoreSettings):
-    """See docs/decisions/2026-11-22-signed-rows.md."""
+    """Numbers of the keys that sign rows: `row_keys` exist, `signing_key` signs.
+
+    See docs/decisions/2026-11-22-signed-rows.md.
+    """
 
     row_keys: int = 1
     signing_key: int = 1
@@ -41,8 +44,8 @@ class SigningSettings(CoreSettings):
 class RowKeys(Construct):
     """Keys that sign rows, and the key that encrypts them.
 
-    CloudFormation writes them into the environment: reading a secret would slow each cold start. Only users
-    of the encryption key can read either.
+    CloudFormation writes the keys into the environment: reading a secret would slow each cold start. Only
+    users of the encryption key can read environment or secrets.
     """
 
     def __init__(self, core: Core, settings: SigningSettings) -> None:
@@ -57,7 +60,7 @@ class RowKeys(Construct):
         ]
 
     def environment(self, function: str) -> dict[str, str]:
-        """With all keys for the proof, else the signing key."""
+        """Return the variables: all keys for the proof, else the signing key."""
         if function == PROVING:
             return {"ROW_KEYS": " ".join(self._texts)}
         return {"ROW_KEYS": self._texts[self._signing - 1]}

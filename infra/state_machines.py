@@ -47,7 +47,7 @@ def render_definition(name: str, settings: CoreSettings) -> str:
 
 
 def _log_level(definition: str, settings: CoreSettings) -> sfn.LogLevel:
-    """Compensations log all: they may become incidents."""
+    """Return the level. Compensations log everything: they may become incidents."""
     is_full = settings.logs_in_full or definition == "compensation"
     return sfn.LogLevel.ALL if is_full else sfn.LogLevel.ERROR
 
@@ -123,11 +123,11 @@ class Machine(sfn.StateMachine):
         )
 
     def allow(self, actions: list[str], resources: list[str]) -> None:
-        """CDK derives no permission from a definition given as text."""
+        """Grant actions. CDK derives no permission from a definition given as text."""
         self.add_to_role_policy(iam.PolicyStatement(actions=actions, resources=resources))
 
     def startable_by(self, function: lambda_.Function, variable: str) -> None:
-        """Let `function` start executions: its environment gets the ARN.
+        """Let `function` start executions; its environment `variable` gets the ARN.
 
         IAM authorises by the machine's own ARN, even for an alias.
         """
@@ -137,14 +137,14 @@ class Machine(sfn.StateMachine):
         )
 
     def describable_by(self, function: lambda_.Function) -> None:
-        """Only a Standard machine's executions have an ARN."""
+        """Let a function describe executions. Only a Standard machine's executions have an ARN."""
         function.add_to_role_policy(
             iam.PolicyStatement(actions=["states:DescribeExecution"], resources=[self.executions])
         )
 
     @staticmethod
     def wakeable_by(function: lambda_.Function) -> None:
-        """IAM has no resource for one task's token."""
+        """Let a function complete any machine's tasks: IAM has no resource for one task's token."""
         function.add_to_role_policy(iam.PolicyStatement(actions=["states:SendTaskSuccess"], resources=["*"]))
 
     @property
@@ -163,7 +163,7 @@ class Machine(sfn.StateMachine):
 
 
 class CompensationMachine(Machine):
-    """Puts its on-call alerts on the event bus."""
+    """The machine for reversals, which puts on-call alerts on the event bus."""
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ class CompensationMachine(Machine):
 
 
 class SettlementMachine(Machine):
-    """A Standard machine waits for the compensation that it starts."""
+    """A machine for payments. If Standard, it waits for the compensation that it starts."""
 
     def __init__(
         self,

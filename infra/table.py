@@ -21,24 +21,23 @@ IMMUTABLE_ATTRIBUTES = (
     *("digest", "received_at"),
     EXPIRES,
 )
-"""IAM denies updates that name these in entries, evidence, orders, markers and claimed requests."""
+"""Attributes that IAM lets no update name in entries, evidence, orders, markers and claimed requests."""
 
 IN_A_TRANSACTION = {"Put": "PutItem", "Update": "UpdateItem"}
 """Writes of a transaction, and their IAM actions."""
 
 READS = ("BatchGetItem", "GetItem", "Query", "Scan")
-"""Every action that reads rows."""
 
 _ENCLOSED = {"ForAnyValue:StringEquals": {"dynamodb:EnclosingOperation": ["TransactWriteItems"]}}
-"""False for a single write, which lacks the key: ForAnyValue of nothing is false."""
+"""A condition that is false for a single write: it lacks the key, and ForAnyValue of nothing is false."""
 
 
 class SettlementTable(Construct):
     """The table with its index `gsi1`: backed up, protected, encrypted, and streamed.
 
     Entries expire if the stage has a retention; no function may add `expires_at` to other rows. After a
-    restore, `table` is the restored one. The stack's own stays in the template, so that nothing creates or
-    deletes a table: see docs/operating/restore.md.
+    restore, `table` is the restored table. The stack's own table stays in the template, so that nothing
+    creates or deletes a table: see docs/operating/restore.md.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, settings: CoreSettings) -> None:
@@ -76,7 +75,7 @@ class SettlementTable(Construct):
             self.table = self._restored(settings.restored_table, str(settings.restored_stream))
 
     def _restored(self, name: str, stream: str) -> dynamodb.ITable:
-        """A restored table, which CloudFormation does not own."""
+        """Import a restored table, which CloudFormation does not own."""
         stream_arn = Stack.of(self).format_arn(
             service="dynamodb", resource="table", resource_name=f"{name}/stream/{stream}"
         )
@@ -96,7 +95,7 @@ class SettlementTable(Construct):
         return self.table.table_stream_arn
 
     def grant_listing(self, function: lambda_.Function) -> None:
-        """The index has only keys."""
+        """Allow queries of the index, which has only keys."""
         index = f"{self.table.table_arn}/index/{INDEX}"
         function.add_to_role_policy(iam.PolicyStatement(actions=["dynamodb:Query"], resources=[index]))
 
@@ -109,8 +108,8 @@ class SettlementTable(Construct):
     ) -> None:
         """Grant exactly these actions, and no update of an immutable attribute.
 
-        Each has patterns of partition keys. `Put` and `Update` are granted only inside a transaction. No
-        write may name an `untouched` attribute.
+        Each action has patterns of partition keys. `Put` and `Update` are granted only inside a transaction.
+        No write may name an `untouched` attribute.
         """
         statements = [
             *(

@@ -65,7 +65,7 @@ def _is_journal(output: Any) -> bool:
 
 
 def _empty(s3: Any, bucket: str) -> None:
-    """Delete every version and marker. Raises Refused if S3 refuses any."""
+    """Delete every version and marker. Raises Refused if S3 refuses a deletion."""
     try:
         for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket):
             if objects := list(_versions(page)):

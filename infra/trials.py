@@ -1,4 +1,4 @@
-"""Allowed and refused requests of each role, by the table of grants.
+"""Allowed and refused requests of each role, derived from the grants.
 
 For a policy simulator with context keys.
 """
@@ -22,7 +22,7 @@ WRITES = ("PutItem", "UpdateItem", "DeleteItem")
 
 
 class Decision(StrEnum):
-    """Decisions under the names of IAM's simulator."""
+    """Decisions, named as in IAM's simulator."""
 
     ALLOWED = "allowed"
     NOT_GRANTED = "implicitDeny"
@@ -58,7 +58,7 @@ def _rows(name: str, partition: str, *, enclosed: bool) -> Trial:
 
 
 def _attribute(name: str, attribute: str, *actions: str) -> Trial:
-    """Writes that name an attribute: its denial overrides the row's grant."""
+    """A trial of writes that name an attribute: its denial overrides the row's grant."""
     context = _context(_partition(name) or PARTITIONS[0], ("pk", "sk", attribute), True)
     return Trial(name, context, dict.fromkeys(actions, Decision.DENIED))
 

@@ -11,4 +11,4 @@ class Urgency(StrEnum):
     """For the next working day: nothing is lost by then, but it needs a repair."""
 
     INFORMATION = "InformationTopic"
-    """For information: it recovers automatically, or a caller's own requests cause it."""
+    """For information: the fault ends automatically, or a caller's own requests cause it."""

@@ -1,4 +1,4 @@
-"""An address for signed calls of strangers: a function URL, or an HTTP API that throttles."""
+"""A public address for signed calls: a function URL, or an HTTP API that throttles."""
 
 from dataclasses import dataclass
 
@@ -15,10 +15,10 @@ from .settings import API_CALLS_MAX, CoreSettings
 from .urgency import Urgency
 
 _REFUSED_MANY = 100
-"""In five minutes. A provider repeats a call about ten times."""
+"""Refusals in five minutes. A provider repeats a call about ten times."""
 
 _LOGGED = ("requestId", "requestTime", "httpMethod", "status", "integrationStatus")
-"""Neither the content nor the caller of a webhook call."""
+"""No content and no caller."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class WebhookSettings(CoreSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class Receiver:
-    """A function that strangers call. `name` ends the API's physical name, `path` is its only route."""
+    """A webhook's function. `name` ends the API's physical name, `path` is its only route."""
 
     function: lambda_.Function
     name: str

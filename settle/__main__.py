@@ -1,9 +1,9 @@
-"""Ctrl-C ends `settle` without a traceback, even while its modules load."""
+"""`settle`: Ctrl-C ends it without a traceback, even while its modules load."""
 
 import sys
 
 INTERRUPTED = 130
-"""After Ctrl-C, as in shells and Typer."""
+"""Exit code after Ctrl-C, as in shells and Typer."""
 
 
 def main() -> None:

@@ -9,21 +9,21 @@ _WITHOUT_STATEMENT = ("escrow:", "external:")
 
 
 def check_key(key: str) -> str:
-    """Raises CommandFailed."""
+    """Return the key. Raises CommandFailed if malformed."""
     if not KEY.fullmatch(key):
         raise CommandFailed(Exit.USAGE, f"key: must match ^{KEY.pattern}$")
     return key
 
 
 def check_customer(account: str) -> str:
-    """Raises CommandFailed."""
+    """Return the id. Raises CommandFailed if malformed."""
     if not ACCOUNT.fullmatch(account):
         raise CommandFailed(Exit.USAGE, f"account: must match ^{ACCOUNT.pattern}$")
     return account
 
 
 def check_account(account: str) -> str:
-    """Raises CommandFailed for an account without a statement."""
+    """Return the id. Raises CommandFailed if malformed, or for an account without a statement."""
     if account.startswith(_WITHOUT_STATEMENT):
         raise CommandFailed(
             Exit.USAGE, "account: escrow is shown by `settle status KEY`, external by `settle reconcile`"

@@ -116,7 +116,7 @@ def settle(
 
 
 def main() -> None:
-    """A failure is one line on standard error, and an `Exit` code."""
+    """Run `settle`. A failure prints one line on standard error and ends with an `Exit` code."""
     escape_unknown()
     if not all(map(_is_utf8, sys.argv)):
         _end(Exit.USAGE, "arguments: must be UTF-8")
@@ -135,7 +135,7 @@ def main() -> None:
 
 
 def _is_utf8(argument: str) -> bool:
-    """Python decodes others to half surrogates."""
+    """Return whether an argument was UTF-8. Python decodes others to half surrogates."""
     try:
         argument.encode()
     except UnicodeEncodeError:

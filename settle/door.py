@@ -1,4 +1,4 @@
-"""Requests to the stack's HTTP APIs, signed with the caller's AWS credentials."""
+"""Calls to the stack's HTTP APIs (doors), signed with the caller's AWS credentials."""
 
 import json
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from botocore.exceptions import NoCredentialsError
 from botocore.httpsession import URLLib3Session
 
 _TIMEOUT_SECONDS = (5, 35)
-"""To connect and to read: API Gateway answers within 30 s."""
+"""Timeouts to connect and to read. API Gateway answers within 30 s."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A failure's content has `error` and `message`."""
+    """An API's answer. A failure's `content` has `error` and `message`."""
 
     status: int
     content: dict[str, Any]
@@ -31,11 +31,11 @@ class Door:
     session: boto3.Session
 
     def send(self, decision: str, order: dict[str, Any]) -> Answer:
-        """After BotoCoreError the outcome is unknown."""
+        """Post an order. After BotoCoreError the outcome is unknown."""
         return self.call("POST", f"/orders/{decision}", order)
 
     def call(self, method: str, path: str, content: Any = None, **headers: str) -> Answer:
-        """After BotoCoreError the outcome is unknown."""
+        """Send a signed call. After BotoCoreError the outcome is unknown."""
         request = AWSRequest(
             method,
             f"{self.url}{path}",
@@ -55,6 +55,6 @@ class Door:
 
 
 def embedded_url(url: str, endpoint_url: str) -> str:
-    """The embedded AWS's address for the API at `url` on AWS."""
+    """Return the embedded AWS's address of the API at `url` on AWS."""
     host = urlsplit(url).hostname or ""
     return f"{endpoint_url}/_aws/execute-api/{host.partition('.')[0]}/$default"

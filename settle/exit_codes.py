@@ -21,7 +21,7 @@ class Exit(IntEnum):
 
     @property
     def gravity(self) -> int:
-        """The rank among several answers: a command ends with the gravest."""
+        """Rank among several answers: a command ends with the gravest."""
         return _BY_GRAVITY.index(self)
 
 
@@ -46,7 +46,7 @@ _BY_GRAVITY = (
 
 
 class CommandFailed(Exception):
-    """A command that cannot be carried out.
+    """A command that failed with an exit code.
 
     The message is one line; `details` are more, such as a log's end.
     """

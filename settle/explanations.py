@@ -1,6 +1,6 @@
 """Explanations of the project's errors.
 
-The meaning is the docstring's first paragraph; `explanations.toml` has the rest. Both also render
+An error's meaning is the first paragraph of its docstring; `explanations.toml` has the rest. Both also render
 `docs/reference/errors.md`.
 """
 
@@ -22,7 +22,7 @@ _WHO = {
 
 @dataclass(frozen=True)
 class Explanation:
-    """`page` is a file under `docs/`, with its section.
+    """An error's meaning, and who must do what. `page` is a file under `docs/`, with its section.
 
     `is_final`: the same call is refused again; None if no function raises it.
     """
@@ -36,7 +36,7 @@ class Explanation:
 
 
 def every() -> dict[str, Explanation]:
-    """Raises KeyError for an error without an explanation."""
+    """Return explanations by error. Raises KeyError if an error has no explanation."""
     acts = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
     told: dict[str, tuple[str, bool | None]] = {
         name: (_meaning(kind), issubclass(kind, Refusal)) for name, kind in kinds().items()
@@ -51,7 +51,7 @@ def every() -> dict[str, Explanation]:
 
 
 def kinds() -> dict[str, type[SettlementError]]:
-    """Errors of functions by name, in their module's order."""
+    """Return functions' errors by name, in their module's order."""
     return {
         name: kind
         for name, kind in vars(errors).items()

@@ -12,7 +12,7 @@ def now() -> datetime:
 
 
 def parse(text: str, at: datetime, name: str = "since") -> datetime:
-    """Return the instant for ISO 8601 with offset, or for an age such as 90m before `at`.
+    """Return the instant of ISO 8601 with offset, or of an age such as 90m before `at`.
 
     Raises CommandFailed for other texts and future instants.
     """
@@ -35,7 +35,7 @@ def parse(text: str, at: datetime, name: str = "since") -> datetime:
 
 
 def between(since: str, until: str | None, at: datetime) -> tuple[datetime, datetime]:
-    """`--since` is inclusive, `--until` exclusive and by default `at`. Raises CommandFailed."""
+    """Return `--since` (inclusive) and `--until` (exclusive, by default `at`). Raises CommandFailed."""
     begin = parse(since, at)
     end = parse(until, at, "until") if until is not None else at
     if end <= begin:
@@ -49,7 +49,7 @@ def distance(instant: str, at: datetime) -> str:
 
 
 def seconds_since(instant: object, at: datetime) -> float | None:
-    """Seconds up to `at`; None for a malformed text."""
+    """Return seconds up to `at`; None for a malformed text."""
     try:
         return (at - datetime.fromisoformat(str(instant))).total_seconds()
     except (ValueError, TypeError):

@@ -10,7 +10,7 @@ from settlement.core.model.errors import InvalidRequest
 from settlement.http.caller import Caller
 
 UNPROVEN = Caller(by="not proven yet", user_id="-", request_id="-", source_ip="-")
-"""The caller before sending: only the door knows the caller."""
+"""The caller before sending: only the orders' API (the door) can prove the caller."""
 
 _CODES = {
     "InvalidRequest": Exit.USAGE,
@@ -30,7 +30,7 @@ _CODES = {
         Exit.REFUSED,
     ),
 }
-"""The door's refusals. After other errors the outcome is unknown."""
+"""The orders' API's refusals. After other errors the outcome is unknown."""
 
 
 PAUSES_SECONDS = (0.5, 1, 2, 4)
@@ -39,11 +39,11 @@ PAUSES_SECONDS = (0.5, 1, 2, 4)
 _THROTTLED = 429
 
 _FAILED = frozenset({500, 502, 503, 504})
-"""API Gateway's answers for a function without an answer."""
+"""API Gateway's statuses when the function gave no answer."""
 
 
 class DoorShut(CommandFailed):
-    """The door answers no order now: unreachable, throttled, or forbidden."""
+    """The orders' API takes no order now: unreachable, throttled, or forbidden."""
 
 
 class DoorThrottled(DoorShut):
@@ -61,9 +61,9 @@ class ApprovalRequired(CommandFailed):
 def give(
     stack: Stack, decision: str, order: dict[str, Any], pauses: Sequence[float] | None = None
 ) -> dict[str, Any]:
-    """The order as recorded. Safe to repeat. Raises CommandFailed.
+    """Send an order; return it as recorded. Safe to repeat. Raises CommandFailed.
 
-    Retries while the door throttles, for seconds, and after a function's failure.
+    Retries after each of `pauses` while the API throttles, and after a function's failure.
     """
     try:
         answer = stack.door.send(decision, order)
@@ -101,7 +101,7 @@ def _unknown(decision: str, order: dict[str, Any], told: str) -> str:
 
 
 def check_order(parse: Callable[..., Any], order: dict[str, Any], *more: Any) -> Any:
-    """Raises CommandFailed for a malformed order."""
+    """Parse an order. Raises CommandFailed if malformed."""
     try:
         return parse(order, UNPROVEN, *more)
     except InvalidRequest as refusal:

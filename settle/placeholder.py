@@ -1,4 +1,4 @@
-"""A printed command's placeholder of a reason, which a person must replace."""
+"""A printed command's placeholder for a reason, which a person must replace."""
 
 from settle.exit_codes import CommandFailed, Exit
 
@@ -6,7 +6,7 @@ REASON = "<why>"
 
 
 def refuse_placeholder(reason: str) -> str:
-    """Raises CommandFailed for the placeholder."""
+    """Return the reason. Raises CommandFailed for the placeholder."""
     if reason.strip() == REASON:
         raise CommandFailed(Exit.USAGE, f"reason: replace {REASON} with your reason; it goes on record")
     return reason

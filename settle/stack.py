@@ -22,7 +22,7 @@ EXPRESS_SECONDS_MAX = 300
 """An Express execution's limit, and so a synchronous call's."""
 
 _MARK = "StageConfig"
-"""An output that each saga has, beside its TableName."""
+"""An output of every saga, beside its TableName."""
 
 CONNECTIONS = 10
 """botocore's default."""
@@ -30,7 +30,7 @@ CONNECTIONS = 10
 
 @dataclass(frozen=True)
 class Place:
-    """A stack's table for another process, where no session can go."""
+    """A stack's table for another process, which cannot get a session."""
 
     table_name: str
     endpoint_url: str | None
@@ -42,7 +42,7 @@ class Place:
 
 
 class Outputs(dict[str, str]):
-    """An absent one raises CommandFailed."""
+    """A saga's outputs. Reading an absent output raises CommandFailed."""
 
     def __missing__(self, name: str) -> str:
         raise CommandFailed(
@@ -53,7 +53,7 @@ class Outputs(dict[str, str]):
 
 @dataclass(frozen=True)
 class Stack:
-    """A saga, named by its stack, or `STACK/SAGA` in one's own stack."""
+    """A saga: `name` is its stack, or `STACK/SAGA` in your own app."""
 
     name: str
     outputs: dict[str, str]
@@ -61,7 +61,7 @@ class Stack:
     endpoint_url: str | None = None
 
     def command(self, verb: str, *words: str, **options: object) -> str:
-        """The embedded AWS's own stack needs no name."""
+        """Return a command with `--stack`, which the embedded AWS's own stack does not need."""
         is_found = self.endpoint_url is not None and self.name == STACK_NAME
         return command(verb, *words, **options, stack=None if is_found else self.name)
 
@@ -71,12 +71,12 @@ class Stack:
 
     @property
     def saga(self) -> str:
-        """Empty if the stack is the saga."""
+        """The name within the stack; empty if the stack is the saga."""
         return self.name.partition("/")[2]
 
     @property
     def service(self) -> str:
-        """Begins the saga's physical names, and is the dimension of its metrics."""
+        """The prefix of the saga's physical names, and its metrics' dimension."""
         return self.outputs["EventBusName"]
 
     @cached_property
@@ -85,12 +85,12 @@ class Stack:
 
     @cached_property
     def store(self) -> Store:
-        """Written by the functions' own code."""
+        """The table, written by the functions' own code."""
         return Store(self.client("dynamodb"), self.outputs["TableName"])
 
     @cached_property
     def row_keys(self) -> RowKeys:
-        """Raises CommandFailed without the permission to read the keys."""
+        """The keys that sign rows. Raises CommandFailed without the permission to read them."""
         arns, secrets = self.outputs["RowKeyArns"].split(), self.client("secretsmanager")
         try:
             texts = [secrets.get_secret_value(SecretId=arn)["SecretString"] for arn in arns]
@@ -104,7 +104,7 @@ class Stack:
 
     @property
     def door(self) -> Door:
-        """People never write to the table. Raises CommandFailed."""
+        """The orders' API: people never write to the table. Raises CommandFailed."""
         return self._door("OrdersUrl")
 
     @property
@@ -125,7 +125,7 @@ class Stack:
         return Place(self.outputs["TableName"], self.endpoint_url, self.session.region_name)
 
     def client(self, service: str, attempts: int = 5) -> Any:
-        """It waits as long as a synchronous Express execution may take."""
+        """Return a client that waits as long as a synchronous Express execution may take."""
         return client_of(self.session, service, self.endpoint_url, attempts)
 
 
@@ -146,7 +146,7 @@ def client_of(
 
 
 def find(name: str | None) -> Stack:
-    """By the usual AWS variables; by default the embedded stack."""
+    """Return a stack by the usual AWS variables; by default the embedded stack."""
     return _embedded() if name is None else _deployed(name)
 
 
@@ -191,20 +191,20 @@ def _deployed(name: str) -> Stack:
 
 
 def _embedded_address() -> str | None:
-    """Of `settle local env`. Another endpoint is a way to AWS itself."""
+    """Return the address from `settle local env`; None for another, which leads to AWS itself."""
     url = os.environ.get("AWS_ENDPOINT_URL", "")
     return url if urlsplit(url).hostname in ("127.0.0.1", "localhost") else None
 
 
 def sagas_of(outputs: Iterable[str]) -> list[str]:
-    """By the names of its outputs; a saga alone has none."""
+    """Return the names of the sagas with these outputs. A saga alone in its stack has an empty name."""
     names = set(outputs)
     found = (name.removesuffix(_MARK) for name in names if name.endswith(_MARK))
     return sorted(saga for saga in found if f"{saga}TableName" in names)
 
 
 def of_saga(outputs: dict[str, str], stack: str, saga: str) -> Outputs:
-    """By short names. Raises CommandFailed for an unknown saga."""
+    """Return outputs by names without the saga's prefix. Raises CommandFailed for an unknown saga."""
     sagas = sagas_of(outputs)
     if saga not in sagas:
         if not sagas:

@@ -9,7 +9,7 @@ from .finding import Account, Finding, Verdict, absent
 
 BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"
 BOOTSTRAP_MIN = 30
-"""The first with DescribeEvents for its deployment role, which has the failures of a validation."""
+"""The first version with DescribeEvents for its deployment role, to show a validation's failures."""
 
 
 def bootstrap(account: Account) -> Iterator[Finding]:
@@ -31,7 +31,7 @@ def bootstrap(account: Account) -> Iterator[Finding]:
 
 
 def layer(account: Account) -> Iterator[Finding]:
-    """AWS's of the tests' version, or the configured one."""
+    """Check the configured layer, or AWS's layer in the tests' version."""
     name = layer_parameter()
     found, given = _parameter(account, name), account.plan.powertools_layer
     if given is not None:
@@ -67,7 +67,6 @@ def _configured_layer(account: Account, given: str, found: str | None) -> Findin
 
 
 def concurrency(account: Account) -> Iterator[Finding]:
-    """Compare the quota with the reservations of the stage and of others."""
     wanted = account.plan.reserved
     functions = account.client("lambda")
     limit = functions.get_account_settings()["AccountLimit"]

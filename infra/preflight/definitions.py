@@ -9,7 +9,6 @@ _ELSEWHERE = "eu-west-1:123456789012"
 
 
 def definitions(account: Account) -> Iterator[Finding]:
-    """Let Step Functions judge each definition before the deployment."""
     client = account.client("stepfunctions")
     refused = 0
     for one in account.plan.definitions:
@@ -34,7 +33,7 @@ def definitions(account: Account) -> Iterator[Finding]:
 
 
 def filled(one: Definition) -> str:
-    """With ARNs of the right form: the stack's own may not exist yet."""
+    """Fill in ARNs of the right form: the stack's own may not exist yet."""
     arns = {
         "StartCompensation": one.start,
         "Compensation": f"arn:aws:states:{_ELSEWHERE}:stateMachine:Compensation",

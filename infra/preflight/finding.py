@@ -26,8 +26,6 @@ class Finding:
 
 @dataclass(frozen=True)
 class Account:
-    """The account's session, and the saga to deploy."""
-
     session: Any
     plan: Plan
 
@@ -39,7 +37,7 @@ Check = Callable[[Account], Iterator[Finding]]
 
 
 def look(account: Account, name: str, check: Check) -> Iterator[Finding]:
-    """A refused or unanswered call makes a check unknown, not fine."""
+    """Run a check. A refused or unanswered call makes it unknown, not fine."""
     try:
         yield from check(account)
     except ClientError as error:
@@ -57,5 +55,5 @@ def look(account: Account, name: str, check: Check) -> Iterator[Finding]:
 
 
 def absent(error: ClientError, *codes: str) -> bool:
-    """Whether an error reports a missing resource, not a refusal."""
+    """Return whether an error reports a missing resource, not a refusal."""
     return error.response["Error"].get("Code") in codes

@@ -1,6 +1,6 @@
 """The guard before an update: no table, key or journal is lost, replaced or unprotected.
 
-A change outside IN_PLACE is refused, even a harmless one: a person decides.
+It refuses a change outside IN_PLACE, even a harmless one: a person decides.
 """
 
 from collections.abc import Iterator, Mapping
@@ -91,5 +91,5 @@ def _is_on(value: Any) -> bool:
 
 
 def _days(recovery: Any) -> int:
-    """How far back point-in-time recovery reaches: 35 days, unless set."""
+    """Return how many days point-in-time recovery reaches back: 35 unless set, 0 if off."""
     return int(recovery.get("RecoveryPeriodInDays", _RECOVERY_DAYS)) if _is_on(recovery) else 0

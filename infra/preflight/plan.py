@@ -1,5 +1,3 @@
-"""Needs of a saga, from its settings or an app's template."""
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +11,7 @@ MACHINES = (
     ("SettlementStandard", "settlement", "STANDARD", START_AND_WAIT),
     ("Compensation", "compensation", "STANDARD", START_AND_WAIT),
 )
-"""Definition, type, and way to start a compensation."""
+"""Each machine's name, definition, type, and way to start a compensation."""
 
 Template = Mapping[str, Any]
 
@@ -28,7 +26,7 @@ class Definition:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A saga to deploy. `name` begins its physical names, and `saga` its outputs."""
+    """A saga to deploy. Its physical names begin with `name`, its outputs with `saga`."""
 
     stack: str
     saga: str = ""

@@ -98,7 +98,7 @@ def changed(deployed: Mapping[str, int], planned: Mapping[str, int]) -> Iterator
 
 
 def data(account: Account) -> Iterator[Finding]:
-    """Compare an app's template with the deployed one. A stage has the guard's own step."""
+    """Compare an app's template with the deployed one. For a stage, the guard is a separate step."""
     if account.plan.template is None or _outputs(account) is None:
         return
     answer = account.client("cloudformation").get_template(StackName=account.plan.stack)
@@ -111,7 +111,7 @@ def data(account: Account) -> Iterator[Finding]:
 
 
 def secrets(account: Account) -> Iterator[Finding]:
-    """A new stack's API key of the provider is random."""
+    """Check that the provider's API key was stored: a new stack's is random."""
     outputs = _outputs(account)
     if outputs is None or "KycCredentialsArn" not in outputs:
         return
@@ -159,7 +159,7 @@ def _reached(account: Account, check: str, output: str, setting: str) -> Iterato
 
 
 def _described(account: Account) -> dict[str, Any] | None:
-    """None without a stack. Raises ClientError if unknown."""
+    """Describe the stack; None without a stack. Raises ClientError for a refused call."""
     try:
         answer = account.client("cloudformation").describe_stacks(StackName=account.plan.stack)
     except ClientError as error:
@@ -171,7 +171,7 @@ def _described(account: Account) -> dict[str, Any] | None:
 
 
 def _outputs(account: Account) -> dict[str, str] | None:
-    """By short names; None without a stack."""
+    """Return the saga's outputs by short names; None without a stack."""
     found = _described(account)
     if found is None or found["StackStatus"] in _NEVER_CREATED:
         return None

@@ -11,7 +11,7 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.output import console
 
 TRIAL_STACK = re.compile(r"settlement-(dev|my-[a-z0-9]+)")
-"""Stacks that need no `--yes-this-is-prod`: `dev` and personal stages."""
+"""The `dev` stage and personal stages; any other stack needs `--yes-this-is-prod`."""
 
 
 def acceptance(

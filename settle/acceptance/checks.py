@@ -1,4 +1,4 @@
-"""The checks in order. `alarms` precedes those that raise alarms."""
+"""The checks in order. `alarms` precedes the checks that raise alarms."""
 
 from collections.abc import Collection, Sequence
 from functools import partial
@@ -78,7 +78,7 @@ CHECKS = (
     Check("capacity", watching.capacity, ("capacity units on AWS itself",)),
     Check("circuit", provider.circuit, seconds_max=600),
 )
-"""`circuit` is last: each VerifyKyc environment learns on its own that the circuit has closed."""
+"""`circuit` is last: each VerifyKyc environment learns separately that the circuit has closed."""
 
 RING_ROWS = ("a message of an alarm as a person gets it", "key policies of the encrypted topic")
 LOAD_ROWS = (
@@ -89,7 +89,7 @@ LOAD_ROWS = (
 
 
 def chosen(only: Collection[str], rates: Sequence[int] = (), *, rings: bool = False) -> list[Check]:
-    """The named checks, or all, and the requested ones before the last."""
+    """Return the named checks, or all, and the requested ringing and load."""
     *first, last = CHECKS
     asked = []
     if rings:

@@ -18,7 +18,7 @@ MACHINES = ("SettlementExpressArn", "SettlementStandardArn", "CompensationArn")
 QUEUE = "QueueUrl"
 
 PROOFS_MAX = 3
-"""Writes during a proof leave rows unproven; the next may find them at rest."""
+"""Writes during a proof leave rows unproven, which the next proof may find at rest."""
 
 STREAM_READERS = 2
 """PublishEvents, also for merchants' sweeps, and SealJournal."""
@@ -36,7 +36,7 @@ SEALED_SECONDS_MAX = 480
 
 
 def definitions(run: Run) -> str:
-    """Step Functions must accept each, and refuse a broken copy."""
+    """Check that Step Functions accepts each definition, and refuses a broken copy."""
     if run.stack.endpoint_url:
         raise NotApplicable("the embedded AWS: it takes any definition")
     client = run.stack.client("stepfunctions")
@@ -71,7 +71,7 @@ def triggers(run: Run) -> str:
 
 
 def _lag(run: Run, streams: Mapping[str, str]) -> str:
-    """Readers that throttle each other lag."""
+    """Report the oldest record's age. Readers that throttle each other lag."""
     if run.stack.endpoint_url:
         return "the embedded AWS: measures no lag"
     client, oldest = run.stack.client("cloudwatch"), 0.0
@@ -102,9 +102,9 @@ def _ages(client: Any, function: str, ages: list[float]) -> list[float]:
 
 
 def canary(run: Run) -> str:
-    """Each alias must send all starts to one version, equal to the deployed machine.
+    """Check that each alias sends all starts to one version, equal to the deployed machine.
 
-    Only the stack's status shows a rollback, which restores the definition too.
+    A rollback also restores the definition: only the stack's status shows it.
     """
     aliases = physical(run.stack, "AWS::StepFunctions::StateMachineAlias")
     if not aliases:
@@ -187,7 +187,7 @@ def _locked(run: Run, name: str) -> str:
 
 
 def definition(run: Run, output: str) -> str:
-    """An alias ARN has one part more than the machine's."""
+    """Return a machine's definition. An alias ARN has one part more."""
     arn = ":".join(run.stack.outputs[output].split(":")[:7])
     described = run.stack.client("stepfunctions").describe_state_machine(stateMachineArn=arn)
     return str(described["definition"])

@@ -7,7 +7,7 @@ from types import FrameType
 
 
 class Overdue(BaseException):
-    """Not an Exception: boto3 would retry."""
+    """The time is over. Not an Exception, which boto3 would retry."""
 
 
 @contextmanager

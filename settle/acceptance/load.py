@@ -1,4 +1,4 @@
-"""One payer pays one payee at a steady pace: the load on one item."""
+"""Load on one item: one payer pays one payee at a steady pace."""
 
 import json
 import time
@@ -27,10 +27,10 @@ from settlement.core.model.state import SettlementState
 from settlement.core.store import batch
 
 SECONDS = 10
-"""At 10/s this gives 100 payments, the fewest with a 99th percentile."""
+"""At 10/s this gives 100 payments, the fewest for a 99th percentile."""
 
 THREADS_MAX = 400
-"""Above it payments are sent late, and the reached pace is lower."""
+"""With more threads, payments are sent late and the pace drops."""
 
 WRITES = 5
 """Per settled payment: hold, release, fee, and two for the verdict."""
@@ -42,7 +42,7 @@ _POLL_SECONDS = 2
 
 @dataclass(frozen=True)
 class Paid:
-    """`seconds` is None if the execution did not start."""
+    """A sent payment. `seconds` is None if no execution started."""
 
     key: str
     sent_at: float
@@ -51,7 +51,7 @@ class Paid:
 
 
 def load(run: Run, rates: list[int]) -> str:
-    """Raises Refuted if the balances do not add up."""
+    """Pay at each rate. Raises Refuted if the balances do not add up."""
     for rate in rates:
         run.figures.append(_at(run, rate))
     return "; ".join(_told(one) for one in run.figures)
@@ -105,7 +105,7 @@ def _pool(threads: int) -> Iterator[ThreadPoolExecutor]:
 
 
 def _one(run: Run, client: Any, request: dict[str, str]) -> Paid:
-    """Its seconds are AWS's own, without the network."""
+    """Send a payment. Its seconds are AWS's own, without the network."""
     key, sent_at = request["key"], time.monotonic()
     try:
         ended = client.start_sync_execution(
@@ -138,7 +138,7 @@ def _at_rest(run: Run, sent: list[str]) -> list[SettlementState]:
 
 
 def _sends(run: Run, began: float, rate: int, settled: int) -> tuple[int, int]:
-    """A pace's writes, and those in conflict."""
+    """Return a pace's writes, and how many were in conflict."""
     prefix, found = f"acceptance-{run.id}-load-{rate}-", (0, 0)
 
     def are_told() -> bool:

@@ -26,7 +26,7 @@ TWINS, THREADS, THREADS_EMBEDDED = 64, 64, 12
 """On the embedded AWS each concurrent call is a process."""
 
 API_WAIT_SECONDS = 20
-"""The longest wait that the services' API accepts."""
+"""The services' API's longest wait."""
 
 LOOK_SECONDS = 4
 """32 twins look 8 times a second; the lowest default refill is 10."""
@@ -95,7 +95,7 @@ def expect_status(what: str, answer: Answer, *wanted: int) -> None:
 
 
 def same_start(run: Run) -> str:
-    """Start a running Standard execution again; it is the same."""
+    """Start a running Standard execution again; expect the same execution."""
     payer, payee = run.account("same-a", DEPOSIT), run.account("same-b")
     client, machine = run.stack.client("stepfunctions"), run.stack.outputs["SettlementStandardArn"]
     for _ in range(STARTS_MAX):
@@ -125,7 +125,7 @@ def same_start(run: Run) -> str:
 
 
 def twins(run: Run) -> str:
-    """Send one key many times at once to both machines; it settles once."""
+    """Send one key many times at once to both machines; expect one settlement."""
     payer, payee = run.parties("twins")
     request = run.request("twins", payer, payee)
     starts, looks = run.stack.client("stepfunctions", attempts=1), run.stack.client("stepfunctions")
@@ -156,7 +156,7 @@ def twins(run: Run) -> str:
 
 
 def _judged(run: Run, request: dict[str, str], answers: Counter[tuple[str, str | None]]) -> str:
-    """Refute money that moved twice even if AWS throttled some twins."""
+    """Judge the ends. Money that moved twice is refuted even if AWS throttled twins."""
     state = run.rested(request["key"])
     status = str(state and state.status)
     ends = Counter[str]()
@@ -213,7 +213,7 @@ def _throttled(answer: str, refused: ClientError) -> tuple[str, str]:
 
 
 def conflict(run: Run) -> str:
-    """Send a settled key with another amount; it is refused and moves nothing."""
+    """Send a settled key with another amount; expect a refusal that moves nothing."""
     payer, payee = run.parties("conflict")
     request = run.request("conflict", payer, payee)
     _settled(run.send(request))
@@ -234,7 +234,7 @@ def refusals(run: Run) -> str:
 
 
 def reversal(run: Run) -> str:
-    """Reverse a settled payment by order, twice; the money returns once."""
+    """Reverse a settled payment by order, twice; expect the money to return once."""
     payer, payee = run.parties("reversal")
     request = run.request("reversal", payer, payee)
     _settled(run.send(request))

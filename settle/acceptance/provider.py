@@ -1,6 +1,6 @@
 """Checks with the simulated KYC provider, steered by account ids.
 
-A real provider ignores the id and approves.
+A real provider ignores the ids and approves.
 """
 
 import time
@@ -23,7 +23,7 @@ ERROR, REVIEW = "error", "review"
 """Simulated behaviours, from settle/local/kyc_behaviour.py."""
 
 FAILING_MAX = 20
-"""Until the circuit opens; `prod` allows five failures."""
+"""Payments until the circuit opens; `prod` allows five failures."""
 
 CLOSES_SECONDS_MAX = 180
 
@@ -79,7 +79,7 @@ def _reversed_on_failure(run: Run, key: str) -> Iterator[None]:
 
 
 def circuit(run: Run) -> str:
-    """Open the circuit by failing payments; close it by probes, and pay."""
+    """Open the circuit by failing payments, close it by probes, and pay."""
     expect("the circuit before", _state(run), State.CLOSED)
     payer, payee = run.account("circuit-a", DEPOSIT, ERROR), run.account("circuit-b")
     earlier = len(run.keys)

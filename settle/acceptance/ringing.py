@@ -14,7 +14,7 @@ _STATES = ("ALARM", "OK")
 
 
 def ringing(run: Run) -> str:
-    """Raise and clear one alarm of each topic, and receive both messages."""
+    """Raise and clear one alarm per topic, and receive both messages."""
     if run.stack.endpoint_url:
         raise NotApplicable("the embedded AWS: alarms are not deployed to it")
     alarms = _one_of_each_topic(run, [*described_alarms(run).values()])
@@ -33,7 +33,7 @@ def ringing(run: Run) -> str:
 
 
 def _one_of_each_topic(run: Run, alarms: list[dict[str, Any]]) -> dict[str, str]:
-    """Raises Refuted if a topic has no silent alarm."""
+    """Return a silent alarm's name by topic. Raises Refuted if a topic has none."""
     found: dict[str, str] = {}
     for alarm in alarms:
         if alarm["StateValue"] != "ALARM" and alarm["AlarmActions"] and alarm["OKActions"]:

@@ -32,8 +32,6 @@ _POLL_SECONDS = 0.25
 
 @dataclass
 class Run:
-    """A run of the acceptance, with all things to clean up."""
-
     stack: Stack
     id: str = field(default_factory=lambda: secrets.token_hex(4))
     accounts: list[str] = field(default_factory=list)
@@ -44,7 +42,7 @@ class Run:
     """ARN of the execution that waited in LIMBO."""
     stopped_at: datetime | None = None
     waits_for: str = "AWS"
-    """The current wait, reported if a check is too long."""
+    """The current wait, reported if a check takes too long."""
 
     @property
     def reason(self) -> str:
@@ -95,7 +93,7 @@ class Run:
         return ended
 
     def balance(self, account: str) -> int:
-        """In minor units. Raises LookupError."""
+        """Return the balance in minor units. Raises LookupError."""
         state = self.stack.store.account(account)
         if state is None:
             raise LookupError(f"{account} is not open")
@@ -137,7 +135,7 @@ class Run:
         return wait_for(holds, seconds)
 
     def in_flight(self) -> Iterator[str]:
-        """Wait for all together; yield the unreadable, in flight or in LIMBO."""
+        """Wait for all payments; yield those unreadable, in flight or in LIMBO."""
         give_up_at = time.monotonic() + REST_SECONDS_MAX
         for key in self.keys:
             try:
@@ -152,7 +150,7 @@ class Run:
                 yield f"{key} is {state.status}"
 
     def give_back(self) -> Iterator[str]:
-        """Yield each failure."""
+        """Withdraw the balances and close the accounts; yield each failure."""
         for account in self.accounts:
             try:
                 state = self.stack.store.account(account)

@@ -18,7 +18,7 @@ from settle.stack import Stack
 _DENIED = ("AccessDenied", "AccessDeniedException", "AuthorizationError", "AuthorizationErrorException")
 
 GIVE_BACK_SECONDS_MAX = 600
-"""A dead door must not delay the report."""
+"""A dead API must not delay the report."""
 
 BOOKS_SECONDS_MAX = 3600
 """The proof reads the whole table."""
@@ -73,7 +73,7 @@ def prove(stack: Stack, checks: Sequence[Check], tell: Callable[[str], None]) ->
 
 
 def judge(check: Check, run: Run) -> Result:
-    """An exception refutes only this check, unless AWS denied or throttled."""
+    """Run a check. An exception refutes only this check, unless AWS denied or throttled."""
     try:
         with at_most(check.seconds_max):
             verdict, evidence = Verdict.PROVEN, check.prove(run)
@@ -124,7 +124,7 @@ def _give_back(run: Run) -> list[str]:
 
 
 def _books(run: Run, in_flight: list[str]) -> str:
-    """Raises Refuted if payments are in flight."""
+    """Prove the books. Raises Refuted for faults or payments in flight."""
     run.waits_for = "the proof of the whole table"
     for _ in range(_PROOFS_MAX):
         proof = _proof(run.stack)

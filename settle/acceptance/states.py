@@ -24,7 +24,7 @@ _DATA = {
     **{"steps": [], "reversed": [], "case": 1, "stuck": {}, "alert": {}, "wait_seconds": 1, "resolution": {}},
     **{"notice": {}, "error": {"Error": UNLISTED, "Cause": ""}},
 }
-"""All input that any task reads."""
+"""All fields that any task reads."""
 
 _CONTEXT = {
     "Execution": {"Id": "arn:of:it", "Name": "it", "Input": _SETTLEMENT},
@@ -47,7 +47,7 @@ class Way:
 
 
 def states(run: Run) -> str:
-    """Raise each rule's error in each task by TestState; the task must follow the rule."""
+    """Raise each rule's error in each task by TestState; expect the task to follow the rule."""
     if run.stack.endpoint_url:
         raise NotApplicable("the embedded AWS: knows no TestState")
     client, tried = run.stack.client("stepfunctions", attempts=ATTEMPTS), 0
@@ -61,7 +61,7 @@ def states(run: Run) -> str:
 
 
 def ways(tasks: dict[str, Any]) -> Iterator[Way]:
-    """Yield the ways for the first error of each rule, and for UNLISTED."""
+    """Yield the expected reactions to each rule's first error, and to UNLISTED."""
     for name, task in tasks.items():
         if task["Type"] != "Task":
             continue
@@ -86,7 +86,7 @@ def _matching(rules: list[Any], error: str) -> Any:
 
 
 def meet(client: Any, text: str, way: Way) -> None:
-    """Raises Refuted if the task reacts otherwise."""
+    """Raise an error in a task. Raises Refuted for an unexpected reaction."""
     told = client.test_state(
         definition=text,
         stateName=way.state,

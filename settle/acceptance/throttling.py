@@ -1,4 +1,4 @@
-"""A used-up quota, which tells nothing about the product."""
+"""Exhausted quotas, which prove nothing about the product."""
 
 import re
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from settle.order import DoorThrottled
 
 
 class Throttled(Exception):
-    """The message has the figures, `quotas` the ones to raise."""
+    """A quota is exhausted. The message has the figures, `quotas` the quotas to raise."""
 
     def __init__(self, message: str, *quotas: str) -> None:
         super().__init__(message)

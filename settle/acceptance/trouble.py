@@ -20,7 +20,7 @@ _SPENT = AMOUNT // 2
 
 
 def recovery(run: Run) -> str:
-    """Stop a Standard execution after its claim; recovery ends the payment."""
+    """Stop a Standard execution after its claim; expect recovery to settle the payment."""
     payer, payee = run.account("stopped-a", DEPOSIT), run.account("stopped-b")
     for settled in range(1, STOPS_MAX + 1):
         seconds, is_recovered = _stopped(run, run.request("stopped", payer, payee))
@@ -32,7 +32,7 @@ def recovery(run: Run) -> str:
 
 
 def _stopped(run: Run, request: dict[str, str]) -> tuple[float, bool]:
-    """Seconds until SETTLED, and whether recovery did it."""
+    """Stop an execution; return the seconds until SETTLED, and whether recovery did it."""
     client, key = run.stack.client("stepfunctions"), request["key"]
     arn = client.start_execution(
         stateMachineArn=run.stack.outputs["SettlementStandardArn"],

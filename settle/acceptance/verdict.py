@@ -22,19 +22,19 @@ class Verdict(StrEnum):
 
 
 class Refuted(Exception):
-    """The message has the figures."""
+    """A check found a fault. The message has the figures."""
 
 
 class NotApplicable(Exception):
-    """The message has the reason."""
+    """A check cannot run on this stack. The message has the reason."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """`prove` returns the evidence, or raises Refuted or NotApplicable.
+    """A check: `prove` returns the evidence, or raises Refuted or NotApplicable.
 
-    `rows` begin rows of docs/internals/not-proven-locally.md that it tries on AWS. After `seconds_max` it is
-    refuted.
+    `rows` begin rows of docs/internals/not-proven-locally.md that the check tries on AWS. After `seconds_max`
+    the check is refuted.
     """
 
     name: str

@@ -24,7 +24,7 @@ ABORTED, ALARM_SECONDS_MAX = "SettlementStandardAborted", 1_500
 
 
 def events(run: Run) -> str:
-    """Receive a payment's events, without gaps from 1 to its row's sequence."""
+    """Receive a payment's events; expect each sequence from 1 to its row's."""
     payer, payee = run.parties("events")
     run.waits_for = "a rule on the outcome bus, and its queue"
     with hearing(run.stack, None) as heard:
@@ -87,7 +87,7 @@ def alarms(run: Run) -> str:
 
 
 def described_alarms(run: Run) -> dict[str, dict[str, Any]]:
-    """By name. Raises Refuted if one is missing."""
+    """Return alarms by name. Raises Refuted if one is missing."""
     names = [*physical(run.stack, "AWS::CloudWatch::Alarm").values()]
     if not names:
         raise Refuted("the stack has no alarm")
@@ -101,7 +101,7 @@ def described_alarms(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def aborted(run: Run) -> str:
-    """Wait until `recovery`'s stop raises the alarm, and it clears."""
+    """Wait until the execution stopped by `recovery` raises the alarm, and the alarm clears."""
     _on_aws(run, "alarms are not deployed to it")
     if run.stopped_at is None:
         raise NotApplicable("no execution was stopped: `recovery` has to run with it")

@@ -18,7 +18,7 @@ SECONDS_MAX = 35
 
 @dataclass(frozen=True)
 class Event:
-    """The end of a review, with the provider's event id."""
+    """The webhook event that ends a review."""
 
     key: str
     decision: str = "APPROVED"
@@ -26,7 +26,7 @@ class Event:
 
     @property
     def body(self) -> bytes:
-        """By docs/contracts/kyc.openapi.yaml."""
+        """As in docs/contracts/kyc.openapi.yaml."""
         return json.dumps(
             {
                 "idempotency_key": f"{self.key}:verify",
@@ -38,7 +38,7 @@ class Event:
 
 
 def stage_secret(run: Run) -> str:
-    """AWS may deny it."""
+    """Return the signing secret. AWS may deny it."""
     client, arn = run.stack.client("secretsmanager"), run.stack.outputs["KycSigningArn"]
     return str(json.loads(client.get_secret_value(SecretId=arn)["SecretString"])["current"])
 
@@ -55,7 +55,7 @@ def call(run: Run, event: Event, secret: str) -> int:
 
 
 def signed(event: Event, secret: str, now: int) -> dict[str, str]:
-    """Signature headers of https://www.standardwebhooks.com."""
+    """Return signature headers of https://www.standardwebhooks.com."""
     content = b".".join((event.id.encode(), str(now).encode(), event.body))
     digest = hmac.digest(signing_key(secret), content, hashlib.sha256)
     return {

@@ -15,7 +15,7 @@ from settlement.core.model.errors import InvalidRequest
 OPENS = "opens the account"
 
 _DIGITS = 18
-"""Of the account's hash in its first orders' keys, which a statement shows whole."""
+"""Digits of the account's hash in its first orders' keys, which a statement shows whole."""
 
 
 def mint(order: OrderKind) -> str:
@@ -23,7 +23,7 @@ def mint(order: OrderKind) -> str:
 
 
 def give(stack: Stack, order: OrderKind, **fields: str) -> dict[str, Any]:
-    """Safe to repeat with the same key."""
+    """Give an account's order. Safe to repeat with the same key."""
     _check(stack, order, fields)
     return orders_of.give(stack, order, {"order": order, **fields})
 
@@ -33,7 +33,7 @@ def open_account(
 ) -> dict[str, Any]:
     """Open a customer's account with a first deposit. Safe to repeat.
 
-    Both orders' keys follow from the account: another first deposit is a conflict.
+    Both orders' keys derive from the account: another first deposit is a conflict.
     """
     name = hashlib.sha256(account.encode()).hexdigest()[:_DIGITS]
     opening = {"key": f"open-{name}", "account": account, "currency": currency, "reason": reason}
@@ -66,7 +66,7 @@ def _amount(stack: Stack, currency: str, deposit: str) -> int:
 
 
 def _check(stack: Stack, order: OrderKind, fields: dict[str, str]) -> AccountOrder:
-    """Raise CommandFailed for a malformed order, before any call."""
+    """Parse an order before any call. Raises CommandFailed if malformed."""
     try:
         return parse_account_order({"order": order} | fields, UNPROVEN, stack.config)
     except InvalidRequest as refusal:
@@ -74,7 +74,7 @@ def _check(stack: Stack, order: OrderKind, fields: dict[str, str]) -> AccountOrd
 
 
 def _ensure_below_cap(stack: Stack, deposit: AccountOrder) -> None:
-    """Raise CommandFailed for a first deposit above the cap, before an account exists."""
+    """Raise CommandFailed for a first deposit above the cap, before the account exists."""
     currency, amount = deposit.money
     highest = stack.config.highest_balances.get(currency)
     if highest is not None and amount > highest and not is_merchant(deposit.account):

@@ -11,9 +11,9 @@ _DIGITS = 12
 
 
 def read(stack: Stack, entries: Sequence[Row]) -> list[str | None]:
-    """Each payment's reference, and the bank's line of a deposit or withdrawal.
+    """Return each payment's reference, and the bank's line of a deposit or withdrawal.
 
-    None without one, or for an unreadable row. Settlement rows never expire, even if their entries have.
+    None without these, or for an unreadable row. Settlement rows never expire, even if their entries have.
     """
     named = [_named(entry) for entry in entries]
     found = {(row["pk"], row["sk"]): row for row in batch.read(stack.store, [*_once(named)], _left_out)}
@@ -21,7 +21,7 @@ def read(stack: Stack, entries: Sequence[Row]) -> list[str | None]:
 
 
 def _left_out(row: Row, reason: str) -> None:
-    """Show no reference instead."""
+    """Show an unreadable row's entry without a reference."""
 
 
 def _named(entry: Row) -> Row:

@@ -28,11 +28,11 @@ def show(
     """Return an account's balance and statement, oldest entry first.
 
     An internal account (`fees:EUR`) is the sum of its entries. `sum` is the running total by entry time:
-    clocks differ, so the account may never have had it. `unswept` is received money that a merchant cannot
-    spend yet.
+    clocks differ, so the account may never have had this balance. `unswept` is received money that a merchant
+    cannot spend yet.
 
     Without an `archive`, a statement whose entries expire starts at `complete_since` with `brought_forward`,
-    and an internal account's balance is unknown. Unreadable rows are in `unreadable`, and in no sum.
+    and an internal account's balance is None. Unreadable rows are in `unreadable`, and in no sum.
 
     `reference` costs more than the statement: it is in each payment's row.
     """
@@ -86,7 +86,7 @@ def show(
 
 
 def _folded(stack: Stack, merchant: str, since: str) -> tuple[int, list[aside.Line]]:
-    """Sum swept since a minute, in minor units, and unreadable rows."""
+    """Return the total swept from minute `since`, in minor units, and the unreadable rows."""
     partitions = (keys.swept(partition, "")["pk"] for partition in keys.entry_partitions(merchant))
     total, unreadable = 0, list[aside.Line]()
     for row in pages.query(stack.store, *partitions):
@@ -115,7 +115,7 @@ def _merged(found: list[Row], expired: Mapping[tuple[str, str], Row]) -> list[Ro
 
 
 def entries(stack: Stack, account: str) -> list[Row]:
-    """In time order, read consistently."""
+    """Return entries in time order, read consistently."""
     return sorted(
         pages.query(stack.store, *keys.entry_partitions(account)), key=lambda entry: str(entry["sk"])
     )

@@ -24,7 +24,7 @@ GROUP = "account"
 
 
 def pattern_of(stack: Stack, text: str | None) -> re.Pattern[str]:
-    """By default the stage's. Raises CommandFailed if it names no account."""
+    """Return a pattern, by default the stage's. Raises CommandFailed if it names no account."""
     if text is None:
         text = stack.outputs.get("StatementAccounts")
     if text is None:
@@ -39,10 +39,10 @@ def pattern_of(stack: Stack, text: str | None) -> re.Pattern[str]:
 
 
 def propose(stack: Stack, since: str, accounts: re.Pattern[str], reason: str) -> dict[str, Any]:
-    """Propose deposits for lines that only the bank has, and whose references name one account.
+    """Propose deposits for lines that only the bank has, if their references name one account.
 
-    A proposal's key follows from its lines: proposed twice, it is one. Returns the proposals, and unreadable
-    rows.
+    Return the proposals, and unreadable rows. A proposal's key derives from its lines: proposed twice, it is
+    one proposal.
     """
     unreadable = list[str]()
     left = iter(sorted(_named(stack, since, accounts, unreadable).items()))
@@ -55,7 +55,7 @@ def propose(stack: Stack, since: str, accounts: re.Pattern[str], reason: str) ->
 
 
 def show(stack: Stack, key: str) -> dict[str, Any]:
-    """A proposal with its lines, for the second person. Raises CommandFailed."""
+    """Return a proposal with its lines, for the second person. Raises CommandFailed."""
     row = stack.store.read(keys.bank_proposed(key))
     if row is None:
         raise CommandFailed(Exit.NOT_FOUND, f"key: nobody has proposed {key}")
@@ -73,7 +73,7 @@ def book(stack: Stack, key: str, digest: str) -> dict[str, Any]:
 
 
 def _named(stack: Stack, since: str, accounts: re.Pattern[str], unreadable: list[str]) -> dict[str, str]:
-    """The account that each line without an order names, if one."""
+    """Return each line without an order whose references name one account, with that account."""
     own = BankRecord(stack.store, stack.config, unreadable.append)
     now = datetime.now(UTC)
     with Spool() as spool:

@@ -1,4 +1,4 @@
-"""The bank's files beside the stage's orders. Reads only."""
+"""Compares the bank's files with the stage's orders. Reads only."""
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ ORDERS, LINES = "reading orders", "reading the bank's lines"
 
 @dataclass(frozen=True)
 class Wanted:
-    """`before`: money on the accounts before the books began, in minor units."""
+    """Options. `before`: money on the accounts before the books began, in minor units."""
 
     days: int
     columns: Columns | None = None
@@ -48,7 +48,7 @@ def wanted(
     *,
     with_pairs: bool = False,
 ) -> Wanted:
-    """Read a command's options. Raises CommandFailed."""
+    """Parse options. Raises CommandFailed."""
     mapping = None if columns is None else files.columns(columns)
     if currency is not None and currency not in stack.config.currencies:
         known = ", ".join(sorted(stack.config.currencies))
@@ -61,7 +61,7 @@ def compare(
 ) -> dict[str, Any]:
     """Return the differences between statements and all deposits and withdrawals.
 
-    Amounts are texts in the answer. Raises CommandFailed for a file that cannot be read whole.
+    Amounts are texts. Raises CommandFailed for a file that cannot be read whole.
     """
     digests = {files.digest(path): path for path in reversed(paths)}
     given = list[dict[str, Any]]()
@@ -78,7 +78,7 @@ def compare(
 
 
 def on_record(stack: Stack, since: str, wanted: Wanted, counting: Counting = uncounted) -> dict[str, Any]:
-    """Compare recorded lines since a day with all deposits and withdrawals.
+    """Compare the lines recorded since a day with all deposits and withdrawals.
 
     Lines begin with the oldest statement that reaches that day, as its balances include them.
     """
@@ -102,7 +102,7 @@ def _compared(
     added: Callable[[Spool, Watch, list[Finding]], Iterator[Statement]],
     unreadable: list[str],
 ) -> dict[str, Any]:
-    """`added` adds the lines, and yields their statements and findings."""
+    """Compare. `added` adds lines and findings, and yields statements."""
     now, findings = datetime.now(UTC), list[Finding]()
     with _on_disk(), Spool() as spool, counting({}) as watch:
         record = BankRecord(stack.store, stack.config, unreadable.append)
@@ -127,13 +127,13 @@ def ever(now: datetime) -> Days:
 
 
 def tomorrow(now: datetime) -> str:
-    """A function's clock may be ahead."""
+    """Return the next day: a function's clock may be ahead."""
     return (now.date() + timedelta(days=1)).isoformat()
 
 
 @contextmanager
 def _on_disk() -> Iterator[None]:
-    """Raise CommandFailed if the disk, at TMPDIR, is full."""
+    """Raise CommandFailed if the disk at TMPDIR is full."""
     try:
         yield
     except sqlite3.Error as failed:
@@ -141,7 +141,7 @@ def _on_disk() -> Iterator[None]:
 
 
 def _amounts(stack: Stack, given: Sequence[str]) -> dict[str, int]:
-    """Read amounts such as EUR=1000.00. Raises CommandFailed."""
+    """Parse EUR=1000.00 and the like. Raises CommandFailed."""
     found = dict[str, int]()
     for one in given:
         currency, _, amount = one.partition("=")

@@ -1,5 +1,3 @@
-"""A bank's files, in any format."""
-
 import hashlib
 import re
 import tomllib
@@ -14,17 +12,17 @@ from settlement.bank.statement import Line, Statement, UnreadableStatement
 
 _START_BYTES = 512
 _SWIFT = re.compile(rb"\{1:|:940:|(?:[^<:\n]{0,80}\n){0,5}:20:")
-"""MT940's header, or the first field after up to five of a bank's own lines, such as `940`."""
+"""MT940's header, or its first field after up to five of a bank's own lines, such as `940`."""
 
 
 def digest(path: str) -> str:
-    """SHA-256 of a file's bytes. Raises CommandFailed."""
+    """Return a file's SHA-256. Raises CommandFailed."""
     with _opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def columns(path: str) -> table.Columns:
-    """Read a CSV file's mapping. Raises CommandFailed."""
+    """Parse a CSV file's mapping. Raises CommandFailed."""
     with _opened(path) as file:
         try:
             return table.Columns.from_toml(tomllib.load(file))
@@ -35,7 +33,7 @@ def columns(path: str) -> table.Columns:
 def read(
     path: str, currencies: Mapping[str, int], columns: table.Columns | None
 ) -> Iterator[Line | Statement]:
-    """Yield a file's lines, and each statement after its own. Raises CommandFailed, naming the line."""
+    """Yield a file's lines, and each statement after its lines. Raises CommandFailed, naming the line."""
     with _opened(path) as file:
         start = file.read(_START_BYTES).lstrip(b"\xef\xbb\xbf \r\n\t")
         file.seek(0)

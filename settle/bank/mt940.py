@@ -1,4 +1,4 @@
-"""SWIFT MT940, field by field through the library `mt-940`, so that each error has its line."""
+"""SWIFT MT940, parsed field by field with the library `mt-940`, so that errors name their line."""
 
 import logging
 import re
@@ -64,7 +64,7 @@ class _Field:
 
     @property
     def first(self) -> str:
-        """Its first line: a statement's last field may end with the next header."""
+        """The field's first line: a statement's last field may end with the next header."""
         return self.parts[0].strip()
 
     @property
@@ -89,7 +89,7 @@ class _Sums:
 
 
 class _Reading:
-    """One message, from :20: to the next."""
+    """One message, from :20: to the next :20:."""
 
     def __init__(self, message: list[_Field], currencies: Mapping[str, int]) -> None:
         self._message, self._currencies = message, currencies
@@ -152,7 +152,7 @@ class _Reading:
         )
 
     def _movements(self) -> Iterator[tuple[_Field, str]]:
-        """Yield each :61: with the text of its :86:. A :86: behind a balance is the statement's."""
+        """Yield each :61: with the text of its :86:. A :86: after a balance is the statement's."""
         movement: _Field | None = None
         details: list[str] = []
         for one in self._message:
@@ -199,7 +199,7 @@ class _Reading:
         )
 
     def _need(self, tag: str) -> _Field:
-        """A tag's only field, with any letter."""
+        """Return a tag's only field, with any letter. Raises UnreadableStatement."""
         found = [one for one in self._message if one.tag[:2] == tag]
         if not found:
             first = self._message[0]
@@ -224,7 +224,7 @@ class _Reading:
         )
 
     def _minor(self, one: _Field, amount: Any) -> int:
-        """Amount in minor units, without its sign."""
+        """Return minor units, without the sign."""
         currency = amount.currency or self._currency
         try:
             return fields.amount(format(abs(amount.amount), "f"), currency, self._currencies)
@@ -282,7 +282,7 @@ def _messages(text: str) -> Iterator[list[_Field]]:
 
 
 def _parse(movement: _Field, details: str) -> Mapping[str, Any]:
-    """Return the library's reading of a :61: and its :86:; refuse a partial one."""
+    """Return the library's result for a :61: and its :86:; refuse a partial result."""
     # Some German banks write a blank behind the amount.
     value = _BLANK.sub(r"\1", movement.value)
     text = f":61:{value}" + (f"\n:86:{details}" if details else "")
@@ -312,7 +312,7 @@ def _data(one: _Field, text: str) -> Any:
 
 
 def _texts(data: Mapping[str, Any], details: str) -> list[str]:
-    """A structured :86:'s purpose, else its lines."""
+    """Return a structured :86:'s purpose, else its lines."""
     if "transaction_code" not in data:
         return details.splitlines()
     return [data.get("purpose") or "", data.get("additional_purpose") or ""]
@@ -323,12 +323,12 @@ def _day(one: _Field, day: Any) -> str:
 
 
 def _account(text: str, currency: str) -> str:
-    """Without the currency that some banks append to an IBAN."""
+    """Return the account without the currency that some banks append to an IBAN."""
     plain = fields.account(text)
     match = _IBAN.fullmatch(plain)
     return match[1] if match and match[2] == currency and _is_iban(match[1]) else plain
 
 
 def _is_iban(text: str) -> bool:
-    """By its check digits (ISO 7064, modulo 97)."""
+    """Check an IBAN's digits (ISO 7064, modulo 97)."""
     return int("".join(str(int(one, 36)) for one in text[4:] + text[:4])) % 97 == 1

@@ -1,5 +1,3 @@
-"""Orders that mend a difference, as commands to check and paste."""
-
 import hashlib
 
 from settle.placeholder import REASON
@@ -19,10 +17,10 @@ _NAMES = {Side.IN: OrderKind.DEPOSIT, Side.OUT: OrderKind.WITHDRAW}
 
 
 def commands(stack: Stack, one: Finding) -> list[str]:
-    """Return the order that mends a finding; empty if a person must look first.
+    """Return the orders that correct a finding; empty if a person must look first.
 
-    Its key follows from the line or order: run twice, it books once. Whoever pays chooses the line's text, so
-    only a return names an account.
+    A key derives from the line or order: run twice, it books once. The payer chooses the line's text, so only
+    a return names an account.
     """
     match one.kind:
         case Kind.ONLY_BANK | Kind.BANK_TWICE:
@@ -35,7 +33,7 @@ def commands(stack: Stack, one: Finding) -> list[str]:
 
 
 def _booked(stack: Stack, one: Finding, account: str) -> list[str]:
-    """A line's missing order: none without a reference."""
+    """Return a line's missing order; empty without a reference."""
     line = one.line
     name = line and (one.order.reference if one.order else line.reference or line.bank_reference)
     if not line or not name:

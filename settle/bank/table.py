@@ -19,7 +19,7 @@ _FIELD_MAX = 10_000
 _LINE_MAX = 100 * _FIELD_MAX
 _ACCOUNTS_MAX = 1_000
 _UNDECODED = re.compile("[\udc80-\udcff]")
-"""Bytes outside the encoding, kept by `surrogateescape` until the error has its line."""
+"""Undecodable bytes, kept by `surrogateescape` until the error has its line."""
 
 _ENCODINGS = {"utf-8", "utf-16", "iso-8859-1", "iso-8859-15", "windows-1252", "windows-1250", "ascii"}
 _DATE_PARTS = {"%d", "%m", "%Y", "%y"}
@@ -32,10 +32,10 @@ _LISTS = {"references", "credit", "debit"}
 class Columns:
     """A bank's CSV file.
 
-    `date`: a format of strptime, such as %d.%m.%Y. `booked`, `amount` and the other columns are names of the
+    `date`: a strptime format, such as %d.%m.%Y. `booked`, `amount` and the other columns are names in the
     header. The account and the currency are fixed texts (`account`, `currency`) or columns (`account_column`,
-    `currency_column`). Without a column `side`, a minus is a debit; with one, `credit` and `debit` list its
-    values and amounts have no sign. `preamble`: lines before the header.
+    `currency_column`). Without a column `side`, a minus is a debit; with it, `credit` and `debit` list its
+    values, and amounts have no sign. `preamble`: lines before the header.
     """
 
     booked: str
@@ -58,7 +58,7 @@ class Columns:
 
     @classmethod
     def from_toml(cls, mapping: Mapping[str, Any]) -> Self:
-        """Raises ValueError with the wrong key and its rule."""
+        """Parse a mapping. Raises ValueError with the wrong key and its rule."""
         known = {one.name for one in fields_of(cls)}
         for key, value in mapping.items():
             if key not in known:
@@ -111,7 +111,7 @@ def _check_type(key: str, value: object) -> None:
 
 
 def read(file: BinaryIO, currencies: Mapping[str, int], columns: Columns) -> Iterator[Line | Statement]:
-    """Yield each row's line, in order, then a statement of each account and currency.
+    """Yield each row's line, in order, then a statement per account and currency.
 
     A line without the bank's reference is named after its content and its count among equal rows, so that
     overlapping exports agree. Raises UnreadableStatement with the line and the column.
@@ -274,7 +274,7 @@ class _Joined(io.RawIOBase):
 
 
 def _rows(file: io.RawIOBase, columns: Columns) -> Iterator[tuple[int, list[str]]]:
-    """Yield each row with its first line. A line is held whole, up to a bound."""
+    """Yield each row with its first line's number. A line is held whole, up to a bound."""
     encoding = "utf-8-sig" if columns.encoding.lower() == "utf-8" else columns.encoding
     text = io.TextIOWrapper(io.BufferedReader(file), encoding, "surrogateescape", newline="")
     lines = _Lines(text)
@@ -297,8 +297,6 @@ def _rows(file: io.RawIOBase, columns: Columns) -> Iterator[tuple[int, list[str]
 
 
 class _Lines:
-    """A file's lines, counted and bounded."""
-
     def __init__(self, text: io.TextIOWrapper) -> None:
         self._text = text
         self.number = 0

@@ -16,17 +16,16 @@ ON CONFLICT DO NOTHING
 
 
 def close(connection: psycopg.Connection, month: str, now: datetime) -> bool:
-    """Close a month (2026-11), and all before it; return whether it was open.
+    """Close a month (2026-11) and all earlier months; return whether it was open.
 
-    A close and projections wait for each other, so no entry enters a month while it closes. Raises
-    CommandFailed.
+    A close and projections wait for each other, so no entry enters a closing month. Raises CommandFailed.
     """
     closed = connection.execute(_CLOSE, {"first": check(month, now)})
     return bool(closed.rowcount)
 
 
 def check(month: str, now: datetime) -> date:
-    """First day. Raises CommandFailed until LAG after the month's end."""
+    """Return a month's first day. Raises CommandFailed until LAG after the month's end."""
     if not _MONTH.fullmatch(month):
         raise CommandFailed(Exit.USAGE, "month: must be like 2026-11")
     first = date.fromisoformat(f"{month}-01")

@@ -27,7 +27,7 @@ class Connected:
 
 
 def project(connection: psycopg.Connection, name: str, content: bytes) -> Projected:
-    """Idempotent. Raises one of UNREADABLE."""
+    """Copy one object into the books. Idempotent. Raises one of UNREADABLE."""
     return books.project(Connected(connection), name, content)
 
 
@@ -39,7 +39,7 @@ def waiting(connection: psycopg.Connection, copy: Copy) -> Iterator[Found]:
 
 
 def project_all(connection: psycopg.Connection, copy: Copy, total: Projected | None = None) -> Projected:
-    """`total` keeps the sum if the projection breaks off.
+    """Copy all new objects. `total` keeps the sum if the copying breaks off.
 
     An unreadable or misnamed object does not block others.
     """

@@ -47,7 +47,7 @@ def check(url: str) -> None:
 
 @contextmanager
 def books(url: str) -> Iterator[psycopg.Connection]:
-    """Raises CommandFailed in one line, without the password."""
+    """Connect. Raises CommandFailed in one line, without the password."""
     check(url)
     try:
         connection = psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_SECONDS)
@@ -67,7 +67,7 @@ def books(url: str) -> Iterator[psycopg.Connection]:
 
 
 def migrate(url: str, currencies: dict[str, int]) -> None:
-    """In one transaction. Safe to repeat."""
+    """Migrate in one transaction. Safe to repeat."""
     engine = sqlalchemy.create_engine(
         "postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=sqlalchemy.NullPool
     )

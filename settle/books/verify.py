@@ -14,10 +14,10 @@ LAG = timedelta(minutes=15)
 """Younger entries may be on their way: the journal gathers for two minutes, and may retry."""
 
 DIFFERENCES_MAX = 100
-"""Differences to name; the others are counted."""
+"""Differences to name; others are counted."""
 
 _CHUNKS = ((0, 15), (15, 30))
-"""Slices of a row's SHA-256 in hexadecimal digits. Their sums ignore order."""
+"""Slices of a row's SHA-256, in hexadecimal digits. Their sums ignore order."""
 
 _LINE = """
 concat_ws('|', key, step, to_char(posted_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
@@ -45,7 +45,7 @@ _YOUNG = """
 SELECT to_char(posted_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS'), count(*)
 FROM ledger.entry WHERE posted_at >= %(end)s GROUP BY 1
 """
-"""Young entries, counted by second: a busy stage has a million of them."""
+"""Young entries, counted by second: a busy stage has a million."""
 
 _SUSPENSE = "ledger.entry WHERE booked_at <> posted_at"
 """The view `ledger.suspense`, for a user who may read the entries but not finance's views."""
@@ -96,7 +96,7 @@ class Verdict:
 
 
 def verify(connection: psycopg.Connection, read: Read, now: datetime, kept_from: str = "") -> Verdict:
-    """Compare the books with the table's entries, yielded anew by each `read()`.
+    """Compare the books with the table's entries, which each `read()` yields anew.
 
     Entries younger than LAG are only counted. Table entries before `kept_from` may have expired.
     """

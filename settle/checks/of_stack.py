@@ -14,7 +14,7 @@ from settlement.core.model.stored import MalformedRow
 
 
 def declared(stack: Stack) -> list[dict[str, Any]]:
-    """Return name, refusals and longest wait (s) of each. Raises CommandFailed without any."""
+    """Return each check's name, refusals and longest wait (s). Raises CommandFailed without checks."""
     if "StageChecks" not in stack.outputs:
         raise CommandFailed(Exit.NOT_FOUND, f"stack {stack.name}: has no checks")
     found: list[dict[str, Any]] = json.loads(stack.outputs["StageChecks"])
@@ -22,9 +22,9 @@ def declared(stack: Stack) -> list[dict[str, Any]]:
 
 
 def answers(stack: Stack, key: str) -> list[dict[str, Any]]:
-    """Return the answer of each check that a payment demands, or its state without one.
+    """Return the answer, or the state, of each check that a payment demands.
 
-    Raises CommandFailed.
+    Raises CommandFailed for an unreadable or unclaimed payment, or one without checks.
     """
     try:
         state = stack.store.settlement(key)

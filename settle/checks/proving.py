@@ -1,6 +1,6 @@
-"""Plays short lives of a check: one life a seed, each with payments, faults, restarts and callbacks.
+"""Plays short lives of a check. A seed decides a life's payments, faults, restarts and callbacks.
 
-A life asks the real file by VerifyKyc's code. A client of the file's own reaches its real service.
+A life calls the real file through VerifyKyc's code. A client inside the file reaches its real service.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ _NAMES = ("alice", "bob", "mallory", "Eve", "Zoë Ångström", "")
 _AMOUNTS = (1, 99, 4_820, 99_999, 100_000, 100_001, 10**12)
 
 Simulated = Callable[..., Reply]
-"""The check's own stand-in for its service: `SIMULATED(method, url, headers, body)`."""
+"""The check's simulation of its service: `SIMULATED(method, url, headers, body)`."""
 
 Decision = tuple[str, str]
 
@@ -45,12 +45,12 @@ class Broken:
 
 
 class Died(BaseException):
-    """The function ended in the middle of the check."""
+    """The function ended during the check."""
 
 
 @dataclass
 class Outside:
-    """Tools that fail on purpose while `faults` is set."""
+    """A check's tools, which fail at random while `faults` is set."""
 
     chance: Random
     now_: datetime
@@ -114,7 +114,7 @@ class Life:
         return self
 
     def _start(self) -> None:
-        """Begin a new environment, which remembers nothing."""
+        """Start a new environment, which remembers nothing."""
         self.check = file.load(self.path)
         _take_the_clock(_module(self.path))
         self.simulated: Simulated | None = getattr(_module(self.path), "SIMULATED", None)
@@ -126,7 +126,6 @@ class Life:
         self._asked(self.chance.choice(self.payments), faults=True)
 
     def _ask_twice(self) -> None:
-        """Ask about one payment in two calls at the same time."""
         payment = self.chance.choice(self.payments)
         calls = {f"{self.check.name} {number}": self._call(payment, faults=True) for number in (1, 2)}
         given = together.ask({name: call for name, (call, _) in calls.items()}, SECONDS_MAX)
@@ -160,7 +159,7 @@ class Life:
         self._decide(payment, content)
 
     def _decide(self, payment: Payment, content: dict[str, str] | None) -> None:
-        """The first answer counts. A lost answer must be the same, too."""
+        """Record the first answer. A later answer must be the same, even if the first was lost."""
         said = (content["decision"], content["reason"]) if content else ("WAITS", "")
         before = self.decided.get(payment.key)
         if before and said != before:
@@ -173,7 +172,6 @@ class Life:
             self.waited = True
 
     def _call_back(self) -> None:
-        """Send callbacks, right ones and mistaken ones."""
         if not self.check.wait_seconds:
             return
         payment = self.chance.choice(self.payments)
@@ -264,13 +262,13 @@ def _no_time(*_: Any, **__: Any) -> Any:
 
 
 class _NoNow(datetime):
-    """Stands for `datetime` in a check's module: an answer may depend on `tools.now()` alone."""
+    """Replaces `datetime` in a check's module: an answer may depend on `tools.now()` alone."""
 
     now = utcnow = today = classmethod(_no_time)
 
 
 class _NoToday(date):
-    """Stands for `date`."""
+    """Replaces `date`."""
 
     today = classmethod(_no_time)
 

@@ -1,5 +1,3 @@
-"""The files of `settle check new`."""
-
 from pathlib import Path
 
 from settle.exit_codes import CommandFailed, Exit
@@ -62,9 +60,9 @@ def test_a_large_payment_is_refused() -> None:
 
 
 def write(name: str, folder: Path, *, waits: bool = False) -> list[Path]:
-    """Write the check and its test; one that `waits` asks nothing.
+    """Write the check and its test; a check that `waits` awaits a callback.
 
-    Raises CommandFailed for a bad name, or a file that is there.
+    Raises CommandFailed for a bad name, or an existing file.
     """
     if not NAME.fullmatch(name) or name in RESERVED:
         raise CommandFailed(

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def find(stack: str | None) -> "Stack":
-    """The late import of boto3 keeps `--help` quick."""
+    """Return the stack of a `--stack`. The late import of boto3 keeps `--help` quick."""
     from settle import stack as stacks
 
     return stacks.find(stack)
 
 
 def is_csv(as_csv: bool, as_sheet: bool, as_json: bool = False) -> bool:
-    """Raises CommandFailed for more than one output format."""
+    """Return whether to print CSV. Raises CommandFailed for several formats."""
     if as_csv + as_sheet + as_json > 1:
         raise CommandFailed(Exit.USAGE, "csv: give one of --csv, --spreadsheet and --json")
     return as_csv or as_sheet

@@ -7,18 +7,18 @@ from botocore.exceptions import BotoCoreError, ClientError
 from settle.stack import Stack
 
 KNOWN_SECONDS = 300
-"""Cache time of the door's answers. An order that is refused later fails plainly."""
+"""Time to keep an API's answer. An order that is refused later fails plainly."""
 
 _AT_ONCE = 4
-"""The door takes ten requests a second, from all people."""
+"""The orders' API takes ten requests a second, from all people."""
 
 _FORBIDDEN, _MALFORMED = 403, 400
 
 
 class Allowed:
-    """The order routes open to this AWS identity, found by empty orders.
+    """The order routes that this AWS identity may use, found by empty orders.
 
-    Either IAM refuses the route, or the function refuses the order. Neither writes.
+    IAM refuses the route, or the function refuses the order. Neither writes.
     """
 
     def __init__(self, stack: Stack, clock: Callable[[], float] = time.monotonic) -> None:

@@ -38,13 +38,13 @@ _ANEW = "If you have not used it, end the console in its terminal. Start it anew
 
 
 def application(console: Console, port: int, ended: Callable[[], None]) -> Guard:
-    """Call `ended` when the person ends the session."""
+    """Return the guarded pages; call `ended` when the person ends the session."""
 
     async def enter(request: Request) -> Response:
         """Exchange the token for the cookie.
 
-        A coroutine: in a thread pool, two browsers could spend the one token at once. A refresh, not a
-        redirect: a browser that came by another program's link sends no strict cookie on a redirect.
+        A coroutine: in a thread pool, two browsers could both spend the token. A refresh, not a redirect:
+        after another program's link, a browser sends no strict cookie on a redirect.
         """
         cookie = console.session.enter(request.query_params.get("token", ""))
         if cookie is None:

@@ -17,7 +17,7 @@ FINDINGS_MAX = 500
 def bank(console: Console, request: Request) -> Response:
     """Show recent statements; with `since`, also compare them with the books.
 
-    This reads all orders, so a person must ask for it.
+    The comparison reads all orders, so a person must ask for it.
     """
     at = console.now()
     told = on_record.files(console.stack, at - STATEMENTS_SINCE, at)

@@ -46,7 +46,7 @@ class Console:
 
     @cached_property
     def person(self) -> str:
-        """ARN of the ordering identity; empty if AWS does not return it."""
+        """ARN of the identity that gives orders; empty if AWS does not return it."""
         try:
             return str(self.stack.client("sts").get_caller_identity()["Arn"])
         except (BotoCoreError, ClientError):

@@ -1,6 +1,6 @@
-"""Decisions on cases of LIMBO and on proposals: shown, confirmed, ordered.
+"""Pages that show, confirm and order decisions on cases of LIMBO and on proposals.
 
-decide ─▶ what is possible, with its amounts ─▶ weigh ─▶ the reason ─▶ confirm ─▶ the door
+decide ─▶ what is possible, with its amounts ─▶ weigh ─▶ the reason ─▶ confirm ─▶ the orders' API
                                                   └── a proposal, and a retry ──────▶┘
 """
 
@@ -129,7 +129,7 @@ def weigh(console: Console, request: Request) -> Response:
 
 
 def order(console: Console, request: Request) -> Response:
-    """Irreversible decisions are confirmed first."""
+    """Give an order. Irreversible decisions are confirmed first."""
     key, decision, fields = check_key(request.path_params["key"]), _decision(request), request.state.fields
     verb = _one_of("verb", fields.get("verb", ""), _VERBS)
     case, reason = _number(fields, "case"), fields.get("reason", "")
@@ -148,7 +148,7 @@ def order(console: Console, request: Request) -> Response:
 def approve(console: Console, request: Request) -> Response:
     """Approve the shown proposal, after a confirmation.
 
-    The confirmed fields and digest are sent as shown: nothing is looked up in between.
+    The confirmed fields and digest are sent as shown, without another look-up.
     """
     key, shown = check_key(request.path_params["key"]), _shown(request.state.fields)
     decision, digest = shown["decision"], shown["digest"]
@@ -176,7 +176,7 @@ def _facts(console: Console, key: str, decision: str, more: Mapping[str, str]) -
 
 
 def _effect_now(console: Console, key: str, wanted: Mapping[str, Any]) -> str:
-    """Raises CommandFailed if a case of LIMBO is over."""
+    """Return a decision's effect. Raises CommandFailed if a case of LIMBO is over."""
     state = state_of(console.stack, key)
     if wanted["decision"] not in (REVERSE, REVERSE_PART) and state.status is not Status.LIMBO:
         raise CommandFailed(Exit.CONFLICT, f"{key}: is {state.status}, not in LIMBO")

@@ -26,7 +26,6 @@ class Failure:
 
 
 FAULT = 500
-"""The console's own fault."""
 
 _LOOK = "Look at the settlement before you repeat an order: the same order twice is one."
 _COMMANDS = {

@@ -49,9 +49,10 @@ class Guard:
             await self.app(scope, receive, answer)
 
     def _stranger(self, request: Request) -> Failure | None:
-        """Only the literal 127.0.0.1 is our host, so no foreign name can rebind to it.
+        """Return the failure of a request from another host, page or browser.
 
-        The address with the token may be followed from anywhere: the token proves it.
+        Only the literal 127.0.0.1 is our host, so no foreign name can rebind to it. Any page may link to the
+        address with the token, which proves the person.
         """
         if request.headers.getlist("host") != [self.host]:
             return Failure(421, "This is another host", "Host: it must be 127.0.0.1 with its port", _OTHER)
@@ -67,7 +68,7 @@ class Guard:
         return Failure(401, "There is no session", what, _ANEW)
 
     async def _forged(self, request: Request) -> Failure | None:
-        """Keep the fields of a form from this session's pages."""
+        """Return the failure of another page's form; keep our own form's fields in the request's state."""
         if request.method in _SAFE_METHODS:
             return None
         again = "Open the page again, and send its form."
@@ -98,12 +99,12 @@ class Guard:
 
 
 def cookie_name(port: int) -> str:
-    """The name has the port: a browser shares cookies between a host's ports."""
+    """Return a name with the port: a browser shares cookies between a host's ports."""
     return f"settle_{port}"
 
 
 def _headers() -> dict[str, str]:
-    """With `no-referrer` a browser would give its own forms the origin `null`."""
+    """Return security headers. With `no-referrer`, a browser would give our forms the origin `null`."""
     policy = render.policy(form_action="'self'")
     return {
         "content-security-policy": f"{policy}; frame-ancestors 'none'",

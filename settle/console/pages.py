@@ -39,7 +39,7 @@ def waiting(console: Console, request: Request) -> Response:
 
 
 def settlement(console: Console, request: Request) -> Response:
-    """Reload it until it is final, in LIMBO or in review."""
+    """Show a settlement; reload it until it is final, in LIMBO or in review."""
     told = report.describe(console.stack, check_key(request.path_params["key"]), console.now())
     status, live = told["outcome"]["status"], None
     if status not in {*FINISHED, Status.LIMBO}:
@@ -152,7 +152,7 @@ def _given(request: Request) -> dict[str, str]:
 
 
 def _times(console: Console, request: Request) -> tuple[datetime | None, datetime | None]:
-    """A period's first instant and exclusive end. Raises CommandFailed."""
+    """Return a period's first instant and exclusive end. Raises CommandFailed."""
     at = console.now()
     since, until = (
         instants.parse(text, at, name) if text else None for name, text in _given(request).items()
@@ -163,7 +163,7 @@ def _times(console: Console, request: Request) -> tuple[datetime | None, datetim
 
 
 def _is_between(instant: str, since: datetime | None, until: datetime | None) -> bool:
-    """An unreadable instant is only in the unbounded period."""
+    """Return whether an instant is in a period. An unreadable instant is only in the unbounded period."""
     if since is None and until is None:
         return True
     try:

@@ -15,13 +15,13 @@ from settle.exit_codes import CommandFailed, Exit
 HOST = "127.0.0.1"
 _CONNECTIONS_MAX = 64
 _END_SECONDS = 5
-"""Time for an order under way after Ctrl-C: it is on record, or not sent."""
+"""Time for a running order after Ctrl-C: it is on record, or not sent."""
 
 
 def serve(console: Console, port: int, announce: Callable[[str], None]) -> None:
     """Serve until the session ends, or Ctrl-C; `announce` gets the address with the token.
 
-    Several threads use the clients of the console's stack at once.
+    Several threads use the stack's clients at once.
     """
     with _listening(port) as listener:
         bound = listener.getsockname()[1]
@@ -49,7 +49,7 @@ def serve(console: Console, port: int, announce: Callable[[str], None]) -> None:
 
 @contextmanager
 def _listening(port: int) -> Iterator[socket.socket]:
-    """0 is any free port. Raises CommandFailed."""
+    """Listen on a port; 0 means any free port. Raises CommandFailed."""
     with socket.socket() as listener:
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -64,9 +64,9 @@ def _listening(port: int) -> Iterator[socket.socket]:
 
 @contextmanager
 def door_page(address: str) -> Iterator[Path]:
-    """Yield a file, readable by its owner only, that leads a browser to an address.
+    """Yield a file, readable only by its owner, that sends a browser to an address.
 
-    In a browser's arguments, the token would be visible to all users of the machine.
+    In a browser's arguments, all users of the machine would see the token.
     """
     handle, name = tempfile.mkstemp(prefix="settle-console-", suffix=".html")
     try:

@@ -28,7 +28,7 @@ class Session:
         self._made_at = self._seen_at = clock()
 
     def enter(self, token: str) -> str | None:
-        """Exchange the token for the cookie; None if it is wrong, used or expired."""
+        """Exchange the token for the cookie; None if wrong, used or expired."""
         now = self._clock()
         is_right = hmac.compare_digest(token.encode(), self.token.encode())
         if not (is_right and self.token) or now - self._made_at > TOKEN_SECONDS:
@@ -38,7 +38,7 @@ class Session:
         return self._cookie
 
     def has(self, cookie: str) -> bool:
-        """Whether a cookie is the session's; if so, extend it."""
+        """Return whether a cookie is the session's; if so, extend it."""
         now = self._clock()
         if now - self._seen_at > IDLE_SECONDS or now - self._made_at > SESSION_SECONDS_MAX:
             self.end()
@@ -52,5 +52,5 @@ class Session:
         return hmac.compare_digest(csrf.encode(), self.csrf.encode())
 
     def end(self) -> None:
-        """Neither the cookie nor the token reopens it."""
+        """Invalidate cookie and token for good."""
         self.token = self._cookie = ""

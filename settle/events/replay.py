@@ -7,9 +7,9 @@ from settlement.events.replay import REPLAY, REPLAYED_MAX, parse_replay
 
 
 def replay(stack: Stack, keys: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield each order's published settlements, and why others failed.
+    """Publish settlements again; yield each order's published keys, and why others failed.
 
-    Raises CommandFailed after earlier orders.
+    Raises CommandFailed at a refused order; earlier orders took effect.
     """
     orders = [
         {"keys": list(keys[first : first + REPLAYED_MAX])} for first in range(0, len(keys), REPLAYED_MAX)

@@ -14,10 +14,10 @@ from settlement.core.model.timestamps import timestamp
 from settlement.events.changes import snapshot
 
 KEPT_SECONDS = 300
-"""Of the queue: a killed command's queue stays small."""
+"""Message retention: a killed command's queue stays small."""
 
 LEFT_BEHIND_SECONDS = 86_400
-"""Age at which the next command removes a killed one's rule and queue."""
+"""Age at which the next command removes a killed command's rule and queue."""
 
 _WAIT_SECONDS = 2
 _NEW_QUEUE_SECONDS = 1
@@ -27,8 +27,8 @@ _NEW_QUEUE_SECONDS = 1
 def hearing(stack: Stack, key: str | None) -> Iterator[Iterator[dict[str, Any] | None]]:
     """Yield one settlement's events, or all, as they come; None after each poll of up to 2 s.
 
-    An existing settlement begins with a snapshot: its events may be over. A new rule needs a moment, so a
-    change meanwhile gives another snapshot. At the end rule and queue are removed.
+    An existing settlement starts with a snapshot: its events may be over. A new rule needs a moment, so a
+    change meanwhile gives another snapshot. At the end, the rule and queue are removed.
     """
     name = f"{_prefix(stack)}{int(time.time())}-{secrets.token_hex(3)}"
     try:
@@ -45,7 +45,10 @@ def _prefix(stack: Stack) -> str:
 
 
 def _listen(stack: Stack, name: str, key: str | None) -> str:
-    """Created with its policy: calls about a new queue may fail for a second."""
+    """Create a rule and its queue; return the queue's URL.
+
+    The policy comes with the queue: calls about a new queue may fail for a second.
+    """
     sqs, events, bus = stack.client("sqs"), stack.client("events"), stack.outputs["OutcomeBusName"]
     pattern = {"source": ["settlement"], **({"detail": {"subject": [key]}} if key else {})}
     rule = events.put_rule(Name=name, EventBusName=bus, EventPattern=json.dumps(pattern))["RuleArn"]

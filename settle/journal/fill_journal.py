@@ -14,7 +14,7 @@ ROWS_MAX = 1_000
 
 
 def fill(stack: Stack) -> dict[str, Any]:
-    """Their lines show the table at that time, and nothing earlier."""
+    """Seal missing rows as the table has them now."""
     now = datetime.now(UTC)
     journal = SealedJournal(stack.client("s3"), sealed.bucket(stack))
     missing: list[Row] = []

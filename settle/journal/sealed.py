@@ -17,7 +17,7 @@ OF_THE_STACK = "stack"
 def compare(stack: Stack, against: str, kept: str | None) -> dict[str, Any]:
     """Compare the table with a sealed journal: `stack`, `s3://BUCKET/PREFIX` or a directory.
 
-    `kept` is the digest of an earlier copied seal. Raises CommandFailed if the disk is full.
+    `kept` is an earlier seal's digest, kept elsewhere. Raises CommandFailed if the disk is full.
     """
     with whole():
         found = sealed_copy.compare(
@@ -40,7 +40,7 @@ def whole() -> Iterator[None]:
 
 
 def copy(stack: Stack, against: str, option: str = "against") -> Copy:
-    """Raises CommandFailed."""
+    """Return a sealed journal. Raises CommandFailed for an unknown place."""
     if against == OF_THE_STACK:
         return Bucket(stack.client("s3"), bucket(stack))
     if against.startswith("s3://"):
@@ -52,7 +52,7 @@ def copy(stack: Stack, against: str, option: str = "against") -> Copy:
 
 
 def bucket(stack: Stack) -> str:
-    """Raises CommandFailed if the stack has none."""
+    """Return the journal's bucket. Raises CommandFailed without one."""
     if "JournalBucket" not in stack.outputs:
         raise CommandFailed(Exit.NOT_FOUND, f"stack {stack.name}: has no sealed journal yet; deploy it")
     return stack.outputs["JournalBucket"]

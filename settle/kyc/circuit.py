@@ -12,9 +12,9 @@ UNREADABLE = "UNREADABLE"
 
 
 def status(stack: Stack) -> dict[str, Any]:
-    """Times are in UTC.
+    """Describe the KYC circuit, with times in UTC.
 
-    The count is payments without an answer, less the reported answers. Without a row, the circuit is closed.
+    `failures`: payments without an answer, less the reported answers. Without a row, the circuit is closed.
     """
     nothing = dict.fromkeys(("since", "failures", "last_failure", "last_probe"))
     unreadable = {"circuit": kyc_circuit.CIRCUIT, "state": UNREADABLE, **nothing}

@@ -1,4 +1,4 @@
-"""The optional extra `local`. Only `record` and this module work without it."""
+"""The optional extra `local`. Without it, only `record` and this module work."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from settle.exit_codes import CommandFailed, Exit
 
 @contextmanager
 def needs_extra(purpose: str, extra: str = "local") -> Iterator[None]:
-    """Raise CommandFailed with the install command for an import without the extra."""
+    """Turn an import without the extra into CommandFailed with the install command."""
     try:
         yield
     except ModuleNotFoundError as missing:

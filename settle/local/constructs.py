@@ -11,7 +11,7 @@ from settle.local.record import CONSTRUCTS
 
 
 def module(purpose: str, name: str) -> Any:
-    """A module of the constructs. Raises CommandFailed without the extra, or Node.js."""
+    """Import the constructs' module. Raises CommandFailed without the extra, or Node.js."""
     node = Path(sys.executable).with_name("node")  # the extra `local` brings it
     if node.exists():
         os.environ.setdefault("JSII_NODE", str(node))

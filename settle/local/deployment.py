@@ -29,7 +29,7 @@ _SOURCES = ("app.py", "cdk.json", "infra", "lambdas", "statemachines")
 
 
 def bootstrap(running: Running) -> None:
-    """From a folder without an app to synthesise."""
+    """Bootstrap from a folder without an app, so the CDK synthesises nothing."""
     _cdk(running, state.SCRATCH, "bootstrap", f"aws://{record.ACCOUNT}/{record.REGION}")
 
 
@@ -47,8 +47,8 @@ def deploy(running: Running, sources: str) -> Running:
 def deploy_app(running: Running, app: str, folder: Path) -> dict[str, dict[str, str]]:
     """Deploy a user's app from `folder`; return its stacks' outputs.
 
-    Its sagas take the embedded AWS's settings. The roles of CDK's bootstrap are left out, as there they may
-    not use the staging bucket. Raises CommandFailed.
+    Its sagas take the embedded AWS's settings. CDK's bootstrap roles are left out, as there they may not use
+    the staging bucket. Raises CommandFailed.
     """
     out, outputs_file = state.SCRATCH / "app.out", state.SCRATCH / "app.json"
     place = json.dumps({"python": sys.executable, "kyc_url": running.kyc_url})
@@ -112,7 +112,7 @@ def ensure_cdk(report: Report) -> Path:
 
 
 def synth(app: str, folder: Path, out: Path, *options: str) -> None:
-    """With the user's credentials. Raises CommandFailed."""
+    """Synthesise an app with the user's credentials. Raises CommandFailed."""
     words = [str(ensure_cdk(note)), "synth", "--quiet", "--no-notices", "--app", app, "-o", str(out)]
     _run([*words, *options], folder, os.environ | {"PATH": processes.environment()["PATH"]})
 
@@ -151,6 +151,6 @@ def _run(words: list[str], folder: Path, environment: Mapping[str, str]) -> None
 
 
 def _kill_group(leader: int) -> None:
-    """The CLI alone would leave the synthesis running."""
+    """Kill the whole group: the CLI alone would leave the synthesis running."""
     with suppress(ProcessLookupError):
         os.killpg(leader, signal.SIGKILL)

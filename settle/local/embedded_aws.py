@@ -56,7 +56,7 @@ def up(report: Report, port: int | None = None, *, ledger: bool = False) -> Runn
 
 
 def down() -> bool:
-    """Whether anything ran."""
+    """Stop the embedded AWS; return whether anything ran."""
     with locked():
         return _clean_up()
 

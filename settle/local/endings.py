@@ -5,12 +5,12 @@ from contextlib import contextmanager
 from types import FrameType
 
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
-"""Ctrl-C is an exception already."""
+"""Signals that end a process. Ctrl-C already raises an exception."""
 
 
 @contextmanager
 def undoable() -> Iterator[None]:
-    """Raise SystemExit on a signal that would kill the process: cleanup runs.
+    """Raise SystemExit on a signal that would kill the process, so that cleanup runs.
 
     An ignored signal stays ignored.
     """

@@ -10,6 +10,6 @@ __all__ = ["Trial", "trials"]
 
 
 def trials() -> "Iterator[Trial]":
-    """Requests that try the functions' roles. Raises CommandFailed without the extra."""
+    """Return requests that try the functions' roles. Raises CommandFailed without the extra."""
     found: Iterator[Trial] = constructs.module("the table of grants", "trials").trials()
     return found

@@ -43,7 +43,7 @@ REVIEW_VERDICTS = {
 
 @dataclass
 class State:
-    """`calls` counts every verification that arrived."""
+    """The provider's state. `calls` counts every verification request."""
 
     behaviour: Behaviour = Behaviour.APPROVE
     delay_seconds: float = 0
@@ -57,7 +57,7 @@ class State:
     SETTINGS = ("behaviour", "delay_seconds", "api_keys", "webhook_url", "signing_secret")
 
     def change(self, settings: dict[str, Any]) -> None:
-        """Raises ValueError for an unknown or malformed setting."""
+        """Change settings. Raises ValueError for an unknown or malformed setting."""
         if not (isinstance(settings, dict) and settings.keys() <= set(self.SETTINGS)):
             raise ValueError(f"control: must be an object with the fields {', '.join(self.SETTINGS)}")
         if "behaviour" in settings:
@@ -77,7 +77,7 @@ class State:
 
 
 def behaviour_of(payment: dict[str, str], default: Behaviour) -> Behaviour:
-    """By a party's account id, `kyc-<behaviour>[.suffix]`."""
+    """Return the behaviour in a party's account id, `kyc-<behaviour>[.suffix]`, else `default`."""
     for party in ("payee", "payer"):
         name = payment[party].partition(".")[0].removeprefix("kyc-")
         if payment[party].startswith("kyc-") and name in list(Behaviour):

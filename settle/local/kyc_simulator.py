@@ -34,7 +34,7 @@ HANG_SECONDS = 60
 WEBHOOK_SECONDS_MAX = 60
 
 _FINAL = (200, 400, 404, 409)
-"""No more calls of the webhook after these."""
+"""Statuses after which the webhook is not called again."""
 
 
 class Provider(BaseHTTPRequestHandler):
@@ -71,7 +71,7 @@ class Provider(BaseHTTPRequestHandler):
         self._answer(200, self.server.state.describe())
 
     def do_GET(self) -> None:
-        """A health check counts as no call."""
+        """Health checks are not counted as calls."""
         if self.path == "/control":
             self._answer(200, self.server.state.describe())
         elif self.path == "/verifications":
@@ -163,7 +163,7 @@ class Provider(BaseHTTPRequestHandler):
         return None
 
     def _misbehave(self, behaviour: Behaviour) -> bool:
-        """Whether a proper answer is due instead."""
+        """Misbehave, or return True for a proper answer."""
         if behaviour in (Behaviour.CLOSE, Behaviour.HANG):
             self.close_connection = True
             self.server.stopped.wait(HANG_SECONDS if behaviour is Behaviour.HANG else 0)
@@ -230,7 +230,7 @@ class Server(ThreadingHTTPServer):
     def decide(
         self, key: str, decision: str = "APPROVED", reference: str = "", event: str = ""
     ) -> dict[str, Any]:
-        """Call the webhook until a final answer or WEBHOOK_SECONDS_MAX; return the last one."""
+        """Call the webhook until a final answer or WEBHOOK_SECONDS_MAX; return the last answer."""
         body = json.dumps(
             {
                 "idempotency_key": key,

@@ -8,7 +8,7 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.local import state
 
 WAIT_SECONDS_MAX = 600
-"""The longest wait for another command: a deployment takes no longer."""
+"""Longest wait for another command: a deployment takes no longer."""
 
 
 @contextmanager

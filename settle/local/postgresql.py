@@ -1,6 +1,6 @@
 """The PostgreSQL beside the embedded AWS, and the follower that fills finance's books.
 
-Each start rebuilds its data.
+Each start rebuilds the data.
 """
 
 import importlib.util
@@ -31,7 +31,7 @@ def runs() -> bool:
 
 
 def start(running: Running) -> Running:
-    """Return the record with the URL. Raises CommandFailed."""
+    """Start the server; return the record with its URL. Raises CommandFailed."""
     with needs_extra("settle local up --ledger", "ledger"):
         from settle.books import reach
     installed, port, password = _installed(), ports.free_port(), secrets.token_urlsafe(24)

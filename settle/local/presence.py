@@ -13,9 +13,9 @@ ANSWER_SECONDS_MAX = 5
 
 
 def running() -> Running | None:
-    """None unless it runs with the app deployed.
+    """Return the embedded AWS's record; None unless it runs with the app deployed.
 
-    Raises CommandFailed for silence.
+    Raises CommandFailed if it runs and does not answer.
     """
     found = started()
     if found is None or not found.outputs:
@@ -59,7 +59,7 @@ def answers(found: Running) -> bool:
 
 
 def answers_in_time(found: Running, seconds: float) -> bool:
-    """Wait; False after the time, or if its process has ended."""
+    """Wait for an answer; False after `seconds`, or if the process has ended."""
     give_up_at = time.monotonic() + seconds
     while not answers(found):
         if time.monotonic() > give_up_at or processes.has_ended(found.pid):

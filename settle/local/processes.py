@@ -1,4 +1,4 @@
-"""The processes of the embedded AWS, known by program and folder: ids alone are reused."""
+"""The embedded AWS's processes, known by program and folder, because process ids are reused."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ _PROGRAMS = ("ministack", "awslambdaric", KYC_SIMULATOR, POSTGRESQL, FOLLOWER, C
 
 
 def environment() -> dict[str, str]:
-    """Our environment, with the embedded account's credentials."""
+    """Return our environment, with the embedded account's credentials."""
     foreign = ("AWS_", "POWERTOOLS_")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     binaries = Path(sys.executable).parent
@@ -51,7 +51,7 @@ def start(module: str, *arguments: str, log: str, variables: Mapping[str, str] |
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a process that we started has exited.
+    """Return whether a process that we started has exited.
 
     Uses only the id: a new process may lack the command line that `ours` needs.
     """
@@ -62,7 +62,7 @@ def has_ended(pid: int) -> bool:
 
 
 def ours(programs: Collection[str] = _PROGRAMS) -> Iterator[psutil.Process]:
-    """Yield them, and CDK's children, which work in the app's folder too."""
+    """Yield the programs' processes, and CDK's children, which also work in the app's folder."""
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             parts, folder = process.cmdline(), process.cwd()
@@ -84,7 +84,7 @@ def run(program: str) -> bool:
 
 
 def stop(*programs: str) -> bool:
-    """Stop the programs' processes, or all, orphans too; return whether any ran."""
+    """Stop the programs' processes, or all, even orphans; return whether any ran."""
     doomed = {*ours(programs or _PROGRAMS)}
     for process in doomed:
         _ignoring_the_gone(process.terminate)

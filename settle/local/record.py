@@ -44,7 +44,7 @@ class Running:
 
     @property
     def webhook_url(self) -> str:
-        """Local; the address in the outputs is AWS's."""
+        """The webhook's local address; the outputs have AWS's address."""
         return reached_at(self.outputs["KycWebhookUrl"], self.endpoint_url)
 
     def describe(self) -> dict[str, object]:
@@ -56,7 +56,7 @@ class Running:
         }
 
     def variables(self) -> dict[str, str]:
-        """The variables by which AWS's SDKs and the examples reach it.
+        """Return variables by which AWS's SDKs and the examples reach the embedded AWS.
 
         All services share one address: no SDK may prefix it, as with `sync-`.
         """
@@ -79,7 +79,7 @@ class Running:
 
 
 def reached_at(url: str, endpoint_url: str) -> str:
-    """The embedded AWS's address for the root of an API Gateway or Lambda URL."""
+    """Return the embedded AWS's address for the root of an API Gateway or Lambda URL."""
     name, kind, *_ = (urlsplit(url).hostname or "").split(".")
     if kind == "execute-api":
         return f"{endpoint_url}/_aws/execute-api/{name}/$default/"

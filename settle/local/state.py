@@ -21,11 +21,10 @@ def _home() -> Path:
 
 
 HOME = _home().resolve()
-"""Tests use their own."""
 
 STATE = HOME / "local.json"
 SCRATCH = HOME / "embedded"
-"""Files of the running embedded AWS, removed with it."""
+"""The running embedded AWS's files, removed with it."""
 
 
 @contextmanager
@@ -47,7 +46,7 @@ def read() -> Running | None:
 
 
 def write(running: Running) -> None:
-    """Atomic: a crash leaves the old one. It may have a password."""
+    """Write atomically: a crash leaves the old record. It may have a password."""
     unfinished = STATE.with_suffix(".new")
     unfinished.touch(mode=0o600)
     unfinished.write_text(json.dumps(asdict(running)))

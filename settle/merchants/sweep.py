@@ -11,10 +11,9 @@ from settlement.merchants.order import SWEEP
 
 
 def sweep(stack: Stack, merchant: str, since: str | None = None) -> dict[str, Any]:
-    """Amounts by minute.
+    """Sweep until done; return amounts by minute.
 
-    Safe to repeat. `since` leaves out releases before its minute. Repeats the call until done. Raises
-    CommandFailed.
+    Safe to repeat. Leaves out releases before minute `since`. Raises CommandFailed.
     """
     if not accounts.is_merchant(merchant):
         raise CommandFailed(Exit.USAGE, f"account: {merchant} is no merchant's, and has nothing to sweep")

@@ -21,7 +21,7 @@ _EXPIRED = ("ExpiredToken", "ExpiredTokenException")
 
 
 def named(name: str) -> Migration:
-    """Raises CommandFailed."""
+    """Return a migration. Raises CommandFailed if it is unknown."""
     if name not in MIGRATIONS:
         known = ", ".join(MIGRATIONS)
         raise CommandFailed(Exit.USAGE, f"name: there is no migration {name}; this release has {known}")
@@ -35,9 +35,9 @@ def run(
     units_per_second: float,
     told: Callable[[Progress], None],
 ) -> Progress:
-    """Until done or paused. Raises CommandFailed, NotAlone.
+    """Run until done or paused. Raises CommandFailed, NotAlone.
 
-    The role's session ends after an hour: the same runner continues with another.
+    The role's session ends after an hour: the same runner continues with a new session.
     """
     runner = os.urandom(8).hex()
     while True:
@@ -53,7 +53,7 @@ def run(
 def means(
     stack: Stack, migration: Migration, units_per_second: float, told: Callable[[Progress], None]
 ) -> Means:
-    """Raises CommandFailed if the role is missing or cannot be assumed."""
+    """Return a runner's means. Raises CommandFailed if the role is missing or cannot be assumed."""
     session = _session(stack, migration)
     cloudwatch = client_of(session, "cloudwatch", stack.endpoint_url)
     return Means(
@@ -68,7 +68,7 @@ def means(
 
 
 def deployment(stack: Stack) -> str:
-    """The newest deployment's time. Raises CommandFailed while one is under way."""
+    """Return the newest deployment's time. Raises CommandFailed during a deployment."""
     (found,) = stack.client("cloudformation").describe_stacks(StackName=stack.cloudformation)["Stacks"]
     if found["StackStatus"].endswith("IN_PROGRESS"):
         raise CommandFailed(

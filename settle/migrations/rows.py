@@ -1,7 +1,7 @@
 """Writes of a migration: settlements' rows to a new layout or back, and its own row.
 
-It touches no row in flight, and moves no money. Each write is conditional on the row as read, so repeats and
-late writes change nothing. See docs/operating/migrating.md.
+They touch no row in flight, and move no money. Each is conditional on the row as read, so repeats and late
+writes change nothing. See docs/operating/migrating.md.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,8 +26,6 @@ class Direction(StrEnum):
 
 
 class Phase(StrEnum):
-    """A paused migration resumes if the deployment is unchanged."""
-
     RUNNING = "RUNNING"
     PAUSED = "PAUSED"
     DONE = "DONE"
@@ -47,7 +45,7 @@ class Migration:
     _write: Callable[[Row, Direction], Write]
 
     def write(self, row: Row, direction: Direction) -> Write | None:
-        """None if the row is not settled or already migrated."""
+        """Return the write that migrates a row; None if the row is not settled or already migrated."""
         if row.get("status") != Status.SETTLED or self.needs[direction] not in row:
             return None
         return self._write(row, direction)
@@ -58,8 +56,9 @@ class Progress:
     """A migration's row: its only runner, and its progress.
 
     `after` is the key of the last row read. After `leased_until` another runner may continue. `read`,
-    `changed` and `left` count settlements' rows; `left`: migrated after they were read. `reason` explains a
-    pause. `deployment` is the one at `began_at`: a later one may have written the old layout behind `after`.
+    `changed` and `left` count settlements' rows; `left`: changed by others after the read. `reason` explains
+    a pause. `deployment` is the newest at `began_at`: a later one may have written the old layout to rows
+    already read.
     """
 
     name: str
@@ -78,7 +77,7 @@ class Progress:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "Progress":
-        """Raises MalformedRow."""
+        """Parse a row. Raises MalformedRow."""
         try:
             return cls(
                 name=row["pk"].partition("#")[2],
@@ -110,7 +109,7 @@ _TOLD = ("version", "runner", "leased_until", "began_at", "deployment", "read", 
 
 
 def save(progress: Progress) -> Write:
-    """Put the row in place of the version that was read, or as the first."""
+    """Put the row in place of the version that was read, or as the first version."""
     unchanged = Condition("version = :was", {":was": progress.version}) if progress.version else ABSENT
     row = replace(progress, version=progress.version + 1).to_row()
     return put(row, on_failure=_left, condition=unchanged)
@@ -121,9 +120,10 @@ def _left(found: Any) -> AlreadyApplied:
 
 
 def count_parts_by_name(row: Row, direction: Direction) -> Write:
-    """Move the number of reversals in part from `parts` to `reversals_in_part`, or back.
+    """Move the number of partial reversals from `parts` to `reversals_in_part`, or back.
 
-    Only a SETTLED row has either. The write does not name the status, which the role must not change.
+    Only a SETTLED row has these attributes. The write does not name the status, which the role must not
+    change.
     """
     if direction is Direction.FORWARD:
         expression, name = "SET reversals_in_part = parts, layout = :layout REMOVE parts", "parts"

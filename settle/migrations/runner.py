@@ -1,5 +1,3 @@
-"""The runner of a migration: page by page, at a given pace."""
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -13,7 +11,7 @@ from settlement.core.store.dynamodb import Store
 from settlement.core.store.wire import from_wire, to_wire
 
 LEASE = timedelta(seconds=30)
-"""A runner writes after each page. After this silence another may continue."""
+"""A runner writes after each page. After this time without a write, another runner may continue."""
 
 PAGE_SECONDS, PAGE_ROWS_MAX = 10, 500
 """Well within the lease."""
@@ -29,9 +27,9 @@ class NotAlone(Exception):
 
 @dataclass(frozen=True)
 class Means:
-    """`deployment` names the stage's newest deployment.
+    """A runner's tools. `deployment` returns the time of the stage's newest deployment.
 
-    `alarm` returns the name of an active alarm. `units_per_second` are write units.
+    `alarm` returns an active alarm's name. `units_per_second` are write units.
     """
 
     store: Store
@@ -48,7 +46,7 @@ def read_by(migration: Migration) -> tuple[str, ...]:
 
 
 def look(store: Store, migration: Migration) -> Progress | None:
-    """None before the first run."""
+    """Return the progress; None before the first run."""
     row = store.read(keys.migration(migration.name))
     return None if row is None else Progress.from_row(row)
 
@@ -65,9 +63,9 @@ def pause(means: Means, migration: Migration, reason: str) -> Progress | None:
 def run(means: Means, migration: Migration, direction: Direction, runner: str) -> Progress:
     """Migrate the remaining rows, as the only runner, until done or paused.
 
-    An unfinished migration resumes. It begins anew in another direction, after it was done, and after each
-    deployment, whose functions may have written the old layout behind `after`: such a run pauses at its end.
-    Throttling by DynamoDB or an active alarm also pauses it. Raises NotAlone.
+    An unfinished migration resumes. It starts anew in another direction, after it was done, and after each
+    deployment, whose functions may have written the old layout to rows already read. A run that meets a
+    deployment pauses at its end. Throttling by DynamoDB or an active alarm also pauses it. Raises NotAlone.
     """
     progress = _taken(means, migration, direction, runner)
     bucket = Bucket(means)
@@ -89,7 +87,7 @@ class Bucket:
         self._means, self._units, self._at = means, means.units_per_second, means.now()
 
     def take(self, units: float) -> None:
-        """Wait until the bucket is out of debt."""
+        """Take units, then wait until the bucket is out of debt."""
         rate, now = self._means.units_per_second, self._means.now()
         gained = max(0.0, (now - self._at).total_seconds()) * rate
         self._units, self._at = min(rate, self._units + gained) - units, now
@@ -123,7 +121,8 @@ def _taken(means: Means, migration: Migration, direction: Direction, runner: str
 def _put(means: Means, progress: Progress) -> Progress:
     """Save the progress, with a new lease. Raises NotAlone after a takeover.
 
-    A person's pause meanwhile stays, and the page is read again. A save whose answer was lost counts.
+    If a person paused it meanwhile, the pause stays, and the page is read again. A save whose answer was lost
+    counts.
     """
     leased = replace(progress, leased_until=timestamp(means.now() + LEASE))
     saved = _saved(means.store, leased)
@@ -136,7 +135,7 @@ def _put(means: Means, progress: Progress) -> Progress:
 
 
 def _saved(store: Store, progress: Progress) -> Progress | None:
-    """None if the row has changed since."""
+    """Save the progress; None if the row has changed since."""
     write = save(progress)
     row = store.put(write)
     return Progress.from_row(row) if row == write.parameters["Item"] else None

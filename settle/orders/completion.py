@@ -12,9 +12,9 @@ Offered = list[tuple[str, str]]
 
 
 def stuck_keys(context: typer.Context, incomplete: str) -> Offered:
-    """Nothing if the stack does not answer.
+    """Return keys of open cases; none if the stack does not answer.
 
-    Asks the stack of a `--stack` before the key, else the embedded one.
+    Asks the stack of a `--stack` before the key, else the embedded stack.
     """
     from settle.orders import limbo
 

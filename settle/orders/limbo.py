@@ -29,7 +29,7 @@ FIELDS: tuple[str, ...] = (
 
 @dataclass(frozen=True)
 class Which:
-    """The cases on an account, by an error, or both; by default all."""
+    """LIMBO cases on an account, by an error, or both; by default all."""
 
     account: str | None = None
     error: str | None = None
@@ -46,16 +46,17 @@ class Which:
 
 
 def open_cases(stack: Stack, limit: int | None = None) -> tuple[list[Line], bool]:
-    """The `limit` oldest open cases with the unreadable rows, and whether more exist."""
+    """Return the `limit` oldest open cases and the unreadable rows, and whether more exist."""
     found = open_states(stack, limit)
     return [*(summary(stack, state) for state in found.states), *found.unreadable], found.more
 
 
 @dataclass(frozen=True)
 class Open:
-    """Oldest first, and whether more exist.
+    """Open cases, oldest first, and whether more exist.
 
-    `unreadable`: rows that the index lists in LIMBO; in every selection, never decided.
+    `unreadable`: rows that the index lists in LIMBO; each selection shows them, and no decision applies to
+    them.
     """
 
     states: list[SettlementState]
@@ -94,7 +95,7 @@ def _proposed(found: Proposals, key: str) -> dict[str, Any]:
 
 
 def show(stack: Stack, key: str) -> dict[str, Any]:
-    """Raises CommandFailed."""
+    """Return a case with its decisions. Raises CommandFailed if none is open."""
     state = state_of(stack, key)
     if state.status is not Status.LIMBO:
         raise CommandFailed(Exit.CONFLICT, f"{key}: is {state.status}, not in LIMBO")
@@ -114,7 +115,7 @@ def show(stack: Stack, key: str) -> dict[str, Any]:
 
 
 def _choice(stack: Stack, state: SettlementState, case: Case, decision: Decision) -> dict[str, Any]:
-    """An impossible decision has no command."""
+    """Return a decision's effect and command; None as command if impossible."""
     try:
         compensation.ensure_can_resolve(state, decision)
     except Refusal as refusal:

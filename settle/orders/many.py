@@ -1,5 +1,3 @@
-"""One decision on many cases of LIMBO: all orders first, then their outcomes."""
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,10 +20,10 @@ from settlement.core.store import batch
 from settlement.orders import approval
 
 PATIENCE_SECONDS = (*PAUSES_SECONDS, *(8,) * 10)
-"""Pauses between tries of one order, long: many orders exhaust the door's limits."""
+"""Pauses between tries of one order, long because many orders exhaust the API's limits."""
 
 FAILURES_IN_A_ROW_MAX = 3
-"""After this many unknown outcomes, no more orders are given."""
+"""After this many unknown outcomes in a row, no more orders are given."""
 
 _POLL_SECONDS = 2.0
 _STOPS = (DoorShut, KeyboardInterrupt, BotoCoreError, ClientError, SettlementError, MalformedRow)
@@ -51,9 +49,9 @@ Count = Callable[[str, int], None]
 
 
 def carry_out(stack: Stack, wanted: Wanted, items: Sequence[Item], tell: Tell, count: Count) -> None:
-    """A refusal stops no other case.
+    """Give the orders, then follow them. A refusal stops no other case.
 
-    Raises CommandFailed with the progress if the door is shut, if orders fail in a row, or on Ctrl-C. Orders
+    Raises CommandFailed with the progress if the API is shut, if orders fail in a row, or on Ctrl-C. Orders
     given stay on record.
     """
     waiting: dict[str, Item] = {}
@@ -81,7 +79,7 @@ def carry_out(stack: Stack, wanted: Wanted, items: Sequence[Item], tell: Tell, c
 
 
 def _order(stack: Stack, wanted: Wanted, item: Item, waiting: dict[str, Item], tell: Tell) -> Exit:
-    """A case to be carried out joins `waiting`. Raises DoorShut."""
+    """Give one order; if it will be carried out, its case joins `waiting`. Raises DoorShut."""
     verb, decision = wanted.verb, wanted.decision
     if verb is Verb.APPROVE and item.proposal:
         amount = approval.amount_of(item.state, item.proposal, stack.config)
@@ -108,7 +106,7 @@ def _order(stack: Stack, wanted: Wanted, item: Item, waiting: dict[str, Item], t
 
 
 def _follow(stack: Stack, waiting: dict[str, Item], tell: Tell, count: Count) -> None:
-    """Report settlements at rest; after the time limit, the others."""
+    """Report settlements at rest (no execution works); after the time limit, the others."""
     give_up_at, all_of_them = time.monotonic() + follow.FOLLOW_SECONDS_MAX, len(waiting)
     while waiting:
         for row in batch.read(stack.store, [keys.settlement(key) for key in waiting]):

@@ -1,4 +1,4 @@
-"""One decision on many cases of LIMBO: a dry run, or orders with its digest."""
+"""One decision on many cases of LIMBO: a dry run, or orders with the dry run's digest."""
 
 import re
 from functools import partial
@@ -57,9 +57,9 @@ KeyAndProposed = Annotated[
 
 
 def is_of_many(account: str | None, error: str | None, **of_one: object) -> bool:
-    """Raises CommandFailed for mixed options.
+    """Return whether --account or --all-of is given. Raises CommandFailed for mixed options.
 
-    `of_one`: the options of a single case, and `seen`, which only many have.
+    `of_one`: the options of a single case, and `seen`, which only an order on many cases has.
     """
     many, seen = account is not None or error is not None, of_one.pop("seen")
     for name, value in of_one.items():
@@ -71,14 +71,14 @@ def is_of_many(account: str | None, error: str | None, **of_one: object) -> bool
 
 
 def key_and_decision(words: list[str]) -> tuple[str, Decision]:
-    """Raises BadParameter, CommandFailed."""
+    """Parse KEY DECISION. Raises BadParameter, CommandFailed."""
     if len(words) != 2:
         raise typer.BadParameter("give KEY DECISION; or DECISION and --account, --all-of or both")
     return check_key(words[0]), decision_of(words[1])
 
 
 def key_and_proposed(words: list[str]) -> tuple[str, str]:
-    """Raises BadParameter, CommandFailed."""
+    """Parse KEY and a proposed decision. Raises BadParameter, CommandFailed."""
     if len(words) != 2:
         raise typer.BadParameter("give KEY DECISION; or DECISION and --account, --all-of or both")
     key, decision = words
@@ -88,14 +88,14 @@ def key_and_proposed(words: list[str]) -> tuple[str, str]:
 
 
 def decision_alone(words: list[str]) -> Decision:
-    """Raises BadParameter."""
+    """Parse a decision without a key. Raises BadParameter."""
     if len(words) != 1:
         raise typer.BadParameter("give DECISION alone: --account and --all-of are in the place of KEY")
     return decision_of(words[0])
 
 
 def decision_of(word: str) -> Decision:
-    """Raises BadParameter."""
+    """Raises BadParameter for an unknown decision."""
     if word not in list(Decision):
         raise typer.BadParameter(f"DECISION must be one of {', '.join(Decision)}")
     return Decision(word)
@@ -113,7 +113,7 @@ def order(
 ) -> NoReturn:
     """Show the cases; with a valid digest `seen`, give the orders.
 
-    Raises CommandFailed if stopped half-way; otherwise typer.Exit with the gravest code.
+    Ends with typer.Exit and the gravest code. Raises CommandFailed if stopped half-way.
     """
     from settle.orders import many, selection
     from settle.orders import many_output as output

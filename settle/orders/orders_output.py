@@ -1,5 +1,3 @@
-"""Orders and entries, printed page by page."""
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from settle.output.console import note, print_json, print_line, print_table
@@ -21,7 +19,7 @@ def as_table(pages: Iterable[Sequence[Mapping[str, str]]]) -> None:
 
 
 def as_json(pages: Iterable[Sequence[Mapping[str, str]]], none: str = NONE) -> None:
-    """An empty result is a note on standard error."""
+    """Print orders as JSON; note an empty result on standard error."""
     is_empty = True
     for page in pages:
         for order in page:

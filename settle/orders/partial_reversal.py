@@ -11,7 +11,10 @@ from settlement.orders.requests import REVERSE_PART, PartialReversal, parse_part
 
 
 def next_part(stack: Stack, key: str, amount: str, reason: str) -> int:
-    """Raises CommandFailed if an earlier part equals this one: its answer may have been lost."""
+    """Return the next part's number.
+
+    Raises CommandFailed if an earlier part has this amount and reason: its answer may have been lost.
+    """
     number = state_of(stack, key).next_part
     wanted = _parsed(stack, key, amount, reason, number)
     for earlier in range(1, number):
@@ -26,18 +29,18 @@ def next_part(stack: Stack, key: str, amount: str, reason: str) -> int:
 
 
 def reverse_part(stack: Stack, key: str, amount: str, reason: str, part: int) -> dict[str, Any]:
-    """Safe to repeat with its number."""
+    """Reverse a part. Safe to repeat with its number."""
     return _given(stack, REVERSE_PART, _order(stack, key, amount, reason, part))
 
 
 def propose(stack: Stack, key: str, amount: str, reason: str, part: int) -> dict[str, Any]:
-    """Safe to repeat with its number."""
+    """Propose a part. Safe to repeat with its number."""
     answer = give(stack, f"{REVERSE_PART}/{Move.PROPOSE}", _order(stack, key, amount, reason, part))
     return proposal.proposed(stack, key, answer)
 
 
 def break_glass(stack: Stack, key: str, amount: str, reason: str, part: int) -> dict[str, Any]:
-    """Reverse alone, and page everybody. Safe to repeat with its number."""
+    """Reverse a part without approval, and page everybody. Safe to repeat with its number."""
     return _given(stack, f"{REVERSE_PART}/{Move.BREAK_GLASS}", _order(stack, key, amount, reason, part))
 
 

@@ -14,13 +14,13 @@ from settlement.orders.proposal import Proposal, ProposalStatus
 
 
 def latest(stack: Stack, key: str) -> Proposal | None:
-    """Even if closed, expired or void."""
+    """Return the latest proposal, even if closed, expired or void."""
     row = stack.store.read(keys.proposal(key))
     return Proposal.from_row(row) if row else None
 
 
 def open_on(stack: Stack, state: SettlementState) -> dict[str, Any]:
-    """{} unless one may be approved now."""
+    """Return the proposal that may be approved now, as a field; else {}."""
     return open_in(stack, state, stack.store.read(keys.proposal(state.key)))
 
 
@@ -31,14 +31,14 @@ def open_in(stack: Stack, state: SettlementState, row: Row | None) -> dict[str, 
 
 @dataclass(frozen=True)
 class Proposals:
-    """By key, and why others are unreadable."""
+    """Open proposals by key, and why others are unreadable."""
 
     open: dict[str, Proposal]
     unreadable: dict[str, str]
 
 
 def open_on_many(stack: Stack, states: Sequence[SettlementState]) -> Proposals:
-    """Read 100 rows a call."""
+    """Return open proposals, read 100 rows a call."""
     found, unreadable = dict[str, Proposal](), dict[str, str]()
 
     def put_aside(row: Row, reason: str) -> None:
@@ -62,7 +62,7 @@ def approvals(proposal: Proposal) -> str:
 
 
 def told(stack: Stack, state: SettlementState, proposal: Proposal) -> dict[str, Any]:
-    """A closed or void one has neither amount nor command."""
+    """Describe a proposal, without amount and command if closed or void."""
     fits = proposal.status is ProposalStatus.OPEN and approval.is_of(state, proposal, stack.config)
     amount = approval.amount_of(state, proposal, stack.config) if fits else ""
     return {

@@ -1,4 +1,4 @@
-"""Decisions that need more than one person, through the door."""
+"""Decisions that need more than one person, sent to the orders' API."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,13 +21,13 @@ from settlement.orders.requests import parse_named, parse_resolution, parse_reve
 def propose(
     stack: Stack, key: str, decision: Decision | None, reason: str, case: int | None = None
 ) -> dict[str, Any]:
-    """The decision None is a reversal. Safe to repeat."""
+    """Propose a decision, or a reversal if it is None. Safe to repeat."""
     name, order = _order(stack, Move.PROPOSE, key, decision, reason, case)
     return proposed(stack, key, give(stack, f"{name}/{Move.PROPOSE}", order))
 
 
 def proposed(stack: Stack, key: str, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Raises CommandFailed if a later proposal replaced it."""
+    """Return the proposal made. Raises CommandFailed if a later proposal replaced it."""
     told = latest(stack, key)
     if told["digest"] != answer["proposal"]["digest"]:
         raise CommandFailed(
@@ -41,7 +41,7 @@ def proposed(stack: Stack, key: str, answer: Mapping[str, Any]) -> dict[str, Any
 def approve(stack: Stack, key: str, shown: Mapping[str, Any]) -> dict[str, Any]:
     """Return the outcome, or the proposal if it needs more approvals.
 
-    The door compares the shown values. Safe to repeat.
+    The orders' API compares the shown values. Safe to repeat.
     """
     names = ("decision", "case", "part", "amount", "digest")
     answer = _move(stack, Move.APPROVE, key, {name: shown[name] for name in names if name in shown})
@@ -49,7 +49,7 @@ def approve(stack: Stack, key: str, shown: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def withdraw(stack: Stack, key: str, shown: Mapping[str, Any]) -> dict[str, Any]:
-    """Safe to repeat."""
+    """Withdraw a proposal. Safe to repeat."""
     _move(stack, Move.WITHDRAW, key, {name: shown[name] for name in ("decision", "digest")})
     return {"key": key, "withdrawn": shown["decision"], "digest": shown["digest"]}
 
@@ -64,7 +64,7 @@ def _move(stack: Stack, move: Move, key: str, named: Mapping[str, Any]) -> dict[
 def break_glass(
     stack: Stack, key: str, decision: Decision | None, reason: str, case: int | None = None
 ) -> dict[str, Any]:
-    """Decide alone, and page everybody. Safe to repeat."""
+    """Decide without approval, and page everybody. Safe to repeat."""
     name, order = _order(stack, Move.BREAK_GLASS, key, decision, reason, case)
     give(stack, f"{name}/{Move.BREAK_GLASS}", order)
     return _followed(stack, key)
@@ -97,7 +97,7 @@ def _order(
 
 
 def latest(stack: Stack, key: str) -> dict[str, Any]:
-    """With its command. Raises CommandFailed."""
+    """Describe the latest proposal, with its command. Raises CommandFailed."""
     found = proposals.latest(stack, key)
     if found is None:
         raise CommandFailed(Exit.FAILED, f"{key}: its proposal is gone")

@@ -18,7 +18,7 @@ from settlement.orders.requests import parse_resolution
 def resolve(
     stack: Stack, key: str, decision: Decision, reason: str, case: int | None = None
 ) -> dict[str, Any]:
-    """Safe to repeat: a decided case is resumed.
+    """Decide a case; return the outcome. Safe to repeat: a decided case is resumed.
 
     From the second case, `case` is required: a repeat could otherwise decide a newer case. Raises
     CommandFailed.
@@ -62,7 +62,7 @@ def is_on_record(stack: Stack, state: SettlementState, decision: Decision, reaso
 def ensure_shown(
     stack: Stack, state: SettlementState, verb: str, decision: Decision, **options: object
 ) -> None:
-    """Raise CommandFailed if a command without a case may mean an earlier one."""
+    """Raise CommandFailed if a command without a case may mean an earlier case."""
     if state.case_number > 1:
         show = stack.command("limbo show", state.key)
         decide = stack.command(verb, state.key, decision, **options, case=state.case_number, reason=REASON)

@@ -1,6 +1,6 @@
 """The LIMBO cases that one command decides, and their digest.
 
-Such as `1500-` and the hash of the 1,500 oldest that fit. Later cases are excluded.
+A digest such as `1500-…` has the count and hash of the 1,500 oldest that fit. Later cases are excluded.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True)
 class Wanted:
-    """Verbs on proposals have no `reason`."""
+    """The wanted decision. Verbs on proposals have no `reason`."""
 
     verb: Verb
     decision: Decision
@@ -51,7 +51,7 @@ class Wanted:
     reason: str = ""
 
     def command(self, stack: Stack, verb: Verb, seen: str = "") -> str:
-        """For the same cases; a dry run without `seen`."""
+        """Return a command for the same cases; without `seen`, a dry run."""
         reason = None if verb.is_on_proposals else self.reason or REASON
         options = {**self.which.options, "reason": reason, "seen": seen or None}
         return stack.command(f"limbo {verb}", self.decision, **options)
@@ -59,7 +59,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Item:
-    """`unfit` is the reason if the decision does not fit."""
+    """A case, and in `unfit` why the decision does not fit."""
 
     state: SettlementState
     case: Case
@@ -79,7 +79,7 @@ class Selection:
     unreadable: Sequence[Line] = ()
 
     def seen(self, count: int | None = None) -> str:
-        """Digest of the `count` oldest cases that fit; by default all."""
+        """Return the digest of the `count` oldest cases that fit; by default all."""
         items = self.fit[:count]
         lines = sorted(self._line(item) for item in items)
         text = json.dumps([self.wanted.verb, self.wanted.decision, lines], separators=(",", ":"))

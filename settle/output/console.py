@@ -1,7 +1,7 @@
-"""The two consoles, and the layout of records and tables. All text passes `printable`.
+"""Standard output and error, and the layout of records and tables. All text passes `printable`.
 
 Values are never cut or broken: a person copies keys and commands. A character that the locale lacks is
-escaped. An unwritable answer raises OSError; a note is dropped.
+escaped. An unwritable answer raises OSError; an unwritable note is dropped.
 """
 
 import errno
@@ -23,14 +23,14 @@ from settle.output.printable import printable
 
 
 class _Answers(Console):
-    """Standard output that raises at a closed pipe: Rich would end the program."""
+    """Standard output that raises at a closed pipe, where Rich would end the program."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 class _Notes(_Answers):
-    """Standard error that drops unwritable lines: the work continues."""
+    """Standard error that drops unwritable lines, so the work continues."""
 
     def print(self, *objects: Any, **layout: Any) -> None:
         with suppress(OSError):
@@ -51,7 +51,7 @@ def escape_unknown() -> None:
 
 
 def is_written(show: Callable[[], None]) -> bool:
-    """Whether the output accepted it. A failed output stops no work.
+    """Return whether the output accepted the text. The work continues after a failure.
 
     Later output goes to the null device: Python would fail at its exit.
     """
@@ -84,7 +84,7 @@ def note(text: str) -> None:
 
 
 def name_unreadable(lines: Iterable[Mapping[str, Any]]) -> None:
-    """If there are any, end the command as failed."""
+    """Name unreadable rows; if any, end the command as failed."""
     unreadable = [one["unreadable"] for one in lines if "unreadable" in one]
     for told in unreadable:
         note(f"settle: cannot be read: {told}; see `settle reconcile`")
@@ -93,14 +93,14 @@ def name_unreadable(lines: Iterable[Mapping[str, Any]]) -> None:
 
 
 def print_json(value: Any) -> None:
-    """On one line, flushed at once for a pipe's reader."""
+    """Print on one line, flushed at once for a pipe's reader."""
     print(json.dumps(value).replace("\x7f", "\\u007f"), flush=True)
 
 
 def or_json(
     show: Callable[Concatenate[_Told, _More], None],
 ) -> Callable[Concatenate[_Told, bool, _More], None]:
-    """Print the answer as JSON if the second argument is true."""
+    """Let a printer print JSON if a second argument is true."""
 
     @wraps(show)
     def either(told: _Told, as_json: bool, /, *more: _More.args, **named: _More.kwargs) -> None:
@@ -124,7 +124,7 @@ def print_record(fields: Mapping[str, Any], as_json: bool = False) -> None:
 def print_table(
     lines: Sequence[Mapping[str, Any]], columns: Sequence[str], right: Collection[str] = ()
 ) -> None:
-    """The columns `right` are amounts, flush right.
+    """Print a table, with the columns `right` flush right, for amounts.
 
     On a narrow terminal a row takes several lines with named values. A file or pipe gets whole lines.
     """
@@ -156,7 +156,7 @@ def _print_packed(row: Mapping[str, str], names: Mapping[str, str]) -> None:
 
 
 def _width() -> float:
-    """Of the terminal or COLUMNS; infinite for a file or pipe."""
+    """Return the width of the terminal or COLUMNS; infinite for a file or pipe."""
     return out.width if out.is_terminal or "COLUMNS" in os.environ else float("inf")
 
 

@@ -40,7 +40,7 @@ def event(told: dict[str, Any]) -> None:
 
 
 def snapshots(taken: Iterable[dict[str, Any]], as_json: bool) -> None:
-    """In place on a terminal, else one after the other.
+    """Print snapshots in place on a terminal, else one after the other.
 
     After a failed look, a terminal shows the last good snapshot with the error.
     """
@@ -59,7 +59,7 @@ def snapshots(taken: Iterable[dict[str, Any]], as_json: bool) -> None:
 
 
 def render(snapshot: dict[str, Any], seen: dict[str, Any] | None = None) -> Group:
-    """Lay out a snapshot; of a failed look, the error below the earlier `seen`."""
+    """Lay out a snapshot; after a failed look, the earlier `seen` with the error below."""
     if not snapshot["error"]:
         return Group(*_rows(snapshot))
     error = Text(printable(f"{snapshot['at']}  the look failed: {snapshot['error']}"), style=_TROUBLE)
@@ -117,7 +117,7 @@ def _lines(
 
 
 def _for_a_person(line: dict[str, Any], at: datetime) -> dict[str, Any]:
-    """A line that fits on a terminal: ages, and the key once.
+    """Shorten a line for a terminal: ages, and the last step.
 
     Steps commit in order: the last implies the others.
     """

@@ -26,7 +26,7 @@ Count = Callable[[str, int], None]
 
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
-    """A spinner on a terminal, else a line for each change."""
+    """Show activities: a spinner on a terminal, else a line per change."""
     began = time.monotonic()
 
     def line(text: str) -> None:
@@ -43,7 +43,7 @@ def progress() -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def counting(estimates: Mapping[str, int]) -> Iterator[Count]:
-    """A terminal shows a bar, any other output a line each ten seconds.
+    """Show counts: a bar on a terminal, else a line each ten seconds.
 
     `estimates` may be incomplete or wrong, and end no bar early.
     """
@@ -74,7 +74,7 @@ class _Pace(ProgressColumn):
 
 
 def paced(done: int, seconds: float, total: int | None) -> str:
-    """Such as "12,000 of some 52,000, 4,000/s, some 0:00:10 left"."""
+    """Return "12,000 of some 52,000, 4,000/s, some 0:00:10 left"."""
     pace = done / seconds if seconds else 0
     of = f" of some {total:,}" if total and total > done else ""
     left = f", some {timedelta(seconds=round((total - done) / pace))} left" if of and total and pace else ""

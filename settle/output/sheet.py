@@ -9,7 +9,7 @@ from settle.output.console import out
 from settle.output.printable import printable
 
 _FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""Beginnings that a spreadsheet takes for a formula, even in the wide form."""
+"""First characters that a spreadsheet takes for a formula, even in the wide form."""
 
 
 def text(
@@ -20,7 +20,7 @@ def text(
     guarded: bool = False,
     head: bool = True,
 ) -> str:
-    """A line with the field names, then the `lines`.
+    """Return a line with the field names, then the `lines`.
 
     If `guarded`, `'` precedes a cell that looks like a formula, except in `numbers`: our own fields, which
     may be negative. Spaces join list elements.
@@ -41,7 +41,7 @@ def show(
     *,
     guarded: bool,
 ) -> None:
-    """As they are read, below the field names."""
+    """Print the field names, then pages as they are read."""
     out.file.write(text((), fields))
     for page in pages:
         out.file.write(text(page, fields, numbers, guarded=guarded, head=False))

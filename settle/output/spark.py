@@ -9,7 +9,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 def line(moments: Sequence[tuple[str, str]]) -> str:
-    """Bars for the gaps between instants. A malformed one has no bar."""
+    """Return bars for the gaps between instants. A malformed instant has no bar."""
     gaps = [
         (name, seconds)
         for (_, before), (name, at) in pairwise(moments)

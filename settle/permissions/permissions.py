@@ -9,7 +9,7 @@ _ORDERS = "/POST/orders/"
 
 
 def policy(stack: Stack, kind: Kind) -> dict[str, Any]:
-    """As deployed. Raises CommandFailed."""
+    """Return a policy as deployed. Raises CommandFailed."""
     if kind.output not in stack.outputs:
         raise CommandFailed(
             Exit.NOT_FOUND,

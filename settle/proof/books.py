@@ -21,7 +21,7 @@ def uncounted(estimates: Mapping[str, int]) -> AbstractContextManager[Watch]:
 def prove(
     stack: Stack, processes: int = 1, *, signatures: bool = True, counting: Counting = uncounted
 ) -> dict[str, Any]:
-    """Judging the rows' signatures requires the permission to read the keys."""
+    """Prove the books. `signatures` requires permission to read the row keys."""
     currencies, row_keys = stack.config.currencies, stack.row_keys if signatures else None
     days = stack.config.shortest_retention_days
     with counting({READING: _estimate(stack)}) as count:
@@ -40,7 +40,7 @@ def prove(
 
 
 def _estimate(stack: Stack) -> int:
-    """DynamoDB's row count, some hours old; 0 without the permission."""
+    """Return DynamoDB's row count, some hours old; 0 without permission."""
     try:
         described = stack.client("dynamodb").describe_table(TableName=stack.outputs["TableName"])
     except (ClientError, BotoCoreError):

@@ -29,14 +29,14 @@ from settlement.proof.spool import Spool
 from settlement.proof.watch import READING
 
 BATCH = 2000
-"""On demand: limits the memory for each kind."""
+"""Facts sent on request: limits the memory for each kind."""
 
 END_SECONDS = 5
-"""Time to end before it is killed."""
+"""Time for a process to end before it is killed."""
 
 
 def check(stack: Stack, segments: int, watch: Watch, stage: Stage = UNKNOWN) -> Findings:
-    """Raises CommandFailed if a process fails or dies."""
+    """Prove the table. Raises CommandFailed if a process fails or dies."""
     findings, began = Findings(), datetime.now(UTC)
     with ExitStack() as running, findings.unless_cut_off():
         parts = [Part(number, segments) for number in range(segments)]
@@ -54,7 +54,7 @@ def check(stack: Stack, segments: int, watch: Watch, stage: Stage = UNKNOWN) -> 
 
 @dataclass(frozen=True)
 class _Report:
-    """`cut_off`: the findings are incomplete."""
+    """A segment's findings, incomplete if `cut_off` is set."""
 
     found: dict[str, Any]
     cut_off: CutOff | None
@@ -91,7 +91,7 @@ class Reader:
         self.process.join()
 
     def receive(self) -> Any:
-        """Raises CommandFailed if the process has failed or died."""
+        """Return a message. Raises CommandFailed if the process has failed or died."""
         name = f"segment {self.part.number + 1} of {self.part.of}"
         try:
             message = self.connection.recv()

@@ -30,7 +30,7 @@ _PERCENTS = (50, 95, 99, 100)
 
 
 def parse(text: str, at: datetime) -> date:
-    """A day that has begun, in UTC. Raises CommandFailed."""
+    """Parse a day that has begun, in UTC. Raises CommandFailed."""
     try:
         day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).date()
     except ValueError:
@@ -41,7 +41,7 @@ def parse(text: str, at: datetime) -> date:
 
 
 def describe(stack: Stack, day: date, at: datetime) -> dict[str, Any]:
-    """Without an index, it reads the whole table."""
+    """Describe a day. Scans the whole table, without an index."""
     begin = datetime(day.year, day.month, day.day, tzinfo=UTC)
     first, end = timestamp(begin), timestamp(begin + timedelta(days=1))
     hours = [Counter[str]() for _ in range(24)]
@@ -89,7 +89,7 @@ def _claimed(stack: Stack, first: str, end: str) -> Iterable[Row]:
 
 
 def _hour(row: Row) -> int:
-    """Hour of the claim; 0 if malformed."""
+    """Return the claim's hour; 0 if malformed."""
     text = str(row["claimed_at"])[11:13]
     return int(text) if text.isascii() and text.isdigit() and int(text) < 24 else 0
 
@@ -117,7 +117,7 @@ def _ranked(counts: Counter[str]) -> list[dict[str, Any]]:
 
 
 def _percentile(ordered: Sequence[float], percent: int) -> float | None:
-    """The smallest value that `percent` % of the values do not exceed."""
+    """Return the smallest value that `percent` % of the values do not exceed."""
     return ordered[math.ceil(len(ordered) * percent / 100) - 1] if ordered else None
 
 

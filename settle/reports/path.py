@@ -48,7 +48,7 @@ class Visit:
 
 @dataclass(frozen=True)
 class Walk:
-    """Consecutive states of one machine; `begun_by` names its trigger."""
+    """Consecutive states of one machine; `begun_by` names the trigger."""
 
     machine: str
     begun_by: str
@@ -162,7 +162,7 @@ def _is_case(row: Row) -> bool:
 
 
 def _reversing(stuck: str | None, due: list[Step]) -> str:
-    """The state of a stuck reversal; for a closed case, the first due."""
+    """Return a stuck reversal's state; for a closed case, the first state due."""
     named = next((step for step in REVERSIBLE if step.reversal == stuck), None)
     return REVERSING[named or next(iter(due), Step.HOLD)]
 

@@ -28,10 +28,10 @@ from settlement.core.store import batch
 from settlement.orders.approval import VALID_FOR
 
 LINES_MAX = 1_000
-"""Of cases, and of settlements in flight, on a page."""
+"""Most cases, and most settlements in flight, on a page."""
 
 AGES = ((60, "1m"), (300, "5m"), (900, "15m"), (3_600, "1h"), (14_400, "4h"), (86_400, "1d"), (604_800, "7d"))
-"""Upper ends of a sparkline's bars, in seconds; an eighth bar has the older ones."""
+"""Upper ends of a sparkline's bars, in seconds; an eighth bar has older lines."""
 
 PROOF_SINCE = timedelta(days=3)
 """Search window for the last proof: a stage runs one at least daily."""
@@ -68,7 +68,7 @@ def describe(stack: Stack, at: datetime) -> dict[str, Any]:
 
 
 def _next(stack: Stack, line: dict[str, Any], at: str) -> str:
-    """`recover` only if recovery is late."""
+    """Return `recover` once the deadline has passed, else `status`."""
     is_late = not line["in_review"] and (line["deadline_at"] or at) < at
     return stack.command("recover" if is_late else "status", line["key"])
 
@@ -94,7 +94,7 @@ def _at_risk(cases: Iterable[dict[str, Any]]) -> list[str]:
 def _proposals(
     stack: Stack, stuck: Iterable[SettlementState], at: datetime
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Proposals that wait for another person, first to expire first, and unreadable rows.
+    """Return proposals that wait for another person, first to expire first, and unreadable rows.
 
     Proposals on LIMBO come from the cases, others from recent orders.
     """
@@ -122,7 +122,7 @@ def _proposals(
 
 
 def last_proof(stack: Stack, at: datetime) -> dict[str, Any]:
-    """From CloudWatch, or None values and the reason."""
+    """Return figures from CloudWatch, or None values and the reason."""
     nothing: dict[str, Any] = dict.fromkeys(("at", *_PROOF))
     try:
         client = stack.client("cloudwatch")

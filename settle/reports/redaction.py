@@ -55,7 +55,7 @@ def _value(name: str, value: Any) -> Any:
 
 
 def _person(arn: str) -> str:
-    """An ARN without its last part: a session's or IAM user's name."""
+    """Return an ARN without its last part: a session's or IAM user's name."""
     if not arn:
         return ""
     kind, slash, _ = arn.rpartition("/")

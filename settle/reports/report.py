@@ -19,13 +19,13 @@ from settlement.core.policy import outcome
 from settlement.proof import journal
 
 LOOKS_MAX = 5
-"""Of a settlement that changes while it is read."""
+"""Reads of a settlement that changes while it is read."""
 
 _ORDER = ("by", "approved_by", "break_glass", "reason", "request_id", "source_ip")
 
 
 def describe(stack: Stack, key: str, at: datetime, *, redact: bool = False) -> dict[str, Any]:
-    """Raises CommandFailed.
+    """Describe a settlement. Raises CommandFailed.
 
     `redact` hides attributes that may name a person or a reason.
     """

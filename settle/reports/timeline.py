@@ -58,7 +58,7 @@ _BY_NOW = {
 
 @dataclass(frozen=True)
 class Moment:
-    """An event, and the time since the previous one, with its reason."""
+    """An event, the time since the previous event, and the reason for the gap."""
 
     at: str
     kind: str
@@ -128,7 +128,7 @@ def _following(told: Sequence[Moment], at: str, kind: str, what: str, gap: str) 
 
 
 def duration(seconds: float) -> str:
-    """Return two units, or milliseconds below a second. Clock skew makes it negative."""
+    """Return two units, or milliseconds below a second; negative after clock skew."""
     if abs(seconds) < 1:
         return f"{round(seconds * 1000)} ms"
     return span(int(seconds)) if seconds > 0 else f"-{span(int(-seconds))}"

@@ -19,10 +19,10 @@ from settlement.proof import pages
 def plan(
     stack: Stack, table: str, source: str, at: datetime | None, now: datetime, counting: Counting = uncounted
 ) -> dict[str, Any]:
-    """Writes nothing.
+    """Describe what a restored table lacks; write nothing.
 
-    Rows put since then come from the sealed journal `source`. `at` is that instant if AWS does not know it.
-    Raises CommandFailed without it, and for an unreadable journal.
+    Rows put since the restored instant come from the sealed journal `source`. `at` is this instant if AWS
+    does not know it. Raises CommandFailed without it, and for an unreadable journal.
     """
     target = replace(stack, outputs=Outputs(stack.outputs | {"TableName": table}))
     described = restored_settings.describe(target)

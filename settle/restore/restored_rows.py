@@ -1,5 +1,3 @@
-"""Sealed rows that a restored table lacks."""
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,8 +20,8 @@ from settlement.signing.signature import RowKeys
 class Lacking:
     """The missing rows of one settlement, order or account.
 
-    `proven` counts the `rows` whose copy, signed again, has the sealed digest. The others contain texts that
-    a locked object must not hold.
+    `proven` counts `rows` whose copy, signed again, has the sealed digest. Other copies lack texts that a
+    locked object must not hold.
     """
 
     key: str
@@ -102,9 +100,9 @@ def _key_of_entry(row: Row) -> str:
 
 
 def _is_whole(image: Any, row_keys: RowKeys) -> bool:
-    """Whether a row's copy, signed with a stage's key, has the sealed digest.
+    """Return whether a row's copy, signed with a stage's key, has the sealed digest.
 
-    Never for a settlement or account, which have changed since.
+    Always False for settlements and accounts, which have changed since.
     """
     row = image["row"]
     if not row["pk"].startswith(lines.IMMUTABLE):

@@ -12,7 +12,7 @@ _NOT_THERE = "ResourceNotFoundException"
 
 
 def describe(target: Stack) -> dict[str, Any]:
-    """Raises CommandFailed for a missing table."""
+    """Describe the table. Raises CommandFailed if it is missing."""
     name = target.outputs["TableName"]
     try:
         described: dict[str, Any] = target.client("dynamodb").describe_table(TableName=name)["Table"]
@@ -50,7 +50,7 @@ def faults(stack: Stack, target: Stack, described: dict[str, Any]) -> list[str]:
 
 
 def _key_fault(stack: Stack, described: dict[str, Any]) -> list[str]:
-    """Return a fault if the keys differ: the roles may use only the stack's.
+    """Return a fault if the tables' keys differ: the roles may use only the stack's.
 
     Empty if the stack's table is lost.
     """
@@ -63,7 +63,7 @@ def _key_fault(stack: Stack, described: dict[str, Any]) -> list[str]:
 
 
 def _asked(call: Callable[[], Any]) -> dict[str, Any]:
-    """A failed call returns its `error`: an unknown setting is a fault."""
+    """Return a call's answer, or its `error`: an unknown setting is a fault."""
     try:
         answer: dict[str, Any] = call()
     except ClientError as error:

@@ -11,9 +11,9 @@ RUNNING = "RUNNING"
 
 
 def describe(stack: Stack, state: SettlementState) -> dict[str, Any]:
-    """The owner, executions, deadline, recovery's next look, and a summary.
+    """Describe the owner, executions, deadline, recovery's next look, and activity.
 
-    Without Step Functions if it is finished.
+    Does not call Step Functions for a finished settlement.
     """
     is_finished = state.status in FINISHED
     next_look = state.recover_at if state.status is Status.LIMBO else state.listed_at
@@ -29,10 +29,10 @@ def describe(stack: Stack, state: SettlementState) -> dict[str, Any]:
 
 
 def _executions(stack: Stack, state: SettlementState) -> list[dict[str, str | None]]:
-    """The owner's execution and, in LIMBO, the waiting one.
+    """Return the owner's execution and, in LIMBO, the execution that waits for a decision.
 
-    A reversal's owner runs on the compensating machine; any other on the settlement machine, Standard if Step
-    Functions knows the name there.
+    A reversal's owner runs on the compensating machine; others run on the settlement machine, Standard if
+    Step Functions knows the name there.
     """
     is_reversal = state.is_expired or state.status in (Status.COMPENSATING, Status.LIMBO)
     machine = stack.outputs.get("CompensationArn" if is_reversal else "SettlementStandardArn")

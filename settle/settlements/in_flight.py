@@ -1,4 +1,4 @@
-"""Lists of settlements, from raw rows: malformed ones are included."""
+"""Lists of settlements, from raw rows, so malformed rows are included."""
 
 import heapq
 from collections.abc import Sequence
@@ -26,13 +26,13 @@ CLAIMED: tuple[str, ...] = (*_PROGRESS, "claimed_at", "finished_at")
 
 
 def in_flight(stack: Stack, limit: int) -> Found:
-    """By recovery's next look."""
+    """Return settlements in flight, by recovery's next look."""
     shards = [keys.in_flight_partition(shard) for shard in range(keys.IN_FLIGHT_SHARDS)]
     return listed(stack, shards, {*FINISHED, Status.LIMBO}, limit)
 
 
 def claimed_since(stack: Stack, since: datetime, limit: int) -> Found:
-    """Oldest first. Without an index, it reads the whole table."""
+    """Return settlements claimed since an instant, oldest first. Scans the whole table, without an index."""
     found = pages.scan(
         stack.store,
         FilterExpression="sk = :settlement AND claimed_at >= :since",
@@ -46,9 +46,9 @@ def claimed_since(stack: Stack, since: datetime, limit: int) -> Found:
 
 
 def changed_since(stack: Stack, since: datetime) -> list[str]:
-    """Every settlement with a reversal in part is included: its row lacks the time.
+    """Return keys of settlements changed since an instant. Scans the whole table, without an index.
 
-    Without an index, it reads the whole table.
+    Includes every settlement with a partial reversal, whose time its row lacks.
     """
     found = pages.scan(
         stack.store,
@@ -75,7 +75,7 @@ _EMPTY: Line = {"steps": [], "in_review": False}
 
 
 def describe_in_flight(stack: Stack, row: Row) -> Line:
-    """`since`: its last start; while in review, its claim."""
+    """Describe a settlement in flight. `since`: its last start; while in review, its claim."""
     row, unreadable = _sound(stack, row)
     in_review, claimed_at = "review" in row, row.get("claimed_at")
     return {
@@ -98,7 +98,7 @@ def _sound(stack: Stack, row: Row) -> tuple[Row, Line]:
 
 
 def behind_seconds(lines: Sequence[dict[str, Any]], at: datetime) -> int:
-    """Recovery's delay with the settlement due first."""
+    """Return recovery's delay with the settlement due first."""
     due = min((one["recover_at"] for one in lines if one["recover_at"]), default=None)
     return max(0, int(seconds_since(due, at) or 0))
 

@@ -28,7 +28,7 @@ NO_VALUES: Mapping[str, Any] = {}
 
 @dataclass(frozen=True)
 class Found:
-    """Rows, whether more exist, and the unreadable ones' keys and reasons."""
+    """Rows, whether more exist, and unreadable rows' keys with reasons."""
 
     rows: list[Row]
     more: bool
@@ -36,9 +36,9 @@ class Found:
 
 
 def listed(stack: Stack, partitions: Sequence[str], left: Collection[str], limit: int | None) -> Found:
-    """The first settlements that the index lists in `partitions`, by sort key.
+    """Return the first settlements that the index lists in `partitions`, by sort key.
 
-    `left`: statuses of settlements that have left. Without a limit, all.
+    `left`: statuses of settlements that have left the list. Without a limit, all.
     """
     enough = sys.maxsize if limit is None else limit + 1
     client, found, aside = stack.client("dynamodb"), list[Row](), list[tuple[Row, str]]()
@@ -52,7 +52,7 @@ def listed(stack: Stack, partitions: Sequence[str], left: Collection[str], limit
 
 
 def between(stack: Stack, partition: str, since: str, until: str) -> Iterator[Row]:
-    """Keys from sort key `since` to before `until`."""
+    """Return keys from sort key `since` to before `until`."""
     times = {":since": {"S": since}, ":until": {"S": until}}
     found = _entries(
         stack, stack.client("dynamodb"), partition, " AND gsi1sk BETWEEN :since AND :until", times
@@ -75,9 +75,9 @@ def _entries(
 
 
 def _once_each(keys: Iterator[Row]) -> Iterator[Row]:
-    """Drop repeated keys: a row that moves is listed twice.
+    """Drop repeated keys, which DynamoDB refuses in one call.
 
-    DynamoDB refuses them in one call.
+    A row that moves is listed twice.
     """
     seen = set()
     for key in keys:

@@ -8,7 +8,7 @@ class Machine(StrEnum):
 
 
 def explain(cause: str) -> str:
-    """Lambda wraps an error's message in JSON, a stalled settlement once more."""
+    """Return a cause's message. Lambda wraps it in JSON, a stalled settlement once more."""
     try:
         content = json.loads(cause)
         if "errorMessage" in content:

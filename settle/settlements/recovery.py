@@ -14,10 +14,9 @@ NOTHING = "none"
 
 
 def recover(stack: Stack, key: str) -> tuple[dict[str, Any], str | None]:
-    """Return the action and the new status, and the reason for no action.
+    """Recover a settlement; return the action and new status, and the reason for no action.
 
-    Safe to repeat: nothing starts while a reversal runs, and a duplicate of a payment's execution does no
-    harm.
+    Safe to repeat: nothing starts while a reversal runs, and a second execution of a payment does no harm.
     """
     state = state_of(stack, key)
     done = (
@@ -31,7 +30,6 @@ def recover(stack: Stack, key: str) -> tuple[dict[str, Any], str | None]:
 
 
 def recover_code(result: dict[str, Any]) -> Exit:
-    """Return 0 if recovery started an execution, else the status's code."""
     by_status = Exit.of_status(result["status"])
     return by_status if result["action"] == NOTHING or by_status is Exit.LIMBO else Exit.FINE
 

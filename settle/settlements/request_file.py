@@ -14,7 +14,7 @@ INPUT_BYTES_MAX = 262_144
 
 
 def read_requests(file: str) -> list[str]:
-    """Raw: the file if it is one JSON value, else each line.
+    """Return raw requests: the file if it is one JSON value, else each line.
 
     `-` reads standard input. Raises CommandFailed.
     """
@@ -45,7 +45,7 @@ def _text(file: str) -> str:
 
 
 def labelled(request: str, reference: str | None, metadata: Mapping[str, str]) -> str:
-    """Raises CommandFailed if the request has its own."""
+    """Add a reference and metadata. Raises CommandFailed if the request has its own."""
     added: dict[str, Any] = {"reference": reference} if reference is not None else {}
     added |= {"metadata": metadata} if metadata else {}
     if not added:

@@ -17,13 +17,13 @@ from settlement.core.policy import outcome
 from settlement.proof import Retention, journal, judgement, rows, settlement_row
 
 _NOTES = ("decision", "reason", "by", "error", "cause", "reference", "provider", "expired")
-"""In order."""
+"""Fields shown as notes, in order."""
 
 _EVIDENCE = ("step", "posted_at")
 _ENTRY = (*_EVIDENCE, "debit", "credit", "amount")
 
 _DECISIVE = {"SETTLED": (Step.RELEASE, Step.FEE), "COMPENSATED": (Step.HOLD, Step.HOLD.reversal)}
-"""With a status not among these, a write-off or a reversal in part, every entry that moved money counts."""
+"""Steps that prove a status. After a write-off or partial reversal, every entry that moved money counts."""
 
 _IN_ORDER = (
     *(name for step in Step for name in ((step, REVIEW) if SAGA[step].decides else (step,))),
@@ -33,7 +33,7 @@ _IN_ORDER = (
 
 
 def state_of(stack: Stack, key: str) -> SettlementState:
-    """Raises CommandFailed for an unclaimed key."""
+    """Return a settlement's state. Raises CommandFailed for an unclaimed key."""
     state = stack.store.settlement(key)
     if state is None:
         raise unclaimed(stack, key)
@@ -41,7 +41,7 @@ def state_of(stack: Stack, key: str) -> SettlementState:
 
 
 def entries_of(stack: Stack, row: Row) -> list[Row]:
-    """Entries and evidence, oldest first; an entry and its decision's evidence are one line.
+    """Return entries and evidence, oldest first; an entry and its decision's evidence are one line.
 
     Expired entries follow from the settlement's row. Raises MalformedRow.
     """
@@ -79,7 +79,7 @@ def _expired(stack: Stack, row: Row, read: journal.Journal) -> list[Row]:
 
 
 def describe(stack: Stack, key: str) -> dict[str, Any]:
-    """The machines' outcome, executions, journal and advice."""
+    """Return the outcome, executions, journal and advice."""
     row = stack.store.read(keys.settlement(key))
     if row is None:
         raise unclaimed(stack, key)
@@ -107,7 +107,7 @@ def _review(state: SettlementState) -> dict[str, str | None] | None:
 
 
 def lines_of(stack: Stack, state: SettlementState, entries: list[Row]) -> list[dict[str, str]]:
-    """For each entry: the money moved, and the escrow afterwards."""
+    """Return a line per entry: the money moved, and the escrow afterwards."""
     exponent, key, held = state.settlement.exponent(stack.config), state.key, 0
     lines = []
     for entry in entries:

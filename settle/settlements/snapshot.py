@@ -20,13 +20,13 @@ from settlement.core.model.stored import MalformedRow
 from settlement.core.model.timestamps import timestamp
 
 LOOKED_AT_MAX = 100
-"""Of settlements in flight, and in LIMBO."""
+"""Most settlements in flight, and most cases, per snapshot."""
 
 _PARTS = ("in_flight", "limbo", "circuit")
 
 
 def snapshots(stack: Stack, every_seconds: int) -> Iterator[dict[str, Any]]:
-    """Forever. A failed look yields only its error."""
+    """Yield snapshots forever. A failed look yields only its error."""
     while True:
         at = instants.now()
         try:
@@ -52,7 +52,7 @@ def look(stack: Stack, at: datetime) -> dict[str, Any]:
 
 
 def _in_flight(stack: Stack, now: datetime) -> dict[str, Any]:
-    """The settlements due first. One in review never counts as the oldest."""
+    """Describe the settlements due first; `oldest` leaves out those in review."""
     at = timestamp(now)
     found = in_flight.in_flight(stack, LOOKED_AT_MAX)
     shown = in_flight.in_flight_lines(stack, found)
@@ -91,7 +91,7 @@ def _limbo(stack: Stack) -> dict[str, Any]:
 
 
 def _is_overdue(row: Row, at: str) -> bool:
-    """Until the release; later, the deadline no longer counts."""
+    """Return whether the deadline passed before the release; later, it no longer counts."""
     released = Step.RELEASE.slot in row
     return row.get("status") == Status.PROCESSING and not released and str(row.get("deadline_at", "")) <= at
 

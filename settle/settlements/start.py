@@ -43,7 +43,7 @@ class Ended:
 
 
 def start(stack: Stack, machine: Machine, request: str) -> Ended:
-    """Wait for the end. Raises CommandFailed.
+    """Run a request and wait for its end. Raises CommandFailed.
 
     Each execution gets a new name: the settlement's row shows whether the key was used, and outlives Step
     Functions' memory of names.
@@ -65,7 +65,7 @@ def start(stack: Stack, machine: Machine, request: str) -> Ended:
 
 
 def send(stack: Stack, request: str) -> str:
-    """Use the start queue; return the key.
+    """Send a request to the start queue; return its key.
 
     Raises CommandFailed: repeat it.
     """

@@ -1,5 +1,3 @@
-"""The cancellation of a payment over HTTP: before its hold, or while it is in review."""
-
 import boto3
 from botocore.awsrequest import AWSRequest
 from botocore.exceptions import BotoCoreError
@@ -27,11 +25,7 @@ _REFUSALS: dict[str, type[SettlementClientError]] = {
 
 
 def cancel(url: str, session: boto3.Session, request: Request, seen: int | None) -> Reading:
-    """Cancel a payment that was started with `request`; return it as it is then.
-
-    With `seen` it is cancelled only if its sequence is this one. Raises Refused, NotFound, or Unknown: then
-    call again with the same request.
-    """
+    """Cancel as `Client.cancel` does. Raises Refused, NotFound, or Unknown: then call again."""
     headers = {"Content-Type": "application/json"}
     if seen is not None:
         headers["If-Match"] = f'"{seen}"'
@@ -47,11 +41,11 @@ def cancel(url: str, session: boto3.Session, request: Request, seen: int | None)
 
 
 def is_refusal(status: int) -> bool:
-    """Return whether the same call would be refused again: it was throttled, or not answered, otherwise."""
+    """Return whether the stack refuses the same call again: False for 429, and from 500."""
     return status != 429 and status < 500
 
 
 def refusal(key: str, answer: Answer) -> SettlementClientError:
-    """Return the error that an answer names. Without a known name, the call did not reach the stack."""
+    """Return the error that an answer names. An answer without a known error is not from the stack."""
     named = (error for name, error in _REFUSALS.items() if f'"{name}"' in answer.text)
     return next(named, SettlementClientError)(f"{key}: {answer.status} {answer.text[:500]}")

@@ -1,5 +1,3 @@
-"""The client of one stack: it starts settlements, and reads them."""
-
 from collections.abc import Iterator
 from datetime import datetime
 from functools import cached_property
@@ -15,11 +13,11 @@ from settlement_client.request import Request
 
 
 class Client:
-    """A stack by its addresses; each method needs its own one.
+    """A stack's client. Each method needs one of the addresses given here.
 
-    A thread has its own client, as it has its own session.
+    Use one client per thread, as boto3 requires one session per thread.
 
-    `session` has the credentials and the region; by default they are those of the environment.
+    `session` has the credentials and the region, by default those of the environment.
     """
 
     def __init__(
@@ -41,9 +39,9 @@ class Client:
 
     @classmethod
     def of_stack(cls, name: str, session: boto3.Session | None = None) -> "Client":
-        """Return the client of a stack, by its outputs in CloudFormation.
+        """Return a deployed stack's client, with the addresses from its CloudFormation outputs.
 
-        `name` is `settlement-prod`, or `STACK/SAGA` for a saga in an app of one's own.
+        `name` is `settlement-prod`, or `STACK/SAGA` for a saga in your own CDK app.
         """
         session = session or boto3.Session()
         of_stack, _, saga = name.partition("/")
@@ -59,59 +57,60 @@ class Client:
         )
 
     def start(self, request: Request, *, wait: int = 0, seconds: float = 60) -> Reading | None:
-        """Start a payment over HTTP; return its reading, or None: it is claimed and goes on, so `wait`.
+        """Start a payment over HTTP; return its reading, or None if it is claimed and in flight: then `wait`.
 
-        `wait` is the number of seconds, from 1 to 20, that a call may wait for the end. A lost answer, 429 or
-        a status from 500 up repeats the same request for `seconds`; 0 is one try. Raises Refused: nothing was
-        written. Raises Unknown: call again with the same request.
+        `wait` is how long one call may wait for the end, 1 to 20 s. A lost answer, 429, or a status from 500
+        repeats the same request for `seconds`; 0 means one try. Raises Refused: nothing was written. Raises
+        Unknown: call again with the same request.
         """
         return posting.start(self._address("api_url").rstrip("/"), self._session, request, wait, seconds)
 
     def start_express(self, request: Request) -> Outcome:
-        """Settle a payment and return its outcome, after 300 s at most.
+        """Settle a payment by the Express workflow and return its outcome, after 300 s at most.
 
         Raises Refused: nothing was written. Raises Unknown: call again with the same request.
         """
         return starting.start_express(self._patient, self._address("express_arn"), request)
 
     def start_standard(self, request: Request) -> str:
-        """Start a settlement now and return its execution's ARN; `wait` for its end.
+        """Start a Standard workflow and return its execution's ARN; then `wait` for its end.
 
-        Raises Unknown: call again with the same request. The stack refuses a request in the execution alone.
+        Raises Unknown: call again with the same request. The execution, not this call, reports a refused
+        request.
         """
         return starting.start_standard(self._prompt, self._address("standard_arn"), request)
 
     def send(self, request: Request) -> None:
-        """Send a request to the start queue; `wait` for its end.
+        """Send a request to the start queue; then `wait` for its end.
 
         Raises Unknown: send the same request again. Refused messages go to the stack's dead-letter queue.
         """
         starting.send(self._sqs, self._address("queue_url"), request)
 
     def status(self, key: str) -> Reading:
-        """Return a settlement as it is now, by the readers' API. Raises NotFound, or Unavailable."""
+        """Return a settlement's reading now, from the readers' API. Raises NotFound, or Unavailable."""
         return self._readers.status(key)
 
     def wait(self, key: str, seconds: float, after: int | None = None) -> Reading:
-        """Wait for a sequence above `after`; without it, for a final status or LIMBO.
+        """Wait until the sequence is above `after`; without `after`, until the status is final or LIMBO.
 
-        When the time is over, it returns the settlement as it is: look at it. Raises NotFound if the key is
-        not claimed by then, or Unavailable if the last call had no answer.
+        After `seconds`, return the reading as it is: check its status. Raises NotFound if the key is not
+        claimed by then. Raises Unavailable if the last call had no answer.
         """
         return self._readers.wait(key, seconds, after)
 
     def journal(self, since: datetime | None = None, *, cursor: str | None = None) -> Iterator[JournalPage]:
-        """Yield the pages of the whole journal: the entries posted from an instant on, as they were sealed.
+        """Yield the pages of the whole sealed journal, with the entries posted at `since` or later.
 
-        `cursor` is that of the last page that the caller has kept, with the same `since`. An entry may come
-        twice, equal to the first. Raises Unavailable: go on from the cursor of the page before.
+        `cursor` is that of the last page that you stored, with the same `since`. An entry may come twice,
+        with equal content. Raises Unavailable: continue from the previous page's cursor.
         """
         return pages(self._readers, since, cursor)
 
     def cancel(self, request: Request, seen: int | None = None) -> Reading:
-        """Cancel a payment that was started with `request`, before its hold or in review; return it then.
+        """Cancel the payment started with `request`, before its hold or in review; return its reading.
 
-        `seen` is the sequence of the reading that was decided on: another one is not cancelled. Raises
+        `seen` is the sequence that you decided on: a payment changed since then is not cancelled. Raises
         NotCancellable if it is too late, SequenceChanged, IdempotencyConflict and NotFound. Raises Unknown:
         call again with the same request.
         """

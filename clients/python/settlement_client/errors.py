@@ -1,8 +1,8 @@
-"""The errors of the client: each says what its caller may do next."""
+"""The client's errors. Each says what the caller may do next."""
 
 
 class SettlementClientError(Exception):
-    """Any error of this client."""
+    """Base class of this client's errors."""
 
 
 class Refused(SettlementClientError):
@@ -10,7 +10,7 @@ class Refused(SettlementClientError):
 
 
 class InvalidRequest(Refused, ValueError):
-    """A field is wrong; the message names each field at fault and what it should be."""
+    """The message names each invalid field and its rule."""
 
 
 class IdempotencyConflict(Refused):
@@ -18,11 +18,11 @@ class IdempotencyConflict(Refused):
 
 
 class NotCancellable(Refused):
-    """It is too late to cancel the payment, which is unchanged; the message says what can be done."""
+    """It is too late to cancel the payment, which is unchanged. The message says what can be done."""
 
 
 class SequenceChanged(Refused):
-    """The payment has changed since it was read, and was not cancelled: read it again, and decide again."""
+    """The payment has changed since it was read, and was not cancelled: read it and decide again."""
 
 
 class Unknown(SettlementClientError):
@@ -30,7 +30,6 @@ class Unknown(SettlementClientError):
 
     @classmethod
     def of(cls, key: str, cause: object) -> "Unknown":
-        """Return the error of a key, with what to do and what has happened."""
         return cls(
             f"{key}: the outcome is unknown. Send the same request again, with the same key; never use a"
             f" new key for it. {cause}"
@@ -38,12 +37,12 @@ class Unknown(SettlementClientError):
 
 
 class NotFound(SettlementClientError):
-    """The key was never claimed, as far as the stack knows: a request may still be on its way."""
+    """The stack has no claim of the key so far; a request may still be on its way."""
 
 
 class Unavailable(SettlementClientError):
-    """No answer of the readers' API: ask again. Reading changes nothing."""
+    """The readers' API gave no answer: ask again. Reading changes nothing."""
 
 
 class MalformedAnswer(SettlementClientError, ValueError):
-    """An outcome or an event that breaks its contract; the message names the field."""
+    """An outcome, event or journal page breaks its contract. The message names the field."""

@@ -1,4 +1,4 @@
-"""Fields of the stack's JSON, read strictly: a wrong one is a MalformedAnswer that names it."""
+"""Strict reading of the stack's JSON. An invalid field raises MalformedAnswer, which names it."""
 
 import json
 import re
@@ -17,7 +17,7 @@ _Enum = TypeVar("_Enum", bound=StrEnum)
 
 
 def object_of(given: str | bytes | Mapping[str, Any], what: str) -> Mapping[str, Any]:
-    """Return a JSON object from its text, or as it is."""
+    """Return the JSON object in a text, or the given mapping unchanged."""
     try:
         content = json.loads(given) if isinstance(given, str | bytes) else given
     except (ValueError, RecursionError) as error:
@@ -29,13 +29,12 @@ def object_of(given: str | bytes | Mapping[str, Any], what: str) -> Mapping[str,
 
 @dataclass(frozen=True)
 class Fields:
-    """The fields of one object, whose own name begins the messages."""
+    """The fields of one JSON object. `what` is the object's name in messages."""
 
     content: Mapping[str, Any]
     what: str
 
     def has(self, name: str) -> bool:
-        """Return whether a field is there, and not null."""
         return self.content.get(name) is not None
 
     def is_set(self, name: str) -> bool:
@@ -45,7 +44,6 @@ class Fields:
         return self.has(name)
 
     def text(self, name: str, pattern: re.Pattern[str] | None = None) -> str:
-        """Return a string, which matches the pattern if there is one."""
         value = self.content.get(name)
         if not isinstance(value, str):
             raise self._wrong(name, "must be a string")
@@ -54,32 +52,27 @@ class Fields:
         return value
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Return a list of strings."""
         value = self.content.get(name)
         if not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
             raise self._wrong(name, "must be a list of strings")
         return tuple(value)
 
     def mapping(self, name: str) -> dict[str, str]:
-        """Return an object of texts."""
         value = self.content.get(name)
         if not (isinstance(value, Mapping) and all(isinstance(one, str) for one in value.values())):
             raise self._wrong(name, "must be an object of texts")
         return dict(value)
 
     def flag(self, name: str) -> bool:
-        """Return a boolean."""
         value = self.content.get(name)
         if not isinstance(value, bool):
             raise self._wrong(name, "must be true or false")
         return value
 
     def amount(self, name: str) -> Decimal:
-        """Return a decimal string as a Decimal."""
         return Decimal(self.text(name, _AMOUNT))
 
     def instant(self, name: str) -> datetime:
-        """Return an instant in UTC."""
         text = self.text(name, _INSTANT)
         try:
             return datetime.fromisoformat(text)
@@ -87,28 +80,25 @@ class Fields:
             raise self._wrong(name, str(error)) from None
 
     def one_of(self, name: str, values: type[_Enum]) -> _Enum:
-        """Return the member of an enumeration. An unknown one is no answer that a program may act on."""
+        """Return a member of an enumeration. An unknown value raises: no program may act on it."""
         text = self.text(name)
         if text not in [*values]:
             raise self._wrong(name, f"{text[:40]!r} is unknown; it must be one of {', '.join(values)}")
         return values(text)
 
     def count(self, name: str) -> int:
-        """Return a whole number, at least 0."""
         value = self.content.get(name)
         if type(value) is not int or value < 0:
             raise self._wrong(name, "must be a whole number, at least 0")
         return value
 
     def objects(self, name: str) -> list["Fields"]:
-        """Return the fields of each object in a list."""
         value = self.content.get(name)
         if not (isinstance(value, list) and all(isinstance(one, Mapping) for one in value)):
             raise self._wrong(name, "must be a list of objects")
         return [Fields(one, f"{self.what}.{name}[{number}]") for number, one in enumerate(value)]
 
     def inner(self, name: str) -> "Fields":
-        """Return the fields of an object in a field."""
         value = self.content.get(name)
         if not isinstance(value, Mapping):
             raise self._wrong(name, "must be an object")

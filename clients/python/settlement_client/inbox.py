@@ -1,4 +1,4 @@
-"""A reader's inbox: each outcome event takes effect once, and an older one never."""
+"""A reader's inbox: each outcome event takes effect once, and never after a newer event."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -29,26 +29,26 @@ class Event:
 
 
 class Arrival(StrEnum):
-    """How an event stands to the last one of its settlement that was recorded."""
+    """How an event relates to the last recorded event of its settlement."""
 
     NEXT = "next"
-    """The first event, or the one that follows. Apply it."""
+    """The first event, or the recorded event's successor. Apply it."""
 
     GAP = "gap"
-    """Newer, and events before it are late or lost. Apply it, as it has all of them.
+    """Newer than the successor: events between are late or lost. Apply it: it contains their changes.
 
-    Read the settlement with `status` if you need to see where it stands.
+    Call `status` for the settlement's current state.
     """
 
     DUPLICATE = "duplicate"
-    """The recorded one again. Drop it."""
+    """The recorded event again. Drop it."""
 
     LATE = "late"
-    """Older than the recorded one. Drop it."""
+    """Older than the recorded event. Drop it."""
 
     @classmethod
     def of(cls, last: int | None, sequence: int) -> "Arrival":
-        """Return how a sequence stands to the last recorded one: None before the first event."""
+        """Return how a sequence relates to the `last` recorded; None before the first event."""
         if last is None or sequence == last + 1:
             return cls.NEXT
         if sequence == last:
@@ -57,18 +57,16 @@ class Arrival(StrEnum):
 
 
 class Store(Protocol):
-    """The memory of the last sequence of each key."""
-
     def newer(self, key: str, sequence: int) -> bool:
-        """Record a sequence and return True, if it is above the recorded one.
+        """Record a sequence and return True if it is above the recorded sequence.
 
-        In one transaction with the reader's own change: of two writes, one after the other, a reader that
-        dies between them loses the change or makes it twice.
+        Do this in one transaction with your own change. Between two separate writes, a reader that dies loses
+        the change or makes it twice.
         """
 
 
 def parse_event(body: str | bytes | Mapping[str, Any]) -> Event:
-    """Return the event in an SQS body, an event of EventBridge, or a CloudEvent.
+    """Return the event in an SQS body, an EventBridge event, or a CloudEvent.
 
     Raises MalformedAnswer, which names the field: the message will never be an outcome event.
     """
@@ -89,16 +87,16 @@ def parse_event(body: str | bytes | Mapping[str, Any]) -> Event:
 
 
 class DynamoDbInbox:
-    """A Store in a table of the reader: the row `pk` = the key, `sk` = "inbox" has the last sequence."""
+    """A Store in the reader's table: the row `pk` = the key, `sk` = "inbox" has the last sequence."""
 
     def __init__(self, client: Any, table: str) -> None:
         self._client, self._table = client, table
 
     def newer(self, key: str, sequence: int, effects: Sequence[Mapping[str, Any]] = ()) -> bool:
-        """Record a sequence with the reader's own writes, all or none; False if it is not newer.
+        """Record a sequence and your own writes, all or none; return False if it is not newer.
 
-        `effects` are items of TransactWriteItems. Raises ClientError if one of them is refused, or if two
-        readers meet: nothing is written, and the message comes again.
+        `effects` are items of TransactWriteItems. Raises ClientError if DynamoDB refuses an effect, or if two
+        readers conflict: nothing is written, and the message comes again.
         """
         record = {
             "TableName": self._table,

@@ -1,5 +1,3 @@
-"""The whole journal: every entry of all accounts, page by page, as it was sealed."""
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,7 +11,7 @@ from settlement_client.reading import Readers
 
 @dataclass(frozen=True, kw_only=True)
 class JournalEntry:
-    """One move of money, which never changes; `key` and `step` name it."""
+    """One immutable movement of money. `key` and `step` identify it."""
 
     key: str
     step: str
@@ -27,7 +25,7 @@ class JournalEntry:
 
 @dataclass(frozen=True)
 class Skipped:
-    """What the stack could not read: a line of an object, or, without a line, all of it."""
+    """An unreadable line of a journal object, or the whole object if `line` is None."""
 
     object: str
     line: int | None
@@ -36,9 +34,9 @@ class Skipped:
 
 @dataclass(frozen=True)
 class JournalPage:
-    """Entries, and the cursor behind them: keep it with what you have made of them, to go on from there.
+    """Entries, and the cursor after them: store both, to continue from there.
 
-    It is None while nothing is sealed.
+    `cursor` is None until something is sealed.
     """
 
     entries: tuple[JournalEntry, ...]
@@ -59,7 +57,7 @@ class JournalPage:
 
 
 def pages(readers: Readers, since: datetime | None, cursor: str | None) -> Iterator[JournalPage]:
-    """Yield the pages that are there, from a cursor on. Raises Unavailable, InvalidRequest."""
+    """Yield the pages that exist now, from `cursor`. Raises Unavailable, InvalidRequest."""
     if since is not None and since.utcoffset() is None:
         raise InvalidRequest("since: must have a time zone")
     query: dict[str, str] = {}

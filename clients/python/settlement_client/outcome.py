@@ -1,5 +1,3 @@
-"""The outcome of a settlement, as executions, the readers' API and events tell it."""
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,8 +11,6 @@ from settlement_client.request import KEY
 
 
 class Status(StrEnum):
-    """The statuses of a settlement."""
-
     PROCESSING = "PROCESSING"
     SETTLED = "SETTLED"
     REJECTED = "REJECTED"
@@ -24,7 +20,7 @@ class Status(StrEnum):
 
 
 class Action(StrEnum):
-    """What a caller does next; a program may act on it alone."""
+    """The caller's next action. A program may act on it alone."""
 
     NOTHING = "nothing"
     SAME_KEY = "same_key"
@@ -37,20 +33,18 @@ _NEXT = {
     Status.REJECTED: (Action.NEW_KEY,),
     Status.COMPENSATED: (Action.NEW_KEY, Action.NOTHING),
 }
-"""The actions of a final status; of any other it is the same key."""
+"""The actions of a final status; every other status allows only SAME_KEY."""
 
 
 @dataclass(frozen=True)
 class Next:
-    """What to do next, and why in words for people."""
-
     action: Action
     reason: str
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a payment does not settle. New errors may come."""
+    """Why a payment does not settle. Later versions may add errors."""
 
     step: str
     error: str
@@ -59,7 +53,7 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The state of a settlement. Fields that this version does not know are ignored."""
+    """The state of a settlement. Unknown fields in the JSON are ignored."""
 
     key: str
     status: Status
@@ -77,7 +71,7 @@ class Outcome:
     claimed_at: datetime
     finished_at: datetime | None
     covered: tuple[str, ...] = ()
-    """The reversed steps that the losses have covered: with `release`, the payee keeps the money."""
+    """Reversed steps paid by the losses account. With `release` among them, the payee keeps the money."""
 
     reversed_in_part: Decimal | None = None
     reference: str | None = None
@@ -85,12 +79,12 @@ class Outcome:
 
     @property
     def is_final(self) -> bool:
-        """Whether it stays so; a person may still order the reversal of a SETTLED one."""
+        """Whether the status is final. A person may still reverse a SETTLED payment."""
         return self.status in _FINAL
 
     @property
     def is_paid(self) -> bool:
-        """Whether the payment stands: it is SETTLED, and not all of it was given back in parts."""
+        """Whether the payment stands: SETTLED, and not wholly returned by partial reversals."""
         return self.status is Status.SETTLED and (self.reversed_in_part or 0) < self.amount - self.fee
 
     @classmethod

@@ -1,5 +1,3 @@
-"""The start of a payment over HTTP, repeated until an answer is certain or its time is over."""
-
 import time
 
 import boto3
@@ -15,9 +13,9 @@ from settlement_client.request import Request
 
 
 def start(url: str, session: boto3.Session, request: Request, wait: int, seconds: float) -> Reading | None:
-    """Start a payment; return its outcome, or None if it is claimed and goes on.
+    """Start a payment; return its outcome, or None if it is claimed and still in flight.
 
-    Each try sends the same request, the last one when the time is over. Raises Refused, or Unknown.
+    Each try sends the same request; the last try comes when the time is over. Raises Refused, or Unknown.
     """
     answer = _answered(url, session, request, wait, seconds)
     try:
@@ -27,10 +25,9 @@ def start(url: str, session: boto3.Session, request: Request, wait: int, seconds
 
 
 def _answered(url: str, session: boto3.Session, request: Request, wait: int, seconds: float) -> Answer:
-    """Return the answer of status 200 or 202.
+    """Return an answer with status 200 or 202.
 
-    After a lost answer, a refusal that does not come from the stack, such as AWS's 403, says nothing about
-    the call before: that is Unknown, too.
+    After a lost answer, a refusal by AWS (403) raises Unknown: it says nothing about the lost call.
     """
     over_at, failures, is_lost = time.monotonic() + seconds, 0, False
     while True:
@@ -54,7 +51,7 @@ def _answered(url: str, session: boto3.Session, request: Request, wait: int, sec
 
 
 def _call(url: str, request: Request, wait: int) -> AWSRequest:
-    """Return a call to sign: a signature is for one try."""
+    """Return an unsigned call: a signature is for one try."""
     headers = {"Content-Type": "application/json", "Idempotency-Key": request.key}
     if wait:
         headers["Prefer"] = f"wait={wait}"
@@ -62,7 +59,7 @@ def _call(url: str, request: Request, wait: int) -> AWSRequest:
 
 
 def _is_accepted(answer: Answer, key: str) -> bool:
-    """Return whether an answer says no more than that the key is claimed."""
+    """Return whether an answer says only that the key is claimed."""
     content = object_of(answer.text, "answer")
     is_short = "status" not in content and "status_url" in content
     return answer.status == 202 and is_short and content.get("key") == key

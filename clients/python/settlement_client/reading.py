@@ -1,5 +1,3 @@
-"""The readers' HTTP API: the outcome of a settlement now, or as soon as it has changed."""
-
 import math
 import re
 import time
@@ -25,17 +23,17 @@ from settlement_client.pauses import pause_seconds
 from settlement_client.request import KEY
 
 _TIMEOUT_SECONDS = (5, 35)
-"""To connect and to read: API Gateway answers within 30 s."""
+"""Timeouts to connect and to read. API Gateway answers within 30 s."""
 
 _WAIT_SECONDS_MAX = 20
-"""The longest that one call may wait."""
+"""The API's longest wait per call."""
 
 _ETAG = re.compile(r'"([0-9]{1,15})"')
 
 
 @dataclass(frozen=True)
 class Reading:
-    """An outcome and its sequence, which each change raises by one: hand it back as `after`."""
+    """An outcome and its sequence, which each change raises by 1. Pass it as `after` to await a change."""
 
     outcome: Outcome
     sequence: int
@@ -43,21 +41,15 @@ class Reading:
 
 @dataclass(frozen=True)
 class Readers:
-    """The API at `url`, asked with the session's credentials."""
-
     url: str
     session: boto3.Session
 
     def status(self, key: str) -> Reading:
-        """Return the outcome as it is now. Raises NotFound, or Unavailable: then ask again."""
+        """Return the current outcome. Raises NotFound, or Unavailable: then ask again."""
         return self._get(key)
 
     def wait(self, key: str, seconds: float, after: int | None) -> Reading:
-        """Wait for a sequence above `after`; without it, for a final status or LIMBO.
-
-        When the time is over, it returns the latest outcome as it is; raises NotFound if there is none yet,
-        or Unavailable if the last call had no answer.
-        """
+        """Wait as `Client.wait` does. Raises NotFound, or Unavailable."""
         over_at, seen, failures = time.monotonic() + seconds, after or 0, 0
         while True:
             asked_at = time.monotonic()
@@ -81,7 +73,7 @@ class Readers:
         return self.asked(key, f"/settlements/{key}", query).reading(key)
 
     def asked(self, what: str, path: str, query: Mapping[str, str | int]) -> "Answer":
-        """Return the good answer to a question about `what`. Raises the refusal that another one is."""
+        """Return the answer (status 200) about `what`. Raises the error of any other status."""
         address = f"{self.url}{path}" + (f"?{urlencode(query)}" if query else "")
         try:
             answer = exchange(self.session, AWSRequest("GET", address))
@@ -94,14 +86,14 @@ class Readers:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the API answers: its status, its text, and the outcome's ETag, if any."""
+    """The API's status and text, and the outcome's ETag, empty if absent."""
 
     status: int
     text: str
     etag: str
 
     def reading(self, key: str) -> Reading:
-        """Return the outcome in it. Raises MalformedAnswer."""
+        """Return the outcome in the answer. Raises MalformedAnswer."""
         outcome, etag = Outcome.from_json(self.text), _ETAG.fullmatch(self.etag)
         if etag is None:
             raise MalformedAnswer("etag: must be a sequence in quotes")
@@ -111,7 +103,7 @@ class Answer:
 
 
 def exchange(session: boto3.Session, request: AWSRequest) -> Answer:
-    """Sign a call with the session's credentials, and send it once. Raises BotoCoreError if none answers."""
+    """Sign a call with the session's credentials and send it once. Raises BotoCoreError without an answer."""
     credentials, region = session.get_credentials(), session.region_name
     if credentials is None:
         raise NoCredentialsError

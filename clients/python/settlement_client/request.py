@@ -1,5 +1,3 @@
-"""A request to settle one payment, checked by the published contract before it is sent."""
-
 import json
 import re
 import secrets
@@ -18,7 +16,7 @@ _MEMBER = re.compile(r"[A-Za-z0-9_.-]{1,32}")
 _MEMBERS_MAX = 8
 _UNPRINTABLE = r"\x00-\x1f\x7f-\x9f\ud800-\udfff"
 _TEXT = re.compile(rf" *[^ {_UNPRINTABLE}][^{_UNPRINTABLE}]*")
-"""The contract's text, and no half of a surrogate pair, which is none in UTF-8."""
+"""The contract's text, without half surrogate pairs, which UTF-8 cannot encode."""
 
 _PATTERNS = {"key": KEY, "payer": _ACCOUNT, "payee": _ACCOUNT, "currency": _CURRENCY}
 _LENGTHS_MAX = {"payer_name": 100, "payee_name": 100, "reference": 64}
@@ -27,9 +25,9 @@ _DEADLINE_SECONDS_MIN, _DEADLINE_SECONDS_MAX = 30, 86_400
 
 
 def mint_key(prefix: str) -> str:
-    """Return a new idempotency key. Keep it with the order before the first try.
+    """Return a new idempotency key. Store it with your order before the first try.
 
-    It is random: a second one for the same payment pays twice.
+    The key is random: a second key for the same payment pays twice.
     """
     key = f"{prefix}-{secrets.token_hex(8)}"
     if not KEY.fullmatch(key):
@@ -39,10 +37,9 @@ def mint_key(prefix: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """One payment. Raises InvalidRequest, which names each field at fault.
+    """One payment. Raises InvalidRequest, which names each invalid field.
 
-    It checks what the contract's schema can say. The stack checks the rest: accounts, the currency's
-    decimals, its fees.
+    Checks only the contract's schema. The stack checks accounts, the currency's decimals, and fees.
     """
 
     key: str
@@ -62,7 +59,7 @@ class Request:
             raise InvalidRequest("; ".join(problems))
 
     def to_json(self) -> str:
-        """Return the request as the stack takes it: amounts are decimal strings."""
+        """Return the request as JSON, with amounts as decimal strings."""
         given = {one.name: getattr(self, one.name) for one in fields(self)}
         content = {name: _plain(value) for name, value in given.items() if value is not None}
         return json.dumps(content, ensure_ascii=False)
@@ -106,7 +103,7 @@ def _matches(pattern: re.Pattern[str], value: object) -> bool:
 
 
 def _plain(value: object) -> object:
-    """Return a value as JSON has it; a Decimal without an exponent."""
+    """Return a value's JSON form; a Decimal without an exponent."""
     if isinstance(value, Decimal):
         return format(value, "f")
     return dict(value) if isinstance(value, Mapping) else value

@@ -1,4 +1,4 @@
-"""The three doors of a stack: Express, Standard and the start queue."""
+"""The three ways to start a settlement: Express and Standard workflows, and the start queue."""
 
 import json
 import secrets
@@ -13,10 +13,10 @@ from settlement_client.outcome import Outcome
 from settlement_client.request import Request
 
 _ONCE = {"total_max_attempts": 1}
-"""boto3 must not repeat a start by itself: its caller decides, with the same key."""
+"""No retries by boto3 at a start: the caller decides, with the same key."""
 
 _EXPRESS_SECONDS_MAX = 310
-"""To wait for an answer: an Express execution may take 300 s."""
+"""Read timeout. An Express execution may take 300 s."""
 
 _REFUSALS: dict[str, type[Refused]] = {
     "InvalidRequest": InvalidRequest,
@@ -25,13 +25,13 @@ _REFUSALS: dict[str, type[Refused]] = {
 
 
 def patient(session: boto3.Session) -> Any:
-    """Return a client of Step Functions that waits for the end of an Express execution."""
+    """Return a Step Functions client that waits for the end of an Express execution."""
     config = Config(read_timeout=_EXPRESS_SECONDS_MAX, retries=_ONCE)
     return session.client("stepfunctions", config=config)
 
 
 def prompt(session: boto3.Session) -> Any:
-    """Return a client of Step Functions that waits for the start of an execution alone."""
+    """Return a Step Functions client that waits only for the start of an execution."""
     return session.client("stepfunctions", config=Config(retries=_ONCE))
 
 
@@ -63,9 +63,9 @@ def start_standard(step_functions: Any, arn: str, request: Request) -> str:
 
 
 def send(sqs: Any, url: str, request: Request) -> None:
-    """Send a request to the start queue. Raises Unknown: then send it again; two are one settlement.
+    """Send a request to the start queue. Raises Unknown: then send it again; two messages are one settlement.
 
-    The group makes a standard queue fair: a payer with a backlog does not delay the others.
+    The group makes a standard queue fair: one payer's backlog does not delay others.
     """
     try:
         sqs.send_message(QueueUrl=url, MessageBody=request.to_json(), MessageGroupId=request.payer)
@@ -74,7 +74,7 @@ def send(sqs: Any, url: str, request: Request) -> None:
 
 
 def _name(request: Request) -> str:
-    """Return a new name of an execution: the key, not this name, prevents a second payment."""
+    """Return a new execution name. The key, not this name, prevents a second payment."""
     return f"{request.key}-{secrets.token_hex(4)}"
 
 

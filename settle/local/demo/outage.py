@@ -27,7 +27,6 @@ _IN_FLIGHT = (Status.PROCESSING, Status.COMPENSATING)
 
 
 def walk(stack: Stack, kyc_url: str, report: Callable[[str], None]) -> dict[str, Any]:
-    """Pay during an outage, then until a payment settles; prove the sums."""
     run = secrets.token_hex(3)
     payer, payee = f"ines.{run}", f"jonas.{run}"
     for account, deposit in ((payer, "100.00"), (payee, "0")):

@@ -30,7 +30,6 @@ def open_accounts(stack: Stack, run: str) -> int:
 
 
 def settle_all(stack: Stack, machine: Machine, run: str) -> Iterator[Settled]:
-    """Under this run's keys and accounts."""
     for example in _examples("settlements.jsonl"):
         request = example | {
             "key": f"{example['key']}-{run}",

@@ -42,7 +42,6 @@ _CODES = {Side.IN: "CRDT", Side.OUT: "DBIT"}
 
 
 def walk(stack: Stack, report: Callable[[str], None]) -> dict[str, Any]:
-    """Book deposits, one twice, and compare the books with both statements."""
     run = secrets.token_hex(3)
     report("statement: deposits that the bank has, too")
     account = f"iris.{run}"
@@ -64,7 +63,7 @@ def walk(stack: Stack, report: Callable[[str], None]) -> dict[str, Any]:
 
 
 def _spoilt(lines: Sequence[Order], run: str) -> Sequence[Order]:
-    """The bank's lines with six faults. Those of `again` lack one of two."""
+    """Return the lines with six faults, such as one line for both orders of `again`."""
     found = [one for one in lines if one.reference != f"missing-{run}" and one.key != f"demo-{run}-0006"]
     own = {one.reference.removesuffix(f"-{run}"): one for one in lines if one.reference.endswith(f"-{run}")}
     found[found.index(own["amount"])] = own["amount"]._replace(amount=own["amount"].amount + 1)

@@ -27,7 +27,6 @@ REASON = "the payee is insolvent, approved by finance"
 
 
 def walk(stack: Stack, report: Callable[[str], None]) -> dict[str, Any]:
-    """Reverse a spent payment, receive the alert, decide, and prove the sums."""
     run = secrets.token_hex(3)
     payer, payee, shop = (f"{name}.{run}" for name in ("gina", "hugo", "shop"))
     key = f"demo-stuck-{run}"
@@ -77,7 +76,7 @@ def pager(stack: Stack) -> Iterator[Callable[[str], dict[str, Any]]]:
 def messages(
     stack: Stack, topics: Sequence[str] | None = None
 ) -> Iterator[Callable[[], Iterator[dict[str, str]]]]:
-    """Yield a function that takes topics' messages.
+    """Yield a function that receives topics' messages.
 
     Each has a `Subject` and a `Message`, whose last line is JSON. Removes queue and subscriptions at the end.
     """
@@ -115,7 +114,7 @@ def messages(
 
 
 def _clean_up(name: str, remove: Callable[[str], Any]) -> None:
-    """A failure is reported, and changes no answer."""
+    """Remove a resource. A failure is only reported."""
     try:
         remove(name)
     except (BotoCoreError, ClientError) as failure:

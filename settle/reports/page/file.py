@@ -21,7 +21,7 @@ def ensure_can_write(path: Path, overwrite: bool) -> None:
 
 
 def write(path: Path, page: str, overwrite: bool) -> None:
-    """Only the file's owner may read it. Raises CommandFailed.
+    """Write a page that only its owner may read. Raises CommandFailed.
 
     A reader finds the whole page or none. Without `overwrite`, another process's file stays.
     """

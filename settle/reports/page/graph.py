@@ -16,7 +16,7 @@ _STRONGEST = (Mark.HERE, Mark.COMMITTED, Mark.REFUSED, Mark.PASSED)
 
 
 def marked(machine: str, walks: Sequence[Walk]) -> str:
-    """A machine's drawing as SVG, with classes for the path taken."""
+    """Return a machine's drawing as SVG, with classes for the path taken."""
     states, ways = defaultdict[str, set[Mark]](set), set[str]()
     for walk in walks:
         for visit in walk.visits:

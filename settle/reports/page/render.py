@@ -73,7 +73,7 @@ def _bars(hours: Sequence[Mapping[str, int]]) -> Iterator[dict[str, Any]]:
 
 
 def page(template: str, frame: Frame | None = None, at: str = "", **values: Any) -> str:
-    """Its relative times count from `at`, by default the frame's."""
+    """Render a template. Relative times count from `at`, by default the frame's."""
     form_action = "'self'" if frame else "'none'"
     at = at or (frame.at if frame else "")
     return (
@@ -107,7 +107,7 @@ def _style() -> str:
 
 @cache
 def _environment() -> Environment:
-    """Escape values and control characters.
+    """Return templates that escape values and control characters.
 
     Two values are HTML, with the filter `safe`: the style, and a drawing with classes of an enum.
     """

@@ -1,5 +1,3 @@
-"""The first schema."""
-
 from alembic import op
 
 revision = "r0001"

@@ -1,4 +1,4 @@
-"""A closed month closes all before it, so a late entry moves no closed figure."""
+"""A closed month closes all earlier months, so a late entry changes no closed figure."""
 
 from alembic import op
 
@@ -39,6 +39,5 @@ COMMENT ON TABLE ledger.closed_month IS
 
 
 def upgrade() -> None:
-    """Book by the latest closed month; make a close wait for running projections."""
     for statements in (CLOSED_UNTIL, BOOK, CLOSE):
         op.execute(statements)

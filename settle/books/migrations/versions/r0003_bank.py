@@ -1,4 +1,4 @@
-"""The bank's lines, their orders, and a view of lines and orders that lack each other."""
+"""The bank's lines, their orders, and a view of lines and orders without a counterpart."""
 
 from alembic import op
 
