@@ -47,10 +47,10 @@ def enter(settlement: Settlement, case: Case, failure: Mapping[str, str], now: d
 
 
 def await_decision(settlement: Settlement, case: int, token: str, execution: str) -> Write:
-    """Record the waiting execution and its task token.
+    """Record the waiting execution and its task token, in a separate row.
 
-    A separate row: later writes of the settlement's row would pay for the token's kilobyte. The last waiting
-    execution is the one to wake.
+    Otherwise later writes of the settlement's row would pay for the token's kilobyte. The last execution that
+    waits is woken.
     """
     row = {
         **keys.waiting(settlement.key),
@@ -76,8 +76,8 @@ def leave(
 ) -> Write:
     """Carry out a person's decision: the only write out of LIMBO.
 
-    `execution` replaces the owner, which may still wait. The row keeps the steps covered by losses, in all
-    cases.
+    `execution` replaces the owner, which may still wait. The row keeps the steps that losses covered in any
+    case so far.
     """
     conditions = [
         status_is(Status.LIMBO),

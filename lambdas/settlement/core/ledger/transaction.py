@@ -16,11 +16,14 @@ _ALIASES = {
     "#case": "case",
     "#sequence": "sequence",
 }
-"""Names that DynamoDB reserves."""
+"""Aliases of names that DynamoDB reserves."""
 
 
 class AlreadyApplied(Exception):
-    """The write was applied before, or the row stays as it is. `found` is its state."""
+    """The write was applied before, or the row stays as it is.
+
+    `found` is the row's state, or the row.
+    """
 
     def __init__(self, found: Any) -> None:
         super().__init__()
@@ -28,8 +31,8 @@ class AlreadyApplied(Exception):
 
 
 OnFailure = Callable[[Any], SettlementError | AlreadyApplied]
-"""The meaning of a failed condition, from the row in the way (None: no row): a SettlementState, an
-AccountState, or any other row itself.
+"""Returns the meaning of a failed condition. The argument is the row that failed it: a SettlementState, an
+AccountState, another row as a dict, or None if absent.
 """
 
 
@@ -42,7 +45,7 @@ class Write:
 
 @dataclass(frozen=True, kw_only=True)
 class Transfer:
-    """In minor units."""
+    """A movement of `amount` minor units."""
 
     debit: str
     credit: str
@@ -50,7 +53,7 @@ class Transfer:
 
     @classmethod
     def of(cls, settlement: Settlement, step: Step) -> "Transfer":
-        """Raises ValueError for a step that moves no money."""
+        """Return the transfer of a step. Raises ValueError for a step that moves no money."""
         moves = SAGA[step].moves
         if moves is None:
             raise ValueError(f"{step} moves no money")
@@ -75,8 +78,8 @@ class Transfer:
 class StepTransaction:
     """One step's transaction, in the order of `writes`.
 
-    `evidence` records a fact, `entry` moves money, `balance` is a customer's. `proposal` is behind a decision
-    of several persons. `metric` is counted on commit.
+    `evidence` records a fact, `entry` moves money, `balance` changes a customer's balance. `proposal` closes
+    the proposal of a decision that needs several persons. `metric` is counted on commit.
     """
 
     evidence: Write | None = None
@@ -93,13 +96,13 @@ class StepTransaction:
 
     @property
     def writes(self) -> tuple[Write, ...]:
-        """DynamoDB lists cancellation reasons in the same order."""
+        """The writes in order: DynamoDB lists cancellation reasons in the same order."""
         writes = (self.evidence, self.settlement, self.entry, self.balance, self.proposal)
         return tuple(write for write in writes if write is not None)
 
 
 def put(item: Row, on_failure: OnFailure, condition: Condition = ABSENT) -> Write:
-    """By default, the row must not exist."""
+    """Build a put. By default, the row must not exist."""
     return Write("Put", {"Item": item, **_condition("", condition.expression, condition.values)}, on_failure)
 
 
@@ -111,7 +114,7 @@ def update(
     values: Mapping[str, Any] | None = None,
     on_failure: OnFailure,
 ) -> Write:
-    """Raises ValueError for no conditions, or for a placeholder with two values."""
+    """Build an update. Raises ValueError for no conditions, or for a placeholder with two values."""
     if not conditions:
         raise ValueError("an update must have a condition")
     condition = " AND ".join(each.expression for each in conditions)
@@ -134,7 +137,7 @@ def update_with_event(
 ) -> Write:
     """Build an update of a settlement's row that also numbers its event.
 
-    In the same write, so no number is skipped or repeated: docs/decisions/2026-11-23-outcome-events.md.
+    One write does both, so no number is skipped or repeated: docs/decisions/2026-11-23-outcome-events.md.
     """
     return update(
         key,

@@ -21,10 +21,10 @@ def external(currency: str) -> str:
 
 
 def is_customer(account: str) -> bool:
-    """Only customers' ids have no colon."""
+    """Return whether the name has no colon, the mark of internal accounts."""
     return ":" not in account
 
 
 def is_merchant(account: str) -> bool:
-    """Releases leave a merchant's balance alone, where they would conflict: a sweep adds them."""
+    """Return whether a sweep adds the account's releases: writing each to its balance would conflict."""
     return account.startswith(MERCHANT)

@@ -1,12 +1,14 @@
-"""The only place that composes a `settle` command."""
+"""The only module that composes `settle` commands."""
 
 import shlex
 
 
 def command(verb: str, *words: str, **options: object) -> str:
-    """Shell-quoted; `verb` is trusted text.
+    """Return a shell-quoted `settle` command.
 
-    Words with a leading hyphen follow `--`. An option of None is omitted, True has no value.
+    `verb` is trusted text.
+
+    Words with a leading hyphen follow `--`. An option of None is omitted; True has no value.
     """
     flags: list[str] = []
     for name, value in options.items():

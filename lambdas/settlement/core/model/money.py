@@ -6,7 +6,7 @@ An exponent is the number of decimals (EUR 2, JPY 0, KWD 3).
 import re
 
 DIGITS_MAX = 15
-"""Most digits, decimals included: far below DynamoDB's 38, and exact in a double."""
+"""Maximum digits, decimals included: far below DynamoDB's 38, and exact in a double."""
 
 _DECIMAL = re.compile(r"(0|[1-9][0-9]*)(?:\.([0-9]+))?", re.ASCII)
 
@@ -27,7 +27,7 @@ def parse(text: object, exponent: int) -> int:
 
 
 def render(minor: int, exponent: int) -> str:
-    """With all decimals."""
+    """Return minor units as a decimal string with all decimals."""
     sign = "-" if minor < 0 else ""
     digits = str(abs(minor)).rjust(exponent + 1, "0")
     if exponent == 0:

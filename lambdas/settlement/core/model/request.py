@@ -1,4 +1,4 @@
-"""The only way from JSON into the domain."""
+"""The only parser from JSON into the domain."""
 
 import hashlib
 import json
@@ -15,33 +15,35 @@ from settlement.core.model.settlement import FIELDS, NAMES, Settlement
 from settlement.core.model.stage_config import StageConfig
 
 KEY = re.compile(r"[A-Za-z0-9_-]{16,64}", re.ASCII)
-"""Minted by the client before its first try."""
+"""An idempotency key, minted by the client before its first try."""
 
 ACCOUNT = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
-"""Without a colon, which marks internal accounts (`fees:EUR`)."""
+"""A customer's account id. It has no colon, which marks internal accounts (`fees:EUR`)."""
 
 DEADLINE_SECONDS_MIN, DEADLINE_SECONDS_MAX = 30, 86_400
-"""Never narrow these bounds: a settlement in flight beyond them could not even be reversed."""
+"""Bounds of a requested deadline. Never narrow them: a settlement in flight beyond them could not even be
+reversed.
+"""
 
 NAME_LENGTH_MAX = 100
-"""In characters; never narrow it. Two ASCII names keep a settling payment's row below 1 KB, one write unit,
-except in a long-referenced review.
+"""Maximum characters of a party's name; never narrow it. With two ASCII names, a settling payment's row stays
+below 1 KB (one write unit), unless it has a long reference and a review.
 """
 
 REFERENCE_LENGTH_MAX = METADATA_VALUE_LENGTH_MAX = 64
 METADATA_NAME = re.compile(r"[A-Za-z0-9_.-]{1,32}", re.ASCII)
 METADATA_MEMBERS_MAX, METADATA_BYTES_MAX = 8, 512
-"""Every write of the row pays for these words. Never narrow the bounds. Bytes count canonical JSON in
-UTF-8.
+"""Bounds of metadata; bytes count canonical JSON in UTF-8. Never narrow them. Every write of the row pays for
+these bytes.
 """
 
 _JOINERS = dict.fromkeys((0x200C, 0x200D))
-"""Names in Persian and Indic scripts need them."""
+"""Zero-width joiners: names in Persian and Indic scripts need them."""
 
 MINTED = "minted-"
 
 STARTED_BY = "AWS_STEP_FUNCTIONS_STARTED_BY_EXECUTION_ID"
-"""Added by a state machine that starts an execution. Not content."""
+"""A field that a state machine adds when it starts an execution. It is not content."""
 
 _REQUIRED = ("key", "payer", "payee", "amount", "currency")
 _TEXT_LENGTHS = {**dict.fromkeys(NAMES, NAME_LENGTH_MAX), "reference": REFERENCE_LENGTH_MAX}
@@ -49,7 +51,7 @@ _COMPACT = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 _PATTERNS = {"key": KEY, "payer": ACCOUNT, "payee": ACCOUNT}
 _FIELD_LENGTH_MAX = 40
 _FIELDS_MAX = 5
-"""Bounds the size of a message."""
+"""Maximum faults of a kind in a message, to bound its size."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,13 +71,13 @@ class Request:
     metadata: Mapping[str, str] | None = field(default=None, repr=False, hash=False)
 
     def settlement(self, fee: int) -> Settlement:
-        """`fee` (minor units) applies if the request names none."""
+        """Return the settlement. `fee` (minor units) applies if the request names no fee."""
         return Settlement(**vars(self) | {"fee": fee if self.fee is None else self.fee})
 
     def claim_problems(self, config: StageConfig) -> list[str]:
-        """Faults that refuse a first claim.
+        """Return the faults that refuse a first claim.
 
-        Rules about fees and names may change: settlements in flight are exempt, or they would get stuck.
+        Rules about fees and names may change. Settlements in flight are exempt, or they would get stuck.
         """
         return [*self._fee_problems(config), *self._missing_names(config)]
 
@@ -98,7 +100,7 @@ class Request:
 
 
 def parse_request(raw: object, config: StageConfig) -> Request:
-    """Raises InvalidRequest, naming each faulty field and its expected form."""
+    """Parse a request. Raises InvalidRequest, naming each faulty field and its expected form."""
     if not isinstance(raw, dict):
         raise InvalidRequest(f"request: must be a JSON object with the fields {', '.join(FIELDS)}")
     problems = [*_shape_problems(raw), *_text_problems(raw)]
@@ -132,7 +134,7 @@ def parse_request(raw: object, config: StageConfig) -> Request:
 
 
 def parse_settlement(raw: object, config: StageConfig) -> Settlement:
-    """Passed between states: a request with a fee."""
+    """Parse a settlement as passed between states: a request with a fee. Raises InvalidRequest."""
     request = parse_request(raw, config)
     if request.fee is None:
         raise InvalidRequest("fee: missing; a claimed settlement names its fee")
@@ -140,10 +142,10 @@ def parse_settlement(raw: object, config: StageConfig) -> Settlement:
 
 
 def with_minted_key(raw: Any, source: str, config: StageConfig) -> Any:
-    """Mint a key if the request names none and the stage accepts that.
+    """Return `raw` with a minted key if the request has no key and the stage accepts that.
 
-    A repeated call has the same `source` and key. A client that sends the payment again pays twice: keys are
-    to become required.
+    A repeated call has the same `source`, and so the same key. A client that sends the payment again pays
+    twice: keys are to become required.
     """
     if config.idempotency_key == "required" or not isinstance(raw, dict) or "key" in raw:
         return raw
@@ -223,12 +225,12 @@ def _member_problems(name: str, value: object) -> Iterator[str]:
 
 
 def _canonical_metadata(given: Mapping[str, str] | None) -> dict[str, str] | None:
-    """An empty object equals no metadata."""
+    """Return canonical metadata; None for an empty object."""
     return {name: _canonical_name(text) for name, text in given.items()} if given else None
 
 
 def _canonical_name(text: str) -> str:
-    """NFC, plain spaces, trimmed."""
+    """Return `text` in NFC, with plain spaces, trimmed."""
     composed = unicodedata.normalize("NFC", text)
     return "".join(" " if unicodedata.category(each) == "Zs" else each for each in composed).strip(" ")
 

@@ -10,16 +10,16 @@ from settlement.core.model.stage_config import StageConfig
 from settlement.core.model.stored import exponent_of
 
 NAMES = ("payer_name", "payee_name")
-"""Personal data, for a KYC provider that screens by name."""
+"""Parties' names: personal data, for a KYC provider that screens by name."""
 
 LABELS = ("reference", "metadata")
 """The caller's own words: passed on in outcomes, never read."""
 
 OPTIONAL = ("deadline_seconds", *NAMES, *LABELS)
-"""Hashed only if present, so new fields keep the hash of older requests."""
+"""Optional fields. A hash includes them only if present, so new fields keep older requests' hashes."""
 
 _HASHED = ("key", "payer", "payee", "amount", "currency", "fee")
-"""Always hashed. Never change these: rows keep old hashes."""
+"""Fields of every hash. Never change these: rows keep old hashes."""
 
 FIELDS = (*_HASHED, *OPTIONAL)
 
@@ -32,9 +32,11 @@ def hash_of(content: dict[str, Any]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Settlement:
-    """One payment. `amount` and `fee` are minor units of `currency`.
+    """One payment.
 
-    A `deadline_seconds` of None leaves it to the stage. `repr`, and so every log line, omits names and the
+    `amount` and `fee` are minor units of `currency`.
+
+    A `deadline_seconds` of None means the stage's default. `repr`, and so every log line, omits names and the
     caller's words.
     """
 
@@ -67,17 +69,17 @@ class Settlement:
         return {name: value for name in LABELS if (value := getattr(self, name)) is not None}
 
     def to_row(self) -> dict[str, Any]:
-        """The request's attributes, without the key."""
+        """Return the row's attributes of the request, without the key."""
         content = self._content() | {"request_hash": self.request_hash}
         del content["key"]
         return content
 
     def exponent(self, config: StageConfig) -> int:
-        """Raises MalformedRow if the stage lacks the currency."""
+        """Return the currency's exponent. Raises MalformedRow if the stage lacks the currency."""
         return exponent_of(f"SETTLEMENT#{self.key}", self.currency, config)
 
     def to_wire(self, config: StageConfig) -> dict[str, Any]:
-        """As the state machines carry it, fee included."""
+        """Return the state machines' JSON, fee included."""
         exponent = self.exponent(config)
         return self._content() | {
             "amount": money.render(self.amount, exponent),

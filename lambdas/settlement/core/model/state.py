@@ -11,22 +11,25 @@ from settlement.core.model.status import Status
 from settlement.core.model.stored import MalformedRow, exponent_of, sound, subject_of
 
 CANCELLED = "Cancelled"
-"""The error when the starter cancelled."""
+"""Error name of a settlement that its starter cancelled."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SettlementState:
-    """A settlement's row. Times are UTC timestamps as stored; `escrow` is in minor units.
+    """A settlement's row.
+
+    Times are UTC timestamps as stored; `escrow` is in minor units.
 
     `steps` and `reversed` map steps to the times of their commits, and of their reversals or write-offs.
-    `owner` is the current execution. `owner_epoch` counts changes by recovery and the webhook, which keeps
-    execution names new. `listed_at` is the sort key in the index: recovery's next look, in LIMBO the start of
-    the case, None once finished. `verdict` is the KYC provider's decision, `review` the reference of an open
-    verification. `expired_at` is when recovery expired the settlement; `deadline_extended_at` when recovery,
-    late itself, last extended the deadline. `resolutions` counts closed LIMBO cases, `resolution` is the
-    latest decision, `stuck_step` the stuck reversal. `sequence` numbers the latest event. `layout` determines
-    the steps. `parts` counts reversals in part, which gave back `reversed_in_part` (minor units). All
-    `checks`, the stage's own at the claim, must approve before the release.
+    `owner` is the current execution. `owner_epoch` counts changes of owner by recovery and the webhook, so
+    that execution names are new. `listed_at` is the sort key in the index: the time of recovery's next check;
+    in LIMBO, the start of the case; None once finished. `verdict` is the KYC provider's decision, `review`
+    the reference of an open verification. `expired_at` is when recovery expired the settlement;
+    `deadline_extended_at` is when recovery, late itself, last extended the deadline. `resolutions` counts
+    closed LIMBO cases, `resolution` is the latest decision, `stuck_step` the stuck reversal. `sequence`
+    numbers the latest event. `layout` determines the steps. `parts` counts reversals in part, which gave back
+    `reversed_in_part` (minor units). `checks` are those of the stage at the claim: all must approve before
+    the release.
     """
 
     settlement: Settlement
@@ -60,7 +63,7 @@ class SettlementState:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "SettlementState":
-        """Raises MalformedRow."""
+        """Parse a settlement's row. Raises MalformedRow."""
         row = sound(row)
         try:
             ensure_read(row)
@@ -102,20 +105,20 @@ class SettlementState:
 
     @property
     def following(self) -> Step | None:
-        """None after the last step of this layout."""
+        """The next step to commit; None after the layout's last step."""
         return next((step for step in Step if self.takes(step) and step not in self.steps), None)
 
     def takes(self, step: Step) -> bool:
         return SAGA[step].since <= self.layout
 
     def is_decided(self, step: Step) -> bool:
-        """A refusal is a decision without a commit."""
+        """Return whether the step has a decision: a refusal is a decision without a commit."""
         decides = SAGA[step].decides
         return decides is not None and getattr(self, decides) is not None
 
     @property
     def is_released(self) -> bool:
-        """After the release, a settlement only runs forward."""
+        """True once the release has committed: the settlement then only runs forward."""
         return Step.RELEASE in self.steps
 
     @property
@@ -141,7 +144,7 @@ class SettlementState:
 
     @property
     def case_number(self) -> int:
-        """Of the open LIMBO case, or the next."""
+        """Number of the open LIMBO case, or of the next."""
         return self.resolutions + 1
 
     @property
@@ -159,7 +162,7 @@ class SettlementState:
 
 @dataclass(frozen=True, kw_only=True)
 class AccountState:
-    """A customer's balance row: `available` in minor units, blocked by `limbo_cases` open cases.
+    """A customer's balance row: `available` is in minor units, and open `limbo_cases` block holds.
 
     Orders set the times: `frozen_at` is None if not frozen, `closed_at` if not closed.
     """
@@ -174,7 +177,7 @@ class AccountState:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "AccountState":
-        """Raises MalformedRow."""
+        """Parse a balance row. Raises MalformedRow."""
         row = sound(row)
         return cls(
             account=row["pk"].partition("#")[2],
@@ -194,11 +197,11 @@ class AccountState:
 
     @property
     def is_closed(self) -> bool:
-        """It places no holds, and gets no release or deposit."""
+        """True if the account places no holds, and gets no release or deposit."""
         return self.closed_at is not None
 
     def exponent(self, config: StageConfig) -> int:
-        """Raises MalformedRow if the stage lacks the currency."""
+        """Return the currency's exponent. Raises MalformedRow if the stage lacks the currency."""
         return exponent_of("ACCOUNT", self.currency, config)
 
     def to_wire(self, config: StageConfig) -> dict[str, Any]:

@@ -6,27 +6,29 @@ from settlement.core.model.stage_config import StageConfig
 
 
 class MalformedRow(ValueError):
-    """A row lacks an attribute, or has one of a wrong type or value."""
+    """An attribute of a row is missing, or has a wrong type or value."""
 
 
 class Stored(dict[str, Any]):
-    """A missing attribute raises MalformedRow, with the row's name."""
+    """A row as read. A missing attribute raises MalformedRow, with the row's name."""
 
     def __missing__(self, name: str) -> Any:
         raise MalformedRow(f"{subject_of(self)}: has no attribute {name!r}")
 
 
 def subject_of(row: Mapping[str, Any]) -> str:
-    """Never contains an account."""
+    """Return the row's name for messages, which never contains an account."""
     name = str(row.get("pk"))
     kind = name.partition("#")[0]
     return kind if kind in _OF_ACCOUNTS else name
 
 
 def sound(row: Mapping[str, Any]) -> Stored:
-    """Check the type of each known attribute. Raises MalformedRow.
+    """Return the row after a check of each known attribute's type.
 
-    The circuit's row has numbers for times; its reader checks it.
+    Raises MalformedRow.
+
+    The circuit's row has numbers for times, so its own parser checks it.
     """
     if row.get("pk") == "CIRCUIT":
         return Stored(row)
@@ -43,7 +45,7 @@ def sound(row: Mapping[str, Any]) -> Stored:
 
 
 def exponent_of(subject: str, currency: str, config: StageConfig) -> int:
-    """Raises MalformedRow if the stage lacks the currency."""
+    """Return the currency's exponent. Raises MalformedRow if the stage lacks the currency."""
     if currency not in config.currencies:
         raise MalformedRow(f"{subject}: currency is {currency!r}, which the stage does not have")
     return config.currencies[currency]
@@ -85,6 +87,6 @@ _TYPES = STATE_TYPES | {
     "folded": dict,
     **dict.fromkeys(("answered", "persons"), set),
 }
-"""A later release may add some."""
+"""Types of the known attributes. A later release may add attributes."""
 
 _MEMBERS: dict[str, type] = {**dict.fromkeys((*_MAPS, "answered", "checks", "persons"), str), "folded": int}

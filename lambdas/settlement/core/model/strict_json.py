@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 DEPTH_MAX = 100
-"""Most nested levels: no contract has ten, each reader bears a hundred."""
+"""Maximum nested levels: no contract has ten, and every parser bears a hundred."""
 
 _NAME_LENGTH_MAX = 40
 
 
 class Malformed(ValueError):
-    """The message begins with a verb: the rule that the text breaks."""
+    """A rule that the text breaks. The message states it, and begins with a verb."""
 
 
 def parse(text: str | bytes, *, parse_float: Callable[[str], Any] = float) -> Any:
-    """Raises Malformed, whose message repeats at most a field's name."""
+    """Parse JSON. Raises Malformed, whose message repeats at most a field's name."""
     try:
         content = (text.encode() if isinstance(text, str) else text).decode()
         if content.startswith("\ufeff"):

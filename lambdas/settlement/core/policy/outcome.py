@@ -14,25 +14,25 @@ from settlement.core.model.state import CANCELLED, SettlementState
 from settlement.core.model.status import Status, Step
 
 ERROR_LENGTH_MAX, CAUSE_LENGTH_MAX = 100, 500
-"""They bound an outcome's size."""
+"""Maximum characters, to bound an outcome's size."""
 
 
 class Action(StrEnum):
-    """A caller's action, safe to take by program: none pays a second time."""
+    """The caller's next action. A program may take it: no action pays a second time."""
 
     NOTHING = "nothing"
     SAME_KEY = "same_key"
-    """It may still settle: repeat with this key, or wait for the event."""
+    """The payment may still settle: repeat with this key, or wait for the event."""
 
     NEW_KEY = "new_key"
-    """This key never pays: to pay after all, use a new one."""
+    """This key never pays: to pay after all, use a new key."""
 
 
 def next_action(state: SettlementState) -> dict[str, str]:
     """Return the caller's action, and the reason in words.
 
-    The only answer to whether a payment may be sent again. A program must not repeat one that a person
-    reversed, even in part, or whose payee keeps a release covered by losses.
+    Only this function decides whether a payment may be sent again. A program must not repeat a payment that a
+    person reversed, even in part, or whose payee keeps a release covered by losses.
     """
     action, reason = _NEXT[state.status]
     error = (state.failure or {}).get("error")
@@ -94,7 +94,9 @@ _REVERSED_BY_A_PERSON = (
 
 
 def of_state(state: SettlementState, config: StageConfig, *, replayed: bool) -> dict[str, Any]:
-    """`replayed` means that this call did not run the settlement.
+    """Return an outcome.
+
+    `replayed` means that this call did not run the settlement.
 
     Raises MalformedRow if the stage lacks the currency.
     """
@@ -125,7 +127,7 @@ def of_state(state: SettlementState, config: StageConfig, *, replayed: bool) -> 
 def of_settled(
     settlement: Settlement, config: StageConfig, *, claimed_at: str, finished_at: str
 ) -> dict[str, Any]:
-    """The outcome of the fee's transaction, without reading the row."""
+    """Return the outcome of the fee's transaction, without reading the row."""
     settled = SettlementState(
         settlement=settlement,
         request_hash=settlement.request_hash,
@@ -142,7 +144,7 @@ def of_settled(
 
 
 def failure(step: str, error: Mapping[str, str]) -> dict[str, str]:
-    """Read a state machine's error.
+    """Return the failure of a step from a state machine's error.
 
     A Lambda cause is JSON with the exception's message.
     """
@@ -157,7 +159,7 @@ def failure(step: str, error: Mapping[str, str]) -> dict[str, str]:
 
 
 def _text(value: object) -> str:
-    """Replaces lone surrogates, which cannot be stored."""
+    """Return text without lone surrogates, which cannot be stored."""
     try:
         text = str(value)
     except RecursionError:

@@ -26,7 +26,7 @@ from settlement.core.model.status import FINISHED, Status, Step
 from settlement.core.model.timestamps import timestamp
 
 BACKOFF_SECONDS_MAX = 900
-"""Longest time between two looks: the stage's default time to settle."""
+"""Longest time between two looks at a settlement: the stage's default time to settle."""
 
 DEADLINE_PASSED = {"Error": "DeadlineExceeded", "Cause": "recover: the time to settle is over"}
 REVIEW_EXPIRED = {"Error": "DeadlineExceeded", "Cause": "recover: the review has not ended in time"}
@@ -34,13 +34,13 @@ REVIEW_EXPIRED = {"Error": "DeadlineExceeded", "Cause": "recover: the review has
 
 class Action(StrEnum):
     SETTLE = "settle"
-    """It replays committed steps and resumes."""
+    """The execution replays committed steps and resumes."""
 
     COMPENSATE = "compensate"
-    """It reverses an expired settlement, or resumes a reversal."""
+    """The execution reverses an expired settlement, or resumes a reversal."""
 
     ALERT = "alert"
-    """It alerts again and waits for a decision."""
+    """The execution alerts again and waits for a decision."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class Takeover:
 
 
 def is_due(state: SettlementState, now: datetime) -> bool:
-    """Checks the row, which the index may lag behind."""
+    """Return whether the row is due: the index may lag behind it."""
     if state.status in FINISHED:
         return False
     next_look = state.recover_at if state.status is Status.LIMBO else state.listed_at
@@ -60,15 +60,15 @@ def is_due(state: SettlementState, now: datetime) -> bool:
 
 
 def in_flight_since(state: SettlementState) -> str:
-    """The last start: the claim, the review's end, or a decision."""
+    """Return the time of the last start: the claim, the review's end, or a decision."""
     return state.in_flight_since or state.claimed_at
 
 
 def has_missed_its_look(state: SettlementState, now: datetime, config: StageConfig) -> bool:
-    """Whether recovery is late for a settlement that was due in time.
+    """Return whether recovery is late for a settlement that was due in time.
 
-    Its new owner no longer has the full time before the deadline. A requested deadline is a promise, and
-    stays; so does a review's end, after which nothing can resume.
+    A new owner would lack the full time before the deadline. False for a requested deadline, which is a
+    promise, and for a review's end, after which nothing can resume.
     """
     is_open = not (state.is_released or state.is_in_review or state.is_expired)
     if state.status is not Status.PROCESSING or not is_open or state.settlement.deadline_seconds is not None:
@@ -78,9 +78,9 @@ def has_missed_its_look(state: SettlementState, now: datetime, config: StageConf
 
 
 def take_over(state: SettlementState, now: datetime, config: StageConfig, nonce: str) -> Takeover | None:
-    """None if the settlement is finished, or in review until its deadline.
+    """Return the takeover; None if the settlement is finished, or in review until its deadline.
 
-    The owner's name has the `nonce`: no caller knows it before it is on the row.
+    The owner's name has the `nonce`, so no caller knows the name before it is on the row.
     """
     wire, epoch = state.settlement.to_wire(config), state.owner_epoch + 1
     again = timestamp(_next_look(state, now, config))
@@ -140,16 +140,16 @@ def take_over(state: SettlementState, now: datetime, config: StageConfig, nonce:
 
 
 def _unannounced(state: SettlementState) -> dict[str, str]:
-    """The decision whose function died before it woke an execution."""
+    """Return the decision's name if its function died before it woke an execution."""
     if state.resolution and executions.is_ordered(state.key, state.owner):
         return {"order": order_name(state.resolutions)}
     return {}
 
 
 def _extended_deadline(state: SettlementState, extended_at: str) -> str:
-    """Add recovery's delay, so the new owner loses no time.
+    """Return the deadline, later by recovery's delay, so the new owner loses no time.
 
-    Each pause shortens the rest: extensions end once recovery catches up.
+    Only the delay since the last extension counts: extensions end once recovery catches up.
     """
     due = takeover.sort_key(state)
     counted_from = max(due, state.deadline_extended_at or due)  # a look that was given back has counted
@@ -164,13 +164,13 @@ def give_back(state: SettlementState, due: str) -> Write:
 
 
 def postpone(state: SettlementState, now: datetime, config: StageConfig) -> Write:
-    """An execution is working on the settlement."""
+    """Move the next look, because an execution is working on the settlement."""
     listed = {**keys.settlement(state.key), "gsi1sk": takeover.sort_key(state)}
     return takeover.look_again(listed, _next_look(state, now, config))
 
 
 def defer_unprocessable(listed: Row, now: datetime, seconds: int = BACKOFF_SECONDS_MAX) -> Write:
-    """The row would block the head of the index."""
+    """Move the next look at a row that would block the head of the index."""
     return takeover.look_again(listed, now + timedelta(seconds=seconds))
 
 

@@ -1,7 +1,7 @@
-"""Rows to and from DynamoDB's wire format, fast for the ledger's types.
+"""Converts rows to and from DynamoDB's wire format, fast for the ledger's types.
 
-boto3 tries a dozen types per value, and its import takes a seventh of a cold start. It remains for rows
-changed by hand.
+boto3 tries a dozen types per value, and its import takes a seventh of a cold start. Only rows changed by hand
+need boto3.
 """
 
 from collections.abc import Mapping
@@ -12,12 +12,12 @@ _DIGITS_MAX = 38
 
 
 def to_wire(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Raises TypeError for a type that DynamoDB does not know."""
+    """Convert to the wire format. Raises TypeError for a type that DynamoDB does not know."""
     return {name: {"S": value} if isinstance(value, str) else _typed(value) for name, value in row.items()}
 
 
 def from_wire(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Raises ValueError for a non-integer number: the table has only integers."""
+    """Convert from the wire format. Raises ValueError for a non-integer: the table has only integers."""
     return {name: value["S"] if "S" in value else _plain(value) for name, value in item.items()}
 
 
