@@ -23,7 +23,7 @@ def now() -> datetime:
 
 
 def nonce() -> str:
-    """Unpredictable to callers."""
+    """Return hexadecimal digits that callers cannot predict."""
     return f"{random.getrandbits(32):08x}"
 
 

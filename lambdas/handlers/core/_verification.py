@@ -1,4 +1,4 @@
-"""The verify step. A room provides the provider."""
+"""The verify step. Another package supplies the KYC provider."""
 
 import os
 from datetime import datetime
@@ -53,9 +53,11 @@ def verify(event: dict[str, Any], context: Any, provider: Provider) -> None:
 
 
 def _verdict(settlement: Settlement, context: Any, provider: Provider) -> str | None:
-    """Raises InReview until a verdict exists.
+    """Return the decision on record.
 
-    The row is read first: a verdict is replayed for ever, a review requested once.
+    Raises InReview until a verdict exists.
+
+    The row is read first, so a verdict is replayed for ever, and a review is requested once.
     """
     now, store = _dependencies.now(), _dependencies.store
     state = store.settlement(settlement.key)
@@ -78,7 +80,7 @@ def _verdict(settlement: Settlement, context: Any, provider: Provider) -> str | 
 
 
 def _ask(settlement: Settlement, context: Any, provider: Provider) -> Verdict:
-    """Without an answer, or on REVIEW, return the verdict in the evidence, if any.
+    """Return the provider's answer; on REVIEW or a failure, the verdict in the evidence, if any.
 
     An earlier call may have died before it wrote the row.
     """
@@ -104,7 +106,7 @@ def _record(settlement: Settlement, verdict: Verdict) -> str | None:
     """Record the verdict, evidence first: the row never has a verdict without evidence.
 
     If an earlier call died between the writes, its evidence decides, unless the provider's webhook came
-    first. The first verdict counts, but a conflict must be seen.
+    first. The first verdict counts, and a conflict is logged.
     """
     now, store = _dependencies.now(), _dependencies.store
     evidence = store.put(entries.evidence(settlement, Step.VERIFY, verdict.evidence(), now))

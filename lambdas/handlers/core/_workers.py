@@ -12,8 +12,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 THREADS = 8
-"""A look waits 60 to 120 ms, so eight threads look at about 100 settlements a second. botocore keeps ten
-connections.
+"""Threads for looks. A look waits 60 to 120 ms, so eight threads look at about 100 settlements a second.
+botocore keeps ten connections.
 """
 
 
@@ -31,7 +31,7 @@ def pause(seconds: float) -> None:
 
 
 class Pace:
-    """Even, and shared by threads. Unused time is lost."""
+    """An even pace, shared by threads. Unused time is lost."""
 
     def __init__(self, per_second: float) -> None:
         self._interval = timedelta(seconds=1 / per_second)

@@ -10,7 +10,9 @@ _EVENT = {"check": "now"}
 
 
 def probe(body: object, caller: Caller) -> dict[str, Any]:
-    """Return the circuit's state. Raises InvalidRequest, StartUnavailable.
+    """Have VerifyKyc probe; return the circuit's state.
+
+    Raises InvalidRequest, StartUnavailable.
 
     Nothing is recorded: the circuit would probe within seconds anyway.
     """

@@ -12,7 +12,7 @@ RESERVED_MS = 60_000
 """Minimum time to continue: pages under way, or of a second look, may take 20 s."""
 
 LINES_MAX = 100
-"""Of each kind. The metrics count all."""
+"""Maximum findings logged of each kind. The metrics count all."""
 
 _KIND_MAX = 40
 
