@@ -19,7 +19,7 @@ class _Versions:
 
     @property
     def fault(self) -> str | None:
-        """Deleted, or put again."""
+        """A description of a deletion or a second put; None for a sound object."""
         if self.is_deleted:
             return "was deleted" + (", and its first version is still there" if self.ids else "")
         if len(self.ids) > 1:
@@ -33,7 +33,7 @@ class Bucket:
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
 
     def objects(self, folder: str, after: str = "") -> Iterator[Found]:
-        """Include objects that were deleted or put again."""
+        """Yield a folder's objects, including objects that were deleted or put again."""
         waiting: dict[str, _Versions] = {}
         behind = {"KeyMarker": self._prefix + after} if after else {}
         pages_of = self._client.get_paginator("list_object_versions")
@@ -48,7 +48,9 @@ class Bucket:
             yield self._found(name, waiting[name])
 
     def read(self, found: Found) -> bytes:
-        """As first put. Raises OSError for a missing or too large object.
+        """Return an object as first put.
+
+        Raises OSError if it is missing or too large.
 
         Raises JournalUnavailable without an answer: a botocore error may be an OSError.
         """

@@ -1,4 +1,4 @@
-"""Lines of the sealed journal: some attributes of a row, and digests of all."""
+"""Lines of the sealed journal: some attributes of a row, and digests of all attributes."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ from settlement.retention import expiry
 from settlement.retention.expiry import EXPIRES
 
 IMMUTABLE = ("ENTRIES#", "EVIDENCE#", "ORDER#", "BANK_LINE#", "BANKED#", "BANK_FILE#", "BANK_ORDER#")
-"""Key prefixes of rows that never change. Each is sealed whole."""
+"""Key prefixes of rows that never change. Such a row is sealed whole."""
 
 CREATED: Mapping[str, tuple[str, ...]] = {
     "SETTLEMENT#": (
@@ -27,13 +27,13 @@ erasure; `worded` adds the caller's words.
 KINDS = (*IMMUTABLE, *CREATED)
 
 PUTS = ("INSERT", "FILL")
-"""By a function, or copied from the table by a person."""
+"""Events of a put: by a function, or copied from the table by a person."""
 
 WORDED = "worded_sha256"
 """The digest that covers the caller's words, absent in earlier releases' lines."""
 
 TIMES = ("posted_at", "claimed_at", "opened_at")
-"""Each kind of row has one of these."""
+"""Attributes with a row's time: each kind of row has one."""
 
 _OPEN = frozenset(
     (
@@ -44,8 +44,8 @@ _OPEN = frozenset(
         *("line", "file", "bank_account", "bank_reference", "booked", "valued"),
     )
 )
-"""Attributes copied as they are. Others may be personal (reasons, causes, references, `by`): a locked object
-cannot be erased. The digest covers them.
+"""Attributes copied as they are. Other attributes may be personal (reasons, causes, references, `by`), and a
+locked object cannot be erased. The digest covers them.
 """
 
 
@@ -54,7 +54,7 @@ _TIME_TO_LIVE = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
 
 
 def _listed(value: Any) -> Any:
-    """Sets as sorted lists, other types as text."""
+    """Return a set as a sorted list, another type as text."""
     return sorted(value) if isinstance(value, set | frozenset) else str(value)
 
 
@@ -70,14 +70,14 @@ def digest(row: Row) -> str:
 
 
 def canonical(row: Row, but: str = "") -> bytes:
-    """The immutable attributes, without `but`, in canonical form."""
+    """Return the immutable attributes, without `but`, in canonical form."""
     return _CANONICAL.encode(_kept(row, but)).encode()
 
 
 def worded(row: Row) -> bytes | None:
-    """A settlement's `canonical` form with the caller's words, else None.
+    """Return a settlement's `canonical` form with the caller's words; None for other rows.
 
-    Absent words are null: the form never equals one without words.
+    Absent words are null, so the form never equals a form without words.
     """
     if not row["pk"].startswith("SETTLEMENT#"):
         return None
@@ -90,19 +90,19 @@ def worded_digest(row: Row) -> str | None:
 
 
 def image(row: Row) -> dict[str, Any]:
-    """Some attributes, and digests of all."""
+    """Return some attributes, and digests of all attributes."""
     found = {"row": {name: row[name] for name in sorted(_OPEN & row.keys())}, "sha256": digest(row)}
     words = worded_digest(row)
     return found if words is None else found | {WORDED: words}
 
 
 def is_as_sealed(row: Row, sealed: Mapping[str, Any]) -> bool:
-    """Images of earlier releases have one digest."""
+    """Return whether the row has its image's digests. Earlier releases' images have one digest."""
     return digest(row) == sealed["sha256"] and sealed.get(WORDED) in (None, worded_digest(row))
 
 
 def line(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Equal records have equal lines."""
+    """Return a stream record's line. Equal records have equal lines."""
     change = record["dynamodb"]
     images = {
         name: image(plain_row(change[of]))
@@ -114,7 +114,7 @@ def line(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def filled(row: Row, at: int) -> dict[str, Any]:
-    """Copied by a person: the stream lost its record."""
+    """Return the line of a row that a person copied: the stream lost its record."""
     return {"event": "FILL", "at": at, "new": image(row)}
 
 
@@ -155,7 +155,9 @@ def content(lines: Iterable[Mapping[str, Any]]) -> bytes:
 
 
 def plain_row(image_of: Mapping[str, Any], fraction: Callable[[str], Any] = str) -> Row:
-    """Convert a row from DynamoDB's wire format as a scan does. It may be forged.
+    """Convert a row from DynamoDB's wire format as a scan does.
+
+    The row may be forged.
 
     `fraction` converts a non-integer number.
     """

@@ -1,4 +1,4 @@
-"""The sealed journal in S3. Nothing is written twice."""
+"""The sealed journal in S3. No object is written twice."""
 
 import gzip
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,9 @@ class SealedJournal:
         self._client, self._bucket = client, bucket
 
     def add(self, told: Sequence[Mapping[str, Any]], now: datetime) -> str:
-        """Return the object's name. Safe to repeat: a taken name has the same digest.
+        """Put lines; return the object's name.
+
+        Safe to repeat: a taken name has the same digest.
 
         Raises JournalUnavailable.
         """
@@ -30,7 +32,7 @@ class SealedJournal:
         return name
 
     def seal(self, now: datetime, *, period: timedelta, grace: timedelta) -> Seal | None:
-        """Newest seal. Raises JournalUnavailable."""
+        """Make due seals. Return the newest seal. Raises JournalUnavailable."""
         newest = self._newest_seal(now)
         first = None if newest else next(self._names(seals.OBJECTS), None)
         for start, end in seals.periods(newest, first, now, period=period, grace=grace):
@@ -43,7 +45,7 @@ class SealedJournal:
         return newest
 
     def _newest_seal(self, now: datetime) -> Seal | None:
-        """Search the last month first: its list is short."""
+        """Return the newest seal. The last month is searched first: its list is short."""
         month_ago = f"{seals.SEALS}{seals.minute(now - timedelta(days=30))}"
         for after in (month_ago, ""):
             *_, newest = (None, *self._names(seals.SEALS, after))
@@ -77,12 +79,12 @@ class SealedJournal:
             raise JournalUnavailable(f"{name}: {fault}") from None
 
     def _put(self, name: str, content: bytes) -> bool:
-        """Under a lock S3 demands a checksum."""
+        """Return whether the name was free. Under an object lock, S3 demands a checksum."""
         put = {"Key": name, "Body": content, "IfNoneMatch": "*", "ChecksumAlgorithm": "CRC32"}
         return self._call("put_object", **put) is not None
 
     def _call(self, operation: str, **parameters: Any) -> Any:
-        """Return None if a name is taken."""
+        """Return S3's answer; None if a name is taken."""
         try:
             return getattr(self._client, operation)(Bucket=self._bucket, **parameters)
         except ClientError as error:

@@ -19,7 +19,7 @@ from settlement.core.model.timestamps import timestamp
 OBJECTS, SEALS = "journal/", "seals/"
 
 AT_ONCE_MAX = 48
-"""After a pause. The next run makes the others."""
+"""Maximum seals in a run after a pause. The next run makes the others."""
 
 _MINUTE = "%Y-%m-%dT%H%M"
 
@@ -54,12 +54,12 @@ def digest(content: bytes) -> str:
 
 
 def minute(moment: datetime) -> str:
-    """Names sort by time."""
+    """Return a minute's name: names sort by time."""
     return moment.astimezone(UTC).strftime(_MINUTE)
 
 
 def object_name(content: bytes, now: datetime) -> str:
-    """Its minute, and its content's digest.
+    """Return an object's name: its minute, and its content's digest.
 
     Equal content is refused a second time, without a comparison.
     """
@@ -90,7 +90,7 @@ def periods(
 ) -> Iterator[tuple[datetime, datetime]]:
     """Yield the unsealed periods that ended before the grace, in which calls may still run.
 
-    A chain begins with the period of the `first` object, or with the latest.
+    A chain begins with the period of the `first` object, or with the latest period.
     """
     latest = _floor(now - grace, period) - period
     if newest:

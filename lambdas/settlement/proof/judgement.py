@@ -1,7 +1,7 @@
 """Judgement of one settlement or account.
 
-A settlement's row and its evidence determine exactly the entries that must exist: each slot stands for one,
-with a known account, time and amount; others follow from reversals in part and LIMBO decisions.
+A settlement's row and its evidence determine exactly the entries that must exist. Each slot stands for one
+entry, with a known account, time and amount; other entries follow from reversals in part and LIMBO decisions.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -17,7 +17,7 @@ from settlement.proof.facts import BalanceFacts, EntryFacts, EvidenceFacts, Sett
 from settlement.proof.retention import Retention
 
 NAMED_MAX = 10
-"""An account may have thousands."""
+"""Maximum cases named: an account may have thousands."""
 
 NO_ROW = "has entries, but no sound row in their currency"
 
@@ -50,7 +50,7 @@ def expired(
     evidence: Iterable[EvidenceFacts],
     retention: Retention,
 ) -> list[EntryFacts]:
-    """Entries that existed and have expired."""
+    """Return the entries that existed and have expired."""
     expected = entries_of(row)
     if not any(map(retention.may_lack, expected)):
         return []
@@ -60,7 +60,7 @@ def expired(
 
 
 def row_of(entry: EntryFacts) -> Row:
-    """Without expiry and signature."""
+    """Return an entry's row, without expiry and signature."""
     escrow = accounts.escrow(entry.key)
     debit, credit = (entry.account, escrow) if entry.side == "debit" else (escrow, entry.account)
     facts = {name: getattr(entry, name) for name in ("step", "posted_at", "side", "amount", "currency")}
@@ -87,7 +87,7 @@ def address(entry: EntryFacts) -> Row:
 
 
 def escrow_by(entries: Iterable[EntryFacts], currency: str) -> int:
-    """The escrow gets each account's debit."""
+    """Return the escrow's balance by the entries: it gets each account's debit."""
     return -sum(one.change for one in entries if one.currency == currency)
 
 
@@ -112,7 +112,7 @@ def account_differences(
     waiting: Waiting = _NOTHING,
     cases: Collection[str] = (),
 ) -> list[str]:
-    """A merchant's unswept amount is not in the balance yet."""
+    """Return the differences. A merchant's unswept amount is not in the balance yet."""
     if row is None:
         return [NO_ROW]
     posted, found = sums.get(row.currency, 0) - waiting.unswept, []
@@ -149,9 +149,9 @@ def _decide(
     entries: Collection[EntryFacts],
     evidence: Iterable[EvidenceFacts],
 ) -> Iterator[str]:
-    """Add to `expected`; yield each write-off that covers no reversal.
+    """Add decisions' entries to `expected`; yield each write-off that covers no reversal.
 
-    Its entry replaces the covered reversal.
+    A write-off's entry replaces the covered reversal.
     """
     for one in evidence:
         if not one.step.startswith(_RESOLVE):

@@ -30,7 +30,9 @@ Read = Callable[[Row, Findings, Spool], str | None]
 
 
 class Stage(NamedTuple):
-    """None disables a check.
+    """A stage's limits for the proof.
+
+    None disables a check.
 
     The index lists no settlement after `listed_until`, or `reviews_until` if in review.
     """
@@ -63,7 +65,7 @@ def reconcile(
 def collect(
     all_rows: Iterable[Row], own: Spool, findings: Findings, watch: Watch, stage: Stage = UNKNOWN
 ) -> None:
-    """Raises CutOff."""
+    """Spool the facts of all rows. Raises CutOff."""
     currencies, row_keys, _, _, retention = stage
     readers = _READERS | {"ENTRIES": partial(_read_entry, retention=retention)}
     for row in watched(all_rows, READING, watch):
@@ -93,9 +95,12 @@ def judge(
     watch: Watch,
     retention: Retention = KEEPS_ALL,
 ) -> None:
-    """Raises CutOff.
+    """Judge the spooled facts.
 
-    Entries that may be gone are summed here, existing or expired, so expiry during the scan does not matter.
+    Raises CutOff.
+
+    Entries that may have expired are summed here, whether deleted or not, so expiry during the scan does not
+    matter.
     """
     with Spool(OldChange) as old:
         for journal in watched(spool.settlements(sources), JUDGING, watch):
@@ -280,7 +285,7 @@ def _judge_account(account: Account, findings: Findings, look_again: LookAgain, 
 def _second_look(
     difference: Difference, told: Sequence[str], findings: Findings, look_again: LookAgain
 ) -> Look:
-    """Record the verdict. Raises CutOff."""
+    """Look again, and record the verdict. Raises CutOff."""
     name = difference.key["pk"]
     try:
         look = look_again(difference)

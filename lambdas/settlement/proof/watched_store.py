@@ -12,7 +12,9 @@ _ALL = 2**31 - 1
 
 
 class WatchedStore(Store):
-    """A store for second looks that calls a watch before each read. Raises its CutOff.
+    """A store for second looks that calls a watch before each read.
+
+    Raises the watch's CutOff.
 
     Reading a long statement often may outlast a function.
     """
