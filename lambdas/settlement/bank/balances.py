@@ -41,9 +41,9 @@ def in_order(statements: Iterable[Statement]) -> dict[tuple[str, str], list[Stat
 
 
 def faults(ordered: Ordered) -> Iterator[Finding]:
-    """Yield each statement that does not add up, and each hole between two of an account.
+    """Yield each statement that does not add up, and each gap between an account's statements.
 
-    Statements without balances, as a camt.054 and a CSV file, show no hole but a missing page.
+    Statements without balances, as a camt.054 and a CSV file, show only missing pages.
     """
     for statements in ordered.values():
         told = [(one, *both) for one in _apart(statements) if (both := _balances(one))]
@@ -58,7 +58,7 @@ def faults(ordered: Ordered) -> Iterator[Finding]:
 
 
 def late(ordered: Ordered, now: datetime) -> list[tuple[str, str]]:
-    """Return each account and currency without the statement of the last business day that is due.
+    """Return each account and currency whose latest due statement is missing.
 
     A day's statement is due at noon (UTC) of the next business day. Bank holidays are not known.
     """
@@ -123,7 +123,7 @@ def _place(one: Statement) -> tuple[object, ...]:
 
 
 def _apart(statements: Sequence[Statement]) -> list[Statement]:
-    """Leave out statements within a longer one, or whose number was issued anew."""
+    """Leave out statements within a longer statement, or whose number was issued anew."""
     longest = ""
     longer = set[Days]()
     periods = {(one.first, one.last) for one in statements if _balances(one)}
@@ -154,7 +154,7 @@ def _pages(statements: Sequence[Statement]) -> Iterator[Finding]:
 
 
 def _told(statements: Sequence[Statement]) -> list[Days]:
-    """Days of statements with balances, and quiet days between."""
+    """Return the days of statements with balances, and quiet days between."""
     told = [(one, *both) for one in _apart(statements) if (both := _balances(one))]
     quiet = [
         (one.last, following.first)

@@ -17,7 +17,7 @@ _SIDES = ("in", "out")
 
 @dataclass(frozen=True)
 class BankLine:
-    """In minor units. `booked` and `valued` are days."""
+    """A bank's line, in minor units. `booked` and `valued` are days."""
 
     line: str
     bank_account: str

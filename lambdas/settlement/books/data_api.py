@@ -89,9 +89,12 @@ class DataApi:
                 return begun
 
     def _call(self, operation: str, **parameters: Any) -> Any:
-        """Raises BooksUnavailable without the database's message, which may name an account.
+        """Call the Data API.
 
-        The SQLSTATE is safe, and identifies the fault: 42P01 is a missing schema.
+        Raises BooksUnavailable.
+
+        The error omits the database's message, which may name an account. The SQLSTATE is safe, and
+        identifies the fault: 42P01 is a missing schema.
         """
         try:
             return getattr(self._client, operation)(**self._who, **parameters)

@@ -13,12 +13,12 @@ from settlement.journal.entries import Aside, Entry, entries
 from settlement.journal.objects import lines_of
 
 CHUNK_CHARACTERS = 2**18
-"""Maximum parameter of a statement, except for one long line. The Data API takes 4 MiB per call, in which
+"""Maximum characters of a parameter, except for one long line. The Data API takes 4 MiB per call, in which
 each quote is escaped twice, and returns 1 MiB.
 """
 
 LINE_CHARACTERS_MAX = 400_000
-"""Maximum part of a line put aside: one call holds it. The object has the whole line."""
+"""Maximum characters of a line put aside: one call holds them. The object has the whole line."""
 
 _ENTRIES = """
 json_to_recordset(CAST(:rows AS json)) AS i (
@@ -121,9 +121,9 @@ class _IsKnown(Exception):
 def project(books: Books, name: str, content: bytes) -> Projected:
     """Take an object's entries into the books, once.
 
-    Inbox, entries and lines put aside are one transaction. Two at once wait for each other on the inbox. The
-    books never change: an entry with different content is put aside. Raises one of UNREADABLE if the object
-    does not match its name.
+    Inbox, entries and lines put aside are one transaction. Two projections at once wait for each other on the
+    inbox. The books never change: an entry with different content is put aside. Raises one of UNREADABLE if
+    the object does not match its name.
     """
     found = [one for line in lines_of(name, content) for one in (*entries([line]), *bank.rows([line]))]
     try:
@@ -143,7 +143,7 @@ def project(books: Books, name: str, content: bytes) -> Projected:
 
 
 def _take(query: Query, kind: _Kind, found: Sequence[object]) -> tuple[int, int, list[Aside]]:
-    """Numbers of new and late rows, and the rows put aside."""
+    """Take rows. Return the numbers of new and late rows, and the rows put aside."""
     in_order = sorted((one for one in found if isinstance(one, kind.of)), key=attrgetter(*kind.known_by))
     new, late, different = 0, 0, list[Aside]()
     for lines in _chunks({"number": number, **asdict(one)} for number, one in enumerate(in_order)):

@@ -26,7 +26,8 @@ PAGE = 1_000
 """Names per inbox query: 100 KB, and one S3 listing."""
 
 LOOKS_BACK = timedelta(days=7)
-"""A new process's look back: time to act on the alarm about objects left out. A week has some 20,000 names.
+"""How far a new process looks back: time to act on the alarm about objects left out. A week has some 20,000
+names.
 """
 
 ASIDE_FOR = timedelta(days=1)
@@ -36,7 +37,7 @@ STILL_COMING = timedelta(minutes=15)
 """Age after which a minute gets no more objects, despite slow calls and clock skew."""
 
 _OBJECT = re.compile(r"journal/(2[0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{4})/[0-9a-f]{64}\.jsonl\.gz")
-"""Name by `seals.object_name`. Any other is forged, and may be invalid in PostgreSQL."""
+"""A name by `seals.object_name`. Any other name is forged, and may be invalid in PostgreSQL."""
 
 _START = """
 SELECT least(max(name COLLATE "C"),
@@ -56,8 +57,8 @@ WHERE NOT EXISTS (SELECT FROM ledger.object o WHERE o.name = i.name)
 class Progress:
     """A process's knowledge: the books have all objects up to `whole`, and `taken` after it.
 
-    `has_seen_all`: the process has asked the books about all objects. Until then, they may have unknown ones.
-    `put_aside`: lines put aside within ASIDE_FOR before `counted_at`.
+    `has_seen_all`: the process has asked the books about all objects. Until then, the books may have unknown
+    objects. `put_aside`: lines put aside within ASIDE_FOR before `counted_at`.
     """
 
     whole: str | None = None
@@ -72,9 +73,11 @@ class Progress:
 
 @dataclass
 class Round:
-    """Result of a round. `left_out`: the faults of objects left out, which delay no others.
+    """Result of a round.
 
-    `waiting`: names left out, or the one at which the round ended. `has_asked`: the books were queried, so
+    `left_out`: the faults of objects left out, which delay no others.
+
+    `waiting`: names left out, or the name at which the round ended. `has_asked`: the books were queried, so
     they are awake. `has_ended`: the round reached the journal's end. `late`: see `Projected`.
     """
 
@@ -119,7 +122,7 @@ def catch_up(
 def _take_all(
     books: Books, copy: Copy, progress: Progress, done: Round, now: datetime, has_time: Callable[[], bool]
 ) -> bool:
-    """Return False if time runs out first."""
+    """Take all waiting objects. Return False if time runs out first."""
     settled = objects.before(now - STILL_COMING)
     for number, listed in enumerate(_pages(copy.objects(seals.OBJECTS, progress.whole or ""))):
         if number and not has_time():  # a listing of years may take longer than a round
@@ -152,7 +155,7 @@ def _start(books: Books, now: datetime) -> str:
 
 
 def _without_forged(page: list[Found], done: Round) -> Iterator[Found]:
-    """Yield valid names, and leave out the rest: one would fail the page's query."""
+    """Yield valid names, and leave out invalid names, which would fail the page's query."""
     for found in page:
         if _put_at(found.name):
             yield found
@@ -162,7 +165,10 @@ def _without_forged(page: list[Found], done: Round) -> Iterator[Found]:
 
 
 def _unknown(books: Books, names: list[str], progress: Progress, done: Round) -> set[str]:
-    """If the query fails, a process that has seen all earlier objects keeps the first name in `waiting`."""
+    """Return the names that the books lack.
+
+    If the query fails, a process that has seen all earlier objects keeps the first name in `waiting`.
+    """
     if not names:
         return set()
     if progress.has_seen_all:
@@ -176,7 +182,7 @@ def _unknown(books: Books, names: list[str], progress: Progress, done: Round) ->
 
 
 def _take(books: Books, copy: Copy, found: Found, done: Round) -> bool:
-    """Return False if the object is left out."""
+    """Take an object. Return False if the object is left out."""
     try:
         one = project(books, found.name, copy.read(found))
     except UNREADABLE as fault:
