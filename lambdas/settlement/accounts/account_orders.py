@@ -1,6 +1,8 @@
-"""Writes of a person's order on an account. Amounts are in minor units.
+"""Writes of a person's order on an account.
 
-The order's row shares the effect's transaction: the idempotency check.
+Amounts are in minor units.
+
+The order's row, in the effect's transaction, is the idempotency check.
 """
 
 from collections.abc import Callable
@@ -57,7 +59,7 @@ def record(order: AccountOrder, now: datetime) -> Write:
 
 
 def open_account(order: AccountOrder, now: datetime) -> Write:
-    """By an update, so that no role needs permission to put a balance."""
+    """Open an account by an update, so that no role needs permission to put a balance."""
     return update(
         keys.account(order.account),
         "SET available = :nothing, currency = :currency, opened_at = :now, last_order = :order",
@@ -89,7 +91,7 @@ def deposit(order: AccountOrder, config: StageConfig) -> Write:
 
 
 def withdraw(order: AccountOrder) -> Write:
-    """Even of a closed account, which a reversal may have credited."""
+    """Debit an account, even if closed: a reversal may have credited it."""
     currency, amount = order.money
 
     def meaning(state: AccountState | None) -> SettlementError:
@@ -143,7 +145,7 @@ def close(order: AccountOrder, now: datetime) -> Write:
 
 
 def external(order: AccountOrder, moved: Transfer, now: datetime) -> Write:
-    """The order's row detects a replay."""
+    """Build an order's entry. The order's row detects a replay."""
     posted_at = timestamp(now)
     row = {
         **keys.entry(order.account, posted_at, order.key, order.order),

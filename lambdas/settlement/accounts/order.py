@@ -27,7 +27,7 @@ class OrderKind(StrEnum):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The caller does not send `by`."""
+        """Names of an order's content. The caller does not send `by`."""
         moves = self in (OrderKind.DEPOSIT, OrderKind.WITHDRAW)
         about = ("currency", "amount", "reference") if moves else ()
         return (*_FIELDS, *(("currency",) if self is OrderKind.OPEN else about), "by", "reason")
@@ -44,9 +44,11 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 @dataclass(frozen=True, kw_only=True)
 class AccountOrder:
-    """A person's order on an account. `amount` is in minor units of `currency`.
+    """A person's order on an account.
 
-    An opening has a `currency`; a deposit or withdrawal also `amount` and `reference`, the bank's or
+    `amount` is in minor units of `currency`.
+
+    An opening has a `currency`; a deposit or withdrawal also has `amount` and `reference`, the bank's or
     caller's.
     """
 
@@ -59,7 +61,7 @@ class AccountOrder:
     by: str
     reason: str
     proof: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """Facts about caller and request, of each try."""
+    """Facts about caller and request, which differ in each try."""
 
     @property
     def request_hash(self) -> str:

@@ -1,4 +1,4 @@
-"""Requests to RecoverStalled. The schedule makes up for lost ones."""
+"""Requests to RecoverStalled. The schedule makes up for lost requests."""
 
 from typing import Any
 
@@ -9,9 +9,11 @@ _RECOVERY = "RECOVER_STALLED"
 
 
 def ask(key: str, owner: str) -> None:
-    """Ask to resume a settlement, without waiting. Raises StartUnavailable.
+    """Ask to resume a settlement, without waiting.
 
-    With another owner than `owner`, nothing happens.
+    Raises StartUnavailable.
+
+    Nothing happens if the settlement has another owner than `owner`.
     """
     try:
         functions.send(_RECOVERY, {"key": key, "owner": owner})

@@ -1,6 +1,6 @@
 """Writes of a check's evidence, and of the wait that may precede it.
 
-A wait is a review of the row, whose reference is `check:NAME`: the KYC provider can never use that name.
+The row records a wait as a review with the reference `check:NAME`, which no KYC provider can use.
 """
 
 from collections.abc import Collection
@@ -53,9 +53,12 @@ def ends_at(check: Declared, state: SettlementState) -> datetime:
 def begin(
     settlement: Settlement, check: Declared, unanswered: Collection[str], until: datetime, now: datetime
 ) -> Write:
-    """Begin a wait. A row that waits already is left as it is.
+    """Begin a wait.
 
-    Refused if one of the `unanswered` checks has answered: a refusal must not wait for another check.
+    A row that waits already is left as it is.
+
+    The write is refused if one of the `unanswered` checks has answered: a refusal must not wait for another
+    check.
     """
     name = step_of(check.name)
     wanted = Verdict(decision=KycDecision.REVIEW, reference=name, reason="", provider="check")
@@ -67,9 +70,9 @@ def begin(
 
 
 def keep(settlement: Settlement, check: Declared, awaited: str | None) -> Write:
-    """Note an answer that nothing waits for: no wait for its check begins any more.
+    """Record that a check answered without a wait, so that no wait for it begins.
 
-    The row must still wait for `awaited`, another check, or for nothing.
+    The row must still wait for `awaited`, another check; if None, it must not wait.
     """
     return update(
         keys.settlement(settlement.key),
@@ -91,12 +94,12 @@ def keep(settlement: Settlement, check: Declared, awaited: str | None) -> Write:
 def end(
     settlement: Settlement, check: Declared, awaited: str, *, since: str, now: datetime, config: StageConfig
 ) -> Write:
-    """End the wait for `awaited` by a check's answer: its own, or a refusal of another.
+    """End the wait for `awaited` by that check's answer, or by another check's refusal.
 
     The settlement is due for recovery at once, and gets a full time to settle. No step commits: the other
     checks and the KYC provider are asked next. `since` is the time of the evidence. A deadline that the
-    request named stays. `waits` counts the ended waits, for the proof; `answered` has the checks for which
-    no wait begins any more.
+    request named stays. `waits` counts the ended waits, for the proof; `answered` has the checks for which no
+    wait begins any more.
     """
     index = keys.in_flight_index(settlement.key, since)
     assignments = (

@@ -34,7 +34,7 @@ def before_hold(settlement: Settlement, now: datetime, seen: int | None) -> Writ
 
 
 def in_review(settlement: Settlement, now: datetime, seen: int | None) -> Write:
-    """Move a settlement in review to COMPENSATING, fencing off the verdict, and make it due.
+    """Move a settlement in review to COMPENSATING, fencing off the verdict; list it for recovery now.
 
     An earlier deadline would not stop a verdict whose clock is behind.
     """
@@ -60,7 +60,7 @@ def in_review(settlement: Settlement, now: datetime, seen: int | None) -> Write:
 
 
 def _failure(step: Step, now: datetime) -> dict[str, str]:
-    """The proof compares the failure's time with the row's."""
+    """Return the failure, with its time: the proof compares it with the row's."""
     cause = f"cancel: its starter has cancelled the payment at {timestamp(now)}"
     return {"step": step.value, "error": CANCELLED, "cause": cause}
 

@@ -15,14 +15,14 @@ _SECONDS = re.compile(r"[1-9][0-9]?", re.ASCII)
 
 
 class Start(NamedTuple):
-    """`wait` is in seconds; 0: none."""
+    """`wait` is in seconds; 0 means no wait."""
 
     request: Request
     wait: int
 
     @property
     def execution(self) -> str:
-        """A repeated call with the same content has the same execution."""
+        """The execution's name: the same for a repeated call with the same content."""
         content = json.dumps(vars(self.request), sort_keys=True)
         return executions.queued(self.request.key, content)
 
@@ -54,5 +54,5 @@ def _wait(prefer: str) -> int:
 
 
 def _parts(text: str, separator: str) -> Iterator[str]:
-    """At the separators outside quoted text."""
+    """Split at the separators outside quoted text."""
     yield from (part[0] for part in re.finditer(rf'(?:[^"{separator}]|"(?:[^"\\]|\\.)*"?)+', text))

@@ -21,15 +21,16 @@ _provider = SecretsProvider(
 )
 
 SIGNING_CACHE_SECONDS = 10
-"""How long a signature by a new secret may still be refused."""
+"""Longest time for which a signature by a new secret is still refused."""
 
 _NO_END = "secret: previous_until must be a time with its offset, as 2026-11-22T06:04:00Z"
 
 
 def signing_secrets(now: datetime, secret_id: str = "") -> list[object]:
-    """The current one, and for a time the previous one: the provider's, or those of another secret.
+    """Return the current signing secret, and for a time the previous secret.
 
-    An unusable secret does not block the other. Raises KycUnavailable if none is usable.
+    An empty `secret_id` means the provider's secrets. An unusable secret does not block the other. Raises
+    KycUnavailable if none is usable.
     """
     secret = read(secret_id or os.environ["KYC_SIGNING_SECRET"], cache_seconds=SIGNING_CACHE_SECONDS)
     active, fault = list[object](), None

@@ -14,7 +14,7 @@ libraries use the same.
 """
 
 SIGNATURES_MAX = 10
-"""A sender adds one for each of its secrets."""
+"""Maximum signatures: a sender adds one for each of its secrets."""
 
 _KEY_BYTES_MIN = 24
 _PREFIX = "whsec_"

@@ -55,7 +55,9 @@ class Orders:
     before_refund: Callable[[Store, SettlementState], None]
 
     def resolve(self, body: object, caller: Caller) -> dict[str, Any]:
-        """Return the decision on record.
+        """Decide a case.
+
+        Return the decision on record.
 
         Raises InvalidRequest, SettlementNotFound, ResolutionRefused, ApprovalNeeded, and StepFenced if the
         case has another decision or is not open.
@@ -68,7 +70,7 @@ class Orders:
     def carry_out_resolution(
         self, state: SettlementState, order: Resolution, now: datetime, completing: Write | None = None
     ) -> dict[str, Any]:
-        """`completing` is the last approval's write."""
+        """Decide a case, and wake an execution. `completing` is the last approval's write."""
         key = state.key
         owner = executions.ordered(key, "resolve", self.nonce())
         if state.resolutions >= order.case:
@@ -89,7 +91,9 @@ class Orders:
         return {"key": key, "case": order.case, "order": _on_record(entry)}
 
     def reverse(self, body: object, caller: Caller) -> dict[str, Any]:
-        """Return the order on record, new or earlier.
+        """Reverse a settlement.
+
+        Return the order on record, new or earlier.
 
         Raises InvalidRequest, SettlementNotFound, NotReversible, and ApprovalNeeded.
         """
@@ -117,7 +121,9 @@ class Orders:
         return {"key": key, "order": _on_record(found or transaction.gate.parameters["Item"])}
 
     def reverse_part(self, body: object, caller: Caller) -> dict[str, Any]:
-        """Return the part on record.
+        """Reverse a part.
+
+        Return the part on record.
 
         Raises InvalidRequest, SettlementNotFound, NotReversible, PartRefused, ApprovalNeeded, and the payee's
         refusals.
@@ -134,7 +140,10 @@ class Orders:
     def carry_out_part(
         self, state: SettlementState, order: PartialReversal, now: datetime, completing: Write | None = None
     ) -> dict[str, Any]:
-        """One transaction moves the money: nothing is left to resume. A merchant's release is swept first."""
+        """Reverse a part in one transaction, which leaves nothing to resume.
+
+        Sweep a merchant's release first.
+        """
         store, settlement = self.store, state.settlement
         if refusal := parts.refusal_of(state):  # a release after this read is not swept
             raise refusal
@@ -153,9 +162,11 @@ class Orders:
         return self.store.evidence(state.key, REVERSE) is not None
 
     def recover(self, body: object, caller: Caller) -> dict[str, Any]:
-        """Raises InvalidRequest, SettlementNotFound, StartUnavailable.
+        """Have a settlement recovered now.
 
-        Not recorded: the schedule would do the same within minutes.
+        Raises InvalidRequest, SettlementNotFound, StartUnavailable.
+
+        The order is not recorded: the schedule would do the same within minutes.
         """
         key = parse_recovery(body)
         if self.state_of(key).status in FINISHED:
@@ -172,7 +183,7 @@ class Orders:
     def _decide(
         self, state: SettlementState, order: Resolution, owner: str, now: datetime, completing: Write | None
     ) -> tuple[Row, bool]:
-        """The decision on record, and whether it is new."""
+        """Return the decision on record, and whether it is new."""
         compensation.ensure_can_resolve(state, order.decision, order.case)
         case, config = compensation.stuck_case(state), self.config
         transaction = compensation.resolve(state.settlement, case, order, owner, now, config)
@@ -185,7 +196,7 @@ class Orders:
         return found or dict(transaction.gate.parameters["Item"]), found is None
 
     def state_of(self, key: str) -> SettlementState:
-        """Raises SettlementNotFound, and MalformedRow if no decision may rest on the row."""
+        """Return a settlement. Raises SettlementNotFound, and MalformedRow if its row allows no decision."""
         state = self.store.settlement(key)
         if state is None:
             raise SettlementNotFound("key: no request has claimed it")
@@ -215,5 +226,5 @@ def _on_record(entry: Row) -> dict[str, Any]:
 
 
 def _told(entry: Row | None) -> str:
-    """Omit the reason, a person's text; `settle status` shows it."""
+    """Describe a decision without its reason, a person's text, which `settle status` shows."""
     return f": {entry['decision']} at {entry['posted_at']}" if entry else ""

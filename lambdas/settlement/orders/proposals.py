@@ -24,7 +24,7 @@ from settlement.orders.proposal import Move, Proposal, ProposalStatus
 
 
 def propose(proposal: Proposal, latest: Proposal | None) -> Write:
-    """The latest proposal was void or closed."""
+    """Put a proposal. `latest`, if any, was void or closed."""
 
     def meaning(found: Row | None) -> SettlementError | AlreadyApplied:
         if found and found["seen"] == proposal.seen:
@@ -41,7 +41,7 @@ def approve(proposal: Proposal, caller: Caller, now: datetime) -> Write:
 
 
 def complete(proposal: Proposal, caller: Caller, now: datetime) -> Write:
-    """In one transaction with the decision."""
+    """Count the last approval, in one transaction with the decision."""
     return _approve(proposal, caller, now, is_last=True)
 
 
@@ -56,7 +56,9 @@ def withdraw(proposal: Proposal, caller: Caller, now: datetime) -> Write:
 
 
 def record(settlement: Settlement, proposal: Proposal, move: Move, caller: Caller, now: datetime) -> Write:
-    """The proposal's row detects a replay.
+    """Build a move's evidence.
+
+    The proposal's row detects a replay.
 
     If the evidence exists, the row is lost or outdated: the move is refused.
     """
@@ -75,7 +77,8 @@ def record(settlement: Settlement, proposal: Proposal, move: Move, caller: Calle
 
 def _approve(proposal: Proposal, caller: Caller, now: datetime, *, is_last: bool) -> Write:
     def replay_if(row: Row) -> bool:
-        """The decision's evidence shows whether the last approval is a replay."""
+        """Return whether the approval is a replay; for the last approval, the decision's evidence shows it.
+        """
         return not is_last and caller.person in row["persons"] - {row["proposer"]}
 
     more, values = (", #status = :done", {":done": ProposalStatus.DONE}) if is_last else ("", {})

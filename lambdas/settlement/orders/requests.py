@@ -1,4 +1,4 @@
-"""The only way from a person's JSON into the domain."""
+"""The only parser from a person's JSON into the domain."""
 
 import re
 from collections.abc import Mapping
@@ -28,16 +28,18 @@ _PART = ("key", "part", "amount", "reason")
 
 @dataclass(frozen=True, kw_only=True)
 class PartialReversal(Order):
-    """`amount` is in minor units.
+    """An order to reverse a part.
 
-    It happens once: the next order names the next `part`.
+    `amount` is in minor units.
+
+    The part is reversed once: the next order names the next `part`.
     """
 
     part: int
     amount: int
 
     def differs_from(self, entry: Mapping[str, object]) -> str | None:
-        """The first field that differs from the recorded part."""
+        """Return the first field that differs from the recorded part, or None."""
         return next((name for name in ("amount", "reason") if entry[name] != getattr(self, name)), None)
 
 
@@ -57,12 +59,12 @@ class Named:
 
 
 def part_name(part: int) -> str:
-    """Of its evidence, and its entry in the payee's account."""
+    """Name a part's evidence, and its entry in the payee's account."""
     return f"{REVERSE_PART}:{part}"
 
 
 def refund_name(part: int | str) -> str:
-    """In the payer's account."""
+    """Name a part's entry in the payer's account."""
     return f"refund-part:{part}"
 
 
@@ -96,10 +98,7 @@ def parse_resolution(raw: object, caller: Caller, **more: str) -> tuple[str, Res
 
 
 def parse_part(raw: object, caller: Caller, exponent: int, **more: str) -> tuple[str, PartialReversal]:
-    """Raises InvalidRequest.
-
-    `exponent` is the settlement currency's.
-    """
+    """Parse a part. Raises InvalidRequest. `exponent` is the settlement currency's."""
     content = fields_of(raw, _PART)
     part, amount = content["part"], 0
     if not (type(part) is int and 0 < part <= CASES_MAX):
@@ -129,12 +128,12 @@ def parse_recovery(raw: object) -> str:
 
 
 def parse_named(raw: object, decision: str) -> tuple[str, Named]:
-    """To withdraw. Raises InvalidRequest."""
+    """Parse the proposal to withdraw. Raises InvalidRequest."""
     return _named(raw, decision, ())
 
 
 def parse_shown(raw: object, decision: str) -> tuple[str, Named]:
-    """To approve. Raises InvalidRequest."""
+    """Parse the proposal to approve. Raises InvalidRequest."""
     number = {REVERSE: (), REVERSE_PART: ("part",)}.get(decision, ("case",))
     return _named(raw, decision, (*number, "amount"))
 

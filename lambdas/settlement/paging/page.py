@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 SUBJECT_LENGTH_MAX = 99
-"""SNS takes less than 100 ASCII characters, without a line break."""
+"""Maximum subject: SNS takes less than 100 ASCII characters, without a line break."""
 
 LINE_LENGTH_MAX = 600
 DETAIL_BYTES_MAX = 200_000
-"""SNS takes 256 KiB in all. Our details have a few kilobytes."""
+"""Maximum details: SNS takes 256 KiB in all. Our details have a few kilobytes."""
 
 _SUBJECTS = {
     "LimboEntered": "LIMBO: {amount_at_risk} {currency} of {account}, payment {key}",
@@ -23,7 +23,7 @@ _LINES = {
     "next_command": "Run: {}",
     "runbook": "Read: {}",
 }
-"""In this order."""
+"""Fields to show, in this order."""
 
 _FOR_INFORMATION = ("LimboResolved",)
 
@@ -38,7 +38,9 @@ class Page:
 
 
 def page_of(event: Mapping[str, Any]) -> Page:
-    """An unknown event pages as well.
+    """Return an event's page.
+
+    An unknown event pages as well.
 
     Names, causes and reasons are other people's text: each stays on its line.
     """
@@ -55,7 +57,7 @@ def page_of(event: Mapping[str, Any]) -> Page:
 
 
 def _subject(kind: str, named: Mapping[str, str]) -> str:
-    """Empty for an unknown event or a missing field."""
+    """Return the subject; empty for an unknown event or a missing field."""
     with suppress(KeyError):
         return _SUBJECTS[kind].format_map(named)
     return ""

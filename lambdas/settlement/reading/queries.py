@@ -14,13 +14,13 @@ from settlement.core.model.status import Status
 from settlement.core.model.timestamps import timestamp
 
 WAIT_SECONDS_MAX = 20
-"""API Gateway gives a call 30 s."""
+"""Longest wait: API Gateway gives a call 30 s."""
 
 PAGE_ENTRIES, PAGE_ENTRIES_MAX = 50, 100
-"""Per page of a statement."""
+"""Default and maximum entries per page of a statement."""
 
 PAGE_SETTLEMENTS, PAGE_SETTLEMENTS_MAX = 25, 50
-"""Default and maximum per page. Each settlement costs a read."""
+"""Default and maximum settlements per page. Each costs a read."""
 
 PAGE_JOURNAL, PAGE_JOURNAL_MAX = 100, 500
 
@@ -54,9 +54,9 @@ class OutcomeQuery:
 
 @dataclass(frozen=True, kw_only=True)
 class EntriesQuery:
-    """From `since` to before `before`.
+    """Entries from `since` to before `before`.
 
-    `position` is the reader's last sort key.
+    `position` is the client's last sort key.
     """
 
     account: str
@@ -71,7 +71,7 @@ class EntriesQuery:
 
 @dataclass(frozen=True, kw_only=True)
 class StatusQuery:
-    """`position` is the reader's last place in the index: partition number, sort key, settlement key."""
+    """`position` is the client's last place in the index: partition number, sort key, settlement key."""
 
     status: Status
     since: str
@@ -84,7 +84,7 @@ class StatusQuery:
 
 @dataclass(frozen=True, kw_only=True)
 class JournalQuery:
-    """`position` is the reader's last object and line; 0 for the whole object."""
+    """`position` is the client's last object and line; 0 for the whole object."""
 
     since: str
     limit: int
@@ -121,9 +121,11 @@ def parse_entries_query(account: object, raw: Mapping[str, str]) -> EntriesQuery
 
 
 def parse_list_query(raw: Mapping[str, str]) -> EntriesQuery | StatusQuery:
-    """Raises InvalidRequest.
+    """Parse a query by account or status.
 
-    By account, it lists the entries, whose settlements are then read.
+    Raises InvalidRequest.
+
+    A query by account lists the entries, whose settlements are then read.
     """
     checks = _Checks(raw, ("account", "status", "since", "limit", "cursor"))
     if "account" in raw and not _is_account(raw["account"]):
@@ -182,7 +184,7 @@ class _Checks:
         return number
 
     def instant(self, name: str, otherwise: str) -> str:
-        """In the table's format."""
+        """Return a time in the table's format."""
         text = self._raw.get(name)
         if text is None:
             return otherwise
@@ -214,7 +216,7 @@ def _entries(account: str, since: str, before: str, limit: int, raw: Mapping[str
 
 
 def _place(status: Status, since: str, found: list[Any]) -> tuple[int, str, str]:
-    """A position within the query: DynamoDB refuses others as a start."""
+    """Return a position, if it is within the query: DynamoDB refuses other starts."""
     if len(found) != 3 or [type(one) for one in found] != [int, str, str]:
         raise _foreign()
     number, listed_at, key = found
@@ -248,9 +250,9 @@ def _of_journal(since: str) -> list[str]:
 
 
 def _cursor(query: list[str], *position: object) -> str:
-    """A position, and the digest of its query.
+    """Encode a position, and the digest of its query.
 
-    It gives no rights: each page repeats the query, so a forged cursor can only begin the same page
+    A cursor gives no rights: each page repeats the query, so a forged cursor can only begin the same page
     elsewhere.
     """
     content = json.dumps([_digest(query), *position], separators=(",", ":"))
