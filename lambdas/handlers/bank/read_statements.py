@@ -73,7 +73,7 @@ def handler(event: Any, context: Any) -> dict[str, int]:
 
 
 def _read(one: inbox.Waiting, recorder: Recorder) -> Told | None:
-    """Return the counts of a file, or None for an unreadable one. Raises inbox.Taken."""
+    """The counts of a file, or None for an unreadable one. Raises inbox.Taken."""
     with inbox.opened(one) as (content, digest):
         file = File(digest, one.name, timestamp(_dependencies.now()))
         try:
@@ -89,7 +89,7 @@ def _read(one: inbox.Waiting, recorder: Recorder) -> Told | None:
 
 
 def _statements(record: BankRecord) -> tuple[int, int]:
-    """Return the number of recent statements' faults, and of accounts with a due statement missing."""
+    """The number of recent statements' faults, and of accounts with a due statement missing."""
     now = _dependencies.now()
     files = record.files(timestamp(now - timedelta(RECENT_DAYS)), timestamp(now))
     ordered = balances.in_order(one for file in files for one in record.statements(file))

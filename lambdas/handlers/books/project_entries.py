@@ -11,10 +11,10 @@ RESERVED_MS = 60_000
 """Minimum time left to begin an object or wait for the database: a statement may take 45 s."""
 
 RESUMING_SECONDS = 5
-"""Time between tries: the database takes 15 s or more to resume."""
+"""The database resumes for 15 s or more."""
 
 LINES_MAX = 100
-"""Maximum faults logged. The metric counts all."""
+"""Maximum logged; the metric counts all."""
 
 _progress = Progress()
 """A new environment asks the books."""
@@ -44,7 +44,7 @@ def handler(event: Any, context: Any) -> None:
 
 
 def _tell(done: Round) -> None:
-    """Publish the metrics without an unknown level: a 0 would end an alarm."""
+    """Omit an unknown level: a 0 would end an alarm."""
     now = _dependencies.now()
     behind = done.behind_seconds(now)
     if behind is not None:

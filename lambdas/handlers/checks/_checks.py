@@ -97,7 +97,7 @@ def _judged(
 
 
 def _recorded(settlement: Settlement, state: SettlementState, check: Check, answer: object) -> Row | None:
-    """Record a check's answer. Return the first answer's evidence; None if the check waits."""
+    """The first answer's evidence; None if the check waits."""
     if isinstance(answer, BaseException):
         raise _fault(check, answer)
     content = answers.content_of(check, answer, "ask")
@@ -139,7 +139,7 @@ def _ask(settlement: Settlement, asked: Mapping[str, Installed], context: Any) -
 
 
 def _fault(check: Check, error: BaseException) -> CheckUnavailable:
-    """Return a check's fault. It names the exception's class only: the text may hold anything."""
+    """Name the exception's class only: its text may hold anything."""
     logger.warning("check", check=check.name, error=type(error).__name__)
     why = str(error) if isinstance(error, TooLate) else f"fails with {type(error).__name__}"
     return answers.broken(check, why)

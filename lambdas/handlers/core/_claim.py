@@ -78,7 +78,7 @@ def _claim(
 
 
 def _earlier_claim(request: Request, problems: list[str]) -> SettlementState:
-    """Return the earlier claim: the stage's rules bind only new claims. Raises InvalidRequest."""
+    """The earlier claim: the stage's rules bind only new claims. Raises InvalidRequest."""
     claimed = _dependencies.store.settlement(request.key)
     if claimed is None:
         raise InvalidRequest("; ".join(problems))

@@ -13,14 +13,14 @@ meanwhile, the release is refused, and compensation returns the held money.
 """
 
 REMEMBERED_MAX = 10_000
-"""Remembered payees (about 2 MB) at which all are forgotten."""
+"""Remembered payees at which all are forgotten: about 2 MB."""
 
 _remembered: dict[tuple[str, str], int] = {}
 """When each (payee, currency) is forgotten, in monotonic seconds."""
 
 
 def refusal(settlement: Settlement) -> Exception | None:
-    """Return the payee's refusal of the release, before the hold, or None.
+    """The payee's refusal of the release, before the hold, or None.
 
     The first read may lag, at half the price. A consistent read confirms a refusal, as the account may be
     new. A malformed row's error is returned too: the caller raises it unless the settlement already holds.

@@ -1,4 +1,4 @@
-"""The verify step. Another package supplies the KYC provider."""
+"""The verify step, whose provider a room supplies."""
 
 import os
 from datetime import datetime
@@ -53,11 +53,9 @@ def verify(event: dict[str, Any], context: Any, provider: Provider) -> None:
 
 
 def _verdict(settlement: Settlement, context: Any, provider: Provider) -> str | None:
-    """Return the decision on record.
+    """Raises InReview until a verdict exists.
 
-    Raises InReview until a verdict exists.
-
-    The row is read first, so a verdict is replayed for ever, and a review is requested once.
+    The row is read first: a verdict is replayed for ever, a review requested once.
     """
     now, store = _dependencies.now(), _dependencies.store
     state = store.settlement(settlement.key)
@@ -80,7 +78,7 @@ def _verdict(settlement: Settlement, context: Any, provider: Provider) -> str | 
 
 
 def _ask(settlement: Settlement, context: Any, provider: Provider) -> Verdict:
-    """Return the provider's answer; on REVIEW or a failure, the verdict in the evidence, if any.
+    """The provider's answer; on REVIEW or a failure, the evidence's verdict, if any.
 
     An earlier call may have died before it wrote the row.
     """

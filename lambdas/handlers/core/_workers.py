@@ -12,8 +12,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 THREADS = 8
-"""Threads for looks. A look waits 60 to 120 ms, so eight threads look at about 100 settlements a second.
-botocore keeps ten connections.
+"""A look waits 60 to 120 ms, so eight threads look at about 100 settlements a second. botocore keeps ten
+connections.
 """
 
 

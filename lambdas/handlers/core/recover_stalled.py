@@ -30,18 +30,18 @@ from settlement.core.telemetry import count, gauge, logger, observed
 PARTITIONS = (keys.LIMBO, *map(keys.in_flight_partition, range(keys.IN_FLIGHT_SHARDS)))
 
 LISTED_MAX = 10_000
-"""Maximum settlements listed: more than a run can process."""
+"""Maximum listed: more than one run can process."""
 
 CASES_MAX = 100
 """Maximum LIMBO cases per run: each may take two DescribeExecution calls, and an account has ten a second."""
 
 RESERVED_MS = 20_000
-"""Time that a run keeps in reserve: a slow settlement takes this long."""
+"""A slow settlement takes this long."""
 
 REVIEW_ENDS_WITHIN = timedelta(hours=1)
 
 _FIRSTS = 10
-"""Entries read to find the oldest: a forged first entry must not hide it."""
+"""A forged first entry must not hide the oldest."""
 
 _READ_AT_ONCE = 100
 
@@ -70,9 +70,9 @@ def handler(event: Any, context: Any) -> dict[str, str | None] | None:
     """Start an execution for each due settlement of the event's `partition` that has none.
 
     An event with a `key` recovers only that settlement, due or not; with an `owner`, only if that execution
-    is the owner. The answer has the `action` (or "none") and the started `execution`. Such an event raises
-    InvalidRequest, SettlementNotFound, MalformedRow, StoreUnavailable and StartUnavailable. A scheduled run
-    raises only InvalidRequest.
+    is the owner. It returns the `action` (or "none") and the started `execution`, and raises InvalidRequest,
+    SettlementNotFound, MalformedRow, StoreUnavailable and StartUnavailable. A scheduled run raises only
+    InvalidRequest.
     """
     asked = event if isinstance(event, dict) else {}
     if "key" in asked:
@@ -124,7 +124,7 @@ def _recover_due(partition: str, run: _Run) -> None:
 
 
 def _watch(run: _Run) -> None:
-    """Publish recovery's delay on behalf of runs that may never begin."""
+    """Publish recovery's delay for runs that may never begin."""
     now = timestamp(run.began_at)
     with _isolated("the watch"):
         firsts = [_dependencies.store.listed(shard, up_to=now, limit=_FIRSTS) for shard in PARTITIONS[1:]]
@@ -132,7 +132,7 @@ def _watch(run: _Run) -> None:
 
 
 def _count_reviews(run: _Run) -> None:
-    """Publish the number of the provider's reviews that end soon, while the run has time."""
+    """Publish how many of the provider's reviews end soon, while there is time."""
     with _isolated("the reviews"):
         ending = [found for shard in PARTITIONS[1:] for found in _ending(shard, run)]
         reviews = 0
@@ -156,7 +156,7 @@ def _ending(partition: str, run: _Run) -> list[Row]:
 
 
 def _is_review(found: Row) -> bool:
-    """Return whether the entry is a review, not a wait for a check. An unreadable row counts."""
+    """Whether the entry is a review, not a wait for a check. An unreadable row counts."""
     try:
         state = _dependencies.store.settlement(keys.subject(found)[1])
     except MalformedRow:
@@ -165,7 +165,7 @@ def _is_review(found: Row) -> bool:
 
 
 def _alert_again(run: _Run) -> None:
-    """Start executions that alert and wait, for LIMBO cases that have no execution."""
+    """Start executions that alert and wait, for LIMBO cases without an execution."""
     with _isolated(keys.LIMBO):
         cases = list(_dependencies.store.listed(keys.LIMBO, up_to=keys.END_OF_TIME, limit=LISTED_MAX))
         gauge("LimboOpen", len(cases))
@@ -177,7 +177,7 @@ def _alert_again(run: _Run) -> None:
 
 
 def _oldest(listed: Iterable[Row], run: _Run) -> int:
-    """Return the age in seconds of the first valid entry: a forged entry may be any text."""
+    """Age in seconds of the first valid entry: a forged entry may be any text."""
     for found in listed:
         with suppress(ValueError):
             return seconds_since(found["gsi1sk"], run.began_at)

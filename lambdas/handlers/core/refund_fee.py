@@ -9,5 +9,5 @@ from settlement.core.telemetry import observed
 
 @observed(Step.FEE.reversal)
 def handler(event: dict[str, Any], context: object) -> None:
-    """Reverse the fee. Raises StepFenced."""
+    """Raises StepFenced."""
     _reversal.reverse(Step.FEE, event)

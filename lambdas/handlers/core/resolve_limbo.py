@@ -12,9 +12,8 @@ from settlement.core.telemetry import observed
 
 @observed("resolve")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Return a decided case's on-call notice.
+    """Trust only the case number in `resolution`: a holder of the task token may have written the rest.
 
-    Only the case number in `resolution` is trusted: a holder of the task token may have written the rest.
     Raises InvalidRequest, IdempotencyConflict, and StepFenced for an undecided case.
     """
     settlement = parse_settlement(event["settlement"], _dependencies.config)

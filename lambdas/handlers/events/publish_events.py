@@ -15,7 +15,7 @@ from settlement.events import ordered_topic, outcome_bus
 
 _SETTLEMENT = "SETTLEMENT#"
 REASON_LENGTH_MAX = 1_000
-"""Maximum characters of a reason, which may repeat a row's value: SQS takes 1 MiB."""
+"""A reason may repeat a row's value: SQS takes 1 MiB."""
 
 Record = Mapping[str, Any]
 
@@ -25,8 +25,8 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any] | None:
     """Relay a batch of the stream; or, called by TakeOrder, publish settlements as they are now.
 
     If a service takes only part of a batch, all of it comes again, and consumers get events twice. A third
-    reader would slow the stream, so this function also passes on merchants' releases. They go first, as their
-    money waits.
+    reader would slow the stream, so merchants' releases pass through here; they go first, as their money
+    waits.
     """
     if "replay" in event:
         return _replay(event["replay"])

@@ -10,7 +10,7 @@ _EVENT = {"check": "now"}
 
 
 def probe(body: object, caller: Caller) -> dict[str, Any]:
-    """Have VerifyKyc probe; return the circuit's state.
+    """The circuit's state.
 
     Raises InvalidRequest, StartUnavailable.
 

@@ -20,9 +20,7 @@ TIME = timedelta(seconds=3)
 """Time for sweeps: the function has 8 s, and a sweep takes up to 2 s."""
 
 SWEPT_BEFORE_CLOSE = timedelta(days=1)
-"""Age of the releases that a close sweeps. The stream's sweeper lags by seconds; the proof names older
-releases.
-"""
+"""How far back: the stream's sweeper lags by seconds; the proof names releases left longer."""
 
 
 def sweep(body: object, caller: Caller) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from settlement.merchants.sweep import Span
 from settlement.merchants.sweeps import Release
 
 RESERVED_MS = 15_000
-"""Minimum time to begin a span: a busy merchant's span takes this long."""
+"""A busy merchant's span takes this long."""
 
 Swept = tuple[dict[Release, str], Sequence[Span]]
 

@@ -24,7 +24,7 @@ _FORWARD = {step.value for step in Step}
 
 
 def statement(query: EntriesQuery) -> dict[str, Any]:
-    """Return a statement, oldest entry first. Raises AccountNotFound."""
+    """A statement, oldest entry first. Raises AccountNotFound."""
     config = _dependencies.config
     currency, available = _balance(query.account)
     found = _page(query, currency)
@@ -58,7 +58,7 @@ def by_account(query: EntriesQuery) -> dict[str, Any]:
 
 
 def by_status(query: StatusQuery) -> dict[str, Any]:
-    """Return a page's settlements that still have the status.
+    """A page's settlements that still have the status.
 
     Each row is read: the index lags, and mixes running settlements with reversals.
     """
@@ -129,7 +129,7 @@ def _places(query: StatusQuery) -> Iterator[tuple[int, str, str]]:
 
 
 def _balance(account: str) -> tuple[str, int | None]:
-    """Return the currency, and a customer's balance. Raises AccountNotFound, MalformedRow."""
+    """Currency, and a customer's balance. Raises AccountNotFound, MalformedRow."""
     if not accounts.is_customer(account):
         currency = account.partition(":")[2]
         if currency not in _dependencies.config.currencies:

@@ -1,1 +1,1 @@
-"""The saga. It imports no room (another package of `settlement`)."""
+"""The saga. It never imports a room (handlers/rooms.py)."""

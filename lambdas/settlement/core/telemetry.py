@@ -23,7 +23,7 @@ metrics = Metrics(namespace="Settlement")
 Handler = Callable[[Any, Any], Any]
 
 _CONTEXT = ("key", "step", "execution")
-"""Fields repeated on each line: one filter finds all lines of a settlement."""
+"""Repeated on each line: one filter finds all lines of a settlement."""
 
 _lock = Lock()
 """Powertools shares metrics among threads, and its methods are not atomic."""
@@ -32,7 +32,7 @@ _detail: dict[str, Any] = json.loads(os.environ.get("LOG_DETAIL", "{}"))
 """Settlements whose DynamoDB calls are logged: all (`full`), or some `keys`."""
 
 _used: dict[str, dict[str, float]] = {}
-"""The running invocation's calls and capacity units, by operation."""
+"""The invocation's calls and units, by operation."""
 
 
 def count(metric: str) -> None:
@@ -41,14 +41,14 @@ def count(metric: str) -> None:
 
 
 def gauge(metric: str, value: int) -> None:
-    """Publish a number: in seconds if the name ends in `Seconds`, else a count."""
+    """Publish a number, in seconds if the name ends in `Seconds`."""
     unit = MetricUnit.Seconds if metric.endswith("Seconds") else MetricUnit.Count
     with _lock:
         metrics.add_metric(name=metric, unit=unit, value=value)
 
 
 def note(name: str, value: object) -> None:
-    """Add a field to the call's line. Never pass request content or an answer's text."""
+    """Never pass request content or an answer's text."""
     metrics.add_metadata(key=name, value=value)
 
 
@@ -58,7 +58,7 @@ def about(key: object) -> None:
 
 
 def called(operation: str, consumed: Any) -> None:
-    """Count a DynamoDB call. A refused call reports no capacity units."""
+    """A refused call reports no capacity units."""
     tables = consumed if isinstance(consumed, list) else [consumed] if consumed else []
     units = sum(table["CapacityUnits"] for table in tables)
     with _lock:
@@ -103,14 +103,14 @@ def observed(step: str) -> Callable[[Handler], Handler]:
 
 
 def _note_error(error: Exception) -> None:
-    """Note the error's name, and the call's id, which Lambda's own lines have."""
+    """Note the error, and the call's id, which Lambda's own lines have."""
     note("error", type(error).__name__)
     if request_id := logger.get_current_keys().get("function_request_id"):
         note("function_request_id", request_id)
 
 
 def _note_context() -> None:
-    """Note the context last: a handler may find a key that its event lacks."""
+    """Runs last: a handler may find a key that its event lacks."""
     keys = logger.get_current_keys()
     for name in _CONTEXT:
         if keys.get(name) is not None:
@@ -122,7 +122,7 @@ def _note_context() -> None:
 
 
 def is_named(key: object) -> bool:
-    """Return whether the stage's `log_full_keys` name the key."""
+    """Whether the stage's `log_full_keys` name the key."""
     return key in _detail.get("keys", ())
 
 

@@ -22,7 +22,7 @@ EXISTS = Condition("attribute_exists(pk)")
 """Keeps an update from creating a row."""
 
 NEVER_RESOLVED = Condition("attribute_not_exists(resolution)")
-"""A SETTLED settlement that meets this condition did not come out of LIMBO."""
+"""A SETTLED settlement that meets this was never in LIMBO."""
 
 NO_PARTS = Condition("attribute_not_exists(reversed_in_part)")
 """No part was reversed. Works for both row layouts."""
@@ -35,7 +35,7 @@ IN_REVIEW = Condition("attribute_exists(review)")
 """`review` stays on the row when a reversal begins, so check the status, too."""
 
 NOT_EXPIRED = Condition("attribute_not_exists(expired_at)")
-"""Recovery has not expired the settlement. Fences off workers whose clock lags."""
+"""Not expired by recovery: fences off workers whose clock lags."""
 
 LISTED_IN_FLIGHT = Condition("begins_with(gsi1pk, :in_flight)", {":in_flight": keys.IN_FLIGHT})
 
@@ -76,7 +76,7 @@ def owner_is(execution: str) -> Condition:
 
 
 def is_still_of(owner: str) -> Condition:
-    """Require the owner that was read (fencing token). A compensation takes over without a new epoch."""
+    """Fencing token: the owner that was read. A compensation takes over without a new epoch."""
     return Condition("#owner = :read_owner", {":read_owner": owner})
 
 
@@ -85,13 +85,13 @@ def case_unchanged(resolutions: int) -> Condition:
 
 
 def parts_are(parts: int) -> Condition:
-    """Require exactly `parts` reversed parts, in either row layout: a migration may intervene."""
+    """Require `parts`, in either row layout: a migration may intervene."""
     either = "(reversals_in_part = :earlier_parts OR parts = :earlier_parts)"
     return Condition(either, {":earlier_parts": parts})
 
 
 def within_rest(highest_before: int) -> Condition:
-    """Require at most `highest_before` minor units reversed in part."""
+    """Require at most `highest_before` reversed in part."""
     return Condition("reversed_in_part <= :highest_before", {":highest_before": highest_before})
 
 
@@ -117,7 +117,7 @@ def still_valid(now: datetime) -> Condition:
 
 
 def replaces(number: int) -> Condition:
-    """Require that the latest proposal, found void or closed, has this number."""
+    """The latest proposal, found void or closed, has this number."""
     return Condition("proposal_number = :number", {":number": number})
 
 
@@ -138,7 +138,7 @@ def overdue(now: datetime) -> Condition:
 
 
 def before_deadline(now: datetime) -> Condition:
-    """Steps up to the release require this condition; later steps do not."""
+    """Steps up to the release require this, never later steps."""
     return Condition(":now < deadline_at", {":now": timestamp(now)})
 
 
@@ -161,7 +161,7 @@ def is_undone(step: Step) -> Condition:
 
 
 def escrow_holds(amount: int) -> Condition:
-    """Require an escrow of `amount` minor units."""
+    """`amount` is in minor units."""
     return Condition("escrow = :held", {":held": amount})
 
 
@@ -180,5 +180,5 @@ def sufficient(amount: int) -> Condition:
 
 
 def below_cap(highest_before: int) -> Condition:
-    """Require a balance of at most `highest_before` minor units before the credit."""
+    """Require at most `highest_before` before the credit."""
     return Condition("available <= :highest_before", {":highest_before": highest_before})

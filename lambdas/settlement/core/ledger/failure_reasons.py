@@ -29,9 +29,9 @@ def forward_refusal(step: str, state: SettlementState) -> SettlementError:
 
 
 def late_or_fenced(now: datetime) -> Explain:
-    """Return an explanation that distinguishes a missed deadline from a fence.
+    """Distinguish a missed deadline from a fence.
 
-    A step is late if the deadline is past by `now`, the write's clock, or if recovery expired the settlement.
+    Late: past the deadline by `now`, the write's clock, or expired by recovery.
     """
 
     def explain(step: str, state: SettlementState) -> SettlementError:
@@ -73,10 +73,7 @@ def fenced(
 
 
 def ensure_admits(settlement: Settlement, step: Step, state: SettlementState | None, now: datetime) -> None:
-    """Raise the refusal of a step with a deadline if its commit would fail.
-
-    Call this before an irrevocable action.
-    """
+    """Raise a step's refusal, if it could not commit, before an irrevocable action."""
     is_open = state is not None and _is_next(step, state) and _has_time(state, now)
     if not (state and is_open and state.same_request(settlement)):
         raise fenced(settlement, step, explain=late_or_fenced(now))(state)
@@ -91,7 +88,7 @@ def account_refusal(party: str, currency: str, state: AccountState | None) -> Se
 
 
 def out_of_use(party: str, state: AccountState | None) -> SettlementError | None:
-    """Return why an account places no holds, or None."""
+    """Why an account places no holds, or None."""
     if state is None:
         return None
     if state.is_closed:

@@ -41,9 +41,9 @@ def claim_and_hold(settlement: Settlement, owner: str, now: datetime, config: St
 def advance(settlement: Settlement, step: Step, *, escrow_change: int, now: datetime) -> Write:
     """Commit `step`, and add `escrow_change` (minor units) to the escrow.
 
-    The step's slot is its idempotency record. A row with a layout before the step skips it. The fee also
-    finishes the settlement. The release requires the held amount in escrow, so a function without write
-    access to `escrow` can forge neither hold nor payout: docs/decisions/2026-11-22-stolen-roles.md.
+    The step's slot is its idempotency record. A row older than the step skips it. The fee also finishes the
+    settlement. The release requires the held amount in escrow, so a function without write access to `escrow`
+    can forge neither hold nor payout: docs/decisions/2026-11-22-stolen-roles.md.
     """
 
     def explain(name: str, state: SettlementState) -> SettlementError:

@@ -12,7 +12,7 @@ INDEX = "gsi1"
 
 IN_FLIGHT_SHARDS = 8
 """Index partitions, each queried once a minute. A partition takes 1,000 writes a second and a settlement
-costs two, so eight partitions carry 4,000 settlements a second.
+costs two, so eight carry 4,000 settlements a second.
 """
 
 IN_FLIGHT = "IN_FLIGHT#"
@@ -21,7 +21,7 @@ LIMBO = "LIMBO"
 """A single index partition: cases are few."""
 
 ORDERS = "ORDERS#"
-"""Prefix of index partitions, one a month (UTC): the orders' API takes only ten orders a second."""
+"""Prefix of monthly index partitions (UTC): the orders' API takes only ten orders a second."""
 
 BANK_LINES, BANK_FILES = "BANK_LINES#", "BANK_FILES#"
 """Prefixes of index partitions, one a month."""
@@ -34,7 +34,7 @@ _FIRST_MONTH = "2026-01"
 END_OF_TIME = "9999"
 
 ENTRY_SHARDS = 16
-"""Partitions per internal account or merchant: a partition takes only 1,000 write units a second."""
+"""Partitions per internal account or merchant: one takes only 1,000 write units a second."""
 
 MINUTE = len("2026-11-22T06:04")
 
@@ -79,7 +79,7 @@ def entry_partitions(account: str) -> list[str]:
 
 
 def entry(account: str, posted_at: str, key: str, step: str) -> Row:
-    """Return an entry's key, which sorts a statement from the oldest.
+    """The key sorts a statement from its oldest entry.
 
     A retry has another time, but finds the step on the settlement's row.
     """
@@ -93,12 +93,12 @@ def swept(partition: str, minute: str) -> Row:
 
 
 def evidence(key: str, step: str) -> Row:
-    """Return the key of evidence, also its write's idempotency key."""
+    """The evidence's key is also its write's idempotency key."""
     return {"pk": f"EVIDENCE#{key}", "sk": f"{key}:{step}"}
 
 
 def order(key: str) -> Row:
-    """Return the key of the row that makes an order's effect happen once.
+    """Key of the row that makes an order's effect happen once.
 
     An order may share a settlement's key: their rows' names differ.
     """
@@ -122,7 +122,7 @@ def bank_line(identity: str) -> Row:
 
 
 def bank_match(identity: str) -> Row:
-    """Key of the row that matches a bank's line to one order; `banked` matches an order to one line."""
+    """Key of the row that matches a line to one order; `banked` matches an order to one line."""
     return {"pk": f"BANK_LINE#{identity}", "sk": "MATCH"}
 
 
@@ -156,12 +156,12 @@ def circuit(name: str) -> Row:
 
 
 def limbo_index(since: str) -> Row:
-    """Return a LIMBO case's place in the index, sorted by the start of the case."""
+    """A case's index keys, sorted by its start."""
     return {"gsi1pk": LIMBO, "gsi1sk": since}
 
 
 def in_flight_index(key: str, recover_at: str) -> Row:
-    """Return a settlement's place in the index, sorted by recovery's next check."""
+    """A settlement's index keys, sorted by recovery's next look."""
     return {"gsi1pk": in_flight_partition(_shard(key, IN_FLIGHT_SHARDS)), "gsi1sk": recover_at}
 
 
@@ -170,12 +170,12 @@ def in_flight_partition(shard: int) -> str:
 
 
 def orders_index(posted_at: str) -> Row:
-    """Return an order's place in the index, written once, with the row: the proof compares the two."""
+    """An order's index keys, written once, with the row: the proof compares the two."""
     return {"gsi1pk": orders_partition(posted_at[:MONTH]), "gsi1sk": posted_at}
 
 
 def order_months(first: str, last: str) -> Iterator[str]:
-    """Yield the months from `first` to `last`, such as 2026-11."""
+    """Months, such as 2026-11."""
     month = max(first, _FIRST_MONTH)
     year, number = map(int, month.split("-"))
     while f"{year:04}-{number:02}" <= last:
@@ -184,7 +184,7 @@ def order_months(first: str, last: str) -> Iterator[str]:
 
 
 def bank_lines_index(booked: str) -> Row:
-    """Return a bank line's place in the index, sorted by the bank's day."""
+    """A line's index keys, sorted by the bank's day."""
     return {"gsi1pk": bank_lines_partition(booked[:MONTH]), "gsi1sk": booked}
 
 

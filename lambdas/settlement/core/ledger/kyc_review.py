@@ -36,7 +36,7 @@ from settlement.core.model.timestamps import timestamp
 from settlement.core.model.verdict import KycDecision, Verdict
 
 REVIEW = "review"
-"""Evidence name of a webhook's verdict; a direct answer's evidence is named `verify`."""
+"""Evidence name of a webhook's verdict; a direct answer's is `verify`."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def record_verdict(settlement: Settlement, verdict: Verdict, now: datetime) -> W
 def begin_review(
     settlement: Settlement, verdict: Verdict, until: datetime, now: datetime, *also: Condition
 ) -> Write:
-    """Begin a review, and move the deadline and recovery's next check to `until`.
+    """Begin a review, and move the deadline and recovery's next look to `until`.
 
     A row with a verdict or an open review is left as it is.
     """
@@ -99,8 +99,8 @@ def end_review(
     """Record a webhook's verdict, and let recovery resume the settlement at once.
 
     The settlement gets a full time to settle, as the review may have used up the first; a requested deadline
-    stays. `owner` names no execution: it fences off the earlier owner until recovery appoints a new owner.
-    The same decision is a replay; another decision is a conflict.
+    stays. `owner` names no execution: it fences off the earlier owner until recovery appoints one. The same
+    decision is a replay, another decision a conflict.
     """
 
     def explain(step: str, state: SettlementState) -> SettlementError:
@@ -135,7 +135,7 @@ def end_review(
 
 
 def event_marker(event: WebhookEvent, settlement: Settlement, now: datetime) -> Write:
-    """Mark a webhook event as received. The same event again is a replay."""
+    """Mark an event: the same event again is a replay."""
 
     def meaning(marker: Row | None) -> SettlementError | AlreadyApplied:
         if marker and marker["digest"] == event.digest:
@@ -163,12 +163,12 @@ def _awaits_verdict(settlement: Settlement, now: datetime) -> list[Condition]:
 
 
 def _decided_by(verdict: Verdict) -> Callable[..., Write]:
-    """Return the update's builder. After a rejection, only the reversal makes an event."""
+    """After a rejection, only the reversal makes an event."""
     return update_with_event if verdict.decision is KycDecision.APPROVED else update
 
 
 def _verdict(verdict: Verdict, now: datetime) -> tuple[str, dict[str, Any]]:
-    """Return the end of a SET expression, and its values."""
+    """The end of a SET expression, and its values."""
     values: dict[str, Any] = {":verdict": verdict.decision.value}
     if verdict.decision is KycDecision.APPROVED:
         slot = Step.VERIFY.slot

@@ -47,10 +47,10 @@ def enter(settlement: Settlement, case: Case, failure: Mapping[str, str], now: d
 
 
 def await_decision(settlement: Settlement, case: int, token: str, execution: str) -> Write:
-    """Record the waiting execution and its task token, in a separate row.
+    """Record the waiting execution and its task token.
 
-    Otherwise later writes of the settlement's row would pay for the token's kilobyte. The last execution that
-    waits is woken.
+    The row is separate: later writes of the settlement's row would pay for the token's kilobyte. The last
+    waiting execution is the one to wake.
     """
     row = {
         **keys.waiting(settlement.key),
@@ -76,8 +76,8 @@ def leave(
 ) -> Write:
     """Carry out a person's decision: the only write out of LIMBO.
 
-    `execution` replaces the owner, which may still wait. The row keeps the steps that losses covered in any
-    case so far.
+    `execution` replaces the owner, which may still wait. The row keeps the steps that losses covered in all
+    cases.
     """
     conditions = [
         status_is(Status.LIMBO),

@@ -57,8 +57,8 @@ def tombstone(settlement: Settlement, owner: str, failure: Mapping[str, str], no
 def begin(settlement: Settlement, failure: Mapping[str, str], *, owner: str | None, execution: str) -> Write:
     """End PROCESSING, which fences off every forward step, and make `execution` the owner.
 
-    Any other status is left as it is. If `owner` is given, the settlement is also left as it is if it has
-    another owner, an open review or a committed release.
+    Any other status is left as it is. With an `owner`, so is a settlement with another owner, an open review
+    or a committed release.
     """
     conditions = [status_is(Status.PROCESSING), same_request(settlement)]
     if owner is not None:
@@ -187,5 +187,5 @@ def finish_unheld(settlement: Settlement, now: datetime) -> Write:
 
 
 def _in_any_status(state: SettlementState) -> bool:
-    """Count every status as a replay: the caller continues from the state found."""
+    """Any status is a replay: the caller continues from the state found."""
     return True

@@ -16,14 +16,11 @@ _ALIASES = {
     "#case": "case",
     "#sequence": "sequence",
 }
-"""Aliases of names that DynamoDB reserves."""
+"""Aliases for names that DynamoDB reserves."""
 
 
 class AlreadyApplied(Exception):
-    """The write was applied before, or the row stays as it is.
-
-    `found` is the row's state, or the row.
-    """
+    """The write was applied before, or the row stays as it is. `found` is its state."""
 
     def __init__(self, found: Any) -> None:
         super().__init__()
@@ -31,8 +28,8 @@ class AlreadyApplied(Exception):
 
 
 OnFailure = Callable[[Any], SettlementError | AlreadyApplied]
-"""Returns the meaning of a failed condition. The argument is the row that failed it: a SettlementState, an
-AccountState, another row as a dict, or None if absent.
+"""The meaning of a failed condition, from the row that failed it (None if absent): a SettlementState, an
+AccountState, or another row.
 """
 
 
@@ -53,7 +50,7 @@ class Transfer:
 
     @classmethod
     def of(cls, settlement: Settlement, step: Step) -> "Transfer":
-        """Return the transfer of a step. Raises ValueError for a step that moves no money."""
+        """Raises ValueError for a step that moves no money."""
         moves = SAGA[step].moves
         if moves is None:
             raise ValueError(f"{step} moves no money")
@@ -78,8 +75,8 @@ class Transfer:
 class StepTransaction:
     """One step's transaction, in the order of `writes`.
 
-    `evidence` records a fact, `entry` moves money, `balance` changes a customer's balance. `proposal` closes
-    the proposal of a decision that needs several persons. `metric` is counted on commit.
+    `evidence` records a fact, `entry` moves money, `balance` is a customer's. `proposal` closes the proposal
+    of several persons' decision. `metric` is counted on commit.
     """
 
     evidence: Write | None = None
@@ -96,13 +93,13 @@ class StepTransaction:
 
     @property
     def writes(self) -> tuple[Write, ...]:
-        """The writes in order: DynamoDB lists cancellation reasons in the same order."""
+        """In the order in which DynamoDB lists cancellation reasons."""
         writes = (self.evidence, self.settlement, self.entry, self.balance, self.proposal)
         return tuple(write for write in writes if write is not None)
 
 
 def put(item: Row, on_failure: OnFailure, condition: Condition = ABSENT) -> Write:
-    """Build a put. By default, the row must not exist."""
+    """By default, the row must not exist."""
     return Write("Put", {"Item": item, **_condition("", condition.expression, condition.values)}, on_failure)
 
 
@@ -114,7 +111,7 @@ def update(
     values: Mapping[str, Any] | None = None,
     on_failure: OnFailure,
 ) -> Write:
-    """Build an update. Raises ValueError for no conditions, or for a placeholder with two values."""
+    """Raises ValueError for no conditions, or for a placeholder with two values."""
     if not conditions:
         raise ValueError("an update must have a condition")
     condition = " AND ".join(each.expression for each in conditions)

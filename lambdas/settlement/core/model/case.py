@@ -7,10 +7,10 @@ from settlement.core.model.status import Step
 class Case:
     """A LIMBO case: a stuck reversal of `step`, of `amount` (minor units).
 
-    `account` is the party that must pay back; if the hold is stuck, the party that receives.
-    `blocked_account` is the customer who meanwhile places no holds; None if `account` is internal or deleted.
-    `number` counts from 1. `escrow` is the escrow's balance (minor units). `covered` are the steps that
-    losses covered. `done`: the step is reversed, but its function keeps failing.
+    `account` is the party to pay back or, if the hold is stuck, to receive. `blocked_account` is the customer
+    who meanwhile places no holds; None if `account` is internal or deleted. `number` counts from 1. `escrow`
+    is the escrow's balance (minor units). `covered` are the steps that losses covered. `done`: the step is
+    reversed, but its function keeps failing.
     """
 
     step: Step

@@ -1,14 +1,12 @@
-"""The only module that composes `settle` commands."""
+"""Composes all `settle` commands; no other module does."""
 
 import shlex
 
 
 def command(verb: str, *words: str, **options: object) -> str:
-    """Return a shell-quoted `settle` command.
+    """Shell-quoted; `verb` is trusted text.
 
-    `verb` is trusted text.
-
-    Words with a leading hyphen follow `--`. An option of None is omitted; True has no value.
+    Words with a leading hyphen follow `--`. An option of None is omitted, True has no value.
     """
     flags: list[str] = []
     for name, value in options.items():

@@ -18,7 +18,7 @@ _DECIDED = re.compile(r"resolve:([1-9][0-9]{0,8})", re.ASCII)
 class Failure:
     """A failure in Step Functions' form (`Error`, `Cause`).
 
-    `owner` is the execution that asks to compensate; None applies to every owner.
+    `owner` is the asking execution; None means any owner.
     """
 
     error: Mapping[str, str]
@@ -27,7 +27,7 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class Decided:
-    """A decision on a case: on record, not yet announced."""
+    """A decision on record, not yet announced."""
 
     case: int
 
@@ -36,8 +36,8 @@ class Decided:
 class CompensationInput:
     """A settlement, and the cause of its compensation.
 
-    The cause is None if the compensation has already begun: by a person's order, or before a resumption.
-    `unannounced_case` is the case whose end a returning execution has not announced.
+    The cause is None for a compensation that has begun: resumed, or on a person's order. `unannounced_case`
+    is the case whose end a returning execution has not announced.
     """
 
     settlement: Settlement

@@ -9,7 +9,7 @@ from collections.abc import Collection
 class SettlementError(Exception):
     """A step did not commit.
 
-    The message goes into logs and to the caller: it names fields, parties and the key, but no account, and no
+    The message goes to logs and the caller. It names fields, parties and the key, but no account, and no
     amount except the stage's expected fee.
     """
 
@@ -254,9 +254,11 @@ class QueueUnavailable(SettlementError):
 
 
 class StartUnavailable(SettlementError):
-    """Starting or resuming an execution got no answer or was refused. The settlement is unchanged.
+    """Starting or resuming an execution got no answer or was refused.
 
-    `is_throttled`: an account quota refused it, so it had no effect and a later try may succeed.
+    The settlement is unchanged.
+
+    `is_throttled`: an account quota refused it without effect; a later try may succeed.
     """
 
     def __init__(self, message: str, *, is_throttled: bool = False) -> None:
@@ -273,10 +275,12 @@ class EventsUnavailable(SettlementError):
 
 
 class BooksUnavailable(SettlementError):
-    """The books' PostgreSQL gave no definite answer or refused a statement. The input is delivered again.
+    """The books' PostgreSQL gave no definite answer or refused a statement.
 
-    `is_resuming`: it is waking from a pause, and the call had no effect. `is_refused`: it answered, but
-    refused this statement; another may succeed.
+    The input is delivered again.
+
+    `is_resuming`: it wakes from a pause, and the call had no effect. `is_refused`: it refused this statement;
+    another may succeed.
     """
 
     def __init__(self, message: str, *, is_resuming: bool = False, is_refused: bool = False) -> None:

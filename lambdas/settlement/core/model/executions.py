@@ -33,7 +33,7 @@ def queued(key: str, message: str) -> str:
 
 
 def follows_claim(key: str, name: str) -> bool:
-    """Return whether `name` has the form of a queued or resumed execution of `key`."""
+    """Whether `name` has the form of a queued or resumed execution."""
     return re.fullmatch(rf"{re.escape(key)}-([0-9a-f]{{12}}|r[0-9]+-[0-9a-f]{{8}})", name) is not None
 
 
@@ -46,5 +46,5 @@ def ordered(key: str, order: str, nonce: str) -> str:
 
 
 def is_ordered(key: str, owner: str) -> bool:
-    """Return whether a resolution named this owner, which may never have started."""
+    """Whether a resolution named this owner, which may never have started."""
     return owner.startswith(ordered(key, "resolve", ""))

@@ -27,7 +27,7 @@ def parse(text: object, exponent: int) -> int:
 
 
 def render(minor: int, exponent: int) -> str:
-    """Return minor units as a decimal string with all decimals."""
+    """Minor units as a decimal string with all decimals."""
     sign = "-" if minor < 0 else ""
     digits = str(abs(minor)).rjust(exponent + 1, "0")
     if exponent == 0:

@@ -40,7 +40,7 @@ class Order:
 
     `by` is the ARN that AWS has proven.
 
-    `proof` describes caller and request: it may differ between two tries of one order.
+    `proof` describes caller and request: it may differ between tries.
     """
 
     reason: str
@@ -56,15 +56,12 @@ class Order:
 
 @dataclass(frozen=True, kw_only=True)
 class Reversal(Order):
-    """An order to reverse a settlement if it still has the status that the person saw.
-
-    PROCESSING means a stalled settlement.
-    """
+    """An order to reverse a settlement in the status that the person saw; PROCESSING if stalled."""
 
     expected_status: Status = Status.SETTLED
 
     def __post_init__(self) -> None:
-        """Raise InvalidRequest for any other status, above all LIMBO."""
+        """Refuse other statuses, above all LIMBO."""
         if self.expected_status not in _REVERSIBLE_ON_ORDER:
             raise InvalidRequest(
                 f"expected_status: must be {' or '.join(_REVERSIBLE_ON_ORDER)}, or be left out"
@@ -80,17 +77,16 @@ class Resolution(Order):
         return super().record() | {"decision": self.decision.value}
 
     def is_on(self, entry: Mapping[str, object]) -> bool:
-        """Return whether `entry` has this decision and reason."""
         return (entry["decision"], entry["reason"]) == (self.decision, self.reason)
 
 
 def order_name(case: int) -> str:
-    """Return a case's order name, for its evidence and the machine's input."""
+    """Name of a case's order, for its evidence and the machine's input."""
     return f"resolve:{case}"
 
 
 def one_line(text: object, name: str) -> str:
-    """Return `text` trimmed. Raises InvalidRequest, naming the field, unless it is one printable line."""
+    """Return `text` trimmed. Raises InvalidRequest, naming the field."""
     if not (isinstance(text, str) and text.strip() and len(text) <= TEXT_LENGTH_MAX and text.isprintable()):
         raise InvalidRequest(
             f"{name}: must be one line of at most {TEXT_LENGTH_MAX} printable characters, not blank"
@@ -99,7 +95,7 @@ def one_line(text: object, name: str) -> str:
 
 
 def fields_of(raw: object, names: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Any]:
-    """Return an order after a check of its fields. Raises InvalidRequest."""
+    """Check an order's fields. Raises InvalidRequest."""
     if not isinstance(raw, dict):
         raise InvalidRequest(f"order: must be a JSON object with {', '.join(names)}")
     problems = [*unknown_fields(raw.keys(), names)]

@@ -18,23 +18,21 @@ KEY = re.compile(r"[A-Za-z0-9_-]{16,64}", re.ASCII)
 """An idempotency key, minted by the client before its first try."""
 
 ACCOUNT = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
-"""A customer's account id. It has no colon, which marks internal accounts (`fees:EUR`)."""
+"""A customer's id. A colon marks internal accounts (`fees:EUR`)."""
 
 DEADLINE_SECONDS_MIN, DEADLINE_SECONDS_MAX = 30, 86_400
-"""Bounds of a requested deadline. Never narrow them: a settlement in flight beyond them could not even be
-reversed.
-"""
+"""Never narrow these bounds: a settlement in flight beyond them could not even be reversed."""
 
 NAME_LENGTH_MAX = 100
-"""Maximum characters of a party's name; never narrow it. With two ASCII names, a settling payment's row stays
-below 1 KB (one write unit), unless it has a long reference and a review.
+"""Maximum characters of a name; never narrow it. Two ASCII names keep a settling payment's row below 1 KB,
+one write unit, except in a review with a long reference.
 """
 
 REFERENCE_LENGTH_MAX = METADATA_VALUE_LENGTH_MAX = 64
 METADATA_NAME = re.compile(r"[A-Za-z0-9_.-]{1,32}", re.ASCII)
 METADATA_MEMBERS_MAX, METADATA_BYTES_MAX = 8, 512
-"""Bounds of metadata; bytes count canonical JSON in UTF-8. Never narrow them. Every write of the row pays for
-these bytes.
+"""Bounds of metadata, for which every write of the row pays. Never narrow them. Bytes count canonical JSON in
+UTF-8.
 """
 
 _JOINERS = dict.fromkeys((0x200C, 0x200D))
@@ -43,7 +41,7 @@ _JOINERS = dict.fromkeys((0x200C, 0x200D))
 MINTED = "minted-"
 
 STARTED_BY = "AWS_STEP_FUNCTIONS_STARTED_BY_EXECUTION_ID"
-"""A field that a state machine adds when it starts an execution. It is not content."""
+"""Added by a state machine that starts an execution. Not content."""
 
 _REQUIRED = ("key", "payer", "payee", "amount", "currency")
 _TEXT_LENGTHS = {**dict.fromkeys(NAMES, NAME_LENGTH_MAX), "reference": REFERENCE_LENGTH_MAX}
@@ -51,7 +49,7 @@ _COMPACT = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 _PATTERNS = {"key": KEY, "payer": ACCOUNT, "payee": ACCOUNT}
 _FIELD_LENGTH_MAX = 40
 _FIELDS_MAX = 5
-"""Maximum faults of a kind in a message, to bound its size."""
+"""Maximum faults named, to bound a message's size."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,13 +69,13 @@ class Request:
     metadata: Mapping[str, str] | None = field(default=None, repr=False, hash=False)
 
     def settlement(self, fee: int) -> Settlement:
-        """Return the settlement. `fee` (minor units) applies if the request names no fee."""
+        """`fee` (minor units) applies if the request names none."""
         return Settlement(**vars(self) | {"fee": fee if self.fee is None else self.fee})
 
     def claim_problems(self, config: StageConfig) -> list[str]:
-        """Return the faults that refuse a first claim.
+        """Faults that refuse a first claim.
 
-        Rules about fees and names may change. Settlements in flight are exempt, or they would get stuck.
+        Rules about fees and names may change: settlements in flight are exempt, or they would get stuck.
         """
         return [*self._fee_problems(config), *self._missing_names(config)]
 
@@ -100,7 +98,7 @@ class Request:
 
 
 def parse_request(raw: object, config: StageConfig) -> Request:
-    """Parse a request. Raises InvalidRequest, naming each faulty field and its expected form."""
+    """Raises InvalidRequest, naming each faulty field and its expected form."""
     if not isinstance(raw, dict):
         raise InvalidRequest(f"request: must be a JSON object with the fields {', '.join(FIELDS)}")
     problems = [*_shape_problems(raw), *_text_problems(raw)]
@@ -134,7 +132,7 @@ def parse_request(raw: object, config: StageConfig) -> Request:
 
 
 def parse_settlement(raw: object, config: StageConfig) -> Settlement:
-    """Parse a settlement as passed between states: a request with a fee. Raises InvalidRequest."""
+    """Parse a settlement passed between states: a request with a fee."""
     request = parse_request(raw, config)
     if request.fee is None:
         raise InvalidRequest("fee: missing; a claimed settlement names its fee")
@@ -142,10 +140,10 @@ def parse_settlement(raw: object, config: StageConfig) -> Settlement:
 
 
 def with_minted_key(raw: Any, source: str, config: StageConfig) -> Any:
-    """Return `raw` with a minted key if the request has no key and the stage accepts that.
+    """Return `raw` with a minted key if it has none and the stage accepts that.
 
-    A repeated call has the same `source`, and so the same key. A client that sends the payment again pays
-    twice: keys are to become required.
+    A repeated call has the same `source` and key. A client that sends the payment again pays twice: keys are
+    to become required.
     """
     if config.idempotency_key == "required" or not isinstance(raw, dict) or "key" in raw:
         return raw
@@ -225,12 +223,11 @@ def _member_problems(name: str, value: object) -> Iterator[str]:
 
 
 def _canonical_metadata(given: Mapping[str, str] | None) -> dict[str, str] | None:
-    """Return canonical metadata; None for an empty object."""
     return {name: _canonical_name(text) for name, text in given.items()} if given else None
 
 
 def _canonical_name(text: str) -> str:
-    """Return `text` in NFC, with plain spaces, trimmed."""
+    """`text` in NFC, with plain spaces, trimmed."""
     composed = unicodedata.normalize("NFC", text)
     return "".join(" " if unicodedata.category(each) == "Zs" else each for each in composed).strip(" ")
 

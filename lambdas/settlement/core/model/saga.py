@@ -23,7 +23,7 @@ class Step(StrEnum):
     FEE = "fee"
 
     def previous(self, layout: int = NEWEST) -> "Step | None":
-        """Return the step before this one; None for the layout's first step."""
+        """The step before; None for the layout's first step."""
         order = list(Step)
         earlier = reversed(order[: order.index(self)])
         return next((step for step in earlier if SAGA[step].since <= layout), None)
@@ -46,8 +46,7 @@ class Step(StrEnum):
 class Movement(NamedTuple):
     """The money that a step moves.
 
-    `reversed_by` is the compensating machine's state for the reversal, `reversed_event` the event of its
-    commit.
+    `reversed_by` is the compensating machine's state, `reversed_event` the event of the reversal.
     """
 
     debit: Party
@@ -59,11 +58,13 @@ class Movement(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """Facts of a step: its machine `state`, and the `event` of its commit.
+    """Facts of a step.
 
-    `decides` is the row's attribute with the step's decision; a refusal sets it without a commit. `cut_off`
-    is the reported error and cause if the step ran out of time, memory or concurrency; if None, the
-    settlement waits for recovery. `since` is the first row layout with the step.
+    `state` is its machine state, `event` its commit's event.
+
+    `decides` is the row attribute of its decision; a refusal sets it without a commit. `cut_off` is the
+    reported failure after the step ran out of time, memory or concurrency; if None, the settlement waits for
+    recovery. `since` is the first row layout with the step.
     """
 
     state: str

@@ -16,10 +16,10 @@ LABELS = ("reference", "metadata")
 """The caller's own words: passed on in outcomes, never read."""
 
 OPTIONAL = ("deadline_seconds", *NAMES, *LABELS)
-"""Optional fields. A hash includes them only if present, so new fields keep older requests' hashes."""
+"""Hashed only if present, so new fields keep the hash of older requests."""
 
 _HASHED = ("key", "payer", "payee", "amount", "currency", "fee")
-"""Fields of every hash. Never change these: rows keep old hashes."""
+"""Always hashed. Never change these: rows keep old hashes."""
 
 FIELDS = (*_HASHED, *OPTIONAL)
 
@@ -69,17 +69,15 @@ class Settlement:
         return {name: value for name in LABELS if (value := getattr(self, name)) is not None}
 
     def to_row(self) -> dict[str, Any]:
-        """Return the row's attributes of the request, without the key."""
         content = self._content() | {"request_hash": self.request_hash}
         del content["key"]
         return content
 
     def exponent(self, config: StageConfig) -> int:
-        """Return the currency's exponent. Raises MalformedRow if the stage lacks the currency."""
         return exponent_of(f"SETTLEMENT#{self.key}", self.currency, config)
 
     def to_wire(self, config: StageConfig) -> dict[str, Any]:
-        """Return the state machines' JSON, fee included."""
+        """The state machines' JSON, fee included."""
         exponent = self.exponent(config)
         return self._content() | {
             "amount": money.render(self.amount, exponent),

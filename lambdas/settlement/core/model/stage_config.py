@@ -15,9 +15,9 @@ class StageConfig:
     between floor and ceiling. `deadline_seconds` is the default. `idempotency_key` is "required", or
     "optional" while clients learn to mint keys. `party_names` is "required" if the KYC provider screens by
     name, else "optional". Entries are deleted `retention_days` after posting (None: never).
-    `shortest_retention_days` is the shortest that the stage ever had. `approvals` maps a decision to its
-    number of persons (absent: one). A reversal of more than `reverse_over` in its currency (minor units)
-    needs two persons. `row_layout` is the newest layout that functions write.
+    `shortest_retention_days` is the stage's shortest ever. `approvals` maps a decision to its number of
+    persons (absent: one). A reversal of more than `reverse_over` in its currency (minor units) needs two.
+    `row_layout` is the newest that functions write.
     """
 
     currencies: Mapping[str, int]
@@ -41,11 +41,11 @@ class StageConfig:
 
     @property
     def time_to_recover(self) -> timedelta:
-        """Time after which recovery checks a settlement that an execution has."""
+        """Time until recovery checks an execution's settlement."""
         return timedelta(seconds=self.recover_after_seconds)
 
     def scheduled_fee(self, amount: int) -> int:
-        """Return the fee in minor units, rounded down in favour of the payee."""
+        """The fee in minor units, rounded down in favour of the payee."""
         return amount * self.fee_basis_points // 10_000
 
     def persons_for(self, decision: str, amount: int, currency: str) -> int:
@@ -54,7 +54,7 @@ class StageConfig:
         return max(persons, 2) if is_large else persons
 
     def fee_bounds(self, amount: int) -> tuple[int, int]:
-        """Return the lowest and highest fee of a first claim, in minor units."""
+        """Lowest and highest fee of a first claim, in minor units."""
         if self.fee != "client":
             return self.scheduled_fee(amount), self.scheduled_fee(amount)
         floor, ceiling = self.fee_floor_basis_points, self.fee_ceiling_basis_points
@@ -62,7 +62,6 @@ class StageConfig:
 
     @classmethod
     def from_json(cls, text: str) -> "StageConfig":
-        """Parse the rules, ignoring unknown fields: during a deployment the next release may have set them.
-        """
+        """Ignore unknown fields: during a deployment the next release may have set them."""
         known = {one.name for one in fields(cls)}
         return cls(**{name: value for name, value in json.loads(text).items() if name in known})

@@ -16,20 +16,17 @@ CANCELLED = "Cancelled"
 
 @dataclass(frozen=True, kw_only=True)
 class SettlementState:
-    """A settlement's row.
-
-    Times are UTC timestamps as stored; `escrow` is in minor units.
+    """A settlement's row. Times are UTC timestamps as stored; `escrow` is in minor units.
 
     `steps` and `reversed` map steps to the times of their commits, and of their reversals or write-offs.
-    `owner` is the current execution. `owner_epoch` counts changes of owner by recovery and the webhook, so
-    that execution names are new. `listed_at` is the sort key in the index: the time of recovery's next check;
-    in LIMBO, the start of the case; None once finished. `verdict` is the KYC provider's decision, `review`
-    the reference of an open verification. `expired_at` is when recovery expired the settlement;
-    `deadline_extended_at` is when recovery, late itself, last extended the deadline. `resolutions` counts
-    closed LIMBO cases, `resolution` is the latest decision, `stuck_step` the stuck reversal. `sequence`
-    numbers the latest event. `layout` determines the steps. `parts` counts reversals in part, which gave back
-    `reversed_in_part` (minor units). `checks` are those of the stage at the claim: all must approve before
-    the release.
+    `owner` is the current execution. `owner_epoch` counts changes by recovery and the webhook, which keeps
+    execution names new. `listed_at` is the sort key in the index: recovery's next look, in LIMBO the start of
+    the case, None once finished. `verdict` is the KYC provider's decision, `review` the reference of an open
+    verification. `expired_at` is when recovery expired the settlement; `deadline_extended_at` when recovery,
+    late itself, last extended the deadline. `resolutions` counts closed LIMBO cases, `resolution` is the
+    latest decision, `stuck_step` the stuck reversal. `sequence` numbers the latest event. `layout` determines
+    the steps. `parts` counts reversals in part, which gave back `reversed_in_part` (minor units). All
+    `checks`, the stage's own at the claim, must approve before the release.
     """
 
     settlement: Settlement
@@ -63,7 +60,7 @@ class SettlementState:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "SettlementState":
-        """Parse a settlement's row. Raises MalformedRow."""
+        """Raises MalformedRow."""
         row = sound(row)
         try:
             ensure_read(row)
@@ -112,13 +109,13 @@ class SettlementState:
         return SAGA[step].since <= self.layout
 
     def is_decided(self, step: Step) -> bool:
-        """Return whether the step has a decision: a refusal is a decision without a commit."""
+        """A refusal is a decision without a commit."""
         decides = SAGA[step].decides
         return decides is not None and getattr(self, decides) is not None
 
     @property
     def is_released(self) -> bool:
-        """True once the release has committed: the settlement then only runs forward."""
+        """After the release, a settlement only runs forward."""
         return Step.RELEASE in self.steps
 
     @property
@@ -162,7 +159,7 @@ class SettlementState:
 
 @dataclass(frozen=True, kw_only=True)
 class AccountState:
-    """A customer's balance row: `available` is in minor units, and open `limbo_cases` block holds.
+    """A customer's balance row: `available` in minor units, blocked by `limbo_cases` open cases.
 
     Orders set the times: `frozen_at` is None if not frozen, `closed_at` if not closed.
     """
@@ -177,7 +174,7 @@ class AccountState:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "AccountState":
-        """Parse a balance row. Raises MalformedRow."""
+        """Raises MalformedRow."""
         row = sound(row)
         return cls(
             account=row["pk"].partition("#")[2],
@@ -197,11 +194,10 @@ class AccountState:
 
     @property
     def is_closed(self) -> bool:
-        """True if the account places no holds, and gets no release or deposit."""
+        """The account places no holds, and gets no release or deposit."""
         return self.closed_at is not None
 
     def exponent(self, config: StageConfig) -> int:
-        """Return the currency's exponent. Raises MalformedRow if the stage lacks the currency."""
         return exponent_of("ACCOUNT", self.currency, config)
 
     def to_wire(self, config: StageConfig) -> dict[str, Any]:

@@ -6,29 +6,29 @@ from settlement.core.model.stage_config import StageConfig
 
 
 class MalformedRow(ValueError):
-    """An attribute of a row is missing, or has a wrong type or value."""
+    """A row lacks an attribute, or has one of a wrong type or value."""
 
 
 class Stored(dict[str, Any]):
-    """A row as read. A missing attribute raises MalformedRow, with the row's name."""
+    """A missing attribute raises MalformedRow, with the row's name."""
 
     def __missing__(self, name: str) -> Any:
         raise MalformedRow(f"{subject_of(self)}: has no attribute {name!r}")
 
 
 def subject_of(row: Mapping[str, Any]) -> str:
-    """Return the row's name for messages, which never contains an account."""
+    """The row's name, which never contains an account."""
     name = str(row.get("pk"))
     kind = name.partition("#")[0]
     return kind if kind in _OF_ACCOUNTS else name
 
 
 def sound(row: Mapping[str, Any]) -> Stored:
-    """Return the row after a check of each known attribute's type.
+    """Check the type of each known attribute.
 
     Raises MalformedRow.
 
-    The circuit's row has numbers for times, so its own parser checks it.
+    The circuit's row has numbers for times: its own parser checks it.
     """
     if row.get("pk") == "CIRCUIT":
         return Stored(row)
@@ -45,7 +45,7 @@ def sound(row: Mapping[str, Any]) -> Stored:
 
 
 def exponent_of(subject: str, currency: str, config: StageConfig) -> int:
-    """Return the currency's exponent. Raises MalformedRow if the stage lacks the currency."""
+    """Raises MalformedRow if the stage lacks the currency."""
     if currency not in config.currencies:
         raise MalformedRow(f"{subject}: currency is {currency!r}, which the stage does not have")
     return config.currencies[currency]
@@ -87,6 +87,6 @@ _TYPES = STATE_TYPES | {
     "folded": dict,
     **dict.fromkeys(("answered", "persons"), set),
 }
-"""Types of the known attributes. A later release may add attributes."""
+"""Types of known attributes. A later release may add some."""
 
 _MEMBERS: dict[str, type] = {**dict.fromkeys((*_MAPS, "answered", "checks", "persons"), str), "folded": int}

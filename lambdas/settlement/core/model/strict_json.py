@@ -14,11 +14,11 @@ _NAME_LENGTH_MAX = 40
 
 
 class Malformed(ValueError):
-    """A rule that the text breaks. The message states it, and begins with a verb."""
+    """The message states the broken rule, and begins with a verb."""
 
 
 def parse(text: str | bytes, *, parse_float: Callable[[str], Any] = float) -> Any:
-    """Parse JSON. Raises Malformed, whose message repeats at most a field's name."""
+    """Raises Malformed, whose message repeats at most a field's name."""
     try:
         content = (text.encode() if isinstance(text, str) else text).decode()
         if content.startswith("\ufeff"):

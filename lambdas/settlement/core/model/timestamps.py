@@ -2,10 +2,10 @@ from datetime import UTC, datetime, timedelta
 
 
 def timestamp(moment: datetime) -> str:
-    """Return fixed-width UTC text, which sorts in time order."""
+    """Fixed-width UTC text sorts in time order."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def seconds_since(stored: str, now: datetime) -> int:
-    """Return whole seconds from `stored` to `now`; 0 if `stored` is ahead of this clock."""
+    """Whole seconds; 0 if `stored` is ahead of this clock."""
     return max(0, (now - datetime.fromisoformat(stored)) // timedelta(seconds=1))

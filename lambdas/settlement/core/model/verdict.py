@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 REFERENCE = re.compile(r"[A-Za-z0-9_.:-]{1,100}", re.ASCII)
-"""The provider's name for a verification. It may be logged, so it is not free text."""
+"""The provider's name for a verification. May be logged, so not free text."""
 
 CHECK = "check:"
 """Prefix of the reference of a wait for a stage's check. No provider may use it."""
@@ -15,7 +15,7 @@ REASON_LENGTH_MAX = 500
 
 
 class KycDecision(StrEnum):
-    """A provider's decision. REVIEW is pending: a reviewer decides, and a webhook reports the verdict."""
+    """REVIEW is pending: a reviewer decides, and a webhook reports the verdict."""
 
     APPROVED = "APPROVED"
     REJECTED = "REJECTED"
@@ -41,7 +41,7 @@ class Verdict:
 
 
 def parse_verdict(content: Mapping[str, Any], provider: str) -> Verdict:
-    """Parse a verdict. Raises ValueError, naming the faulty field."""
+    """Raises ValueError, naming the faulty field."""
     decision, reference = content.get("decision"), content.get("reference")
     if decision not in list(KycDecision):
         raise ValueError(f"decision: must be one of {', '.join(KycDecision)}")

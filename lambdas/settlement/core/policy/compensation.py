@@ -29,14 +29,13 @@ CUT_OFF = (
     *("States.Timeout", "Lambda.Unknown", "Lambda.ClientExecutionTimeoutException"),
     "Lambda.TooManyRequestsException",
 )
-"""Errors of a function that ran out of time, memory or concurrency: Lambda's names, the task's, older names.
-Such an error reverses a step only if the step has a `cut_off`: a hanging provider takes up all of VerifyKyc's
-concurrency.
+"""Errors of a function that ran out of time, memory or concurrency: Lambda's, the task's, older names. They
+reverse a step only if it has a `cut_off`: a hanging provider takes up all of VerifyKyc's concurrency.
 """
 
 
 def failure_of(state: SettlementState, error: Mapping[str, str]) -> dict[str, str]:
-    """Return the failure behind a reversal: `error` at the first uncommitted step.
+    """The failure behind a reversal, at the first uncommitted step.
 
     An error in CUT_OFF becomes the latest `cut_off` so far: a step may have committed before its answer was
     lost.
@@ -48,10 +47,10 @@ def failure_of(state: SettlementState, error: Mapping[str, str]) -> dict[str, st
 
 
 def about_to_begin(state: SettlementState, error: Mapping[str, str], execution: str) -> SettlementState:
-    """Return the settlement as it will be after `execution` begins its compensation.
+    """The settlement as it will be after `execution` begins its compensation.
 
-    The state is unchanged if the compensation has begun, or if another owner, an open review or a release
-    prevents it. An earlier compensation of this name may have begun for another error.
+    Unchanged if the compensation has begun, or if another owner, an open review or a release prevents it. An
+    earlier compensation of this name may have begun for another error.
     """
     continues = state.is_in_review or state.is_released or state.owner != execution
     if state.status is not Status.PROCESSING or continues:
@@ -62,7 +61,7 @@ def about_to_begin(state: SettlementState, error: Mapping[str, str], execution: 
 def reverse_on_order(
     settlement: Settlement, order: Reversal, now: datetime, config: StageConfig, seen: int | None = None
 ) -> StepTransaction:
-    """Build a person's reversal. `seen` is the row's `sequence` that several persons approved."""
+    """`seen` is the row's `sequence` that several persons approved."""
     failure = {"step": "reverse", "error": REVERSAL_REQUESTED, "cause": f"{order.reason} (by {order.by})"}
     return StepTransaction(
         evidence=entries.evidence(settlement, REVERSE, order.evidence(), now),
@@ -82,7 +81,7 @@ def reverse_step(settlement: Settlement, step: Step, now: datetime) -> StepTrans
 
 
 def machine_state(state: SettlementState, config: StageConfig) -> dict[str, Any]:
-    """Return the compensating machine's state after its first step."""
+    """The compensating machine's state after its first step."""
     return {
         "settlement": state.settlement.to_wire(config),
         "steps": sorted(state.steps),
@@ -102,7 +101,7 @@ def is_completed_by(state: SettlementState, case: int | None) -> bool:
 
 
 def stuck_case(state: SettlementState) -> Case:
-    """Return the open case. Raises MalformedRow if the row names no stuck step."""
+    """Raises MalformedRow if the row names no stuck step."""
     step = next((step for step in REVERSIBLE if step.reversal == state.stuck_step), None)
     if step is None:
         raise MalformedRow(f"SETTLEMENT#{state.key}: stuck_step is {state.stuck_step!r}")
@@ -110,7 +109,6 @@ def stuck_case(state: SettlementState) -> Case:
 
 
 def case_of(state: SettlementState, step: Step) -> Case:
-    """Return the case of a step. It blocks no account if nothing is left to move."""
     transfer, is_due = Transfer.of(state.settlement, step).reversed, step in state.unreversed
     account = state.settlement.payer if step is Step.HOLD else transfer.debit
     return Case(
@@ -138,7 +136,7 @@ def enter_limbo(
 
 
 def ensure_can_resolve(state: SettlementState, decision: Decision, number: int | None = None) -> None:
-    """Raise ResolutionRefused if the decision does not fit; StepFenced outside LIMBO.
+    """Raise ResolutionRefused; StepFenced outside LIMBO.
 
     `number` is the case that the person saw; None means the open case.
     """

@@ -14,11 +14,11 @@ from settlement.core.model.state import CANCELLED, SettlementState
 from settlement.core.model.status import Status, Step
 
 ERROR_LENGTH_MAX, CAUSE_LENGTH_MAX = 100, 500
-"""Maximum characters, to bound an outcome's size."""
+"""They bound an outcome's size."""
 
 
 class Action(StrEnum):
-    """The caller's next action. A program may take it: no action pays a second time."""
+    """A caller's action, safe to take by program: no action pays a second time."""
 
     NOTHING = "nothing"
     SAME_KEY = "same_key"
@@ -29,7 +29,7 @@ class Action(StrEnum):
 
 
 def next_action(state: SettlementState) -> dict[str, str]:
-    """Return the caller's action, and the reason in words.
+    """The caller's action, and the reason in words.
 
     Only this function decides whether a payment may be sent again. A program must not repeat a payment that a
     person reversed, even in part, or whose payee keeps a release covered by losses.
@@ -94,9 +94,7 @@ _REVERSED_BY_A_PERSON = (
 
 
 def of_state(state: SettlementState, config: StageConfig, *, replayed: bool) -> dict[str, Any]:
-    """Return an outcome.
-
-    `replayed` means that this call did not run the settlement.
+    """`replayed` means that this call did not run the settlement.
 
     Raises MalformedRow if the stage lacks the currency.
     """
@@ -127,7 +125,7 @@ def of_state(state: SettlementState, config: StageConfig, *, replayed: bool) -> 
 def of_settled(
     settlement: Settlement, config: StageConfig, *, claimed_at: str, finished_at: str
 ) -> dict[str, Any]:
-    """Return the outcome of the fee's transaction, without reading the row."""
+    """The outcome of the fee's transaction, without reading the row."""
     settled = SettlementState(
         settlement=settlement,
         request_hash=settlement.request_hash,
@@ -144,7 +142,7 @@ def of_settled(
 
 
 def failure(step: str, error: Mapping[str, str]) -> dict[str, str]:
-    """Return the failure of a step from a state machine's error.
+    """Read a state machine's error.
 
     A Lambda cause is JSON with the exception's message.
     """
@@ -159,7 +157,7 @@ def failure(step: str, error: Mapping[str, str]) -> dict[str, str]:
 
 
 def _text(value: object) -> str:
-    """Return text without lone surrogates, which cannot be stored."""
+    """Replaces lone surrogates, which cannot be stored."""
     try:
         text = str(value)
     except RecursionError:

@@ -26,7 +26,7 @@ from settlement.core.model.status import FINISHED, Status, Step
 from settlement.core.model.timestamps import timestamp
 
 BACKOFF_SECONDS_MAX = 900
-"""Longest time between two looks at a settlement: the stage's default time to settle."""
+"""Longest time between two looks: the stage's default time to settle."""
 
 DEADLINE_PASSED = {"Error": "DeadlineExceeded", "Cause": "recover: the time to settle is over"}
 REVIEW_EXPIRED = {"Error": "DeadlineExceeded", "Cause": "recover: the review has not ended in time"}
@@ -52,7 +52,7 @@ class Takeover:
 
 
 def is_due(state: SettlementState, now: datetime) -> bool:
-    """Return whether the row is due: the index may lag behind it."""
+    """Checks the row, which the index may lag behind."""
     if state.status in FINISHED:
         return False
     next_look = state.recover_at if state.status is Status.LIMBO else state.listed_at
@@ -60,15 +60,15 @@ def is_due(state: SettlementState, now: datetime) -> bool:
 
 
 def in_flight_since(state: SettlementState) -> str:
-    """Return the time of the last start: the claim, the review's end, or a decision."""
+    """The last start: the claim, the review's end, or a decision."""
     return state.in_flight_since or state.claimed_at
 
 
 def has_missed_its_look(state: SettlementState, now: datetime, config: StageConfig) -> bool:
-    """Return whether recovery is late for a settlement that was due in time.
+    """Whether recovery is late for a settlement that was due in time.
 
-    A new owner would lack the full time before the deadline. False for a requested deadline, which is a
-    promise, and for a review's end, after which nothing can resume.
+    A new owner would lack the full time before the deadline. A requested deadline is a promise, and stays; so
+    does a review's end, after which nothing can resume.
     """
     is_open = not (state.is_released or state.is_in_review or state.is_expired)
     if state.status is not Status.PROCESSING or not is_open or state.settlement.deadline_seconds is not None:
@@ -78,9 +78,9 @@ def has_missed_its_look(state: SettlementState, now: datetime, config: StageConf
 
 
 def take_over(state: SettlementState, now: datetime, config: StageConfig, nonce: str) -> Takeover | None:
-    """Return the takeover; None if the settlement is finished, or in review until its deadline.
+    """Return None if the settlement is finished, or in review until its deadline.
 
-    The owner's name has the `nonce`, so no caller knows the name before it is on the row.
+    The owner's name has the `nonce`: no caller knows it before it is on the row.
     """
     wire, epoch = state.settlement.to_wire(config), state.owner_epoch + 1
     again = timestamp(_next_look(state, now, config))
@@ -140,14 +140,14 @@ def take_over(state: SettlementState, now: datetime, config: StageConfig, nonce:
 
 
 def _unannounced(state: SettlementState) -> dict[str, str]:
-    """Return the decision's name if its function died before it woke an execution."""
+    """The decision whose function may have died before it woke an execution."""
     if state.resolution and executions.is_ordered(state.key, state.owner):
         return {"order": order_name(state.resolutions)}
     return {}
 
 
 def _extended_deadline(state: SettlementState, extended_at: str) -> str:
-    """Return the deadline, later by recovery's delay, so the new owner loses no time.
+    """Add recovery's delay, so the new owner loses no time.
 
     Only the delay since the last extension counts: extensions end once recovery catches up.
     """
@@ -164,13 +164,13 @@ def give_back(state: SettlementState, due: str) -> Write:
 
 
 def postpone(state: SettlementState, now: datetime, config: StageConfig) -> Write:
-    """Move the next look, because an execution is working on the settlement."""
+    """Move the next look: an execution is working on the settlement."""
     listed = {**keys.settlement(state.key), "gsi1sk": takeover.sort_key(state)}
     return takeover.look_again(listed, _next_look(state, now, config))
 
 
 def defer_unprocessable(listed: Row, now: datetime, seconds: int = BACKOFF_SECONDS_MAX) -> Write:
-    """Move the next look at a row that would block the head of the index."""
+    """Move the next look at a row that would block the index's head."""
     return takeover.look_again(listed, now + timedelta(seconds=seconds))
 
 

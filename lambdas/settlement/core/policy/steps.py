@@ -19,9 +19,7 @@ def settlement_for(request: Request, config: StageConfig) -> Settlement:
 
 
 def verify_same_request(request: Request, claimed: SettlementState) -> Settlement:
-    """Return the request's settlement.
-
-    Raises IdempotencyConflict for a different request.
+    """Raises IdempotencyConflict for a different request.
 
     A request without a fee takes the claimed fee, so a new schedule causes no conflict.
     """
@@ -32,7 +30,7 @@ def verify_same_request(request: Request, claimed: SettlementState) -> Settlemen
 
 
 def is_replay(claimed: SettlementState, execution: str) -> bool:
-    """Return whether the settlement left PROCESSING, or another execution owns it."""
+    """Whether the settlement left PROCESSING, or another execution owns it."""
     return not (claimed.status is Status.PROCESSING and claimed.owner == execution)
 
 
@@ -43,12 +41,12 @@ def claim_and_hold(
 
 
 def hold(settlement: Settlement, now: datetime) -> StepTransaction:
-    """Build the hold of a key claimed before. The hold is refused if late."""
+    """Build the hold of a key claimed before. Refused if late."""
     return _hold(settlement, _advance(settlement, Step.HOLD, now), now)
 
 
 def ensure_can_verify(settlement: Settlement, state: SettlementState | None, now: datetime) -> None:
-    """Raise the refusal of a verdict that could not commit, before the KYC provider is called."""
+    """Fail before the KYC provider is called if its verdict could not commit."""
     ensure_admits(settlement, Step.VERIFY, state, now)
 
 
@@ -60,7 +58,7 @@ def record_webhook_verdict(
     now: datetime,
     config: StageConfig,
 ) -> tuple[Write, ...]:
-    """Build the writes. `owner` stands until recovery resumes the settlement."""
+    """`owner` stands until recovery resumes the settlement."""
     return (
         kyc_review.event_marker(event, settlement, now),
         kyc_review.end_review(settlement, verdict, owner, now, config),
@@ -69,7 +67,7 @@ def record_webhook_verdict(
 
 
 def release(settlement: Settlement, config: StageConfig, now: datetime) -> StepTransaction:
-    """Build the release. The fee stays in escrow, so no lack of funds can stop it."""
+    """The fee stays in escrow: no lack of funds can stop it."""
     highest_balance = config.highest_balances.get(settlement.currency)
     is_swept = accounts.is_merchant(settlement.payee)
     return StepTransaction(
@@ -80,7 +78,7 @@ def release(settlement: Settlement, config: StageConfig, now: datetime) -> StepT
 
 
 def fee(settlement: Settlement, now: datetime) -> StepTransaction:
-    """Build the fee's movement, the last, which also commits SETTLED."""
+    """The last movement also commits SETTLED."""
     return StepTransaction(
         entry=_entry(settlement, Step.FEE, now),
         settlement=_advance(settlement, Step.FEE, now),

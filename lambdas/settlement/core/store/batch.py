@@ -9,7 +9,7 @@ from settlement.core.model.stored import MalformedRow
 from settlement.core.store.dynamodb import Store, pause, plain
 
 BATCH_MAX = 100
-"""DynamoDB's maximum of keys in one call."""
+"""DynamoDB's limit for one call."""
 
 TRIES_MAX = 8
 """Maximum calls for one batch while DynamoDB leaves rows unread."""
@@ -21,8 +21,8 @@ Unreadable = Callable[[Row, str], None]
 def read(store: Store, keys: Sequence[Row], unreadable: Unreadable | None = None) -> list[Row]:
     """Return the existing rows of these distinct keys, unordered.
 
-    A row with a fractional number goes to `unreadable`; if `unreadable` is None, it raises MalformedRow.
-    Raises StoreUnavailable.
+    A row with a fractional number goes to `unreadable`, or raises MalformedRow if that is None. Raises
+    StoreUnavailable.
     """
     found: list[Row] = []
     for start in range(0, len(keys), BATCH_MAX):

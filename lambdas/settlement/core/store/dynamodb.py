@@ -19,7 +19,7 @@ from settlement.core.model.stored import MalformedRow, Stored, sound, subject_of
 from settlement.core.store.wire import from_wire, to_wire
 
 TRIES_MAX = 6
-"""Maximum sends of a call. A busy account is in another transaction most of the time:
+"""Maximum sends. A busy account is in another transaction most of the time:
 docs/decisions/2026-11-22-hot-accounts.md.
 """
 
@@ -56,8 +56,7 @@ def pause(failed_tries: int) -> None:
 class Store:
     """The settlement table.
 
-    Methods raise StoreUnavailable if DynamoDB gives no definite answer, else the refusal of the first failed
-    condition.
+    Methods raise StoreUnavailable without a definite answer, else the first failed condition's refusal.
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class Store:
         self._adds = adds
 
     def claim(self, write: Write) -> SettlementState:
-        """Put a settlement's row unless the key is claimed; return the state on record."""
+        """Put a row unless its key is claimed; return the state on record."""
         claimed = SettlementState.from_row(write.parameters["Item"])
         try:
             self._call("put_item", [write], **self._parameters(write))
@@ -86,7 +85,7 @@ class Store:
     def update(self, write: Write) -> SettlementState:
         """Return the new state, or the state found if already applied.
 
-        Raises the write's refusal. Raises MalformedRow for a malformed row, with the update committed.
+        Raises the write's refusal, or MalformedRow (the update is then committed).
         """
         try:
             answer = self._call("update_item", [write], **self._parameters(write), ReturnValues="ALL_NEW")
@@ -96,7 +95,7 @@ class Store:
         return SettlementState.from_row(plain(answer["Attributes"]))
 
     def apply(self, write: Write) -> int | None:
-        """Apply an update. Return its write units; None if already applied."""
+        """Return write units; None if already applied."""
         try:
             answer = self._call("update_item", [write], **self._parameters(write))
         except AlreadyApplied:
@@ -114,7 +113,7 @@ class Store:
         return dict(write.parameters["Item"])
 
     def commit(self, transaction: StepTransaction) -> Any:
-        """Commit a step. Return None, or the state or row that an earlier commit left at the gate."""
+        """Commit a step. Return None, or an earlier commit's state or row."""
         try:
             self.transact(transaction.writes)
         except AlreadyApplied as earlier:
@@ -142,15 +141,12 @@ class Store:
         return self.listed_settlement(keys.settlement(key))
 
     def listed_settlement(self, listed: Row) -> SettlementState | None:
-        """Read a listed settlement consistently. Raises MalformedRow if the row is another kind."""
+        """Read a listed settlement consistently. Raises MalformedRow for another row."""
         row = self.read({"pk": listed["pk"], "sk": listed["sk"]})
         return SettlementState.from_row(row) if row else None
 
     def account(self, account: str, *, may_lag: bool = False) -> AccountState | None:
-        """Return an account's state, or None.
-
-        `may_lag` halves the cost, but may miss changes or the account.
-        """
+        """Read an account. `may_lag` halves the cost, but may miss changes or the account."""
         row = self._row(keys.account(account), may_lag=True) if may_lag else self.read(keys.account(account))
         return AccountState.from_row(row) if row else None
 
@@ -158,7 +154,7 @@ class Store:
         return self.read(keys.evidence(key, step))
 
     def waiting(self, state: SettlementState) -> Row | None:
-        """Return the row of the execution that waits on the open case, or None."""
+        """The row of the execution that waits on the open case, or None."""
         row = self.read(keys.waiting(state.key))
         return row if row and row["case"] == state.case_number else None
 
@@ -177,8 +173,8 @@ class Store:
     ) -> Iterator[Row]:
         """Yield rows between two sort keys, in order, each page read consistently.
 
-        `limit` is the page size. `unreadable` gets the key and the reason of a row with a non-integer number;
-        if `unreadable` is None, such a row raises MalformedRow.
+        `limit` is the page size. `unreadable` gets the key and the reason of a row with a non-integer number,
+        which otherwise raises MalformedRow.
         """
         parameters: dict[str, Any] = {
             "TableName": self.table_name,
@@ -195,7 +191,7 @@ class Store:
             parameters["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     def page(self, operation: str, **parameters: Any) -> Row:
-        """Return DynamoDB's raw answer to a consistent `scan` or `query`."""
+        """DynamoDB's raw answer to a consistent `scan` or `query`."""
         page: Row = self._call(operation, [], TableName=self.table_name, ConsistentRead=True, **parameters)
         return page
 
@@ -272,7 +268,7 @@ class Store:
 
 
 def plain(item: Mapping[str, Any]) -> Stored:
-    """Convert a row from the wire format. Raises MalformedRow for a non-integer number."""
+    """Raises MalformedRow for a non-integer number."""
     try:
         return Stored(from_wire(item))
     except ValueError as wrong:
@@ -293,7 +289,7 @@ def _rows(items: Sequence[Mapping[str, Any]], unreadable: Callable[[Row, str], N
 
 
 def _transient_reason(error: ClientError) -> str | None:
-    """Return why a write had no effect and should be sent again at once, or None."""
+    """Why a write had no effect and should be sent again at once, or None."""
     if error.response["Error"]["Code"] == "TransactionConflictException":
         return "TransactionConflict"
     position = _deciding_position(error)
@@ -302,17 +298,17 @@ def _transient_reason(error: ClientError) -> str | None:
 
 
 def _deciding_position(error: ClientError) -> int | None:
-    """Return the position of the first cancellation reason, which alone decides, or None.
+    """The position of the first cancellation reason, which alone decides.
 
-    A call that races its own retry may meet a conflict on the entry, and then the balance that the retry
-    debited. That is a replay, not a lack of funds.
+    A call racing its own retry may meet a conflict on the entry, then the balance that the retry debited: a
+    replay, not a lack of funds.
     """
     reasons = error.response.get("CancellationReasons", [])
     return next((position for position, reason in enumerate(reasons) if reason["Code"] != "None"), None)
 
 
 def _failure(error: ClientError, writes: Sequence[Write]) -> Exception | None:
-    """Return the error of a failed condition or an outage; None for other errors."""
+    """The error of a failed condition or outage; None for other errors."""
     code = error.response["Error"]["Code"]
     if code == "ConditionalCheckFailedException":
         return writes[0].on_failure(_state(error.response.get("Item")))

@@ -12,12 +12,12 @@ _DIGITS_MAX = 38
 
 
 def to_wire(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert to the wire format. Raises TypeError for a type that DynamoDB does not know."""
+    """Raises TypeError for a type that DynamoDB does not know."""
     return {name: {"S": value} if isinstance(value, str) else _typed(value) for name, value in row.items()}
 
 
 def from_wire(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert from the wire format. Raises ValueError for a non-integer: the table has only integers."""
+    """Raises ValueError for a non-integer number: the table has only integers."""
     return {name: value["S"] if "S" in value else _plain(value) for name, value in item.items()}
 
 
