@@ -59,7 +59,7 @@ def record(order: AccountOrder, now: datetime) -> Write:
 
 
 def open_account(order: AccountOrder, now: datetime) -> Write:
-    """Open an account by an update, so that no role needs permission to put a balance."""
+    """By an update, so that no role needs permission to put a balance."""
     return update(
         keys.account(order.account),
         "SET available = :nothing, currency = :currency, opened_at = :now, last_order = :order",
@@ -145,7 +145,7 @@ def close(order: AccountOrder, now: datetime) -> Write:
 
 
 def external(order: AccountOrder, moved: Transfer, now: datetime) -> Write:
-    """Build an order's entry. The order's row detects a replay."""
+    """The order's row detects a replay."""
     posted_at = timestamp(now)
     row = {
         **keys.entry(order.account, posted_at, order.key, order.order),

@@ -27,7 +27,7 @@ class OrderKind(StrEnum):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Names of an order's content. The caller does not send `by`."""
+        """The caller does not send `by`."""
         moves = self in (OrderKind.DEPOSIT, OrderKind.WITHDRAW)
         about = ("currency", "amount", "reference") if moves else ()
         return (*_FIELDS, *(("currency",) if self is OrderKind.OPEN else about), "by", "reason")
@@ -61,7 +61,7 @@ class AccountOrder:
     by: str
     reason: str
     proof: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """Facts about caller and request, which differ in each try."""
+    """Facts about the caller and the request of this try."""
 
     @property
     def request_hash(self) -> str:

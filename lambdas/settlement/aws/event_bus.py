@@ -16,7 +16,7 @@ _client = LazyClient(
 
 
 def put(event: str, detail: dict[str, Any]) -> None:
-    """Put an event. Raises PageUnavailable unless the bus confirms it."""
+    """Raises PageUnavailable unless the bus confirms the event."""
     entry = {
         "Source": "settlement",
         "DetailType": event,

@@ -22,7 +22,7 @@ def ask(key: str, owner: str) -> None:
 
 
 def wait_for(key: str) -> dict[str, Any]:
-    """Return recovery's answer. Raises StartUnavailable."""
+    """Recovery's answer. Raises StartUnavailable."""
     try:
         return functions.call(_RECOVERY, {"key": key})
     except StartUnavailable as error:

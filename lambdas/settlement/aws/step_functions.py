@@ -29,7 +29,7 @@ def execution_arn(machine_arn: str, name: str) -> str:
 
 
 def is_running(execution: str) -> bool:
-    """Return whether a Standard execution runs. Raises StartUnavailable."""
+    """Whether a Standard execution runs. Raises StartUnavailable."""
     try:
         answer = _client.describe_execution(executionArn=execution)
     except _client.exceptions.ExecutionDoesNotExist:
@@ -40,7 +40,7 @@ def is_running(execution: str) -> bool:
 
 
 def wake(waiting: Row | None, output: dict[str, Any]) -> bool:
-    """Wake a waiting execution. Return False if it does not wait. Raises StartUnavailable."""
+    """Return False if the execution does not wait. Raises StartUnavailable."""
     if waiting is None:
         return False
     try:

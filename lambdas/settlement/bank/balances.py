@@ -58,7 +58,7 @@ def faults(ordered: Ordered) -> Iterator[Finding]:
 
 
 def late(ordered: Ordered, now: datetime) -> list[tuple[str, str]]:
-    """Return each account and currency whose latest due statement is missing.
+    """Each account and currency whose latest due statement is missing.
 
     A day's statement is due at noon (UTC) of the next business day. Bank holidays are not known.
     """
@@ -140,7 +140,6 @@ def _apart(statements: Sequence[Statement]) -> list[Statement]:
 
 
 def _pages(statements: Sequence[Statement]) -> Iterator[Finding]:
-    """Yield each statement that lacks a page."""
     pages: dict[tuple[object, ...], list[Statement]] = defaultdict(list)
     for one in statements:
         if one.page:
@@ -154,7 +153,7 @@ def _pages(statements: Sequence[Statement]) -> Iterator[Finding]:
 
 
 def _told(statements: Sequence[Statement]) -> list[Days]:
-    """Return the days of statements with balances, and quiet days between."""
+    """Days of statements with balances, and quiet days between."""
     told = [(one, *both) for one in _apart(statements) if (both := _balances(one))]
     quiet = [
         (one.last, following.first)

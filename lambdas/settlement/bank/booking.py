@@ -27,7 +27,7 @@ from settlement.http.caller import Caller, person_of
 PROPOSE, BOOK = "propose-lines", "book-lines"
 
 LINES_MAX = 100
-"""Maximum lines of a proposal: each is a transaction, and the function has some seconds."""
+"""Maximum lines: each is a transaction, and the function has some seconds."""
 
 _DIGITS = 24
 _IDENTITY = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -35,7 +35,7 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 def key_of(digest: str) -> str:
-    """Return the key of a line's order or of a proposal, by its digest."""
+    """Key of the line's order, or the proposal's, with this digest."""
     return f"bank-{digest[:_DIGITS]}"
 
 
@@ -53,7 +53,7 @@ class Proposed(NamedTuple):
         return hashlib.sha256(_CANONICAL.encode(dict(self.lines)).encode()).hexdigest()
 
     def deposit(self, line: BankLine, approved_by: str) -> AccountOrder:
-        """Return a line's deposit: the same in all tries of all persons."""
+        """A line's deposit: the same in all tries of all persons."""
         return AccountOrder(
             key=key_of(line.identity),
             order=OrderKind.DEPOSIT,
@@ -81,7 +81,7 @@ def parse_proposal(raw: object, caller: Caller) -> Proposed:
 
 
 def parse_booking(raw: object) -> tuple[str, str]:
-    """Return the proposal's key and the digest shown. Raises InvalidRequest."""
+    """The proposal's key and shown digest. Raises InvalidRequest."""
     content = fields_of(raw, ("key", "digest"))
     if not (isinstance(content["digest"], str) and _IDENTITY.fullmatch(content["digest"])):
         raise InvalidRequest("digest: must be that of the proposal, a SHA-256")

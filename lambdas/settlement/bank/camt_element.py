@@ -25,8 +25,6 @@ class Value:
 
 @dataclass(slots=True)
 class Element:
-    """An element with its values by path."""
-
     name: str
     line: int
     parent: "Element | None" = None
@@ -48,7 +46,6 @@ class Element:
         return own if self.parent.parent.parent is None else f"{self.parent.where}/{own}"
 
     def find(self, *paths: str) -> Value | None:
-        """Return the first value at these paths that has a text."""
         return next(
             (values[0] for path in paths if (values := self.values.get(path)) and values[0].text), None
         )

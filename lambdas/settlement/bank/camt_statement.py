@@ -11,7 +11,7 @@ from settlement.bank.statement import REFERENCE_MAX, Line, Side, Statement
 from settlement.core.model import money
 
 TRANSACTIONS_MAX = 100_000
-"""Maximum TxDtls of an entry, whose lines are held until its end."""
+"""Most TxDtls of one entry, whose lines are held until its end."""
 _HELD_MAX = 64 * 1024 * 1024
 """Maximum characters held of an entry's references."""
 
@@ -342,7 +342,7 @@ class Book:
         )
 
     def _balances(self) -> tuple[int | None, int | None]:
-        """Return the opening and closing balances; an intermediate balance replaces a missing one.
+        """The opening and closing balances; an intermediate balance replaces a missing one.
 
         An intermediate balance without another balance could be either, so it is not used.
         """
@@ -357,7 +357,7 @@ class Book:
         return (opening[0][0] if opening else None, closing[0][0] if closing else None)
 
     def _period(self, created: str) -> tuple[str, str]:
-        """Return the days of FrToDt, else of balances, lines or creation.
+        """The days of FrToDt, else of balances, lines or creation.
 
         PRCD has the day before the first day.
         """
@@ -376,7 +376,7 @@ class Book:
 
 
 def _returns(element: Element) -> str:
-    """Return the reason of a return: its code, the bank's own reason, or just "return"."""
+    """The reason of a return: its code, the bank's own reason, or just "return"."""
     reasons = ("Rsn/Cd", "RtrRsn/Cd", "Rsn/Prtry", "RtrRsn/Prtry")
     reason = element.text(*(f"RtrInf/{one}" for one in reasons))[:REFERENCE_MAX]
     return reason or ("return" if "RtrInf" in element.values else "")

@@ -127,7 +127,7 @@ def judge(  # noqa: PLR0912
 
 
 def _alone(one: Finding) -> Finding:
-    """Return a line's finding without its order, which an earlier line has."""
+    """A line's finding without its order, which an earlier line has."""
     return one._replace(kind=Kind.ONLY_BANK, order=None, text="")
 
 
@@ -152,7 +152,7 @@ def _may_come(order: Order, span: Span, days: int) -> bool:
 
 
 def _earlier(sums: Sums, orders: Sequence[Order]) -> set[str] | None:
-    """Return the most orders that explain the rest; None if no choice does.
+    """The most orders that explain the rest; None if no choice does.
 
     An order of the first days may be in the opening balance if it was booked a day after its line. So may an
     earlier order that a line names again. An order may also undo an earlier order.

@@ -46,13 +46,13 @@ def shown(text: str) -> str:
 
 
 def kind(head: bytes) -> str:
-    """Return a file's format from its first bytes."""
+    """A file's format, by its first bytes."""
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     return next((name for magic, name in _KINDS if start.startswith(magic)), "another text, such as CSV")
 
 
 def amount(text: str, currency: str, currencies: Mapping[str, int]) -> int:
-    """Return a decimal text in minor units.
+    """A decimal text in minor units.
 
     Surplus decimals must be zeros. Raises ValueError with the expected form.
     """
@@ -72,7 +72,7 @@ def amount(text: str, currency: str, currencies: Mapping[str, int]) -> int:
 
 
 def decimals(currency: str, currencies: Mapping[str, int]) -> int:
-    """Return a currency's decimals. Raises ValueError if the stage lacks the currency."""
+    """Raises ValueError for a currency that the stage lacks."""
     if currency not in currencies:
         known = ", ".join(sorted(currencies)[:10])
         raise ValueError(f"currency {shown(currency)} must be one of the stage: {known}")
@@ -81,7 +81,7 @@ def decimals(currency: str, currencies: Mapping[str, int]) -> int:
 
 @lru_cache(maxsize=1024)
 def day(text: str) -> str:
-    """Return the day of an ISO 8601 date or time, as written: a time zone does not move it.
+    """The day of an ISO 8601 date or time, as written: a time zone does not move it.
 
     Raises ValueError for another form, an impossible day, and a year outside 2000 to 2099.
     """

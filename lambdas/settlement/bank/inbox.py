@@ -47,7 +47,7 @@ class Waiting(NamedTuple):
 
 
 def waiting() -> list[Waiting]:
-    """List waiting files, oldest first."""
+    """Files, oldest first."""
     found = list[Waiting]()
     pages = _client.get_paginator("list_object_versions")
     for page in pages.paginate(Bucket=os.environ["STATEMENTS_BUCKET"], Prefix=INCOMING):

@@ -34,14 +34,12 @@ class BankRecord:
     unreadable: Callable[[str], None]
 
     def add_orders(self, spool: Spool, days: Days, watch: Watched = iter) -> None:
-        """Add these days' orders, each with its match."""
         orders = booked.orders(self.store, self.config, self.unreadable, *days)
         for order, match in self._beside(watch(orders), lambda one: keys.banked(one.key)):
             spool.add_order(order)
             _add_match(spool, match)
 
     def add_lines(self, spool: Spool, days: Days, watch: Watched = iter) -> None:
-        """Add these days' lines, each with its match."""
         for one, match in self.lines(days, watch):
             spool.add_recorded(one)
             _add_match(spool, match)

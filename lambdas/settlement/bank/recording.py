@@ -36,8 +36,6 @@ class Told(NamedTuple):
 
 
 class Content(NamedTuple):
-    """A file's statements, and its first and last day."""
-
     statements: list[Statement]
     first: str
     last: str
@@ -66,7 +64,6 @@ class Recorder:
         return Content(statements, min(days), max(days))
 
     def add(self, content: BinaryIO, found: Content, file: File) -> Told:
-        """Record a file's new lines."""
         with Spool() as spool:
             self._beside(spool, found.first, found.last)
             findings = [

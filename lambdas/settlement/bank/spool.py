@@ -248,12 +248,9 @@ class Spool:
             yield Recorded(_line(row), part, frozenset(filter(None, names.split("\n"))))
 
     def pair(self, days: int) -> int:
-        """Pair lines with orders that are at most `days` apart.
+        """Pair lines with orders that are at most `days` apart. Return the number of pairs.
 
-        Return the number of pairs.
-
-        The oldest line takes the oldest order that fits. As `days` is the same for all, this finds the most
-        pairs.
+        The oldest line takes the oldest order that fits. With one bound for all, this finds the most pairs.
         """
         self._database.execute(_JOIN)
         self._database.execute(_JOIN_ALONE)
@@ -272,7 +269,7 @@ class Spool:
         return int(found)
 
     def exchange(self, key: str, days: int, keeps: Callable[[Order], bool]) -> bool:
-        """Give an order the line of an equal order that needs no line; return whether it did.
+        """Give an order the line of an equal order that needs no line.
 
         Equal orders may pass lines on.
         """
@@ -397,7 +394,7 @@ class Spool:
 
 
 def _is_same(earlier: BankLine, names: set[str], line: Line) -> bool:
-    """Return whether another file's line is this line: with the amount, or the first reference."""
+    """Whether another file's line is this line: with the amount, or the first reference."""
     if (earlier.amount, earlier.side) == (line.amount, line.side):
         return not names or not line.references or bool(names & set(line.references))
     return bool(line.bank_reference and line.references) and earlier.reference == line.references[0]

@@ -89,12 +89,9 @@ class DataApi:
                 return begun
 
     def _call(self, operation: str, **parameters: Any) -> Any:
-        """Call the Data API.
+        """Raises BooksUnavailable without the database's message, which may name an account.
 
-        Raises BooksUnavailable.
-
-        The error omits the database's message, which may name an account. The SQLSTATE is safe, and
-        identifies the fault: 42P01 is a missing schema.
+        The SQLSTATE is safe, and identifies the fault: 42P01 is a missing schema.
         """
         try:
             return getattr(self._client, operation)(**self._who, **parameters)

@@ -18,7 +18,7 @@ each quote is escaped twice, and returns 1 MiB.
 """
 
 LINE_CHARACTERS_MAX = 400_000
-"""Maximum characters of a line put aside: one call holds them. The object has the whole line."""
+"""Maximum part of a line put aside: one call holds it. The object has the whole line."""
 
 _ENTRIES = """
 json_to_recordset(CAST(:rows AS json)) AS i (
@@ -143,7 +143,7 @@ def project(books: Books, name: str, content: bytes) -> Projected:
 
 
 def _take(query: Query, kind: _Kind, found: Sequence[object]) -> tuple[int, int, list[Aside]]:
-    """Take rows. Return the numbers of new and late rows, and the rows put aside."""
+    """Numbers of new and late rows, and the rows put aside."""
     in_order = sorted((one for one in found if isinstance(one, kind.of)), key=attrgetter(*kind.known_by))
     new, late, different = 0, 0, list[Aside]()
     for lines in _chunks({"number": number, **asdict(one)} for number, one in enumerate(in_order)):

@@ -26,8 +26,7 @@ PAGE = 1_000
 """Names per inbox query: 100 KB, and one S3 listing."""
 
 LOOKS_BACK = timedelta(days=7)
-"""How far a new process looks back: time to act on the alarm about objects left out. A week has some 20,000
-names.
+"""A new process's look back: time to act on the alarm about objects left out. A week has some 20,000 names.
 """
 
 ASIDE_FOR = timedelta(days=1)
@@ -122,7 +121,7 @@ def catch_up(
 def _take_all(
     books: Books, copy: Copy, progress: Progress, done: Round, now: datetime, has_time: Callable[[], bool]
 ) -> bool:
-    """Take all waiting objects. Return False if time runs out first."""
+    """Return False if time runs out first."""
     settled = objects.before(now - STILL_COMING)
     for number, listed in enumerate(_pages(copy.objects(seals.OBJECTS, progress.whole or ""))):
         if number and not has_time():  # a listing of years may take longer than a round
@@ -147,7 +146,7 @@ def _take_all(
 
 
 def _start(books: Books, now: datetime) -> str:
-    """Return a new process's first position. Ignore future names."""
+    """A new process's first position. Ignore future names."""
     with books.transaction() as query:
         ((found,),) = query(_START, before=objects.before(now + STILL_COMING), days=LOOKS_BACK.days)
     put_at = _put_at(found) if found else None
@@ -165,7 +164,7 @@ def _without_forged(page: list[Found], done: Round) -> Iterator[Found]:
 
 
 def _unknown(books: Books, names: list[str], progress: Progress, done: Round) -> set[str]:
-    """Return the names that the books lack.
+    """Return unknown names.
 
     If the query fails, a process that has seen all earlier objects keeps the first name in `waiting`.
     """
@@ -182,7 +181,7 @@ def _unknown(books: Books, names: list[str], progress: Progress, done: Round) ->
 
 
 def _take(books: Books, copy: Copy, found: Found, done: Round) -> bool:
-    """Take an object. Return False if the object is left out."""
+    """Return False if the object is left out."""
     try:
         one = project(books, found.name, copy.read(found))
     except UNREADABLE as fault:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 NAME = re.compile(r"(?=.{1,30}\Z)[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
 REASON = re.compile(r"[a-z][a-z0-9_]{0,49}", re.ASCII)
 WAIT_SECONDS_MAX = 30 * 86_400
-"""Longest wait for a check, as for a KYC review."""
+"""As long as a KYC review."""
 
 RESERVED = frozenset({"kyc", "verify", "review"})
 
@@ -46,7 +46,7 @@ class Tools(Protocol):
     def http(
         self, method: str, url: str, *, headers: Mapping[str, str] | None = None, body: bytes | None = None
     ) -> Reply:
-        """Send a request. Raises OSError unless a whole answer comes in time."""
+        """Raise OSError unless a whole answer comes in time."""
         ...
 
     def secret(self, name: str) -> str: ...
@@ -123,5 +123,5 @@ def is_reason(text: object) -> bool:
 
 
 def token_of(key: str, name: str) -> str:
-    """Return a payment's token for a check: the same on every call."""
+    """A payment's token for a check: the same on every call."""
     return f"{key}:check:{name}"

@@ -12,9 +12,7 @@ from settlement.core.ledger.keys import Row
 from settlement.core.model.stage_config import StageConfig
 
 NAMES = "CHECK_NAMES"
-"""Environment variable with the names of the stage's checks, a JSON list. Each function that claims has the
-variable.
-"""
+"""The variable with the names of the stage's checks, a JSON list. Each function that claims has it."""
 
 
 def names() -> list[str]:
@@ -27,5 +25,4 @@ def adds(config: StageConfig) -> Callable[[Row], Row]:
 
 
 def with_checks(row: Row) -> Row:
-    """Add the stage's check names to a settlement's new row."""
     return {**row, "checks": set(found)} if keys.is_settlement(row) and (found := names()) else row

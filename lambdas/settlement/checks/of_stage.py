@@ -29,7 +29,7 @@ class Installed:
 
 @cache
 def installed() -> Mapping[str, Installed]:
-    """Return the checks by name, in the stage's order. Raises ValueError."""
+    """The checks by name, in the stage's order. Raises ValueError."""
     found: dict[str, Installed] = {}
     for one in json.loads(os.environ.get(VARIABLE, "[]")):
         check = getattr(import_module(one["module"]), "CHECK", None)
@@ -42,7 +42,7 @@ def installed() -> Mapping[str, Installed]:
 
 
 def declared() -> Mapping[str, Declared]:
-    """Return the checks' declarations by name. Raises ValueError."""
+    """The checks' declarations by name. Raises ValueError."""
     told = [
         Declared(**one | {"refusals": tuple(one["refusals"])}) for one in json.loads(os.environ[DECLARED])
     ]

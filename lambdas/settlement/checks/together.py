@@ -9,7 +9,7 @@ from concurrent.futures import Future, wait
 from typing import Any
 
 STUCK_MAX = 8
-"""Maximum stuck threads of a check in an environment: beyond that the check is not asked there."""
+"""Maximum stuck threads of a check in an environment: then it is not asked there."""
 
 _stuck: dict[str, list[Future[Any]]] = {}
 

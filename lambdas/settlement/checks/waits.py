@@ -1,6 +1,6 @@
 """Writes of a check's evidence, and of the wait that may precede it.
 
-The row records a wait as a review with the reference `check:NAME`, which no KYC provider can use.
+A wait is a review on the row with the reference `check:NAME`, which no KYC provider can use.
 """
 
 from collections.abc import Collection
@@ -36,14 +36,13 @@ def evidence(settlement: Settlement, check: Declared, content: dict[str, str], n
 
 
 def waited_for(state: SettlementState) -> str | None:
-    """Return the name of the awaited check, if any."""
     review = state.review or ""
     is_open = state.status is Status.PROCESSING and review.startswith(CHECK)
     return review.removeprefix(CHECK) if is_open else None
 
 
 def ends_at(check: Declared, state: SettlementState) -> datetime:
-    """Return the end of a check's wait: a fixed time after the hold, or the request's own deadline."""
+    """The end of a check's wait: a fixed time after the hold, or the request's own deadline."""
     if state.settlement.deadline_seconds is not None:
         return datetime.fromisoformat(state.deadline_at)
     held_at = datetime.fromisoformat(state.steps[Step.HOLD])
@@ -70,9 +69,9 @@ def begin(
 
 
 def keep(settlement: Settlement, check: Declared, awaited: str | None) -> Write:
-    """Record that a check answered without a wait, so that no wait for it begins.
+    """Note an answer without a wait: no wait for its check begins any more.
 
-    The row must still wait for `awaited`, another check; if None, it must not wait.
+    The row must still wait for `awaited`, another check, or for nothing.
     """
     return update(
         keys.settlement(settlement.key),

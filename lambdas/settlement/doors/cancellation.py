@@ -60,7 +60,7 @@ def in_review(settlement: Settlement, now: datetime, seen: int | None) -> Write:
 
 
 def _failure(step: Step, now: datetime) -> dict[str, str]:
-    """Return the failure, with its time: the proof compares it with the row's."""
+    """The proof compares the failure's time with the row's."""
     cause = f"cancel: its starter has cancelled the payment at {timestamp(now)}"
     return {"step": step.value, "error": CANCELLED, "cause": cause}
 

@@ -18,9 +18,7 @@ class Cancel(NamedTuple):
 def parse_cancel(
     key: object, headers: Mapping[str, str], body: Mapping[str, Any], config: StageConfig
 ) -> Cancel:
-    """Parse a cancellation; header names are in lower case.
-
-    Raises InvalidRequest.
+    """Header names are in lower case. Raises InvalidRequest.
 
     Only a caller who knows the whole request may cancel: the body repeats it.
     """

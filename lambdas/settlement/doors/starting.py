@@ -15,14 +15,14 @@ _SECONDS = re.compile(r"[1-9][0-9]?", re.ASCII)
 
 
 class Start(NamedTuple):
-    """`wait` is in seconds; 0 means no wait."""
+    """`wait` is in seconds; 0: none."""
 
     request: Request
     wait: int
 
     @property
     def execution(self) -> str:
-        """The execution's name: the same for a repeated call with the same content."""
+        """The same for a repeated call with the same content."""
         content = json.dumps(vars(self.request), sort_keys=True)
         return executions.queued(self.request.key, content)
 

@@ -14,10 +14,10 @@ BATCH_MAX = 10
 """EventBridge's limit per call."""
 
 EVENT_BYTES_MAX = 24_000
-"""Maximum bytes of an event: ten stay below 256 kB. An outcome has about 500 bytes."""
+"""Ten such events stay below 256 kB. An outcome has about 500 bytes."""
 
 _NEVER_TAKEN = ("InvalidArgument", "MalformedDetail")
-"""EventBridge errors caused by the event itself. Any other error ends by itself."""
+"""EventBridge errors caused by the event itself. Any other error is temporary."""
 
 _client = LazyClient(
     "events", Config(connect_timeout=1, read_timeout=3, retries={"mode": "standard", "total_max_attempts": 2})
@@ -47,7 +47,7 @@ def publish(events: Sequence[dict[str, Any]]) -> list[Refused]:
 
 
 def _put(entries: list[dict[str, str]]) -> list[str]:
-    """Put entries; return why each is never accepted, or an empty text."""
+    """Why each entry is never accepted, or an empty text."""
     try:
         answers = _client.put_events(Entries=entries)["Entries"]
     except (ClientError, BotoCoreError) as error:

@@ -19,7 +19,7 @@ class _Versions:
 
     @property
     def fault(self) -> str | None:
-        """A description of a deletion or a second put; None for a sound object."""
+        """Deleted, or put again."""
         if self.is_deleted:
             return "was deleted" + (", and its first version is still there" if self.ids else "")
         if len(self.ids) > 1:
@@ -33,7 +33,7 @@ class Bucket:
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
 
     def objects(self, folder: str, after: str = "") -> Iterator[Found]:
-        """Yield a folder's objects, including objects that were deleted or put again."""
+        """Include objects that were deleted or put again."""
         waiting: dict[str, _Versions] = {}
         behind = {"KeyMarker": self._prefix + after} if after else {}
         pages_of = self._client.get_paginator("list_object_versions")
@@ -48,7 +48,7 @@ class Bucket:
             yield self._found(name, waiting[name])
 
     def read(self, found: Found) -> bytes:
-        """Return an object as first put.
+        """An object as first put.
 
         Raises OSError if it is missing or too large.
 

@@ -10,15 +10,13 @@ from settlement.journal.lines import PUTS
 
 ENTRIES = "ENTRIES#"
 STORED = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z", re.ASCII)
-"""Form of a stored time: PostgreSQL reads less of ISO 8601 than Python does."""
+"""PostgreSQL reads less of ISO 8601 than Python does."""
 
 AMOUNT_MAX = 2**63 - 1
-"""Maximum amount: PostgreSQL's bigint. The model's amounts have at most 15 digits."""
+"""PostgreSQL's bigint. The model's amounts have at most 15 digits."""
 
 TEXT_BYTES_MAX = 600
-"""Maximum bytes of a text: two texts fit PostgreSQL's index row of 2,704 bytes. Legitimate texts have at most
-100.
-"""
+"""Two texts fit PostgreSQL's index row of 2,704 bytes. Legitimate texts have at most 100."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ def entries(told: Iterable[Any]) -> Iterator[Entry | Aside]:
 
 
 def told(entry: Entry, currencies: Mapping[str, int]) -> dict[str, str]:
-    """Return an entry with its amount in currency units. Raises ValueError."""
+    """An entry with its amount in currency units. Raises ValueError."""
     if entry.currency not in currencies:
         raise ValueError(f"currency: the stage has no {entry.currency}")
     return {**asdict(entry), "amount": money.render(entry.amount, currencies[entry.currency])}

@@ -11,7 +11,7 @@ from settlement.retention import expiry
 from settlement.retention.expiry import EXPIRES
 
 IMMUTABLE = ("ENTRIES#", "EVIDENCE#", "ORDER#", "BANK_LINE#", "BANKED#", "BANK_FILE#", "BANK_ORDER#")
-"""Key prefixes of rows that never change. Such a row is sealed whole."""
+"""Key prefixes of rows that never change. Each is sealed whole."""
 
 CREATED: Mapping[str, tuple[str, ...]] = {
     "SETTLEMENT#": (
@@ -27,13 +27,13 @@ erasure; `worded` adds the caller's words.
 KINDS = (*IMMUTABLE, *CREATED)
 
 PUTS = ("INSERT", "FILL")
-"""Events of a put: by a function, or copied from the table by a person."""
+"""Puts by a function, or copied from the table by a person."""
 
 WORDED = "worded_sha256"
 """The digest that covers the caller's words, absent in earlier releases' lines."""
 
 TIMES = ("posted_at", "claimed_at", "opened_at")
-"""Attributes with a row's time: each kind of row has one."""
+"""Each kind of row has one of these times."""
 
 _OPEN = frozenset(
     (
@@ -44,8 +44,8 @@ _OPEN = frozenset(
         *("line", "file", "bank_account", "bank_reference", "booked", "valued"),
     )
 )
-"""Attributes copied as they are. Other attributes may be personal (reasons, causes, references, `by`), and a
-locked object cannot be erased. The digest covers them.
+"""Attributes copied as they are. Others may be personal (reasons, causes, references, `by`): a locked object
+cannot be erased. The digest covers them.
 """
 
 
@@ -54,7 +54,6 @@ _TIME_TO_LIVE = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
 
 
 def _listed(value: Any) -> Any:
-    """Return a set as a sorted list, another type as text."""
     return sorted(value) if isinstance(value, set | frozenset) else str(value)
 
 
@@ -70,14 +69,14 @@ def digest(row: Row) -> str:
 
 
 def canonical(row: Row, but: str = "") -> bytes:
-    """Return the immutable attributes, without `but`, in canonical form."""
+    """The immutable attributes, without `but`, in canonical form."""
     return _CANONICAL.encode(_kept(row, but)).encode()
 
 
 def worded(row: Row) -> bytes | None:
-    """Return a settlement's `canonical` form with the caller's words; None for other rows.
+    """A settlement's `canonical` form with the caller's words, else None.
 
-    Absent words are null, so the form never equals a form without words.
+    Absent words are null: the form never equals a form without words.
     """
     if not row["pk"].startswith("SETTLEMENT#"):
         return None
@@ -90,19 +89,18 @@ def worded_digest(row: Row) -> str | None:
 
 
 def image(row: Row) -> dict[str, Any]:
-    """Return some attributes, and digests of all attributes."""
     found = {"row": {name: row[name] for name in sorted(_OPEN & row.keys())}, "sha256": digest(row)}
     words = worded_digest(row)
     return found if words is None else found | {WORDED: words}
 
 
 def is_as_sealed(row: Row, sealed: Mapping[str, Any]) -> bool:
-    """Return whether the row has its image's digests. Earlier releases' images have one digest."""
+    """Whether the digests agree. Earlier releases' images have one digest."""
     return digest(row) == sealed["sha256"] and sealed.get(WORDED) in (None, worded_digest(row))
 
 
 def line(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a stream record's line. Equal records have equal lines."""
+    """Equal records have equal lines."""
     change = record["dynamodb"]
     images = {
         name: image(plain_row(change[of]))
@@ -114,7 +112,7 @@ def line(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def filled(row: Row, at: int) -> dict[str, Any]:
-    """Return the line of a row that a person copied: the stream lost its record."""
+    """The line of a row that a person copied: the stream lost its record."""
     return {"event": "FILL", "at": at, "new": image(row)}
 
 

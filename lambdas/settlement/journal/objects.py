@@ -10,11 +10,11 @@ from settlement.journal.entries import Aside, Entry, entries
 from settlement.journal.lines import PUTS
 
 OBJECT_BYTES_MAX = 64 * 2**20
-"""Maximum bytes of an object. A stream batch has 6 MB, and each of its rows up to three images."""
+"""A stream batch has 6 MB, and each of its rows up to three images."""
 
 LINE_BYTES_MAX = 5 * 2**20
-"""Maximum bytes of a line: two images of a 400 KB row, up to six times as long in JSON. A forged line takes
-Python 30 bytes per byte, and a function has 512 MB.
+"""Two images of a 400 KB row, up to six times as long in JSON. A forged line takes Python 30 bytes per byte,
+and a function has 512 MB.
 """
 
 UNREADABLE = (
@@ -39,10 +39,10 @@ class Found(NamedTuple):
 
 class Copy(Protocol):
     def objects(self, folder: str, after: str = "") -> Iterator[Found]:
-        """Yield a folder's objects, sorted by name."""
+        """Yield objects, sorted by name."""
 
     def read(self, found: Found) -> bytes:
-        """Return an object as first put. Raises OSError."""
+        """The object as first put. Raises OSError."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Posted:
 
 
 def before(since: datetime) -> str:
-    """Return a name before all objects with entries posted since `since`."""
+    """A name before all objects with entries posted since `since`."""
     return "" if since < _FIRST else f"{seals.OBJECTS}{seals.minute(since - _CLOCKS)}"
 
 
@@ -65,7 +65,7 @@ def posted(copy: Copy, after: str = "") -> Iterator[Posted]:
 
 
 def read(copy: Copy, found: Found) -> Posted:
-    """Return an object's entries, with an Aside for each malformed entry."""
+    """Entries, and an Aside for each malformed entry."""
     try:
         told = enumerate(lines_of(found.name, copy.read(found)), 1)
         puts = [(number, line) for number, line in told if line["event"] in PUTS]
@@ -75,7 +75,7 @@ def read(copy: Copy, found: Found) -> Posted:
 
 
 def lines_of(name: str, compressed: bytes) -> Iterator[Any]:
-    """Yield an object's lines. Raises one of UNREADABLE for a changed object."""
+    """Yield lines. Raises one of UNREADABLE for a changed object."""
     unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     content = unpacker.decompress(compressed, OBJECT_BYTES_MAX)
     if not unpacker.eof:

@@ -20,7 +20,7 @@ class SealedJournal:
         self._client, self._bucket = client, bucket
 
     def add(self, told: Sequence[Mapping[str, Any]], now: datetime) -> str:
-        """Put lines; return the object's name.
+        """The object's name.
 
         Safe to repeat: a taken name has the same digest.
 
@@ -32,7 +32,7 @@ class SealedJournal:
         return name
 
     def seal(self, now: datetime, *, period: timedelta, grace: timedelta) -> Seal | None:
-        """Make due seals. Return the newest seal. Raises JournalUnavailable."""
+        """The newest seal. Raises JournalUnavailable."""
         newest = self._newest_seal(now)
         first = None if newest else next(self._names(seals.OBJECTS), None)
         for start, end in seals.periods(newest, first, now, period=period, grace=grace):
@@ -45,7 +45,7 @@ class SealedJournal:
         return newest
 
     def _newest_seal(self, now: datetime) -> Seal | None:
-        """Return the newest seal. The last month is searched first: its list is short."""
+        """Search the last month first: its list is short."""
         month_ago = f"{seals.SEALS}{seals.minute(now - timedelta(days=30))}"
         for after in (month_ago, ""):
             *_, newest = (None, *self._names(seals.SEALS, after))
@@ -79,12 +79,12 @@ class SealedJournal:
             raise JournalUnavailable(f"{name}: {fault}") from None
 
     def _put(self, name: str, content: bytes) -> bool:
-        """Return whether the name was free. Under an object lock, S3 demands a checksum."""
+        """Under an object lock, S3 demands a checksum."""
         put = {"Key": name, "Body": content, "IfNoneMatch": "*", "ChecksumAlgorithm": "CRC32"}
         return self._call("put_object", **put) is not None
 
     def _call(self, operation: str, **parameters: Any) -> Any:
-        """Return S3's answer; None if a name is taken."""
+        """Return None if a name is taken."""
         try:
             return getattr(self._client, operation)(Bucket=self._bucket, **parameters)
         except ClientError as error:

@@ -19,7 +19,7 @@ from settlement.core.model.timestamps import timestamp
 OBJECTS, SEALS = "journal/", "seals/"
 
 AT_ONCE_MAX = 48
-"""Maximum seals in a run after a pause. The next run makes the others."""
+"""Maximum seals after a pause. The next run makes the others."""
 
 _MINUTE = "%Y-%m-%dT%H%M"
 
@@ -54,12 +54,12 @@ def digest(content: bytes) -> str:
 
 
 def minute(moment: datetime) -> str:
-    """Return a minute's name: names sort by time."""
+    """Names of minutes sort by time."""
     return moment.astimezone(UTC).strftime(_MINUTE)
 
 
 def object_name(content: bytes, now: datetime) -> str:
-    """Return an object's name: its minute, and its content's digest.
+    """An object's name: its minute, and its content's digest.
 
     Equal content is refused a second time, without a comparison.
     """

@@ -20,18 +20,18 @@ PROBE = "probe"
 """A person's order to probe the provider now."""
 
 REPORTED_MAX = 2
-"""Maximum answers of a report. With 1, a fifth of poisoned payments would open the circuit; with many,
-answers from before an outage would delay its opening.
+"""Maximum answers subtracted. With 1, a fifth of poisoned payments would open the circuit; with many, answers
+from before an outage would delay its opening.
 """
 
 FAILED_MAX = 100
-"""Maximum failing payments on the row, the latest: 900 bytes, so that a write costs one unit."""
+"""The row names the latest failing payments: 900 bytes, so that a write costs one unit."""
 
 CLOCK_SECONDS_MAX = 2
 """Clock skew above which a time counts as wrong."""
 
 HEALTH = ""
-"""Candidate of a probe without a payment: it is never among the failed."""
+"""Candidate of a probe without a payment, never among the failed."""
 
 
 class State(StrEnum):
@@ -69,7 +69,7 @@ class Circuit:
 
 
 def payment(key: str) -> str:
-    """Return a short name: two of 100 payments share it with probability 1 in 800,000."""
+    """A short name: two of 100 payments share it with probability 1 in 800,000."""
     return hashlib.sha256(key.encode()).hexdigest()[:8]
 
 
@@ -100,7 +100,7 @@ def after_answers(circuit: Circuit, answers: int) -> Circuit:
 
 
 def may_probe(circuit: Circuit, candidate: str, now: int, limits: Thresholds) -> bool:
-    """Return whether a payment may be the probe now.
+    """Whether a payment may be the probe now.
 
     A recent failure of the same payment would say nothing about other payments.
     """

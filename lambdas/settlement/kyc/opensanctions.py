@@ -26,7 +26,7 @@ def authorization(api_key: str) -> str:
 
 
 def body(settlement: Settlement, config: StageConfig) -> dict[str, Any]:
-    """Screen as `LegalEntity`, which covers persons and companies.
+    """`LegalEntity` covers persons and companies.
 
     Raises KycRequestRefused without both names: the key was claimed before the stage required them.
     """
@@ -42,7 +42,7 @@ def body(settlement: Settlement, config: StageConfig) -> dict[str, Any]:
 
 
 def read(content: object, settlement: Settlement) -> Verdict:
-    """Return APPROVED if no listed party matches, else REVIEW. Raises ValueError if malformed."""
+    """APPROVED if no listed party matches, else REVIEW. Raises ValueError if malformed."""
     try:
         matches = [
             f"{party}: {result['id']} in {', '.join(result['datasets'])}, score {result['score']}"

@@ -33,15 +33,15 @@ CACHE_SECONDS = 5
 """Lifetime of the cache, and shortest time between reports of answers."""
 
 TRIES_MAX = 20
-"""Maximum tries of a write. Each refused try means that another environment has written. An open circuit ends
-the counting, so a dead provider costs an environment at most `failures` + 1 tries.
+"""Each refused try means that another environment has written. An open circuit ends the counting, so a dead
+provider costs an environment at most `failures` + 1 tries.
 """
 
 Ask = Callable[..., Verdict | Refused]
 """The first argument is the settlement."""
 
 Announce = Callable[[State], None]
-"""Announces a change. It must not raise: the change is already written."""
+"""Must not raise: the change is already written."""
 
 _OPEN = "kyc: not asked, as the circuit is open"
 _UNAVAILABLE = (ClientError, BotoCoreError)
@@ -132,11 +132,11 @@ class SharedCircuit:
 
     @property
     def state(self) -> State:
-        """The state last seen by this environment."""
+        """State last seen by this environment."""
         return self._known.circuit.state if self._known else State.CLOSED
 
     def _note(self, decide: Callable[[Circuit], Circuit]) -> bool:
-        """Change the circuit, if DynamoDB answers. Return whether the cache was renewed."""
+        """Whether the cached circuit was renewed, if DynamoDB answers."""
         before = self._known
         with suppress(*_UNAVAILABLE):
             self._change(decide)
@@ -247,7 +247,7 @@ def to_row(circuit: Circuit) -> keys.Row:
 
 
 def guarded(ask: Ask, circuit: SharedCircuit, measure: Announce) -> Ask:
-    """Return `ask` behind the circuit, which may raise KycCircuitOpen.
+    """The guarded `ask` may raise KycCircuitOpen.
 
     `measure` gets the state at each refused and each answered call.
     """
@@ -285,7 +285,7 @@ def check_health(circuit: SharedCircuit, is_healthy: Callable[[], bool]) -> None
 
 
 def probe_now(circuit: SharedCircuit, is_healthy: Callable[[], bool] | None) -> State:
-    """Make a probe due; return the new state.
+    """The new state.
 
     Raises ClientError, BotoCoreError.
 

@@ -21,13 +21,13 @@ _provider = SecretsProvider(
 )
 
 SIGNING_CACHE_SECONDS = 10
-"""Longest time for which a signature by a new secret is still refused."""
+"""How long a signature by a new secret may still be refused."""
 
 _NO_END = "secret: previous_until must be a time with its offset, as 2026-11-22T06:04:00Z"
 
 
 def signing_secrets(now: datetime, secret_id: str = "") -> list[object]:
-    """Return the current signing secret, and for a time the previous secret.
+    """The current signing secret, and for a time the previous secret.
 
     An empty `secret_id` means the provider's secrets. An unusable secret does not block the other. Raises
     KycUnavailable if none is usable.

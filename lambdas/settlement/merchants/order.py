@@ -6,7 +6,7 @@ from settlement.core.model.orders import fields_of
 from settlement.core.model.request import ACCOUNT
 
 SWEEP = "sweep"
-"""An order's name. A sweep moves no money between accounts."""
+"""A sweep moves no money between accounts."""
 
 _SINCE = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2})?", re.ASCII)
 
@@ -17,10 +17,7 @@ _ANY_TIME = "0"
 
 
 def parse_sweep(raw: object) -> tuple[str, str, tuple[int, str] | None]:
-    """Return merchant, first minute, and an earlier call's (partition number, minute).
-
-    Raises InvalidRequest.
-    """
+    """Merchant, first minute, earlier call's (partition number, minute). Raises InvalidRequest."""
     content = fields_of(raw, ("account", "since", "from"), optional=("since", "from"))
     account, since, come = (content.get(name, "") for name in ("account", "since", "from"))
     problems = []

@@ -1,7 +1,7 @@
 """Adds releases to a merchant's balance after their commit, each exactly once.
 
-For each minute and partition of entries, a row has the sum of each second that is in the balance (*folded*).
-A sweep reads this row, then the entries, and adds the difference. So late visibility, repeats and several
+For each minute and partition of entries, a row has each second's sum that is in the balance (*folded*). A
+sweep reads this row, then the entries, and adds the difference. So late visibility, repeats and several
 sweepers do no harm.
 """
 
@@ -27,7 +27,7 @@ Unreadable = Callable[[Row, str], None]
 
 @dataclass(frozen=True, order=True)
 class Span:
-    """A span of seconds in a minute, in a partition of a merchant's entries."""
+    """Seconds of a minute in a partition of a merchant's entries."""
 
     partition: str
     minute: str
@@ -40,7 +40,6 @@ class Span:
 
     @property
     def bounds(self) -> tuple[str, str]:
-        """Sort keys that enclose the span's entries."""
         return f"{self.minute}:{self.first}", f"{self.minute}:{self.last}{_AFTER}"
 
     def covers(self, partition: str, sort_key: str) -> bool:
@@ -53,7 +52,7 @@ class Span:
 
 
 def is_release(entry: Row) -> bool:
-    """Return whether a sweep adds the entry. Other entries are in the balance since their commit."""
+    """Other entries are in the balance since their commit."""
     return bool(entry["step"] == Step.RELEASE)
 
 
@@ -62,7 +61,7 @@ def minute_and_second(posted_at: str) -> tuple[str, str]:
 
 
 def readable(entries: Iterable[Row], currency: str, unreadable: Unreadable) -> Iterator[Row]:
-    """Yield releases. A damaged entry goes to `unreadable`. `currency` is the merchant's."""
+    """Yield releases. A damaged entry does not block others. `currency` is the merchant's."""
     for entry in entries:
         if reason := _fault(entry, currency):
             unreadable({name: entry[name] for name in ("pk", "sk")}, reason)
@@ -86,7 +85,7 @@ def _fault(entry: Row, currency: str) -> str | None:
 
 
 def ensure_readable(found: Row | None) -> None:
-    """Raise MalformedRow if a minute's row is malformed."""
+    """Raises MalformedRow."""
     if found and (type(found.get("version")) is not int or not _is_folded(found.get("folded"))):
         raise MalformedRow(
             f"sweep: the row of the minute {found['sk']} must have a version and the sums of its seconds"
@@ -98,7 +97,7 @@ def _is_folded(value: object) -> bool:
 
 
 def unswept(found: Row | None, entries: Iterable[Row]) -> dict[str, int]:
-    """Return each second's unfolded amount, in minor units.
+    """Each second's unfolded amount, in minor units.
 
     Folded sums never shrink. Reconciliation finds a second whose entries are smaller.
     """
@@ -113,7 +112,7 @@ def unswept(found: Row | None, entries: Iterable[Row]) -> dict[str, int]:
 
 
 def doubtful(found: Row | None, releases: Sequence[Row], seconds: Collection[str]) -> Iterator[Row]:
-    """Yield releases of folded `seconds` with an unreadable entry, which the folded sum may include."""
+    """Releases of folded `seconds` with an unreadable entry, which the folded sum may include."""
     folded = found["folded"] if found else {}
     for entry in releases:
         _, second = minute_and_second(entry["posted_at"])
@@ -137,10 +136,7 @@ def credit(merchant: str, amount: int, currency: str) -> Write:
 
 
 def fold(span: Span, found: Row | None, gains: Mapping[str, int], currency: str) -> tuple[Write, Write]:
-    """Build the writes of a minute's row and the balance.
-
-    `found` is the row read before the entries. If another sweep changed that row, the caller reads again.
-    """
+    """`found` is the row read before the entries. If another sweep changed it, the caller reads again."""
     version, folded = (found["version"], dict(found["folded"])) if found else (0, {})
     for second, more in gains.items():
         folded[second] = folded.get(second, 0) + more

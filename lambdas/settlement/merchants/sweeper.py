@@ -13,7 +13,7 @@ from settlement.merchants import sweep, sweeps
 from settlement.merchants.sweep import Span, Unreadable
 
 TRIES_MAX = 6
-"""Maximum tries of a sweep. Each failed try means that another sweeper made progress."""
+"""Each failed try means that another sweeper made progress."""
 
 _LAST = "~"
 """Sorts after every timestamp."""
@@ -24,9 +24,7 @@ def warn(key: Row, reason: str) -> None:
 
 
 def fold(store: Store, span: Span, unreadable: Unreadable = warn) -> int:
-    """Sweep a span.
-
-    Return the amount added, in minor units.
+    """The amount added, in minor units.
 
     The balance then has all earlier releases, except unreadable releases: a later sweep adds them once
     mended. Raises StoreUnavailable, the account's refusals, and ValueError for an unreadable row of the
@@ -74,10 +72,10 @@ def fold_backlog(
     is_over: Callable[[], bool],
     unreadable: Unreadable,
 ) -> tuple[dict[str, int], Span | None]:
-    """Sweep minutes; return amounts by minute, and the next call's span, or None at the end.
+    """Amounts by minute, and the next call's span, or None at the end.
 
-    Each call advances by a span, so repeated calls end. Unreadable rows go to `unreadable` and do not block
-    other minutes. Raises StoreUnavailable and the account's refusals.
+    Each call advances by a span, so repeated calls end. Unreadable rows go to `unreadable` and block no other
+    minute. Raises StoreUnavailable and the account's refusals.
     """
     folded: dict[str, int] = {}
     is_first = True
@@ -116,7 +114,7 @@ def _spans(
 
 
 def _waits(swept: Row | None, releases: Iterator[Row]) -> bool:
-    """Return whether a release is unswept, or the row unreadable: `fold` reports it."""
+    """True for an unreadable row: `fold` reports it."""
     try:
         sweep.ensure_readable(swept)
     except MalformedRow:

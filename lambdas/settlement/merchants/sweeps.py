@@ -12,11 +12,11 @@ Release = tuple[str, str]
 NO_RELEASE = "release: must be the place of a merchant's entry"
 
 _ADDRESS = re.compile(r"ENTRIES#merchant\.[^#]*#\d+ \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.Z].*", re.DOTALL)
-"""A release's address: the keys of `keys.entry`, joined by a blank."""
+"""A release's keys, as `keys.entry` makes them, joined by a blank."""
 
 
 def releases(message: object) -> tuple[list[Release], list[object]]:
-    """Split a message into releases and the rest. Raises ValueError."""
+    """Return releases, and the rest. Raises ValueError."""
     if type(message) is not list:
         raise ValueError("message: must be a list of releases")
     return [(one[0], one[1]) for one in message if _is_release(one)], [
@@ -30,13 +30,12 @@ def _is_release(one: object) -> bool:
 
 
 def bucket(release: Release) -> tuple[str, str]:
-    """Return a release's (partition, minute) span."""
+    """A release's (partition, minute) span."""
     partition, sort_key = release
     return partition, minute_and_second(sort_key)[0]
 
 
 def spans(entries: Iterable[Release]) -> list[Span]:
-    """Return a span for each partition and minute."""
     found: dict[tuple[str, str], set[str]] = {}
     for partition, sort_key in entries:
         minute, second = minute_and_second(sort_key)
@@ -45,7 +44,7 @@ def spans(entries: Iterable[Release]) -> list[Span]:
 
 
 def before_refund(state: SettlementState) -> Span | None:
-    """Return the second to sweep before a refund, or None."""
+    """The second to sweep before a refund, or None."""
     if not accounts.is_merchant(state.settlement.payee) or Step.RELEASE not in state.unreversed:
         return None
     posted_at = state.steps[Step.RELEASE]

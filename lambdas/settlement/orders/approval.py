@@ -24,11 +24,11 @@ AnyOrder = Resolution | Reversal | PartialReversal
 VALID_FOR = timedelta(hours=24)
 
 PERSONS_LEAST = 2
-"""Minimum persons of a proposal, which always asks for a second person."""
+"""Minimum persons: a proposal asks for a second person anyway."""
 
 
 def digest_of(state: SettlementState, proposal: Proposal) -> str:
-    """Return the digest of a decision, its proposer and the state behind it.
+    """The digest of a decision, its proposer and the state behind it.
 
     The decision's write requires that state. `released` distinguishes an escrow before the hold from one
     after the release, both empty. Checks are left out: a check may be recorded later.
@@ -55,7 +55,7 @@ def digest_of(state: SettlementState, proposal: Proposal) -> str:
 
 
 def needed(state: SettlementState, decision: str, config: StageConfig) -> int:
-    """Return the number of persons that a decision needs. Parts count as the whole, as they add up."""
+    """Persons that a decision needs. Parts count as the whole, as they add up."""
     decision = REVERSE if decision == REVERSE_PART else decision
     return config.persons_for(decision, state.settlement.amount, state.settlement.currency)
 
@@ -69,7 +69,7 @@ def proposed(
     now: datetime,
     config: StageConfig,
 ) -> Proposal:
-    """Return an order's proposal. Raises the decision's refusal if it is not possible now."""
+    """Raises the decision's refusal if it is not possible now."""
     ensure_fits(state, order)
     decision = decision_of(order)
     proposal = Proposal(
@@ -95,13 +95,12 @@ def proposed(
 
 
 def is_of(state: SettlementState, proposal: Proposal, config: StageConfig) -> bool:
-    """Return whether the proposal still fits: settlement and number of persons may have changed."""
+    """Whether the proposal still fits: settlement and number of persons may have changed."""
     now_needed = max(PERSONS_LEAST, needed(state, proposal.decision, config))
     return digest_of(state, replace(proposal, needed=now_needed)) == proposal.seen
 
 
 def order_of(state: SettlementState, proposal: Proposal, caller: Caller) -> AnyOrder:
-    """Return the order that a proposal makes, with all its persons."""
     by, proof = proposal.proposed_by, proposal.proof | proposal.approved(caller)
     proof |= {"digest": proposal.seen}
     if proposal.decision == REVERSE_PART:
@@ -122,7 +121,7 @@ def decision_of(order: AnyOrder) -> str:
 
 
 def ensure_fits(state: SettlementState, order: AnyOrder) -> None:
-    """Raise ResolutionRefused, StepFenced, NotReversible or PartRefused if the order does not fit."""
+    """Raises ResolutionRefused, StepFenced, NotReversible or PartRefused."""
     if isinstance(order, Resolution):
         compensation.ensure_can_resolve(state, order.decision, order.case)
     elif isinstance(order, PartialReversal):
@@ -136,7 +135,7 @@ def ensure_fits(state: SettlementState, order: AnyOrder) -> None:
 
 
 def amount_of(state: SettlementState, proposal: Proposal, config: StageConfig) -> str:
-    """Return the amount of a proposal that still fits."""
+    """The amount of a proposal that still fits."""
     amount = proposal.amount
     if not proposal.part:
         in_limbo = state.status is Status.LIMBO
@@ -157,7 +156,7 @@ def ensure_named(proposal: Proposal | None, named: Named) -> Proposal:
 
 
 def ensure_shown(state: SettlementState, proposal: Proposal, named: Named, config: StageConfig) -> None:
-    """Raise ProposalRefused if the person named another amount."""
+    """Raises ProposalRefused for another amount."""
     if named.amount != (amount := amount_of(state, proposal, config)):
         raise ProposalRefused(f"amount: that of the proposal is {amount}; look at it again")
 
@@ -179,7 +178,7 @@ def ensure_approvable(
 def broken_glass(
     state: SettlementState, order: AnyOrder, config: StageConfig, pager: PagerConfig
 ) -> dict[str, Any]:
-    """Return the page about a person who decides alone where more persons are needed."""
+    """The page about a person who decides alone where more persons are needed."""
     settlement, decision = state.settlement, decision_of(order)
     exponent = settlement.exponent(config)
     whole = money.render(settlement.amount, exponent)

@@ -107,7 +107,10 @@ class FourEyes:
         return self._moved(proposals.withdraw(proposal, caller, now), evidence, state)
 
     def break_glass(self, decision: str, body: object, caller: Caller) -> dict[str, Any]:
-        """Carry out an order that needs several persons, on one person's decision."""
+        """Carry out one person's order that needs several persons.
+
+        Everybody is paged first. Raises PageUnavailable and the order's refusals.
+        """
         key, order = self._parsed(decision, body, caller, break_glass="yes")
         state = self.orders.state_of(key)
         if not self.orders.is_on_record(state, order):
@@ -145,7 +148,7 @@ class FourEyes:
         return is_moved and self._latest(latest.key) == latest
 
     def _next_number(self, key: str, latest: Proposal | None) -> int:
-        """Return the first free proposal number: a row may be lost, but its evidence is not."""
+        """The first free proposal number: a row may be lost, but its evidence is not."""
         numbers = count((latest.proposal_number if latest else 0) + 1)
         return next(n for n in numbers if not self.orders.store.evidence(key, f"{Move.PROPOSE}:{n}"))
 

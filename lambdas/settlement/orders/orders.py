@@ -55,9 +55,7 @@ class Orders:
     before_refund: Callable[[Store, SettlementState], None]
 
     def resolve(self, body: object, caller: Caller) -> dict[str, Any]:
-        """Decide a case.
-
-        Return the decision on record.
+        """The decision on record.
 
         Raises InvalidRequest, SettlementNotFound, ResolutionRefused, ApprovalNeeded, and StepFenced if the
         case has another decision or is not open.
@@ -70,7 +68,7 @@ class Orders:
     def carry_out_resolution(
         self, state: SettlementState, order: Resolution, now: datetime, completing: Write | None = None
     ) -> dict[str, Any]:
-        """Decide a case, and wake an execution. `completing` is the last approval's write."""
+        """`completing` is the last approval's write."""
         key = state.key
         owner = executions.ordered(key, "resolve", self.nonce())
         if state.resolutions >= order.case:
@@ -91,9 +89,7 @@ class Orders:
         return {"key": key, "case": order.case, "order": _on_record(entry)}
 
     def reverse(self, body: object, caller: Caller) -> dict[str, Any]:
-        """Reverse a settlement.
-
-        Return the order on record, new or earlier.
+        """The order on record, new or earlier.
 
         Raises InvalidRequest, SettlementNotFound, NotReversible, and ApprovalNeeded.
         """
@@ -121,9 +117,7 @@ class Orders:
         return {"key": key, "order": _on_record(found or transaction.gate.parameters["Item"])}
 
     def reverse_part(self, body: object, caller: Caller) -> dict[str, Any]:
-        """Reverse a part.
-
-        Return the part on record.
+        """The part on record.
 
         Raises InvalidRequest, SettlementNotFound, NotReversible, PartRefused, ApprovalNeeded, and the payee's
         refusals.
@@ -140,10 +134,7 @@ class Orders:
     def carry_out_part(
         self, state: SettlementState, order: PartialReversal, now: datetime, completing: Write | None = None
     ) -> dict[str, Any]:
-        """Reverse a part in one transaction, which leaves nothing to resume.
-
-        Sweep a merchant's release first.
-        """
+        """One transaction moves the money: nothing is left to resume. A merchant's release is swept first."""
         store, settlement = self.store, state.settlement
         if refusal := parts.refusal_of(state):  # a release after this read is not swept
             raise refusal
@@ -162,9 +153,7 @@ class Orders:
         return self.store.evidence(state.key, REVERSE) is not None
 
     def recover(self, body: object, caller: Caller) -> dict[str, Any]:
-        """Have a settlement recovered now.
-
-        Raises InvalidRequest, SettlementNotFound, StartUnavailable.
+        """Raises InvalidRequest, SettlementNotFound, StartUnavailable.
 
         The order is not recorded: the schedule would do the same within minutes.
         """
@@ -183,7 +172,7 @@ class Orders:
     def _decide(
         self, state: SettlementState, order: Resolution, owner: str, now: datetime, completing: Write | None
     ) -> tuple[Row, bool]:
-        """Return the decision on record, and whether it is new."""
+        """The decision on record, and whether it is new."""
         compensation.ensure_can_resolve(state, order.decision, order.case)
         case, config = compensation.stuck_case(state), self.config
         transaction = compensation.resolve(state.settlement, case, order, owner, now, config)
@@ -196,7 +185,7 @@ class Orders:
         return found or dict(transaction.gate.parameters["Item"]), found is None
 
     def state_of(self, key: str) -> SettlementState:
-        """Return a settlement. Raises SettlementNotFound, and MalformedRow if its row allows no decision."""
+        """Raises SettlementNotFound, and MalformedRow if no decision may rest on the row."""
         state = self.store.settlement(key)
         if state is None:
             raise SettlementNotFound("key: no request has claimed it")
@@ -226,5 +215,5 @@ def _on_record(entry: Row) -> dict[str, Any]:
 
 
 def _told(entry: Row | None) -> str:
-    """Describe a decision without its reason, a person's text, which `settle status` shows."""
+    """Omit the reason, a person's text; `settle status` shows it."""
     return f": {entry['decision']} at {entry['posted_at']}" if entry else ""

@@ -12,7 +12,7 @@ from settlement.orders.requests import PartialReversal, part_name, refund_name
 def reverse_part(
     settlement: Settlement, order: PartialReversal, now: datetime, layout: int
 ) -> tuple[Write, ...]:
-    """Build a reversal in part, through the escrow.
+    """Pass the money through the escrow.
 
     The stage keeps the fee.
 

@@ -91,6 +91,6 @@ class Proposal:
         return self.status is ProposalStatus.OPEN and timestamp(now) < self.valid_until
 
     def approved(self, caller: Caller) -> dict[str, str]:
-        """Return the approvers' ARNs and requests, this caller's last."""
+        """The approvers' ARNs and requests, this caller's last."""
         told = {"approved_by": caller.by, "approved_in": caller.request_id}
         return {name: f"{getattr(self, name)} {value}".strip() for name, value in told.items()}

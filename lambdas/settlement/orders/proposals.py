@@ -77,8 +77,7 @@ def record(settlement: Settlement, proposal: Proposal, move: Move, caller: Calle
 
 def _approve(proposal: Proposal, caller: Caller, now: datetime, *, is_last: bool) -> Write:
     def replay_if(row: Row) -> bool:
-        """Return whether the approval is a replay; for the last approval, the decision's evidence shows it.
-        """
+        """The decision's evidence shows whether the last approval is a replay."""
         return not is_last and caller.person in row["persons"] - {row["proposer"]}
 
     more, values = (", #status = :done", {":done": ProposalStatus.DONE}) if is_last else ("", {})

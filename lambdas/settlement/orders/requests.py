@@ -28,9 +28,7 @@ _PART = ("key", "part", "amount", "reason")
 
 @dataclass(frozen=True, kw_only=True)
 class PartialReversal(Order):
-    """An order to reverse a part.
-
-    `amount` is in minor units.
+    """`amount` is in minor units.
 
     The part is reversed once: the next order names the next `part`.
     """
@@ -39,7 +37,7 @@ class PartialReversal(Order):
     amount: int
 
     def differs_from(self, entry: Mapping[str, object]) -> str | None:
-        """Return the first field that differs from the recorded part, or None."""
+        """The first field that differs from the recorded part."""
         return next((name for name in ("amount", "reason") if entry[name] != getattr(self, name)), None)
 
 
@@ -98,7 +96,10 @@ def parse_resolution(raw: object, caller: Caller, **more: str) -> tuple[str, Res
 
 
 def parse_part(raw: object, caller: Caller, exponent: int, **more: str) -> tuple[str, PartialReversal]:
-    """Parse a part. Raises InvalidRequest. `exponent` is the settlement currency's."""
+    """Raises InvalidRequest.
+
+    `exponent` is the settlement currency's.
+    """
     content = fields_of(raw, _PART)
     part, amount = content["part"], 0
     if not (type(part) is int and 0 < part <= CASES_MAX):

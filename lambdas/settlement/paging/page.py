@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 SUBJECT_LENGTH_MAX = 99
-"""Maximum subject: SNS takes less than 100 ASCII characters, without a line break."""
+"""SNS takes less than 100 ASCII characters, without a line break."""
 
 LINE_LENGTH_MAX = 600
 DETAIL_BYTES_MAX = 200_000
-"""Maximum details: SNS takes 256 KiB in all. Our details have a few kilobytes."""
+"""SNS takes 256 KiB in all. Our details have a few kilobytes."""
 
 _SUBJECTS = {
     "LimboEntered": "LIMBO: {amount_at_risk} {currency} of {account}, payment {key}",
@@ -38,9 +38,7 @@ class Page:
 
 
 def page_of(event: Mapping[str, Any]) -> Page:
-    """Return an event's page.
-
-    An unknown event pages as well.
+    """An unknown event pages as well.
 
     Names, causes and reasons are other people's text: each stays on its line.
     """
@@ -57,7 +55,6 @@ def page_of(event: Mapping[str, Any]) -> Page:
 
 
 def _subject(kind: str, named: Mapping[str, str]) -> str:
-    """Return the subject; empty for an unknown event or a missing field."""
     with suppress(KeyError):
         return _SUBJECTS[kind].format_map(named)
     return ""
@@ -72,7 +69,6 @@ def _json(detail: object) -> str:
 
 
 def _one_line(value: object) -> str:
-    """Escape control characters."""
     try:
         text = str(value)[:LINE_LENGTH_MAX]
     except RecursionError:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class SettlementFacts(NamedTuple):
-    """A settlement's row: amounts in minor units, slots as times, digests that evidence must repeat."""
+    """Amounts in minor units, slots as times, digests that evidence must repeat."""
 
     key: str
     status: str
@@ -43,10 +43,10 @@ class SettlementFacts(NamedTuple):
     reversed_in_part: int = 0
 
     covered: str | None = None
-    """Covered steps, separated by blanks."""
+    """Steps, separated by blanks."""
 
     waits: int = 0
-    """Number of ended waits for checks."""
+    """Ended waits for checks."""
 
     answered: str = ""
     """Checks that a callback has answered, separated by blanks."""
@@ -192,7 +192,7 @@ class Waiting(NamedTuple):
 
 
 class BalanceFacts(NamedTuple):
-    """A balance row, in minor units."""
+    """Amounts are in minor units."""
 
     account: str
     currency: str
@@ -205,7 +205,7 @@ class BalanceFacts(NamedTuple):
 
 
 def waiting(sweeps: Iterable[SweepFacts], kept_from: str = "") -> Waiting:
-    """Sum one merchant's facts, which come second by second.
+    """One merchant's facts come second by second.
 
     Entries from before `kept_from`, a full minute, may have expired.
     """
@@ -223,7 +223,7 @@ def waiting(sweeps: Iterable[SweepFacts], kept_from: str = "") -> Waiting:
 
 
 def is_before(second: str, kept_from: str) -> bool:
-    """Return whether a partition's second precedes a full minute; False for an empty minute."""
+    """Compare a partition's second with a full minute. No second precedes an empty minute."""
     return second[second.rfind(" ") + 1 :] < kept_from[:_SECOND]
 
 

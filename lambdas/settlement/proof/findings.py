@@ -20,8 +20,8 @@ from settlement.proof.retention import KEEPS_ALL, Old, Retention
 from settlement.proof.watch import CutOff
 
 MOVING = "moving"
-"""A kind of account in the totals: money that moved during the scan. It is the scanned entries minus the rows
-at a second look.
+"""Money that moved during the scan, as a kind of account in the totals: scanned entries minus rows at a
+second look.
 """
 
 
@@ -53,11 +53,11 @@ Look.MOVING = Look(Verdict.MOVING)
 
 @dataclass(frozen=True)
 class Difference:
-    """A row that differs from its entries; None if missing or malformed.
+    """A row, None if missing or malformed, that differs from its entries.
 
     `entries` are a settlement's, or an account's deposits and withdrawals. An account has `sums` of its
     entries by currency, and `cases` that block it. Entries may have expired by the `retention`; `old` sums an
-    account's expired entries.
+    account's.
     """
 
     key: Row
@@ -107,7 +107,6 @@ class Findings:
 
     @contextmanager
     def unless_cut_off(self) -> Iterator[None]:
-        """After a CutOff, clear the sums: the table is unproven."""
         try:
             yield
         except CutOff as reason:
@@ -127,7 +126,7 @@ class Findings:
 
 
 def describe(findings: Findings, render: Callable[[int, str], str]) -> dict[str, Any]:
-    """Return the content of `settle reconcile --json`; `render` formats minor units."""
+    """The content of `settle reconcile --json`; `render` formats minor units."""
     return {
         "conserved": findings.conserved,
         "accounts": findings.accounts,

@@ -1,6 +1,6 @@
 """Judgement of one settlement or account.
 
-A settlement's row and its evidence determine exactly the entries that must exist. Each slot stands for one
+A settlement's row and its evidence determine exactly the entries that must exist: each slot stands for one
 entry, with a known account, time and amount; other entries follow from reversals in part and LIMBO decisions.
 """
 
@@ -50,7 +50,6 @@ def expired(
     evidence: Iterable[EvidenceFacts],
     retention: Retention,
 ) -> list[EntryFacts]:
-    """Return the entries that existed and have expired."""
     expected = entries_of(row)
     if not any(map(retention.may_lack, expected)):
         return []
@@ -60,7 +59,6 @@ def expired(
 
 
 def row_of(entry: EntryFacts) -> Row:
-    """Return an entry's row, without expiry and signature."""
     escrow = accounts.escrow(entry.key)
     debit, credit = (entry.account, escrow) if entry.side == "debit" else (escrow, entry.account)
     facts = {name: getattr(entry, name) for name in ("step", "posted_at", "side", "amount", "currency")}
@@ -87,7 +85,7 @@ def address(entry: EntryFacts) -> Row:
 
 
 def escrow_by(entries: Iterable[EntryFacts], currency: str) -> int:
-    """Return the escrow's balance by the entries: it gets each account's debit."""
+    """The escrow gets each account's debit."""
     return -sum(one.change for one in entries if one.currency == currency)
 
 
@@ -112,7 +110,7 @@ def account_differences(
     waiting: Waiting = _NOTHING,
     cases: Collection[str] = (),
 ) -> list[str]:
-    """Return the differences. A merchant's unswept amount is not in the balance yet."""
+    """A merchant's unswept amount is not in the balance yet."""
     if row is None:
         return [NO_ROW]
     posted, found = sums.get(row.currency, 0) - waiting.unswept, []

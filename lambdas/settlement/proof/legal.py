@@ -107,7 +107,6 @@ def _status_faults(
 
 
 def _held(facts: SettlementFacts, steps: set[str], reversed_: set[str]) -> int:
-    """Return the escrow that the slots imply, in minor units; 0 after a decision to complete."""
     if facts.status == Status.SETTLED and facts.resolution == Decision.COMPLETE:
         return 0
     moved = {_HOLD: facts.amount, _RELEASE: facts.fee - facts.amount, _FEE: -facts.fee}

@@ -82,10 +82,9 @@ def of_proposals(evidence: Collection[EvidenceFacts], latest: ProposalFacts | No
 
 
 def _verdict_differs(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
-    """Compare the verdicts.
+    """A provider's evidence may lack a verdict on the row, if its function died or was fenced off first.
 
-    A provider's evidence may lack a verdict on the row: its function died, or was fenced off, before the
-    row's write. A webhook's evidence is written with the verdict.
+    A webhook's evidence is written with the verdict.
     """
     proof = facts.get(REVIEW) or facts.get(_VERIFY)
     said = proof.decision if proof else None
@@ -182,7 +181,7 @@ def _persons_differ(facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
 
 
 def _is_agreed(decision: EvidenceFacts, facts: Mapping[str, EvidenceFacts]) -> bool:
-    """Return whether a proposal, not withdrawn and not too old, has all approvals but the last."""
+    """Whether a proposal, not withdrawn and not too old, has all approvals but the last."""
     proposer, *others = decision.persons.split(" ")
     for step, one in facts.items():
         number = step.removeprefix(_PROPOSE)

@@ -124,7 +124,7 @@ def _exactly(body: str) -> Page:
 
 
 def _plain(members: list[tuple[str, Any]]) -> Any:
-    """Convert a value: an object's only member names its type."""
+    """An object's only member names its type."""
     if len(members) == 1:
         ((kind, value),) = members
         if kind in ("S", "M", "BOOL"):

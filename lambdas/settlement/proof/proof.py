@@ -30,9 +30,7 @@ Read = Callable[[Row, Findings, Spool], str | None]
 
 
 class Stage(NamedTuple):
-    """A stage's limits for the proof.
-
-    None disables a check.
+    """A field of None disables its check.
 
     The index lists no settlement after `listed_until`, or `reviews_until` if in review.
     """
@@ -65,7 +63,7 @@ def reconcile(
 def collect(
     all_rows: Iterable[Row], own: Spool, findings: Findings, watch: Watch, stage: Stage = UNKNOWN
 ) -> None:
-    """Spool the facts of all rows. Raises CutOff."""
+    """Spool all facts. Raises CutOff."""
     currencies, row_keys, _, _, retention = stage
     readers = _READERS | {"ENTRIES": partial(_read_entry, retention=retention)}
     for row in watched(all_rows, READING, watch):
@@ -95,12 +93,11 @@ def judge(
     watch: Watch,
     retention: Retention = KEEPS_ALL,
 ) -> None:
-    """Judge the spooled facts.
+    """Judge all facts.
 
     Raises CutOff.
 
-    Entries that may have expired are summed here, whether deleted or not, so expiry during the scan does not
-    matter.
+    Entries that may have expired are summed here, existing or not, so expiry during the scan does not matter.
     """
     with Spool(OldChange) as old:
         for journal in watched(spool.settlements(sources), JUDGING, watch):
@@ -285,7 +282,7 @@ def _judge_account(account: Account, findings: Findings, look_again: LookAgain, 
 def _second_look(
     difference: Difference, told: Sequence[str], findings: Findings, look_again: LookAgain
 ) -> Look:
-    """Look again, and record the verdict. Raises CutOff."""
+    """Record the verdict. Raises CutOff."""
     name = difference.key["pk"]
     try:
         look = look_again(difference)

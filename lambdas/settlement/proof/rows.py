@@ -148,7 +148,7 @@ def _check_listed(row: Row, ordered_at: str | None) -> None:
 
 
 def _persons(row: Row, decision: str, reason: str, by: str) -> str:
-    """Return the digests of all persons but the last, who decides; empty for one person.
+    """The digests of all persons but the last, who decides; empty for one person.
 
     Raises MalformedRow if one person counts twice.
     """
@@ -213,7 +213,7 @@ def bank_line(row: Row) -> str:
 
 
 def bank_file(row: Row) -> str | None:
-    """Return a statement's currency; None for a file."""
+    """A statement's currency; None for a file."""
     if not _DIGEST.fullmatch(keys.subject(row)[1]):
         raise MalformedRow("its key is no SHA-256")
     if not values.is_instant(posted_at := values.text(row, "posted_at")):
@@ -343,7 +343,7 @@ def received(entry: EntryFacts) -> SweepFacts | None:
 
 
 def swept(row: Row) -> list[SweepFacts]:
-    """Return folded sums by second, as negative changes."""
+    """Folded sums by second, as negative changes."""
     partition, minute, folded = keys.subject(row)[1], row["sk"], values.optional(row, "folded", dict)
     account = partition.partition("#")[2].rpartition("#")[0]
     if not (accounts.is_merchant(account) and partition in keys.entry_partitions(account)):

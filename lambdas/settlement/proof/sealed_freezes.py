@@ -31,7 +31,7 @@ class Freezes:
         self._undated: set[str] = set()
 
     def note(self, told: Iterable[Mapping[str, Any]]) -> None:
-        """Note the orders. A forged line may lack anything."""
+        """Note these lines' orders. A forged line may lack anything."""
         for line in told:
             row = line.get("new", {}).get("row", {})
             if row.get("order") not in _ORDERS:
@@ -41,10 +41,7 @@ class Freezes:
             self._times[str(row.get("account")), row["order"]].setdefault(row["pk"], int(line["at"]))
 
     def broken_by(self, told: list[Told], until: datetime) -> str | None:
-        """Return the order that forbade an entry's put, or None.
-
-        An entry at `until` or later is not judged: the freeze's end may be missing.
-        """
+        """An entry at `until` or later is not judged: the freeze's end may be missing."""
         account = told[0].pk.removeprefix("ENTRIES#").partition("#")[0]
         step = told[0].sk.partition("#")[2].partition(":")[2]
         puts = [int(one.at) for one in told if one.event == "INSERT"]

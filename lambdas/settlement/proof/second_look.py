@@ -154,7 +154,7 @@ def _counted(store: Store, difference: Difference) -> int | None:
 
 
 def _orders(store: WatchedStore, difference: Difference, began: datetime) -> Look:
-    """Orders and entries never change, so those of the scan remain valid.
+    """Orders and entries never change, so the scan's copies remain valid.
 
     An order is found only by key, and the row names only the last order. So several orders since the scan
     began may leave the account unproven until the next scan.

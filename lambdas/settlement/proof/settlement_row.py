@@ -85,7 +85,7 @@ def contradictions(row: Row, facts: SettlementFacts) -> Iterator[str]:
 
 
 def blocked_account(row: Row, facts: SettlementFacts) -> str | None:
-    """Return the account that an open LIMBO case blocks, or None."""
+    """The account blocked by an open case of LIMBO."""
     if facts.status != Status.LIMBO:
         return None
     stuck = row.get("stuck_step")
@@ -99,7 +99,7 @@ def _are_parties(payer: str, payee: str) -> bool:
 
 
 def _of_reversal(row: Row, facts: SettlementFacts) -> SettlementFacts:
-    """Add a reversal's facts. Raises MalformedRow."""
+    """Raises MalformedRow."""
     failure = values.record(row, "failure", _FAILURE)
     reason = values.record(row, "reversed_for", _FAILURE)
     made = values.optional(row, "resolution", dict) or {}
@@ -225,7 +225,7 @@ def _is_cancelled(row: Row) -> bool:
 
 
 def _cancelled_at(failure: Mapping[str, str]) -> str:
-    """Return the time, the last word of its cause."""
+    """The time, the last word of its cause."""
     return failure["cause"].rpartition(" ")[2]
 
 

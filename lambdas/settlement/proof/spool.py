@@ -161,7 +161,7 @@ class Spool:
         self._add(facts)
 
     def post(self, account: str, currency: str, change: int) -> None:
-        """Add to a sum in memory: a scan meets a partition's entries together."""
+        """Sum in memory: a scan meets a partition's entries together."""
         self._sums[account, currency] += change
         if len(self._sums) >= _BATCH:
             self._flush_sums()
@@ -198,11 +198,11 @@ class Spool:
 
 class Source(Protocol):
     def facts(self, kind: type[Any]) -> Iterator[Any]:
-        """Yield a kind's facts, sorted."""
+        """Facts of a kind, sorted."""
 
 
 def settlements(sources: Sequence[Source]) -> Iterator[Journal]:
-    """Yield settlements by key. Raises CutOff if the scan met a row twice."""
+    """Settlements by key. Raises CutOff if the scan met a row twice."""
     kinds = (SettlementFacts, EntryFacts, EvidenceFacts, EventFacts, WaitingFacts, ProposalFacts)
     for key, facts in _merged(sources, *kinds):
         journal = Journal(key)
@@ -227,7 +227,7 @@ def settlements(sources: Sequence[Source]) -> Iterator[Journal]:
 
 
 def accounts(sources: Sequence[Source], kept_from: str = "") -> Iterator[Account]:
-    """Yield accounts by name. Raises CutOff if the scan met a row twice."""
+    """Accounts by name. Raises CutOff if the scan met a row twice."""
     kinds = (BalanceFacts, Change, OldChange, CaseFacts, OrderFacts, ExternalFacts, MatchFacts, SweepFacts)
     for name, facts in _merged(sources, *kinds):
         account = Account(name)

@@ -71,7 +71,7 @@ class Tally:
         return total
 
     def is_still(self, later: "Tally") -> bool:
-        """Return whether the counts are equal: entries are only added."""
+        """Compare counts: entries are only added."""
         return self.moves == later.moves and self.folded == later.folded
 
     def waiting(self, account: str) -> Waiting:
@@ -114,7 +114,7 @@ def read(store: Store, account: str, tail: int | None, retention: Retention = KE
 
 
 def _all_but(store: Store, partition: str, tail: int, before: Tally) -> str:
-    """Return the last rows' first sort key, "" if these are all."""
+    """The last rows' first sort key, "" if these are all."""
     add, last = _adder(before, partition), deque[Row]()
     is_longer = False
     for row in pages.query(store, partition):

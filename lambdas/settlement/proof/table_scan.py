@@ -33,7 +33,7 @@ LISTED_AHEAD_MAX = timedelta(hours=1)
 """Maximum lead of the index outside a review: recovery's longest pause of 15 minutes, and clock skew."""
 
 REVIEW_LISTED_AHEAD_MAX = timedelta(days=30) + LISTED_AHEAD_MAX
-"""Maximum lead of the index in a review of at most 30 days."""
+"""Maximum lead in a review of at most 30 days."""
 
 
 def until(reserved_ms: int, left_ms: Callable[[], int]) -> Watch:
@@ -69,7 +69,7 @@ def check(
     row_keys: RowKeys | None = None,
     shortest_retention_days: int | None = None,
 ) -> Findings:
-    """Reconcile the table, which is unproven if DynamoDB stops answering.
+    """If DynamoDB stops answering, the table is unproven.
 
     A currency outside `currencies` or a signature by none of the `row_keys` is a fault; None disables a
     check. A settlement listed too far ahead is no fault.
@@ -112,7 +112,7 @@ def look(store: Store, difference: Difference, began: datetime, watch: Watch = u
 
 
 def rendered(findings: Findings, currencies: Mapping[str, int], *, signatures: bool) -> dict[str, Any]:
-    """Describe findings. `currencies` maps codes to exponents. `signatures`: whether judged."""
+    """`currencies` maps codes to exponents. `signatures`: whether judged."""
 
     def render(amount: int, currency: str) -> str:
         if currency not in currencies:

@@ -14,13 +14,13 @@ from settlement.core.model.status import Status
 from settlement.core.model.timestamps import timestamp
 
 WAIT_SECONDS_MAX = 20
-"""Longest wait: API Gateway gives a call 30 s."""
+"""API Gateway gives a call 30 s."""
 
 PAGE_ENTRIES, PAGE_ENTRIES_MAX = 50, 100
-"""Default and maximum entries per page of a statement."""
+"""Entries per page of a statement."""
 
 PAGE_SETTLEMENTS, PAGE_SETTLEMENTS_MAX = 25, 50
-"""Default and maximum settlements per page. Each costs a read."""
+"""Default and maximum per page. Each settlement costs a read."""
 
 PAGE_JOURNAL, PAGE_JOURNAL_MAX = 100, 500
 
@@ -121,9 +121,7 @@ def parse_entries_query(account: object, raw: Mapping[str, str]) -> EntriesQuery
 
 
 def parse_list_query(raw: Mapping[str, str]) -> EntriesQuery | StatusQuery:
-    """Parse a query by account or status.
-
-    Raises InvalidRequest.
+    """Raises InvalidRequest.
 
     A query by account lists the entries, whose settlements are then read.
     """
@@ -184,7 +182,7 @@ class _Checks:
         return number
 
     def instant(self, name: str, otherwise: str) -> str:
-        """Return a time in the table's format."""
+        """A time in the table's format."""
         text = self._raw.get(name)
         if text is None:
             return otherwise
@@ -216,7 +214,7 @@ def _entries(account: str, since: str, before: str, limit: int, raw: Mapping[str
 
 
 def _place(status: Status, since: str, found: list[Any]) -> tuple[int, str, str]:
-    """Return a position, if it is within the query: DynamoDB refuses other starts."""
+    """A position within the query: DynamoDB refuses other starts."""
     if len(found) != 3 or [type(one) for one in found] != [int, str, str]:
         raise _foreign()
     number, listed_at, key = found
@@ -250,7 +248,7 @@ def _of_journal(since: str) -> list[str]:
 
 
 def _cursor(query: list[str], *position: object) -> str:
-    """Encode a position, and the digest of its query.
+    """A position, and the digest of its query.
 
     A cursor gives no rights: each page repeats the query, so a forged cursor can only begin the same page
     elsewhere.

@@ -19,9 +19,7 @@ SIGNED = ("ENTRIES#", "EVIDENCE#", "ORDER#", "SETTLEMENT#")
 """Partition key prefixes of signed rows. The proof derives the balances from these rows."""
 
 _BYTES = 12
-"""Length of a signature. RFC 2104 allows 80 bits. Rows are paid by the byte, and an attacker cannot test a
-guess.
-"""
+"""96 bits, as RFC 2104 allows 80. Rows are paid by the byte, and an attacker cannot test a guess."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class RowKeys:
 
     @classmethod
     def from_text(cls, text: str) -> "RowKeys":
-        """Parse keys such as `1:KEY 2:KEY`. Raises ValueError."""
+        """Parse text such as `1:KEY 2:KEY`. Raises ValueError."""
         found = [part.partition(":") for part in text.split()]
         if not all(number.isdecimal() and key for number, _, key in found):
             raise ValueError("row keys: must be numbers and keys, such as 1:KEY 2:KEY")
@@ -41,7 +39,7 @@ class RowKeys:
     def signed(self, row: Row) -> Row:
         """Sign a row, if its kind has a signature.
 
-        Raises ValueError if this function has no key: the proof would reject the row.
+        Raises ValueError without a key: the proof would reject the row.
         """
         if not row["pk"].startswith(SIGNED):
             return row
@@ -50,7 +48,7 @@ class RowKeys:
         return {**row, SIGNATURE: self._signature([*self.by_number][-1], _forms(row)[0])}
 
     def is_proven(self, row: Row) -> bool:
-        """Return whether the row's signature is valid or not required."""
+        """Whether a signature is valid or not required."""
         if not row["pk"].startswith(SIGNED):
             return True
         told = row.get(SIGNATURE)
@@ -67,6 +65,6 @@ class RowKeys:
 
 
 def _forms(row: Row) -> list[bytes]:
-    """Return the forms that a signature may cover: today's, and earlier releases'."""
+    """Today's and earlier releases' forms."""
     earlier, today = lines.canonical(row, but=SIGNATURE), lines.worded(row)
     return [earlier] if today is None else [today, earlier]
