@@ -17,7 +17,6 @@ LINES_MAX = 100
 """Maximum logged; the metric counts all."""
 
 _progress = Progress()
-"""A new environment asks the books."""
 
 
 @observed("project")

@@ -156,7 +156,10 @@ def _ending(partition: str, run: _Run) -> list[Row]:
 
 
 def _is_review(found: Row) -> bool:
-    """Whether the entry is a review, not a wait for a check. An unreadable row counts."""
+    """Whether the entry is a review, not a wait for a check, whose end raises no alarm.
+
+    An unreadable row counts.
+    """
     try:
         state = _dependencies.store.settlement(keys.subject(found)[1])
     except MalformedRow:

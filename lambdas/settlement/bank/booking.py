@@ -40,7 +40,7 @@ def key_of(digest: str) -> str:
 
 
 class Proposed(NamedTuple):
-    """Lines to book, each with its account. `by` and `approved_by` are ARNs."""
+    """Lines to book, each with its account. `by` is an ARN."""
 
     key: str
     lines: Mapping[str, str]

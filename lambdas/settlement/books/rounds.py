@@ -5,9 +5,9 @@
                                         `whole`                   now
 
 As `whole` is remembered, a round without new objects does not wake a paused database. A new process starts
-some days before the books' newest object, or before the oldest one taken in the last days if that is earlier:
-objects after that were left out, or came late. The newest alone is not enough: a backlog of months passes
-within hours.
+some days before the books' newest object, or before the oldest object taken in the last days, if earlier:
+later objects were left out, or came late. The newest object is not enough: a backlog of months passes within
+hours.
 """
 
 import json

@@ -12,7 +12,8 @@ from settlement.core.ledger.keys import Row
 from settlement.core.model.stage_config import StageConfig
 
 NAMES = "CHECK_NAMES"
-"""The variable with the names of the stage's checks, a JSON list. Each function that claims has it."""
+"""Environment variable with the names of the stage's checks, a JSON list. Each function that claims has it.
+"""
 
 
 def names() -> list[str]:

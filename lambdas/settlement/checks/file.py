@@ -33,7 +33,7 @@ def load(path: Path) -> Check:
 
 
 def _missing(modules: set[str]) -> list[str]:
-    """The packages that a function does not have."""
+    """The packages that Python, Lambda and the functions lack."""
     packages = {name.partition(".")[0] for name in modules}
     return sorted(packages - sys.stdlib_module_names - _OF_A_FUNCTION)
 

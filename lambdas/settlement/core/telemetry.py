@@ -48,7 +48,7 @@ def gauge(metric: str, value: int) -> None:
 
 
 def note(name: str, value: object) -> None:
-    """Never pass request content or an answer's text."""
+    """Add a field to the call's line; never request content or an answer's text."""
     metrics.add_metadata(key=name, value=value)
 
 

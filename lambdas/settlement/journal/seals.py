@@ -4,7 +4,7 @@
        │              │              │
     objects        objects        objects, each named by the digest of its content
 
-They reveal a missing, changed or added object, a missing or changed seal, and a clock that went back.
+Seals reveal a missing, changed or added object, a missing or changed seal, and a clock that went back.
 """
 
 import hashlib

@@ -271,7 +271,6 @@ def guarded(ask: Ask, circuit: SharedCircuit, measure: Announce) -> Ask:
 
 
 def check_health(circuit: SharedCircuit, is_healthy: Callable[[], bool]) -> None:
-    """If a probe is due, check the provider's health."""
     try:
         lease = circuit.admit(rules.HEALTH)
     except (KycCircuitOpen, KycUnavailable):

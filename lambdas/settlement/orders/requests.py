@@ -28,7 +28,9 @@ _PART = ("key", "part", "amount", "reason")
 
 @dataclass(frozen=True, kw_only=True)
 class PartialReversal(Order):
-    """`amount` is in minor units.
+    """An order to reverse a part.
+
+    `amount` is in minor units.
 
     The part is reversed once: the next order names the next `part`.
     """

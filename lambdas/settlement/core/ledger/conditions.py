@@ -22,7 +22,7 @@ EXISTS = Condition("attribute_exists(pk)")
 """Keeps an update from creating a row."""
 
 NEVER_RESOLVED = Condition("attribute_not_exists(resolution)")
-"""A SETTLED settlement that meets this was never in LIMBO."""
+"""A SETTLED settlement that meets this condition was never in LIMBO."""
 
 NO_PARTS = Condition("attribute_not_exists(reversed_in_part)")
 """No part was reversed. Works for both row layouts."""
@@ -161,7 +161,7 @@ def is_undone(step: Step) -> Condition:
 
 
 def escrow_holds(amount: int) -> Condition:
-    """`amount` is in minor units."""
+    """Require `amount` (minor units) in escrow."""
     return Condition("escrow = :held", {":held": amount})
 
 

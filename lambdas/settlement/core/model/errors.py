@@ -275,12 +275,10 @@ class EventsUnavailable(SettlementError):
 
 
 class BooksUnavailable(SettlementError):
-    """The books' PostgreSQL gave no definite answer or refused a statement.
+    """The books' PostgreSQL gave no definite answer or refused a statement. The input is delivered again.
 
-    The input is delivered again.
-
-    `is_resuming`: it wakes from a pause, and the call had no effect. `is_refused`: it refused this statement;
-    another may succeed.
+    `is_resuming`: it is waking from a pause, and the call had no effect. `is_refused`: it answered, but
+    refused this statement; another may succeed.
     """
 
     def __init__(self, message: str, *, is_resuming: bool = False, is_refused: bool = False) -> None:

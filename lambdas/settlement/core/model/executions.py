@@ -1,7 +1,7 @@
-"""The only place that forms names of executions.
+"""Forms all names of executions.
 
 Step Functions reserves a Standard execution's name for 90 days after its end, so a caller who may start
-executions could take a predictable one. Takeovers and reversals have a nonce of eight random hexadecimal
+executions could take a predictable name. Takeovers and reversals have a nonce of eight random hexadecimal
 digits, kept on the row. With the longest key and a five-digit epoch, a name has the maximum of 80 characters.
 """
 

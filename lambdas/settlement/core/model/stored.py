@@ -10,7 +10,7 @@ class MalformedRow(ValueError):
 
 
 class Stored(dict[str, Any]):
-    """A missing attribute raises MalformedRow, with the row's name."""
+    """A row as read: a missing attribute raises MalformedRow, with the row's name."""
 
     def __missing__(self, name: str) -> Any:
         raise MalformedRow(f"{subject_of(self)}: has no attribute {name!r}")

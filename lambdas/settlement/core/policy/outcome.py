@@ -94,7 +94,7 @@ _REVERSED_BY_A_PERSON = (
 
 
 def of_state(state: SettlementState, config: StageConfig, *, replayed: bool) -> dict[str, Any]:
-    """`replayed` means that this call did not run the settlement.
+    """The outcome; `replayed` means that this call did not run the settlement.
 
     Raises MalformedRow if the stage lacks the currency.
     """

@@ -6,7 +6,7 @@
        │ owner │ resumes    │ resumes      │                       │ refunds an unreleased settlement
 
 A released settlement runs on to its fee however late it is. A takeover is one conditional update, which names
-the new owner and moves the next look; only then is the owner started.
+the new owner and moves recovery's next look; only then does the owner start.
 """
 
 from dataclasses import dataclass

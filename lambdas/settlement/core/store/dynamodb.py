@@ -141,7 +141,7 @@ class Store:
         return self.listed_settlement(keys.settlement(key))
 
     def listed_settlement(self, listed: Row) -> SettlementState | None:
-        """Read a listed settlement consistently. Raises MalformedRow for another row."""
+        """Read a listed settlement consistently. Raises MalformedRow for another kind of row."""
         row = self.read({"pk": listed["pk"], "sk": listed["sk"]})
         return SettlementState.from_row(row) if row else None
 
@@ -268,7 +268,7 @@ class Store:
 
 
 def plain(item: Mapping[str, Any]) -> Stored:
-    """Raises MalformedRow for a non-integer number."""
+    """Convert from the wire format. Raises MalformedRow for a non-integer number."""
     try:
         return Stored(from_wire(item))
     except ValueError as wrong:
