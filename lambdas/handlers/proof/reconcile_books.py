@@ -1,4 +1,4 @@
-"""Prove on a schedule, from the rows alone, that no money was lost or made."""
+"""Prove on a schedule, from the table's rows, that no money was lost or made."""
 
 from typing import Any
 

@@ -72,7 +72,7 @@ def amount(text: str, currency: str, currencies: Mapping[str, int]) -> int:
 
 
 def decimals(currency: str, currencies: Mapping[str, int]) -> int:
-    """Raises ValueError for a currency that the stage lacks."""
+    """A currency's decimals. Raises ValueError if the stage lacks the currency."""
     if currency not in currencies:
         known = ", ".join(sorted(currencies)[:10])
         raise ValueError(f"currency {shown(currency)} must be one of the stage: {known}")

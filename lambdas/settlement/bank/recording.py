@@ -2,8 +2,8 @@
 
     file ──▶ read: is it whole? ──▶ read again, beside the record and the orders of its days ──▶ rows
 
-Each row is put once, and the file's own row last. After a run dies, the next run continues from the record. If
-two runs overlap, each line and order gets one pair.
+Each row is put once, and the file's own row last. After a run dies, the next run continues from the record.
+If two runs overlap, each line and order gets one pair.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -16,7 +16,7 @@ _OF_A_FUNCTION = frozenset(
 
 
 def load(path: Path) -> Check:
-    """Raises ValueError, which names the file and its fault."""
+    """Load a file's check. Raises ValueError, which names the file and its fault."""
     spec = spec_from_file_location(f"check_{path.stem}", path)
     if path.suffix != ".py" or not path.is_file() or spec is None or spec.loader is None:
         raise ValueError(f"{path}: must be a Python file")

@@ -202,7 +202,7 @@ class Source(Protocol):
 
 
 def settlements(sources: Sequence[Source]) -> Iterator[Journal]:
-    """Settlements by key. Raises CutOff if the scan met a row twice."""
+    """Settlements by key. Raises CutOff."""
     kinds = (SettlementFacts, EntryFacts, EvidenceFacts, EventFacts, WaitingFacts, ProposalFacts)
     for key, facts in _merged(sources, *kinds):
         journal = Journal(key)
@@ -227,7 +227,7 @@ def settlements(sources: Sequence[Source]) -> Iterator[Journal]:
 
 
 def accounts(sources: Sequence[Source], kept_from: str = "") -> Iterator[Account]:
-    """Accounts by name. Raises CutOff if the scan met a row twice."""
+    """Accounts by name. Raises CutOff."""
     kinds = (BalanceFacts, Change, OldChange, CaseFacts, OrderFacts, ExternalFacts, MatchFacts, SweepFacts)
     for name, facts in _merged(sources, *kinds):
         account = Account(name)

@@ -41,7 +41,7 @@ def take_over(
 
 
 def sort_key(state: SettlementState) -> str:
-    """Raises MalformedRow for an unlisted row."""
+    """The index sort key. Raises MalformedRow for an unlisted row."""
     if state.listed_at is None:
         raise MalformedRow(f"{state.key}: is {state.status}, but has no place in the index")
     return state.listed_at

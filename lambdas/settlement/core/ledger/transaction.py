@@ -50,7 +50,7 @@ class Transfer:
 
     @classmethod
     def of(cls, settlement: Settlement, step: Step) -> "Transfer":
-        """Raises ValueError for a step that moves no money."""
+        """A step's transfer. Raises ValueError if the step moves no money."""
         moves = SAGA[step].moves
         if moves is None:
             raise ValueError(f"{step} moves no money")

@@ -20,7 +20,7 @@ def external(currency: str) -> str:
 
 
 def is_customer(account: str) -> bool:
-    """Only customers' ids have no colon."""
+    """Whether the name has no colon, the mark of internal accounts."""
     return ":" not in account
 
 

@@ -101,7 +101,7 @@ def is_completed_by(state: SettlementState, case: int | None) -> bool:
 
 
 def stuck_case(state: SettlementState) -> Case:
-    """Raises MalformedRow if the row names no stuck step."""
+    """The open case. Raises MalformedRow if the row names no stuck step."""
     step = next((step for step in REVERSIBLE if step.reversal == state.stuck_step), None)
     if step is None:
         raise MalformedRow(f"SETTLEMENT#{state.key}: stuck_step is {state.stuck_step!r}")

@@ -12,7 +12,7 @@ _DIGITS_MAX = 38
 
 
 def to_wire(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Raises TypeError for a type that DynamoDB does not know."""
+    """Convert to the wire format. Raises TypeError for a type that DynamoDB does not know."""
     return {name: {"S": value} if isinstance(value, str) else _typed(value) for name, value in row.items()}
 
 
