@@ -16,10 +16,8 @@ from settlement.core.telemetry import count, observed
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Claim the key as REJECTED, or reject the queue's claim.
 
-    Return the outcome.
-
-    Raises StepFenced if something is held after all, AlreadyClaimed for another execution's claim, and
-    IdempotencyConflict.
+    Return the outcome. Raises StepFenced if something is held after all, AlreadyClaimed for another
+    execution's claim, and IdempotencyConflict.
     """
     request, execution = _request.parse(event), event["execution"]
     now, config = _dependencies.now(), _dependencies.config

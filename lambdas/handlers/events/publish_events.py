@@ -68,9 +68,7 @@ def _relay(records: Iterable[Record]) -> None:
 def _publish(told: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
     """Publish events; return (key, reason) of each that is never taken.
 
-    Raises EventsUnavailable.
-
-    Such events skip the topic, where they might block other events.
+    Raises EventsUnavailable. Such events skip the topic, where they might block other events.
     """
     refused = outcome_bus.publish(told)
     never_taken = [one.event for one in refused]

@@ -12,9 +12,8 @@ _EVENT = {"check": "now"}
 def probe(body: object, caller: Caller) -> dict[str, Any]:
     """The circuit's state.
 
-    Raises InvalidRequest, StartUnavailable.
-
-    Nothing is recorded: the circuit would probe within seconds anyway.
+    Raises InvalidRequest, StartUnavailable. Nothing is recorded: the circuit would probe within seconds
+    anyway.
     """
     if body != {}:
         raise InvalidRequest("order: must be an empty JSON object, as a probe has no fields")

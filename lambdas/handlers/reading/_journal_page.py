@@ -81,9 +81,7 @@ class _Page:
 def page(query: JournalQuery, context: Any) -> dict[str, Any]:
     """A page, in sealed order.
 
-    Raises JournalUnavailable.
-
-    Unreadable objects and lines are named and skipped.
+    Raises JournalUnavailable. Unreadable objects and lines are named and skipped.
     """
     until = _dependencies.now() - _journal.GRACE
     made = _Page(query)

@@ -1,8 +1,6 @@
 """Writes of a person's order on an account.
 
-Amounts are in minor units.
-
-The order's row, in the effect's transaction, is the idempotency check.
+Amounts are in minor units. The order's row, in the effect's transaction, is the idempotency check.
 """
 
 from collections.abc import Callable

@@ -46,10 +46,8 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 class AccountOrder:
     """A person's order on an account.
 
-    `amount` is in minor units of `currency`.
-
-    An opening has a `currency`; a deposit or withdrawal also has `amount` and `reference`, the bank's or
-    caller's.
+    `amount` is in minor units of `currency`. An opening has a `currency`; a deposit or withdrawal also has
+    `amount` and `reference`, the bank's or caller's.
     """
 
     key: str

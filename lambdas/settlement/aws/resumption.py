@@ -11,9 +11,7 @@ _RECOVERY = "RECOVER_STALLED"
 def ask(key: str, owner: str) -> None:
     """Ask to resume a settlement, without waiting.
 
-    Raises StartUnavailable.
-
-    Nothing happens if the settlement has another owner than `owner`.
+    Raises StartUnavailable. Nothing happens if the settlement has another owner than `owner`.
     """
     try:
         functions.send(_RECOVERY, {"key": key, "owner": owner})

@@ -137,10 +137,9 @@ class Spool:
     def add_line(self, line: Line, file: str) -> Finding | None:
         """Add a line once.
 
-        Return a finding if an earlier file has it with another amount.
-
-        Statements may overlap, and a camt.054 reports lines before their statement. If a bank uses a
-        reference for several lines, the lines are numbered. A line of 0.00 moves nothing.
+        Return a finding if an earlier file has it with another amount. Statements may overlap, and a camt.054
+        reports lines before their statement. If a bank uses a reference for several lines, the lines are
+        numbered. A line of 0.00 moves nothing.
         """
         if not line.amount:
             return None

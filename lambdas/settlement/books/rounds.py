@@ -74,10 +74,9 @@ class Progress:
 class Round:
     """Result of a round.
 
-    `left_out`: the faults of objects left out, which delay no others.
-
-    `waiting`: names left out, or the name at which the round ended. `has_asked`: the books were queried, so
-    they are awake. `has_ended`: the round reached the journal's end. `late`: see `Projected`.
+    `left_out`: the faults of objects left out, which delay no others. `waiting`: names left out, or the name
+    at which the round ended. `has_asked`: the books were queried, so they are awake. `has_ended`: the round
+    reached the journal's end. `late`: see `Projected`.
     """
 
     objects: int = 0

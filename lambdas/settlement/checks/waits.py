@@ -54,10 +54,8 @@ def begin(
 ) -> Write:
     """Begin a wait.
 
-    A row that waits already is left as it is.
-
-    The write is refused if one of the `unanswered` checks has answered: a refusal must not wait for another
-    check.
+    A row that waits already is left as it is. The write is refused if one of the `unanswered` checks has
+    answered: a refusal must not wait for another check.
     """
     name = step_of(check.name)
     wanted = Verdict(decision=KycDecision.REVIEW, reference=name, reason="", provider="check")

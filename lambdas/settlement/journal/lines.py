@@ -155,9 +155,7 @@ def content(lines: Iterable[Mapping[str, Any]]) -> bytes:
 def plain_row(image_of: Mapping[str, Any], fraction: Callable[[str], Any] = str) -> Row:
     """Convert a row from DynamoDB's wire format as a scan does.
 
-    The row may be forged.
-
-    `fraction` converts a non-integer number.
+    The row may be forged. `fraction` converts a non-integer number.
     """
     return {name: _plain(value, fraction) for name, value in image_of.items()}
 

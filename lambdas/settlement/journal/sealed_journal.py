@@ -22,9 +22,7 @@ class SealedJournal:
     def add(self, told: Sequence[Mapping[str, Any]], now: datetime) -> str:
         """The object's name.
 
-        Safe to repeat: a taken name has the same digest.
-
-        Raises JournalUnavailable.
+        Safe to repeat: a taken name has the same digest. Raises JournalUnavailable.
         """
         content = lines.content(told)
         name = seals.object_name(content, now)

@@ -286,9 +286,7 @@ def check_health(circuit: SharedCircuit, is_healthy: Callable[[], bool]) -> None
 def probe_now(circuit: SharedCircuit, is_healthy: Callable[[], bool] | None) -> State:
     """The new state.
 
-    Raises ClientError, BotoCoreError.
-
-    The probe is the health check, if any, else the next payment.
+    Raises ClientError, BotoCoreError. The probe is the health check, if any, else the next payment.
     """
     circuit.make_due()
     if is_healthy:

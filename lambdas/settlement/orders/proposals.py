@@ -58,9 +58,8 @@ def withdraw(proposal: Proposal, caller: Caller, now: datetime) -> Write:
 def record(settlement: Settlement, proposal: Proposal, move: Move, caller: Caller, now: datetime) -> Write:
     """Build a move's evidence.
 
-    The proposal's row detects a replay.
-
-    If the evidence exists, the row is lost or outdated: the move is refused.
+    The proposal's row detects a replay. If the evidence exists, the row is lost or outdated: the move is
+    refused.
     """
     count = f":{proposal.approvals + 1}" if move is Move.APPROVE else ""
     content = {

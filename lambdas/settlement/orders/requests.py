@@ -30,9 +30,7 @@ _PART = ("key", "part", "amount", "reason")
 class PartialReversal(Order):
     """An order to reverse a part.
 
-    `amount` is in minor units.
-
-    The part is reversed once: the next order names the next `part`.
+    `amount` is in minor units. The part is reversed once: the next order names the next `part`.
     """
 
     part: int

@@ -95,9 +95,8 @@ def judge(
 ) -> None:
     """Judge all facts.
 
-    Raises CutOff.
-
-    Entries that may have expired are summed here, existing or not, so expiry during the scan does not matter.
+    Raises CutOff. Entries that may have expired are summed here, existing or not, so expiry during the scan
+    does not matter.
     """
     with Spool(OldChange) as old:
         for journal in watched(spool.settlements(sources), JUDGING, watch):

@@ -111,10 +111,9 @@ class Journal:
 class Account:
     """An account's facts.
 
-    `waiting`: a merchant's unswept amount.
-
-    `cases`: settlements whose LIMBO case blocks the account. `external`: entries of deposits and withdrawals.
-    `matches`: its orders' matches with a bank's lines. `old`: sums whose entries may have expired.
+    `waiting`: a merchant's unswept amount. `cases`: settlements whose LIMBO case blocks the account.
+    `external`: entries of deposits and withdrawals. `matches`: its orders' matches with a bank's lines.
+    `old`: sums whose entries may have expired.
     """
 
     name: str

@@ -254,11 +254,9 @@ class QueueUnavailable(SettlementError):
 
 
 class StartUnavailable(SettlementError):
-    """Starting or resuming an execution got no answer or was refused.
+    """Starting or resuming an execution got no answer or was refused. The settlement is unchanged.
 
-    The settlement is unchanged.
-
-    `is_throttled`: an account quota refused it without effect; a later try may succeed.
+    `is_throttled`: an account quota refused it, so it had no effect and a later try may succeed.
     """
 
     def __init__(self, message: str, *, is_throttled: bool = False) -> None:

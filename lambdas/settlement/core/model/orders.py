@@ -38,9 +38,7 @@ class Decision(StrEnum):
 class Order:
     """A person's order.
 
-    `by` is the ARN that AWS has proven.
-
-    `proof` describes caller and request: it may differ between tries.
+    `by` is the ARN that AWS has proven. `proof` describes caller and request: it may differ between tries.
     """
 
     reason: str

@@ -60,11 +60,10 @@ class Movement(NamedTuple):
 class Facts:
     """Facts of a step.
 
-    `state` is its machine state, `event` its commit's event.
-
-    `decides` is the row attribute of its decision; a refusal sets it without a commit. `cut_off` is the
-    reported failure after the step ran out of time, memory or concurrency; if None, the settlement waits for
-    recovery. `since` is the first row layout with the step.
+    `state` is its machine state, `event` its commit's event. `decides` is the row attribute of its decision;
+    a refusal sets it without a commit. `cut_off` is the reported failure after the step ran out of time,
+    memory or concurrency; if None, the settlement waits for recovery. `since` is the first row layout with
+    the step.
     """
 
     state: str

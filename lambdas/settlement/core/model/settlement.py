@@ -34,10 +34,8 @@ def hash_of(content: dict[str, Any]) -> str:
 class Settlement:
     """One payment.
 
-    `amount` and `fee` are minor units of `currency`.
-
-    A `deadline_seconds` of None means the stage's default. `repr`, and so every log line, omits names and the
-    caller's words.
+    `amount` and `fee` are minor units of `currency`. A `deadline_seconds` of None means the stage's default.
+    `repr`, and so every log line, omits names and the caller's words.
     """
 
     key: str

@@ -26,9 +26,7 @@ def subject_of(row: Mapping[str, Any]) -> str:
 def sound(row: Mapping[str, Any]) -> Stored:
     """Check the type of each known attribute.
 
-    Raises MalformedRow.
-
-    The circuit's row has numbers for times: its own parser checks it.
+    Raises MalformedRow. The circuit's row has numbers for times: its own parser checks it.
     """
     if row.get("pk") == "CIRCUIT":
         return Stored(row)
