@@ -9,7 +9,7 @@ from settlement.http.caller import Caller
 
 
 def carry_out(body: object, caller: Caller) -> dict[str, Any]:
-    """The order on record and the account's state.
+    """Return the order on record and the account's state.
 
     Raises InvalidRequest, IdempotencyConflict and the account's refusals. A refusal leaves only the sweep
     before a close.

@@ -73,7 +73,7 @@ def handler(event: Any, context: Any) -> dict[str, int]:
 
 
 def _read(one: inbox.Waiting, recorder: Recorder) -> Told | None:
-    """The counts of a file, or None for an unreadable one. Raises inbox.Taken."""
+    """Return the counts of a file, or None for an unreadable one. Raises inbox.Taken."""
     with inbox.opened(one) as (content, digest):
         file = File(digest, one.name, timestamp(_dependencies.now()))
         try:

@@ -12,7 +12,7 @@ from settlement.core.telemetry import count, observed
 
 @observed("hold")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """The canonical settlement with its hold committed, by this call or an earlier one.
+    """Return the canonical settlement with its hold committed, by this call or an earlier one.
 
     An execution resumes the settlement if the queue, recovery or a verdict made it the owner. Raises
     AlreadyClaimed for another owner's key; InvalidRequest, IdempotencyConflict and the parties' refusals,

@@ -10,7 +10,7 @@ _EVENT = {"check": "now"}
 
 
 def probe(body: object, caller: Caller) -> dict[str, Any]:
-    """The circuit's state.
+    """Return the circuit's state.
 
     Raises InvalidRequest, StartUnavailable. Nothing is recorded: the circuit would probe within seconds
     anyway.

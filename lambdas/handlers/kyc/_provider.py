@@ -31,10 +31,10 @@ _client = kyc_client.Client(kyc_client.Endpoint(**_config["endpoint"]), _depende
 
 
 def ask(settlement: Settlement, context: Any) -> Verdict:
-    """Ask the provider.
+    """Ask the provider; raises the errors of `_verification.Provider.ask`.
 
-    Raises the errors of `_verification.Provider.ask`. A refused API key is read again, as keys rotate without
-    a deployment. The next try uses the new key: no time is left for a second exchange.
+    A refused API key is read again, as keys rotate without a deployment. The next try uses the new key: no
+    time is left for a second exchange.
     """
     _client.ensure_can_ask(settlement)  # before the circuit: a refusal must not take the lease of the probe
     api_key = _api_key()

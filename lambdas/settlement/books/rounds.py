@@ -6,7 +6,7 @@
 
 As `whole` is remembered, a round without new objects does not wake a paused database. A new process starts
 some days before the books' newest object, or before the oldest object taken in the last days, if earlier:
-later objects were left out, or came late. The newest object is not enough: a backlog of months passes within
+later objects may be left out or late. The newest object is not enough: a backlog of months passes within
 hours.
 """
 
@@ -163,7 +163,7 @@ def _without_forged(page: list[Found], done: Round) -> Iterator[Found]:
 
 
 def _unknown(books: Books, names: list[str], progress: Progress, done: Round) -> set[str]:
-    """Return unknown names.
+    """Names unknown to the books.
 
     If the query fails, a process that has seen all earlier objects keeps the first name in `waiting`.
     """

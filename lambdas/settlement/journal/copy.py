@@ -50,8 +50,8 @@ class Bucket:
     def read(self, found: Found) -> bytes:
         """An object as first put.
 
-        Raises OSError if it is missing or too large. Raises JournalUnavailable without an answer: a botocore
-        error may be an OSError.
+        Raises OSError if missing or too large; JournalUnavailable without an answer: a botocore error may be
+        an OSError.
         """
         key = self._prefix + found.name
         try:

@@ -20,7 +20,7 @@ class SealedJournal:
         self._client, self._bucket = client, bucket
 
     def add(self, told: Sequence[Mapping[str, Any]], now: datetime) -> str:
-        """The object's name.
+        """Return the object's name.
 
         Safe to repeat: a taken name has the same digest. Raises JournalUnavailable.
         """
@@ -30,7 +30,7 @@ class SealedJournal:
         return name
 
     def seal(self, now: datetime, *, period: timedelta, grace: timedelta) -> Seal | None:
-        """The newest seal. Raises JournalUnavailable."""
+        """Return the newest seal. Raises JournalUnavailable."""
         newest = self._newest_seal(now)
         first = None if newest else next(self._names(seals.OBJECTS), None)
         for start, end in seals.periods(newest, first, now, period=period, grace=grace):

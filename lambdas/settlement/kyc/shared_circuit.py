@@ -284,7 +284,7 @@ def check_health(circuit: SharedCircuit, is_healthy: Callable[[], bool]) -> None
 
 
 def probe_now(circuit: SharedCircuit, is_healthy: Callable[[], bool] | None) -> State:
-    """The new state.
+    """Return the new state.
 
     Raises ClientError, BotoCoreError. The probe is the health check, if any, else the next payment.
     """

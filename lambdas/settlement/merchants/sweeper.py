@@ -24,7 +24,7 @@ def warn(key: Row, reason: str) -> None:
 
 
 def fold(store: Store, span: Span, unreadable: Unreadable = warn) -> int:
-    """The amount added, in minor units.
+    """Return the amount added, in minor units.
 
     The balance then has all earlier releases, except unreadable releases: a later sweep adds them once
     mended. Raises StoreUnavailable, the account's refusals, and ValueError for an unreadable row of the
@@ -72,7 +72,7 @@ def fold_backlog(
     is_over: Callable[[], bool],
     unreadable: Unreadable,
 ) -> tuple[dict[str, int], Span | None]:
-    """Amounts by minute, and the next call's span, or None at the end.
+    """Return amounts by minute, and the next call's span, or None at the end.
 
     Each call advances by a span, so repeated calls end. Unreadable rows go to `unreadable` and block no other
     minute. Raises StoreUnavailable and the account's refusals.

@@ -144,7 +144,7 @@ def amount_of(state: SettlementState, proposal: Proposal, config: StageConfig) -
 
 
 def ensure_named(proposal: Proposal | None, named: Named) -> Proposal:
-    """Return the latest proposal if it is the named one. Raises ProposalRefused."""
+    """The latest proposal if it is the named one. Raises ProposalRefused."""
     if proposal is None or proposal.decision != named.decision:
         raise ProposalRefused(f"digest: there is no proposal to {named.decision}")
     if proposal.seen != named.digest:

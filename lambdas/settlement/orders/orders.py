@@ -55,7 +55,7 @@ class Orders:
     before_refund: Callable[[Store, SettlementState], None]
 
     def resolve(self, body: object, caller: Caller) -> dict[str, Any]:
-        """The decision on record.
+        """Return the decision on record.
 
         Raises InvalidRequest, SettlementNotFound, ResolutionRefused, ApprovalNeeded, and StepFenced if the
         case has another decision or is not open.
@@ -89,7 +89,7 @@ class Orders:
         return {"key": key, "case": order.case, "order": _on_record(entry)}
 
     def reverse(self, body: object, caller: Caller) -> dict[str, Any]:
-        """The order on record, new or earlier.
+        """Return the order on record, new or earlier.
 
         Raises InvalidRequest, SettlementNotFound, NotReversible, and ApprovalNeeded.
         """
@@ -117,7 +117,7 @@ class Orders:
         return {"key": key, "order": _on_record(found or transaction.gate.parameters["Item"])}
 
     def reverse_part(self, body: object, caller: Caller) -> dict[str, Any]:
-        """The part on record.
+        """Return the part on record.
 
         Raises InvalidRequest, SettlementNotFound, NotReversible, PartRefused, ApprovalNeeded, and the payee's
         refusals.

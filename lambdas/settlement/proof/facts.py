@@ -134,7 +134,7 @@ class OrderFacts(NamedTuple):
 class MatchFacts(NamedTuple):
     """A match of a bank's line and an order.
 
-    `key` is the order's. `teller` is the line or the order, of which this is the row.
+    `key` is the order's. `teller`: whose row this is, the line's or the order's.
     """
 
     account: str

@@ -4,7 +4,7 @@ import shlex
 
 
 def command(verb: str, *words: str, **options: object) -> str:
-    """Return a shell-quoted command; `verb` is trusted text.
+    """A shell-quoted command; `verb` is trusted text.
 
     Words with a leading hyphen follow `--`. An option of None is omitted, True has no value.
     """

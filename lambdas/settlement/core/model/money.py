@@ -12,7 +12,7 @@ _DECIMAL = re.compile(r"(0|[1-9][0-9]*)(?:\.([0-9]+))?", re.ASCII)
 
 
 def parse(text: object, exponent: int) -> int:
-    """Return `text`, such as "48.20" at exponent 2, in minor units (4820).
+    """`text`, such as "48.20" at exponent 2, in minor units (4820).
 
     Missing decimals are zeros. Raises ValueError with the expected form for a number, a sign, "1e3", a blank
     or too many decimals.

@@ -140,7 +140,7 @@ def parse_settlement(raw: object, config: StageConfig) -> Settlement:
 
 
 def with_minted_key(raw: Any, source: str, config: StageConfig) -> Any:
-    """Return `raw` with a minted key if it has none and the stage accepts that.
+    """`raw` with a minted key if it has none and the stage accepts that.
 
     A repeated call has the same `source` and key. A client that sends the payment again pays twice: keys are
     to become required.

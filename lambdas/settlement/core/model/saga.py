@@ -46,7 +46,7 @@ class Step(StrEnum):
 class Movement(NamedTuple):
     """The money that a step moves.
 
-    `reversed_by` is the compensating machine's state, `reversed_event` the event of the reversal.
+    `reversed_by` is the reversal's state in the compensating machine, `reversed_event` its event.
     """
 
     debit: Party

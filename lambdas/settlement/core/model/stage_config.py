@@ -10,7 +10,7 @@ from settlement.core.model.layout import FIRST
 class StageConfig:
     """The stage's business rules.
 
-    `currencies` maps each accepted code to its exponent. `highest_balances` maps it to an account's highest
+    `currencies` maps each accepted code to its exponent, `highest_balances` a code to an account's highest
     balance in minor units (absent: no bound). `fee` is "schedule", or "client" if a request may name a fee
     between floor and ceiling. `deadline_seconds` is the default. `idempotency_key` is "required", or
     "optional" while clients learn to mint keys. `party_names` is "required" if the KYC provider screens by

@@ -19,7 +19,7 @@ Unreadable = Callable[[Row, str], None]
 
 
 def read(store: Store, keys: Sequence[Row], unreadable: Unreadable | None = None) -> list[Row]:
-    """Return the existing rows of these distinct keys, unordered.
+    """The existing rows of these distinct keys, unordered.
 
     A row with a fractional number goes to `unreadable`, or raises MalformedRow if that is None. Raises
     StoreUnavailable.
