@@ -22,8 +22,8 @@ _DAY, _NOON, _FRIDAY = timedelta(days=1), timedelta(hours=12), 4
 class Span(NamedTuple):
     """The days of a currency's statements.
 
-    `first`: of any account. `start` to `end`: days of all accounts. `late`: the account that starts last.
-    `holes`: days without a statement of some account, which may have lines.
+    `first`: the first day of any account. `start` to `end`: days of all accounts. `late`: the account that
+    starts last. `holes`: days without a statement of some account, which may have lines.
     """
 
     first: str

@@ -35,7 +35,7 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 def key_of(digest: str) -> str:
-    """Key of the line's order, or the proposal's, with this digest."""
+    """Key of a line's order or a proposal, by its digest."""
     return f"bank-{digest[:_DIGITS]}"
 
 

@@ -11,7 +11,7 @@ from settlement.bank.statement import REFERENCE_MAX, Line, Side, Statement
 from settlement.core.model import money
 
 TRANSACTIONS_MAX = 100_000
-"""Most TxDtls of one entry, whose lines are held until its end."""
+"""Maximum TxDtls of one entry, whose lines are held until its end."""
 _HELD_MAX = 64 * 1024 * 1024
 """Maximum characters held of an entry's references."""
 

@@ -20,14 +20,14 @@ from settlement.core.store import batch
 from settlement.core.store.dynamodb import Store
 
 Watched = Callable[[Iterable[Any]], Iterator[Any]]
-"""Passes items on, and sees each."""
+"""Passes items on, and observes each."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class BankRecord:
-    """A stage's record. `unreadable` gets unreadable rows, and the reading goes on."""
+    """A stage's record. `unreadable` gets unreadable rows, and reading continues."""
 
     store: Store
     config: StageConfig

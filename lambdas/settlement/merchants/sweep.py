@@ -52,7 +52,7 @@ class Span:
 
 
 def is_release(entry: Row) -> bool:
-    """Other entries are in the balance since their commit."""
+    """Other entries change the balance at their commit."""
     return bool(entry["step"] == Step.RELEASE)
 
 
