@@ -1,4 +1,4 @@
-"""The rooms of this app, and where each meets the core and other rooms.
+"""The rooms (packages beside the core), and where each meets the core and other rooms.
 
 To remove a room, remove its line. Parts are imported on first use, for a short cold start.
 """
@@ -16,7 +16,7 @@ from settlement.core.model.state import SettlementState
 from settlement.core.store.dynamodb import Store
 
 Take = Callable[[object, Any], dict[str, Any]]
-"""From body and caller to the order on record."""
+"""Takes a body and a caller; returns the order on record."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,1 +1,1 @@
-"""The domain of the settlement saga, and the one way in which money moves."""
+"""The settlement saga's domain: all money moves through it."""

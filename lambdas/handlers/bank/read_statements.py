@@ -24,8 +24,9 @@ RECENT_DAYS = 35
 def handler(event: Any, context: Any) -> dict[str, int]:
     """Record each waiting file; once a day, match recent lines with later orders.
 
-    A file leaves the prefix once it is recorded whole and kept under its digest. An unreadable one stays, and
-    each run counts it. Out of time, a run leaves the rest to the next. It skips a file that another run has.
+    A file leaves the prefix once it is recorded whole and kept under its digest. An unreadable file stays,
+    and each run counts it. A run out of time leaves the rest to the next run. It skips a file that another
+    run has.
     """
     unreadable = list[str]()
     record = BankRecord(_dependencies.store, _dependencies.config, unreadable.append)
@@ -88,7 +89,7 @@ def _read(one: inbox.Waiting, recorder: Recorder) -> Told | None:
 
 
 def _statements(record: BankRecord) -> tuple[int, int]:
-    """Return recent statements' faults, and the number of accounts without one."""
+    """The number of recent statements' faults, and of accounts with a due statement missing."""
     now = _dependencies.now()
     files = record.files(timestamp(now - timedelta(RECENT_DAYS)), timestamp(now))
     ordered = balances.in_order(one for file in files for one in record.statements(file))

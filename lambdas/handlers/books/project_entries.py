@@ -14,10 +14,9 @@ RESUMING_SECONDS = 5
 """The database resumes for 15 s or more."""
 
 LINES_MAX = 100
-"""The metric counts all."""
+"""Maximum logged; the metric counts all."""
 
 _progress = Progress()
-"""A new environment asks the books."""
 
 
 @observed("project")

@@ -33,9 +33,9 @@ of_stage.installed()  # imports the checks' code with this module
 def ensure_approved(settlement: Settlement, state: SettlementState, context: Any) -> None:
     """Return once all checks that the settlement demands have approved.
 
-    Each is asked until its answer is on record, once. Raises InReview while one waits, CheckRefused for the
-    first refusal in the stage's order, and else CheckUnavailable for a check without a valid answer, or
-    that the stage does not have.
+    A check is asked until its one answer is on record. Raises InReview while a check waits, CheckRefused for
+    the first refusal in the stage's order, else CheckUnavailable for a check that gives no valid answer or
+    that the stage lacks.
     """
     installed = {name: one for name, one in of_stage.installed().items() if name in state.checks}
     if name := waits.waited_for(state):
@@ -68,7 +68,7 @@ def _answers(
     names: Sequence[str],
     context: Any,
 ) -> dict[str, Row | CheckUnavailable | None]:
-    """Ask checks at once. Return each one's evidence, None if it waits, or its fault."""
+    """Ask checks at once. Return each check's evidence, its fault, or None if it waits."""
     now, found = _dependencies.now(), dict[str, Row | CheckUnavailable | None]()
     for name in names:
         if name not in installed:
@@ -97,7 +97,7 @@ def _judged(
 
 
 def _recorded(settlement: Settlement, state: SettlementState, check: Check, answer: object) -> Row | None:
-    """Return the evidence on record: the first answer counts. None if the check waits."""
+    """The first answer's evidence; None if the check waits."""
     if isinstance(answer, BaseException):
         raise _fault(check, answer)
     content = answers.content_of(check, answer, "ask")
@@ -146,9 +146,10 @@ def _fault(check: Check, error: BaseException) -> CheckUnavailable:
 
 
 def _wait(settlement: Settlement, state: SettlementState, checks: list[Check], context: Any) -> None:
-    """Begin the wait that ends first, and raise InReview. If its callback came in between, go on with it.
+    """Begin the wait that ends first, and raise InReview.
 
-    A wait whose time is over already is expired by recovery's next run.
+    If a callback came in between, continue with its answer. Recovery's next run expires a wait whose time is
+    over already.
     """
     now, store = _dependencies.now(), _dependencies.store
     check = min(checks, key=lambda one: waits.ends_at(one, state))

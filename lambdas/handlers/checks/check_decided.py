@@ -25,9 +25,10 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
 
 @observed("decide")
 def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
-    """Record a check's decision and ask recovery to resume the payment; repeated, it only asks.
+    """Record a check's decision, and ask recovery to resume the payment.
 
-    Another decision than the first is a conflict. Each check has its own path and secret.
+    A repeated callback only asks. A decision other than the first is a conflict. Each check has its own path
+    and secret.
     """
     now, body = _dependencies.now(), _webhook.body_of(event)
     check = _named(event)

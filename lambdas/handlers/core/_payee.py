@@ -8,23 +8,22 @@ from settlement.core.model.settlement import Settlement
 from settlement.core.model.stored import MalformedRow
 
 REMEMBERED_SECONDS = 60
-"""Time to remember that an account can receive: a busy payee costs no reads.
-
-If the account is closed meanwhile, the release refuses the held money, and compensation returns it.
+"""Time to remember that an account can receive: a busy payee costs no reads. If the account is closed
+meanwhile, the release is refused, and compensation returns the held money.
 """
 
 REMEMBERED_MAX = 10_000
-"""Payees at which all are forgotten: about 2 MB."""
+"""Remembered payees at which all are forgotten: about 2 MB."""
 
 _remembered: dict[tuple[str, str], int] = {}
 """When each (payee, currency) is forgotten, in monotonic seconds."""
 
 
 def refusal(settlement: Settlement) -> Exception | None:
-    """Return the payee's refusal of the release, before the hold, or None.
+    """The payee's refusal of the release, before the hold, or None.
 
-    The first read may lag, at half the price; a consistent one confirms a refusal, as the account may be new.
-    A malformed row's error is returned too: the caller raises it unless the settlement already holds.
+    The first read may lag, at half the price. A consistent read confirms a refusal, as the account may be
+    new. A malformed row's error is returned too: the caller raises it unless the settlement already holds.
     """
     payee, now = (settlement.payee, settlement.currency), int(time.monotonic())
     if now < _remembered.get(payee, 0):

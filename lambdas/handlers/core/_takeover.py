@@ -16,7 +16,7 @@ from settlement.core.telemetry import count, logger
 STARTS_MAX = 5
 
 _THROTTLED_SECONDS = 0.1
-"""Full jitter: at most this times 2**n before retry n."""
+"""Maximum wait before retry n is this times 2**n (full jitter)."""
 
 _METRICS = {
     Action.SETTLE: "RecoveredBySettlement",
@@ -26,10 +26,10 @@ _METRICS = {
 
 
 def recover(state: SettlementState, starts_max: int = 1) -> Takeover | None:
-    """Make a new execution the owner and start it; None if the settlement needs none.
+    """Make a new execution the owner and start it; None if the settlement needs no execution.
 
     Raises StartUnavailable. If all starts are throttled, the settlement is due again at once, except in
-    LIMBO. If the name is taken, the next look uses a new one.
+    LIMBO. If the name is taken, the next look uses a new name.
     """
     now, config = _dependencies.now(), _dependencies.config
     with suppress(StepFenced):  # another execution has moved it on

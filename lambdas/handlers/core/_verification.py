@@ -1,4 +1,4 @@
-"""The verify step. A room provides the provider."""
+"""The verify step, whose provider a room supplies."""
 
 import os
 from datetime import datetime
@@ -78,7 +78,7 @@ def _verdict(settlement: Settlement, context: Any, provider: Provider) -> str | 
 
 
 def _ask(settlement: Settlement, context: Any, provider: Provider) -> Verdict:
-    """Without an answer, or on REVIEW, return the verdict in the evidence, if any.
+    """The provider's answer; on REVIEW or a failure, the evidence's verdict, if any.
 
     An earlier call may have died before it wrote the row.
     """
@@ -104,7 +104,7 @@ def _record(settlement: Settlement, verdict: Verdict) -> str | None:
     """Record the verdict, evidence first: the row never has a verdict without evidence.
 
     If an earlier call died between the writes, its evidence decides, unless the provider's webhook came
-    first. The first verdict counts, but a conflict must be seen.
+    first. The first verdict counts, and a conflict is logged.
     """
     now, store = _dependencies.now(), _dependencies.store
     evidence = store.put(entries.evidence(settlement, Step.VERIFY, verdict.evidence(), now))

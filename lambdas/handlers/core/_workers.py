@@ -31,7 +31,7 @@ def pause(seconds: float) -> None:
 
 
 class Pace:
-    """Even, and shared by threads. Unused time is lost."""
+    """An even pace, shared by threads. Unused time is lost."""
 
     def __init__(self, per_second: float) -> None:
         self._interval = timedelta(seconds=1 / per_second)

@@ -10,9 +10,10 @@ from settlement.core.telemetry import observed
 
 @observed("await")
 def handler(event: dict[str, Any], context: object) -> None:
-    """Record the waiting execution's task token for the open case. Raises StepFenced without one.
+    """Record the waiting execution's task token for the open case.
 
-    If the case is closed meanwhile, the token wakes an execution that finds it closed.
+    Raises StepFenced outside LIMBO. If the case is closed meanwhile, the token wakes an execution that finds
+    the case closed.
     """
     settlement, store = parse_settlement(event["settlement"], _dependencies.config), _dependencies.store
     state = store.settlement(settlement.key)

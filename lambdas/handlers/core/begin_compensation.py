@@ -17,9 +17,9 @@ from settlement.core.telemetry import count, observed
 
 @observed("compensate")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Return the machine's state: committed and reversed steps, and the work left.
+    """The machine's state: committed and reversed steps, and the work left.
 
-    A decision is already in the table: the execution gets its name, and announces it. Raises InvalidRequest,
+    An order names a decision in the table, which the execution announces. Raises InvalidRequest,
     IdempotencyConflict and ResolutionRefused.
     """
     execution = event["execution"]
@@ -44,7 +44,7 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
 
 
 def _begin(settlement: Settlement, cause: Failure, execution: str) -> SettlementState:
-    """Take PROCESSING away, unless another owner has it. Reject a settlement that holds nothing."""
+    """End PROCESSING, unless another owner has it. Reject a settlement that holds nothing."""
     store, now = _dependencies.store, _dependencies.now()
     unclaimed = outcome.failure("claim", cause.error)
     claimed = store.claim(reversal.tombstone(settlement, execution, unclaimed, now))

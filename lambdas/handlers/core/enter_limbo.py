@@ -14,10 +14,11 @@ from settlement.core.telemetry import observed
 
 @observed("limbo")
 def handler(event: dict[str, Any], context: object) -> None:
-    """Open the case. Raises StepFenced if the settlement has moved on.
+    """Open the case.
 
-    `stuck` maps the step to its reversal's error. If the reversal has committed, only its answer was lost: no
-    case, unless `reversed` already listed the step, whose retry would fail for ever.
+    Raises StepFenced if the settlement has moved on. `stuck` maps the step to its reversal's error. If the
+    reversal has committed, only its answer was lost: no case, unless `reversed` already listed the step,
+    whose retry would fail for ever.
     """
     settlement = parse_settlement(event["settlement"], _dependencies.config)
     ((step, error),) = event["stuck"].items()

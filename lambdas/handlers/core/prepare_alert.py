@@ -15,7 +15,7 @@ _REFUSED_DECISIONS = (InvalidRequest.__name__, ResolutionRefused.__name__)
 
 @observed("alert")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Raises StepFenced if not in LIMBO."""
+    """The alert. Raises StepFenced outside LIMBO."""
     given, config, pager = event["state"], _dependencies.config, _dependencies.pager
     settlement = parse_settlement(given["settlement"], config)
     state = _dependencies.store.settlement(settlement.key)

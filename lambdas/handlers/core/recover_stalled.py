@@ -30,7 +30,7 @@ from settlement.core.telemetry import count, gauge, logger, observed
 PARTITIONS = (keys.LIMBO, *map(keys.in_flight_partition, range(keys.IN_FLIGHT_SHARDS)))
 
 LISTED_MAX = 10_000
-"""More than one run can process."""
+"""Maximum listed: more than one run can process."""
 
 CASES_MAX = 100
 """Maximum LIMBO cases per run: each may take two DescribeExecution calls, and an account has ten a second."""
@@ -69,8 +69,8 @@ class _Look:
 def handler(event: Any, context: Any) -> dict[str, str | None] | None:
     """Start an execution for each due settlement of the event's `partition` that has none.
 
-    An event with a `key` recovers only that settlement, due or not; with an `owner`, only while that is its
-    owner. It returns the `action` (or "none") and the started `execution`, and raises InvalidRequest,
+    An event with a `key` recovers only that settlement, due or not; with an `owner`, only if that execution
+    is the owner. It returns the `action` (or "none") and the started `execution`, and raises InvalidRequest,
     SettlementNotFound, MalformedRow, StoreUnavailable and StartUnavailable. A scheduled run raises only
     InvalidRequest.
     """
@@ -124,7 +124,7 @@ def _recover_due(partition: str, run: _Run) -> None:
 
 
 def _watch(run: _Run) -> None:
-    """For runs that may never begin, publish recovery's delay."""
+    """Publish recovery's delay for runs that may never begin."""
     now = timestamp(run.began_at)
     with _isolated("the watch"):
         firsts = [_dependencies.store.listed(shard, up_to=now, limit=_FIRSTS) for shard in PARTITIONS[1:]]
@@ -143,9 +143,10 @@ def _count_reviews(run: _Run) -> None:
 
 
 def _ending(partition: str, run: _Run) -> list[Row]:
-    """List what ends within the hour, but after the longest pause.
+    """List entries that end within the hour, but after the longest pause.
 
-    Only reviews and waits for checks are listed beyond it. Any sooner one has been counted for 45 minutes.
+    Beyond that pause, only reviews and waits for checks are listed. An entry that ends sooner has been
+    counted for 45 minutes.
     """
     pause = timedelta(seconds=max(recovery.BACKOFF_SECONDS_MAX, _dependencies.config.recover_after_seconds))
     if pause >= REVIEW_ENDS_WITHIN:
@@ -155,7 +156,10 @@ def _ending(partition: str, run: _Run) -> list[Row]:
 
 
 def _is_review(found: Row) -> bool:
-    """Whether it is a review: the end of a wait for a check is no alarm. An unreadable row counts."""
+    """Whether the entry is a review, not a wait for a check, whose end raises no alarm.
+
+    An unreadable row counts.
+    """
     try:
         state = _dependencies.store.settlement(keys.subject(found)[1])
     except MalformedRow:
@@ -164,7 +168,7 @@ def _is_review(found: Row) -> bool:
 
 
 def _alert_again(run: _Run) -> None:
-    """For LIMBO cases without one, start executions that alert and wait."""
+    """Start executions that alert and wait, for LIMBO cases without an execution."""
     with _isolated(keys.LIMBO):
         cases = list(_dependencies.store.listed(keys.LIMBO, up_to=keys.END_OF_TIME, limit=LISTED_MAX))
         gauge("LimboOpen", len(cases))
@@ -176,7 +180,7 @@ def _alert_again(run: _Run) -> None:
 
 
 def _oldest(listed: Iterable[Row], run: _Run) -> int:
-    """The age in seconds of the first valid entry: a forged one may be any text."""
+    """Age in seconds of the first valid entry: a forged entry may be any text."""
     for found in listed:
         with suppress(ValueError):
             return seconds_since(found["gsi1sk"], run.began_at)

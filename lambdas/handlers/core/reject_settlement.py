@@ -14,10 +14,10 @@ from settlement.core.telemetry import count, observed
 
 @observed("reject")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Return the outcome.
+    """Claim the key as REJECTED, or reject the queue's claim.
 
-    Claims the key as REJECTED, or rejects the queue's claim. Raises StepFenced if something is held after
-    all, AlreadyClaimed for another execution's claim, and IdempotencyConflict.
+    Return the outcome. Raises StepFenced if something is held after all, AlreadyClaimed for another
+    execution's claim, and IdempotencyConflict.
     """
     request, execution = _request.parse(event), event["execution"]
     now, config = _dependencies.now(), _dependencies.config

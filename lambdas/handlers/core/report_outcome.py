@@ -12,10 +12,10 @@ from settlement.core.telemetry import observed
 
 @observed("report")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Return the outcome from the settlement's row. Raises StepFenced for an unclaimed key.
+    """The outcome from the settlement's row.
 
-    With an `error`, the execution has started the compensation: a settlement still PROCESSING is reported as
-    COMPENSATING, unless it continues without this execution.
+    Raises StepFenced for an unclaimed key. With an `error`, the execution has started the compensation: a
+    settlement still PROCESSING is reported as COMPENSATING, unless it continues without this execution.
     """
     given, config = event["state"], _dependencies.config
     known = given.get("settlement")

@@ -9,7 +9,7 @@ from settlement.http.caller import Caller
 def replay(body: object, caller: Caller) -> dict[str, Any]:
     """Have PublishEvents publish settlements; return published keys, and others' reasons.
 
-    A reader that knows the latest event drops the duplicate. Raises InvalidRequest, StartUnavailable.
+    A consumer that knows the latest event drops the duplicate. Raises InvalidRequest, StartUnavailable.
     """
     try:
         return functions.call("PUBLISH_EVENTS", {"replay": parse_replay(body)})

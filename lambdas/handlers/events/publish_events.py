@@ -24,8 +24,9 @@ Record = Mapping[str, Any]
 def handler(event: dict[str, Any], context: object) -> dict[str, Any] | None:
     """Relay a batch of the stream; or, called by TakeOrder, publish settlements as they are now.
 
-    If a service takes only part of a batch, all of it comes again, and readers get events twice. A third
-    reader would slow the stream, so merchants' releases pass through here, first: their money waits.
+    If a service takes only part of a batch, all of it comes again, and consumers get events twice. A third
+    reader would slow the stream, so merchants' releases pass through here; they go first, as their money
+    waits.
     """
     if "replay" in event:
         return _replay(event["replay"])
@@ -65,9 +66,9 @@ def _relay(records: Iterable[Record]) -> None:
 
 
 def _publish(told: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Publish events; return (key, reason) of each that is never taken. Raises EventsUnavailable.
+    """Publish events; return (key, reason) of each that is never taken.
 
-    Those skip the topic, where they might block others.
+    Raises EventsUnavailable. Such events skip the topic, where they might block other events.
     """
     refused = outcome_bus.publish(told)
     never_taken = [one.event for one in refused]

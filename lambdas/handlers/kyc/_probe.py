@@ -10,9 +10,10 @@ _EVENT = {"check": "now"}
 
 
 def probe(body: object, caller: Caller) -> dict[str, Any]:
-    """Return the circuit's state. Raises InvalidRequest, StartUnavailable.
+    """Return the circuit's state.
 
-    Nothing is recorded: the circuit would probe within seconds anyway.
+    Raises InvalidRequest, StartUnavailable. Nothing is recorded: the circuit would probe within seconds
+    anyway.
     """
     if body != {}:
         raise InvalidRequest("order: must be an empty JSON object, as a probe has no fields")

@@ -31,7 +31,7 @@ _client = kyc_client.Client(kyc_client.Endpoint(**_config["endpoint"]), _depende
 
 
 def ask(settlement: Settlement, context: Any) -> Verdict:
-    """Ask the provider; raises as `_verification.Provider.ask`.
+    """Ask the provider; raises the errors of `_verification.Provider.ask`.
 
     A refused API key is read again, as keys rotate without a deployment. The next try uses the new key: no
     time is left for a second exchange.

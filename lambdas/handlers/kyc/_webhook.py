@@ -1,4 +1,4 @@
-"""The form of a signed webhook, which strangers can call: its body, its statuses and its answer."""
+"""A signed webhook, which strangers can call: its body, statuses and answer."""
 
 import base64
 import json

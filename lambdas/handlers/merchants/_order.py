@@ -17,10 +17,10 @@ from settlement.merchants.order import SWEEP, parse_sweep
 from settlement.merchants.sweep import Span
 
 TIME = timedelta(seconds=3)
-"""Time for sweeps: the function has 8 s, and one takes up to 2 s."""
+"""Time for sweeps: the function has 8 s, and a sweep takes up to 2 s."""
 
 SWEPT_BEFORE_CLOSE = timedelta(days=1)
-"""The stream's sweeper lags by seconds; the proof names releases left longer."""
+"""How far back: the stream's sweeper lags by seconds; the proof names releases left longer."""
 
 
 def sweep(body: object, caller: Caller) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, list[dict[str, str
 
 
 def _sweep_merchant(released: set[Release], context: Any, spans: Sequence[Span]) -> Swept:
-    """In turn, as each span writes the merchant's balance."""
+    """Sweep the spans in turn, as each writes the merchant's balance."""
     unreadable, left = dict[Release, str](), list[Span]()
     for place, span in enumerate(spans):
         if context.get_remaining_time_in_millis() < RESERVED_MS:

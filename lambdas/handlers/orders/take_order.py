@@ -37,7 +37,7 @@ ROUTES: dict[str, tuple[rooms.Take, str | None]] = {
     **rooms.orders(),
 }
 """Orders by the last part of their route (`POST /orders/write-off`), with the field that repeats it: IAM
-allows the route alone, but the whole order is signed.
+allows only the route, but the whole order is signed.
 """
 
 MOVES: dict[str, Callable[[FourEyes, str, object, Caller], dict[str, Any]]] = {

@@ -1,4 +1,4 @@
-"""Prove on a schedule, from the rows alone, that no money was lost or made."""
+"""Prove on a schedule, from the table's rows, that no money was lost or made."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ RESERVED_MS = 60_000
 """Minimum time to continue: pages under way, or of a second look, may take 20 s."""
 
 LINES_MAX = 100
-"""Of each kind. The metrics count all."""
+"""Maximum logged of each kind; the metrics count all."""
 
 _KIND_MAX = 40
 
@@ -61,7 +61,7 @@ def handler(event: Any, context: Any) -> dict[str, Any]:
 
 
 def _subject(told: str) -> tuple[str, str | None]:
-    """Return a row's kind, and a settlement's key. Other names contain accounts."""
+    """A row's kind, and a settlement's key. Other names contain accounts."""
     kind, _, name = told.partition(": ")[0].partition("#")
     is_settlement = kind == "SETTLEMENT" and KEY.fullmatch(name)
     return kind[:_KIND_MAX], name if is_settlement else None

@@ -20,7 +20,7 @@ from settlement.journal.objects import Posted
 from settlement.reading.queries import BEGINNING, JournalQuery
 
 OBJECTS_MAX = 20
-"""Each is a call of S3, and may have no entry in range."""
+"""Maximum objects: each is a call of S3, and may have no entry in range."""
 
 PAGE_BYTES_MAX = 2**20
 """Size at which a page ends: Lambda answers 6 MB at most, and a line may have a 400 KB row."""
@@ -43,7 +43,7 @@ class _Page:
         return count >= self._query.limit or self._bytes >= PAGE_BYTES_MAX
 
     def add(self, found: Posted) -> bool:
-        """Whether all lines fit, after the reader's position."""
+        """Add an object's lines after the client's position. Return whether all fit."""
         name, line = self._query.position or ("", 0)
         if line and not self.objects and found.name != name:
             self._skip(name, None, "is gone")
@@ -79,9 +79,9 @@ class _Page:
 
 
 def page(query: JournalQuery, context: Any) -> dict[str, Any]:
-    """Return a page, in sealed order. Raises JournalUnavailable.
+    """A page, in sealed order.
 
-    Unreadable objects and lines are named and skipped.
+    Raises JournalUnavailable. Unreadable objects and lines are named and skipped.
     """
     until = _dependencies.now() - _journal.GRACE
     made = _Page(query)
@@ -112,7 +112,7 @@ def _fill(made: _Page, query: JournalQuery, held_back: str, context: Any) -> boo
 
 
 def _after(query: JournalQuery) -> str:
-    """Return the name before the reader's next object.
+    """The name before the client's next object.
 
     To read an object again, cut off its last character: no name sorts in between.
     """

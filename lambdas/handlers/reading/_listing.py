@@ -20,11 +20,11 @@ from settlement.retention import expiry
 Aside = dict[str, str]
 
 _FORWARD = {step.value for step in Step}
-"""One each per settlement and account: reversals have other names."""
+"""Steps with one entry per settlement and account: reversals have other names."""
 
 
 def statement(query: EntriesQuery) -> dict[str, Any]:
-    """Oldest entry first. Raises AccountNotFound."""
+    """A statement, oldest entry first. Raises AccountNotFound."""
     config = _dependencies.config
     currency, available = _balance(query.account)
     found = _page(query, currency)

@@ -67,7 +67,7 @@ def _path(event: dict[str, Any], name: str) -> object:
 
 
 def _query(event: dict[str, Any]) -> dict[str, str]:
-    """Return the parameters. API Gateway joins repeated ones with a comma, which none may have."""
+    """The parameters. API Gateway joins repeated parameters with a comma, which none may have."""
     return event.get("queryStringParameters") or {}
 
 

@@ -1,6 +1,6 @@
-"""Writes of a person's order on an account. Amounts are in minor units.
+"""Writes of a person's order on an account.
 
-The order's row shares the effect's transaction: the idempotency check.
+Amounts are in minor units. The order's row, in the effect's transaction, is the idempotency check.
 """
 
 from collections.abc import Callable
@@ -57,7 +57,7 @@ def record(order: AccountOrder, now: datetime) -> Write:
 
 
 def open_account(order: AccountOrder, now: datetime) -> Write:
-    """By an update, so that no role needs permission to put a balance."""
+    """Open by an update, so that no role needs permission to put a balance."""
     return update(
         keys.account(order.account),
         "SET available = :nothing, currency = :currency, opened_at = :now, last_order = :order",
@@ -89,7 +89,7 @@ def deposit(order: AccountOrder, config: StageConfig) -> Write:
 
 
 def withdraw(order: AccountOrder) -> Write:
-    """Even of a closed account, which a reversal may have credited."""
+    """Debit an account, even if closed: a reversal may have credited it."""
     currency, amount = order.money
 
     def meaning(state: AccountState | None) -> SettlementError:

@@ -44,10 +44,10 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 @dataclass(frozen=True, kw_only=True)
 class AccountOrder:
-    """A person's order on an account. `amount` is in minor units of `currency`.
+    """A person's order on an account.
 
-    An opening has a `currency`; a deposit or withdrawal also `amount` and `reference`, the bank's or
-    caller's.
+    `amount` is in minor units of `currency`. An opening has a `currency`; a deposit or withdrawal also has
+    `amount` and `reference`, the bank's or caller's.
     """
 
     key: str
@@ -59,7 +59,7 @@ class AccountOrder:
     by: str
     reason: str
     proof: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """Facts about caller and request, of each try."""
+    """Facts about the caller and the request of this try."""
 
     @property
     def request_hash(self) -> str:

@@ -1,4 +1,4 @@
-"""Events whose loss refuses the order."""
+"""Events without which an order is refused."""
 
 import json
 import os
@@ -16,7 +16,7 @@ _client = LazyClient(
 
 
 def put(event: str, detail: dict[str, Any]) -> None:
-    """Raises PageUnavailable unless the bus confirms it."""
+    """Raises PageUnavailable unless the bus confirms the event."""
     entry = {
         "Source": "settlement",
         "DetailType": event,

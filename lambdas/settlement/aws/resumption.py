@@ -1,4 +1,4 @@
-"""Requests to RecoverStalled. The schedule makes up for lost ones."""
+"""Requests to RecoverStalled. The schedule makes up for lost requests."""
 
 from typing import Any
 
@@ -9,9 +9,9 @@ _RECOVERY = "RECOVER_STALLED"
 
 
 def ask(key: str, owner: str) -> None:
-    """Ask to resume a settlement, without waiting. Raises StartUnavailable.
+    """Ask to resume a settlement, without waiting.
 
-    With another owner than `owner`, nothing happens.
+    Raises StartUnavailable. Nothing happens if the settlement has another owner than `owner`.
     """
     try:
         functions.send(_RECOVERY, {"key": key, "owner": owner})
@@ -20,7 +20,7 @@ def ask(key: str, owner: str) -> None:
 
 
 def wait_for(key: str) -> dict[str, Any]:
-    """Return recovery's answer. Raises StartUnavailable."""
+    """Recovery's answer. Raises StartUnavailable."""
     try:
         return functions.call(_RECOVERY, {"key": key})
     except StartUnavailable as error:

@@ -29,7 +29,7 @@ def execution_arn(machine_arn: str, name: str) -> str:
 
 
 def is_running(execution: str) -> bool:
-    """Of a Standard machine. Raises StartUnavailable."""
+    """Whether a Standard execution runs. Raises StartUnavailable."""
     try:
         answer = _client.describe_execution(executionArn=execution)
     except _client.exceptions.ExecutionDoesNotExist:

@@ -1,1 +1,1 @@
-"""The bank's statements beside the books."""
+"""Comparison of the bank's statements with the books."""

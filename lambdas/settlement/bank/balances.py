@@ -22,8 +22,8 @@ _DAY, _NOON, _FRIDAY = timedelta(days=1), timedelta(hours=12), 4
 class Span(NamedTuple):
     """The days of a currency's statements.
 
-    `first`: of any account. `start` to `end`: days of all accounts. `late`: the account that starts last.
-    `holes`: days without a statement of some account, which may have lines.
+    `first`: the first day of any account. `start` to `end`: days of all accounts. `late`: the account that
+    starts last. `holes`: days without a statement of some account, which may have lines.
     """
 
     first: str
@@ -41,9 +41,9 @@ def in_order(statements: Iterable[Statement]) -> dict[tuple[str, str], list[Stat
 
 
 def faults(ordered: Ordered) -> Iterator[Finding]:
-    """Yield each statement that does not add up, and each hole between two of an account.
+    """Yield each statement that does not add up, and each gap between an account's statements.
 
-    Statements without balances, as a camt.054 and a CSV file, show no hole but a missing page.
+    Statements without balances, as a camt.054 and a CSV file, show only missing pages.
     """
     for statements in ordered.values():
         told = [(one, *both) for one in _apart(statements) if (both := _balances(one))]
@@ -58,7 +58,7 @@ def faults(ordered: Ordered) -> Iterator[Finding]:
 
 
 def late(ordered: Ordered, now: datetime) -> list[tuple[str, str]]:
-    """Return each account and currency without the statement of the last business day that is due.
+    """Each account and currency whose latest due statement is missing.
 
     A day's statement is due at noon (UTC) of the next business day. Bank holidays are not known.
     """
@@ -123,7 +123,7 @@ def _place(one: Statement) -> tuple[object, ...]:
 
 
 def _apart(statements: Sequence[Statement]) -> list[Statement]:
-    """Leave out statements within a longer one, or whose number was issued anew."""
+    """Leave out statements within a longer statement, or whose number was issued anew."""
     longest = ""
     longer = set[Days]()
     periods = {(one.first, one.last) for one in statements if _balances(one)}
@@ -140,7 +140,6 @@ def _apart(statements: Sequence[Statement]) -> list[Statement]:
 
 
 def _pages(statements: Sequence[Statement]) -> Iterator[Finding]:
-    """Yield each statement that lacks a page."""
     pages: dict[tuple[object, ...], list[Statement]] = defaultdict(list)
     for one in statements:
         if one.page:

@@ -27,7 +27,7 @@ from settlement.http.caller import Caller, person_of
 PROPOSE, BOOK = "propose-lines", "book-lines"
 
 LINES_MAX = 100
-"""Each is a transaction, and the function has some seconds."""
+"""Maximum lines: each is a transaction, and the function has some seconds."""
 
 _DIGITS = 24
 _IDENTITY = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -35,12 +35,12 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 def key_of(digest: str) -> str:
-    """Key of the line's order, or the proposal's, with this digest."""
+    """Key of a line's order or a proposal, by its digest."""
     return f"bank-{digest[:_DIGITS]}"
 
 
 class Proposed(NamedTuple):
-    """Lines to book, each with its account. `by` and `approved_by` are ARNs."""
+    """Lines to book, each with its account. `by` is an ARN."""
 
     key: str
     lines: Mapping[str, str]
@@ -53,7 +53,7 @@ class Proposed(NamedTuple):
         return hashlib.sha256(_CANONICAL.encode(dict(self.lines)).encode()).hexdigest()
 
     def deposit(self, line: BankLine, approved_by: str) -> AccountOrder:
-        """A line's deposit. All tries of all persons give the same."""
+        """A line's deposit: the same in all tries of all persons."""
         return AccountOrder(
             key=key_of(line.identity),
             order=OrderKind.DEPOSIT,
@@ -89,7 +89,7 @@ def parse_booking(raw: object) -> tuple[str, str]:
 
 
 def propose(one: Proposed, caller: Caller, now: datetime) -> Write:
-    """Put a proposal, which never changes: another one has another key."""
+    """Put a proposal. Its row never changes; a different proposal needs a different key."""
 
     def meaning(found: Row) -> SettlementError | AlreadyApplied:
         is_same = all(found.get(name) == getattr(one, name) for name in ("digest", "by", "reason"))

@@ -77,8 +77,8 @@ _TRANSACTION = (
 def read(file: BinaryIO, currencies: Mapping[str, int]) -> Iterator[Line | Statement]:
     """Yield each statement after its lines.
 
-    `currencies`: the decimals of each. Raises UnreadableStatement with line and element, maybe after lines of
-    the bad file: book nothing before the end.
+    `currencies` maps codes to decimals. Raises UnreadableStatement with line and element, maybe after lines
+    of the bad file: book nothing before the end.
     """
     return _Reader(currencies).read(file)
 

@@ -25,8 +25,6 @@ class Value:
 
 @dataclass(slots=True)
 class Element:
-    """An element with its values by path."""
-
     name: str
     line: int
     parent: "Element | None" = None
@@ -41,14 +39,13 @@ class Element:
 
     @property
     def where(self) -> str:
-        """Its path without Document and the message, numbered, as Stmt[1]/Ntry[17]."""
+        """The path without Document and the message, numbered, as Stmt[1]/Ntry[17]."""
         if self.parent is None or self.parent.parent is None:
             return self.name
         own = self.name if self.name in _ONCE else f"{self.name}[{self.number}]"
         return own if self.parent.parent.parent is None else f"{self.parent.where}/{own}"
 
     def find(self, *paths: str) -> Value | None:
-        """First of these values that has a text."""
         return next(
             (values[0] for path in paths if (values := self.values.get(path)) and values[0].text), None
         )

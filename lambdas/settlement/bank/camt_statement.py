@@ -11,7 +11,7 @@ from settlement.bank.statement import REFERENCE_MAX, Line, Side, Statement
 from settlement.core.model import money
 
 TRANSACTIONS_MAX = 100_000
-"""Most TxDtls of one entry, whose lines are held until its end."""
+"""Maximum TxDtls of one entry, whose lines are held until its end."""
 _HELD_MAX = 64 * 1024 * 1024
 """Maximum characters held of an entry's references."""
 
@@ -23,7 +23,7 @@ _NAMES = ("EndToEndId", "InstrId", "TxId", "PmtInfId")
 
 @dataclass(slots=True, kw_only=True)
 class _Part:
-    """A TxDtls. `amount`: None without one in the account's currency."""
+    """A TxDtls. `amount` is None if it has none in the account's currency."""
 
     at: int
     amount: int | None
@@ -342,9 +342,9 @@ class Book:
         )
 
     def _balances(self) -> tuple[int | None, int | None]:
-        """Return the opening and closing balances; intermediate ones stand for missing ones.
+        """The opening and closing balances; an intermediate balance replaces a missing one.
 
-        A lone intermediate balance could be either, and is neither.
+        An intermediate balance without another balance could be either, so it is not used.
         """
         found = self._now.balances
         opening = found.get(_OPENING) or found.get(_PREVIOUS)
@@ -357,9 +357,9 @@ class Book:
         return (opening[0][0] if opening else None, closing[0][0] if closing else None)
 
     def _period(self, created: str) -> tuple[str, str]:
-        """Return the days of FrToDt, else balances, lines or creation.
+        """The days of FrToDt, else of balances, lines or creation.
 
-        PRCD has the day before the first one.
+        PRCD has the day before the first day.
         """
         now = self._now
         days = [day for code, known in now.balances.items() if code != _PREVIOUS for _, day in known]
@@ -376,7 +376,7 @@ class Book:
 
 
 def _returns(element: Element) -> str:
-    """Return the reason of a return: its code, the bank's own one, else that it is one."""
+    """The reason of a return: its code, the bank's own reason, or just "return"."""
     reasons = ("Rsn/Cd", "RtrRsn/Cd", "Rsn/Prtry", "RtrRsn/Prtry")
     reason = element.text(*(f"RtrInf/{one}" for one in reasons))[:REFERENCE_MAX]
     return reason or ("return" if "RtrInf" in element.values else "")

@@ -17,8 +17,8 @@ class Sums(NamedTuple):
     """A currency's balances at the end of a day, in minor units.
 
     `bank`: its closing balances. `books`: the orders' sum, -`external:<CUR>`. `only_bank`, `only_books`:
-    one-sided items. `early` and `late`: pairs whose half in the books, or the bank, comes only after that
-    day. `left`: the unexplained rest; right books have 0.
+    one-sided items. `early`: pairs whose order comes after that day. `late`: pairs whose line does. `left`:
+    the unexplained rest, 0 for right books.
     """
 
     day: str
@@ -54,7 +54,11 @@ class Verdict(NamedTuple):
 
 
 class _Left(NamedTuple):
-    """A currency's orders without a line: of the first days, their equals, and those that a line names."""
+    """A currency's orders without a line.
+
+    `edges`: orders of the first days. `twins`: later orders equal to these. `named`: orders that a line
+    names.
+    """
 
     edges: list[tuple[Order, Finding]]
     twins: list[Order]
@@ -123,12 +127,12 @@ def judge(  # noqa: PLR0912
 
 
 def _alone(one: Finding) -> Finding:
-    """A line's finding without its order: an earlier line has it."""
+    """A line's finding without its order, which an earlier line has."""
     return one._replace(kind=Kind.ONLY_BANK, order=None, text="")
 
 
 def _exchange(spool: Spool, spans: Mapping[str, Span], days: int) -> None:
-    """Exchange equal orders, so that those without a line need none."""
+    """Exchange lines of equal orders, so that the orders without a line need none."""
 
     def is_due(order: Order) -> bool:
         span = spans.get(order.currency)
@@ -148,10 +152,10 @@ def _may_come(order: Order, span: Span, days: int) -> bool:
 
 
 def _earlier(sums: Sums, orders: Sequence[Order]) -> set[str] | None:
-    """Return the most orders that explain the rest; None if no choice does.
+    """The most orders that explain the rest; None if no choice does.
 
-    An order of the first days may be in the opening balance, booked a day after its line, and one from before
-    that a line names again. One may undo an order from before.
+    An order of the first days may be in the opening balance if it was booked a day after its line. So may an
+    earlier order that a line names again. An order may also undo an earlier order.
     """
     found: dict[int, frozenset[str]] = {0: frozenset()}
     for order in orders[:_EDGES_MAX]:
@@ -170,7 +174,7 @@ def _sums(
 ) -> Iterator[tuple[str, Sums]]:
     """Yield each currency's sums at the last day on which all its accounts have a balance.
 
-    Orders before the first statement are in its opening balance, except those of findings.
+    Orders before the first statement are in its opening balance, except the orders of findings.
     """
     for currency, span in sorted(spans.items()):
         found = balances.closing(ordered, currency)

@@ -8,7 +8,7 @@ from settlement.bank.statement import REFERENCE_MAX, UnreadableStatement
 from settlement.core.model import money
 
 REFERENCES_MAX = 50
-"""Most references of one line: each costs a search."""
+"""Maximum references of a line: each costs a search."""
 
 _TEXT_MAX = 10_000
 _SHOWN_MAX = 40
@@ -52,7 +52,7 @@ def kind(head: bytes) -> str:
 
 
 def amount(text: str, currency: str, currencies: Mapping[str, int]) -> int:
-    """Return a decimal text in minor units.
+    """A decimal text in minor units.
 
     Surplus decimals must be zeros. Raises ValueError with the expected form.
     """
@@ -72,7 +72,7 @@ def amount(text: str, currency: str, currencies: Mapping[str, int]) -> int:
 
 
 def decimals(currency: str, currencies: Mapping[str, int]) -> int:
-    """Raises ValueError for a currency that the stage lacks."""
+    """A currency's decimals. Raises ValueError if the stage lacks the currency."""
     if currency not in currencies:
         known = ", ".join(sorted(currencies)[:10])
         raise ValueError(f"currency {shown(currency)} must be one of the stage: {known}")
@@ -81,7 +81,7 @@ def decimals(currency: str, currencies: Mapping[str, int]) -> int:
 
 @lru_cache(maxsize=1024)
 def day(text: str) -> str:
-    """Return the day of an ISO 8601 date or time, as written: a time zone moves nothing.
+    """The day of an ISO 8601 date or time, as written: a time zone does not move it.
 
     Raises ValueError for another form, an impossible day, and a year outside 2000 to 2099.
     """

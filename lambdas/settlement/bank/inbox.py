@@ -47,7 +47,7 @@ class Waiting(NamedTuple):
 
 
 def waiting() -> list[Waiting]:
-    """Oldest first."""
+    """Files, oldest first."""
     found = list[Waiting]()
     pages = _client.get_paginator("list_object_versions")
     for page in pages.paginate(Bucket=os.environ["STATEMENTS_BUCKET"], Prefix=INCOMING):
@@ -105,7 +105,7 @@ def _code(error: ClientError) -> str:
 
 
 _THERE = "PreconditionFailed"
-"""S3's answer for a taken name: it has the same bytes."""
+"""S3's answer for a taken name, whose object has the same bytes."""
 
 _CONFLICT = ("ConditionalRequestConflict",)
 """S3's answer while another run puts the name."""

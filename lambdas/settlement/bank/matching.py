@@ -1,7 +1,7 @@
 """Differences between the bank's lines and the books' orders, and their remedies.
 
-A reference joins a line and an order, never a name, amount and day alone. Amounts are in minor units, days as
-2026-11-27.
+Only a reference joins a line and an order; name, amount and day do not suffice. Amounts are in minor units,
+days as 2026-11-27.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from settlement.bank.statement import Side
 
 DAYS = 3
-"""Most days between an order and its line's value date: a weekend, and the bank's time zone."""
+"""Maximum days between an order and its line's value date: a weekend, and the bank's time zone."""
 
 
 class Order(NamedTuple):

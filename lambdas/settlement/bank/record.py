@@ -29,8 +29,6 @@ class File(NamedTuple):
 
 
 class Match(NamedTuple):
-    """A line and its order."""
-
     line: str
     order: str
     account: str
@@ -41,7 +39,6 @@ class Match(NamedTuple):
 
 
 def line(recorded: Recorded, file: File) -> Write:
-    """Put a line, unless it exists."""
     one = recorded.line
     row = {
         **keys.bank_line(one.identity),
@@ -61,7 +58,6 @@ def line(recorded: Recorded, file: File) -> Write:
 
 
 def match(one: Match) -> tuple[Write, Write]:
-    """Put both rows of a match."""
     content = one._asdict() | {"side": one.side.value}
     return (
         put({**keys.bank_match(one.line), **content}, on_failure=AlreadyApplied),

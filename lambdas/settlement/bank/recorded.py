@@ -20,28 +20,26 @@ from settlement.core.store import batch
 from settlement.core.store.dynamodb import Store
 
 Watched = Callable[[Iterable[Any]], Iterator[Any]]
-"""Passes items on, and sees each."""
+"""Passes items on, and observes each."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class BankRecord:
-    """A stage's record. `unreadable` gets unreadable rows, and the reading goes on."""
+    """A stage's record. `unreadable` gets unreadable rows, and reading continues."""
 
     store: Store
     config: StageConfig
     unreadable: Callable[[str], None]
 
     def add_orders(self, spool: Spool, days: Days, watch: Watched = iter) -> None:
-        """Each with its match."""
         orders = booked.orders(self.store, self.config, self.unreadable, *days)
         for order, match in self._beside(watch(orders), lambda one: keys.banked(one.key)):
             spool.add_order(order)
             _add_match(spool, match)
 
     def add_lines(self, spool: Spool, days: Days, watch: Watched = iter) -> None:
-        """Each with its match."""
         for one, match in self.lines(days, watch):
             spool.add_recorded(one)
             _add_match(spool, match)

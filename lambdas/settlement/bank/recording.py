@@ -2,8 +2,8 @@
 
     file ──▶ read: is it whole? ──▶ read again, beside the record and the orders of its days ──▶ rows
 
-Each row is put once, and the file's own row last. A dead run's repetition continues from the record. Of two
-runs at once, each line and order is in one pair of either.
+Each row is put once, and the file's own row last. After a run dies, the next run continues from the record.
+If two runs overlap, each line and order gets one pair.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,8 +36,6 @@ class Told(NamedTuple):
 
 
 class Content(NamedTuple):
-    """A file's statements, and its first and last day."""
-
     statements: list[Statement]
     first: str
     last: str
@@ -66,7 +64,6 @@ class Recorder:
         return Content(statements, min(days), max(days))
 
     def add(self, content: BinaryIO, found: Content, file: File) -> Told:
-        """Record a file's new lines."""
         with Spool() as spool:
             self._beside(spool, found.first, found.last)
             findings = [

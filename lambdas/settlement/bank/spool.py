@@ -135,10 +135,11 @@ class Spool:
         self._database.execute("INSERT OR IGNORE INTO orders VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*order, name))
 
     def add_line(self, line: Line, file: str) -> Finding | None:
-        """Add a line once. Return a finding if an earlier file has it with another amount.
+        """Add a line once.
 
-        Statements may overlap, and a camt.054 tells lines before their statement. A bank may use a reference
-        for several lines: these are numbered. A line of 0.00 moves nothing.
+        Return a finding if an earlier file has it with another amount. Statements may overlap, and a camt.054
+        reports lines before their statement. If a bank uses a reference for several lines, the lines are
+        numbered. A line of 0.00 moves nothing.
         """
         if not line.amount:
             return None
@@ -215,7 +216,7 @@ class Spool:
         self._database.execute("DELETE FROM touched")
 
     def settle(self, covered: Iterable[tuple[str, str, str, str]]) -> None:
-        """Keep each line once: a sum's parts in its place, and only statements' lines on covered days.
+        """Keep each line once: a batch's parts, not its sum, and only statements' lines on covered days.
 
         `covered`: account, currency, first and last day of statements with balances.
         """
@@ -267,7 +268,7 @@ class Spool:
         return int(found)
 
     def exchange(self, key: str, days: int, keeps: Callable[[Order], bool]) -> bool:
-        """Give an order the line of an equal one that needs none.
+        """Give an order the line of an equal order that needs no line.
 
         Equal orders may pass lines on.
         """
@@ -295,11 +296,11 @@ class Spool:
         return bool(self._database.execute("SELECT 1 FROM pairs WHERE line = ?", (line,)).fetchone())
 
     def cancel(self, currency: str, since: str) -> None:
-        """Pair mistaken orders with their opposites: the bank has neither."""
+        """Pair mistaken orders with their opposites: the bank has no line for them."""
         self._database.execute(_CANCEL, (currency, since))
 
     def pairs(self, *, are_new: bool = False) -> Iterator[tuple[BankLine, Order]]:
-        """Yield the pairs, or those not on record, oldest line first."""
+        """Yield the pairs, or only new pairs, oldest line first."""
         found = self._database.execute(
             "SELECT lines.*, orders.* FROM pairs JOIN lines ON lines.rowid = pairs.line"
             " JOIN orders ON orders.rowid = pairs.entry WHERE pairs.known <= ? ORDER BY valued, identity",
@@ -319,7 +320,7 @@ class Spool:
             yield matching.of_line(line, list(self._candidates(rowid, line)), days)
 
     def _candidates(self, rowid: int, line: BankLine) -> Iterator[Candidate]:
-        """Yield some orders that a line names: those that agree first."""
+        """Yield some orders that a line names, agreeing orders first."""
         exact = "AND orders.currency = ?2 AND orders.side = ?3 AND orders.amount = ?4"
         for more in (f"{exact} AND pairs.line IS NULL", exact, ""):
             found = self._database.execute(
@@ -392,7 +393,7 @@ class Spool:
 
 
 def _is_same(earlier: BankLine, names: set[str], line: Line) -> bool:
-    """Whether another file's line is this one: with its amount, or its first reference."""
+    """Whether another file's line is this line: with the amount, or the first reference."""
     if (earlier.amount, earlier.side) == (line.amount, line.side):
         return not names or not line.references or bool(names & set(line.references))
     return bool(line.bank_reference and line.references) and earlier.reference == line.references[0]

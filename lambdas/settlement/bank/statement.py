@@ -23,7 +23,7 @@ class Side(StrEnum):
 
 
 class UnreadableStatement(ValueError):
-    """A file that is no statement, or cannot be read whole. Its text names the line and the element."""
+    """A file that is not a statement, or cannot be read whole. The message names line and element."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,10 +52,10 @@ class Line:
 
     @property
     def identity(self) -> str:
-        """The bank's notion of "this line", as SHA-256.
+        """SHA-256 of the bank's identity of a line.
 
-        The bank's reference with the day of booking, as references are reused; without one, the place in the
-        statement.
+        It covers the bank's reference and the day of booking, as references are reused; without a reference,
+        the place in the statement.
         """
         place = self.bank_reference or f"{self.statement} {self.position}"
         text = "\n".join((self.account, self.currency, self.booked, place, str(self.part)))
@@ -66,9 +66,10 @@ class Line:
 class Statement:
     """The end of an account's lines in a file.
 
-    `number`: the bank's own sequence number, or None. `page`: its page, and whether it is the last; None of a
-    single page. `opening` and `closing`: signed balances, or None, as in a camt.054. `first` and `last`: the
-    days that it covers, else its balances' or lines'. `credits` and `debits`: the sums of its lines.
+    `number`: the bank's own sequence number, or None. `page`: its page, and whether it is the last; None for
+    a single page. `opening` and `closing`: signed balances, or None, as in a camt.054. `first` and `last`:
+    the days that it covers, else the days of its balances or lines. `credits` and `debits`: the sums of its
+    lines.
     """
 
     account: str

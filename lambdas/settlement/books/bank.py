@@ -17,7 +17,7 @@ _SIDES = ("in", "out")
 
 @dataclass(frozen=True)
 class BankLine:
-    """In minor units. `booked` and `valued` are days."""
+    """A bank's line, in minor units. `booked` and `valued` are days."""
 
     line: str
     bank_account: str
@@ -43,7 +43,6 @@ class BankMatch:
 
 
 def rows(told: Iterable[Any]) -> Iterator[BankLine | BankMatch | Aside]:
-    """Yield lines and matches, and rows to put aside."""
     for line in told:
         row = _of_bank(line)
         if row is not None:
@@ -51,7 +50,6 @@ def rows(told: Iterable[Any]) -> Iterator[BankLine | BankMatch | Aside]:
 
 
 def _of_bank(told: Any) -> dict[str, Any] | None:
-    """Row of a bank line or match, else None."""
     try:
         row: dict[str, Any] = (told.get("new") or told["old"])["row"]
         return row if row["pk"].startswith(_KIND) else None

@@ -12,8 +12,8 @@ from settlement.books.page import Query
 from settlement.core.model.errors import BooksUnavailable
 
 CLIENT_CONFIG = Config(connect_timeout=2, read_timeout=50, retries={"total_max_attempts": 1})
-"""Never resend a statement: it would take its own inbox row for another projection's. The Data API allows a
-statement 45 seconds.
+"""Never resend a statement: the second would take its own inbox row for another projection's. The Data API
+allows a statement 45 seconds.
 """
 
 _RESUMING = "DatabaseResumingException"

@@ -13,7 +13,7 @@ from settlement.journal.entries import Aside, Entry, entries
 from settlement.journal.objects import lines_of
 
 CHUNK_CHARACTERS = 2**18
-"""Maximum parameter of a statement, except for one long line. The Data API takes 4 MiB per call, in which
+"""Maximum characters of a parameter, except for one long line. The Data API takes 4 MiB per call, in which
 each quote is escaped twice, and returns 1 MiB.
 """
 
@@ -121,9 +121,9 @@ class _IsKnown(Exception):
 def project(books: Books, name: str, content: bytes) -> Projected:
     """Take an object's entries into the books, once.
 
-    Inbox, entries and lines put aside are one transaction. Two at once wait for each other on the inbox. The
-    books never change: an entry with different content is put aside. Raises one of UNREADABLE if the object
-    does not match its name.
+    Inbox, entries and lines put aside are one transaction. Two projections at once wait for each other on the
+    inbox. The books never change: an entry with different content is put aside. Raises one of UNREADABLE if
+    the object does not match its name.
     """
     found = [one for line in lines_of(name, content) for one in (*entries([line]), *bank.rows([line]))]
     try:

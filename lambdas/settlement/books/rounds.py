@@ -5,9 +5,9 @@
                                         `whole`                   now
 
 As `whole` is remembered, a round without new objects does not wake a paused database. A new process starts
-some days before the books' newest object, or before the oldest one taken in the last days if that is earlier:
-objects after that were left out, or came late. The newest alone is not enough: a backlog of months passes
-within hours.
+some days before the books' newest object, or before the oldest object taken in the last days, if earlier:
+later objects may be left out or late. The newest object is not enough: a backlog of months passes within
+hours.
 """
 
 import json
@@ -36,7 +36,7 @@ STILL_COMING = timedelta(minutes=15)
 """Age after which a minute gets no more objects, despite slow calls and clock skew."""
 
 _OBJECT = re.compile(r"journal/(2[0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{4})/[0-9a-f]{64}\.jsonl\.gz")
-"""Name by `seals.object_name`. Any other is forged, and may be invalid in PostgreSQL."""
+"""A name by `seals.object_name`. Any other name is forged, and may be invalid in PostgreSQL."""
 
 _START = """
 SELECT least(max(name COLLATE "C"),
@@ -56,8 +56,8 @@ WHERE NOT EXISTS (SELECT FROM ledger.object o WHERE o.name = i.name)
 class Progress:
     """A process's knowledge: the books have all objects up to `whole`, and `taken` after it.
 
-    `has_seen_all`: the process has asked the books about all objects. Until then, they may have unknown ones.
-    `put_aside`: lines put aside within ASIDE_FOR before `counted_at`.
+    `has_seen_all`: the process has asked the books about all objects. Until then, the books may have unknown
+    objects. `put_aside`: lines put aside within ASIDE_FOR before `counted_at`.
     """
 
     whole: str | None = None
@@ -72,10 +72,11 @@ class Progress:
 
 @dataclass
 class Round:
-    """Result of a round. `left_out`: the faults of objects left out, which delay no others.
+    """Result of a round.
 
-    `waiting`: names left out, or the one at which the round ended. `has_asked`: the books were queried, so
-    they are awake. `has_ended`: the round reached the journal's end. `late`: see `Projected`.
+    `left_out`: the faults of objects left out, which delay no others. `waiting`: names left out, or the name
+    at which the round ended. `has_asked`: the books were queried, so they are awake. `has_ended`: the round
+    reached the journal's end. `late`: see `Projected`.
     """
 
     objects: int = 0
@@ -144,7 +145,7 @@ def _take_all(
 
 
 def _start(books: Books, now: datetime) -> str:
-    """Return a new process's first position. Ignore future names."""
+    """A new process's first position. Ignore future names."""
     with books.transaction() as query:
         ((found,),) = query(_START, before=objects.before(now + STILL_COMING), days=LOOKS_BACK.days)
     put_at = _put_at(found) if found else None
@@ -152,7 +153,7 @@ def _start(books: Books, now: datetime) -> str:
 
 
 def _without_forged(page: list[Found], done: Round) -> Iterator[Found]:
-    """Yield valid names, and leave out the rest: one would fail the page's query."""
+    """Yield valid names, and leave out invalid names, which would fail the page's query."""
     for found in page:
         if _put_at(found.name):
             yield found
@@ -162,7 +163,10 @@ def _without_forged(page: list[Found], done: Round) -> Iterator[Found]:
 
 
 def _unknown(books: Books, names: list[str], progress: Progress, done: Round) -> set[str]:
-    """If the query fails, a process that has seen all earlier objects keeps the first name in `waiting`."""
+    """Names unknown to the books.
+
+    If the query fails, a process that has seen all earlier objects keeps the first name in `waiting`.
+    """
     if not names:
         return set()
     if progress.has_seen_all:

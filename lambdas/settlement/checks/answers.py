@@ -20,17 +20,16 @@ _TOKEN = re.compile(r"(?P<key>.+):check:(?P<name>[^:]+)", re.ASCII)
 
 
 def step_of(name: str) -> str:
-    """Return the name of a check's evidence and wait."""
     return f"{CHECK}{name}"
 
 
 def metric_of(name: str, answer: str) -> str:
-    """Return the metric that counts a check's answers: approved, refused, waits or unavailable."""
+    """The metric that counts a check's answers: approved, refused, waits or unavailable."""
     return f"Check.{name}.{answer}"
 
 
 def content_of(check: Declared, answer: object, by: str) -> dict[str, str] | None:
-    """Return the evidence of an answer; None if the check waits.
+    """The evidence of an answer; None if the check waits.
 
     `by` is "ask" or "callback". Raises CheckUnavailable if the check breaks its own declaration.
     """
@@ -53,7 +52,7 @@ def broken(check: Declared, why: str) -> CheckUnavailable:
 
 
 def parse_callback(content: object, check: Declared) -> tuple[str, dict[str, str]]:
-    """Return the payment's key and the evidence of a callback. Raises InvalidRequest."""
+    """The payment's key and the evidence of a callback. Raises InvalidRequest."""
     if not isinstance(content, dict) or not {"decision", "token"} <= content.keys() <= {*_FIELDS}:
         raise InvalidRequest(f"body: must be a JSON object with decision and token, of {', '.join(_FIELDS)}")
     token, evidence = content["token"], content.get("evidence", {})

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 NAME = re.compile(r"(?=.{1,30}\Z)[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
 REASON = re.compile(r"[a-z][a-z0-9_]{0,49}", re.ASCII)
 WAIT_SECONDS_MAX = 30 * 86_400
-"""As a KYC review."""
+"""As long as a KYC review."""
 
 RESERVED = frozenset({"kyc", "verify", "review"})
 
@@ -46,7 +46,7 @@ class Tools(Protocol):
     def http(
         self, method: str, url: str, *, headers: Mapping[str, str] | None = None, body: bytes | None = None
     ) -> Reply:
-        """Raise OSError without a whole answer in time."""
+        """Raise OSError unless a whole answer comes in time."""
         ...
 
     def secret(self, name: str) -> str: ...
@@ -75,7 +75,7 @@ Answer = Approve | Refuse | Wait
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """What a check declares.
+    """A check's declaration.
 
     `wait_seconds` is the longest wait after the hold; 0 if the check never waits. Raises ValueError.
     """
@@ -103,10 +103,11 @@ class Declared:
 
 @dataclass(frozen=True, kw_only=True)
 class Check(Declared):
-    """A stage's own check. The file that defines one names it `CHECK`.
+    """A stage's own check, the `CHECK` of its file.
 
-    `ask(payment, token, tools)` must give the same answer for the same token, for ever, and may be called at
-    any time again. Only a declared refusal reverses the payment; an exception is retried. Raises ValueError.
+    `ask(payment, token, tools)` must give the same answer for the same token, for ever, and may be called
+    again at any time. Only a declared refusal reverses the payment; an exception is retried. Raises
+    ValueError.
     """
 
     ask: Callable[[Payment, str, Tools], Answer]
@@ -122,5 +123,5 @@ def is_reason(text: object) -> bool:
 
 
 def token_of(key: str, name: str) -> str:
-    """Return the token of a check of a payment: the same on every call."""
+    """A payment's token for a check: the same on every call."""
     return f"{key}:check:{name}"

@@ -1,13 +1,13 @@
-"""A circuit for each check, in one environment of VerifyKyc."""
+"""A circuit breaker for each check, within one environment of VerifyKyc."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 FAILURES_MAX = 5
-"""In a row, before the circuit opens."""
+"""Consecutive failures that open a circuit."""
 
 REST = timedelta(seconds=10)
-"""For which an open circuit lets no call pass. Then one more failure opens it again."""
+"""Time for which an open circuit lets no call pass. One more failure then opens it again."""
 
 
 @dataclass

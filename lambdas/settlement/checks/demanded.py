@@ -1,6 +1,6 @@
 """The checks that a settlement demands: those that the stage had at its claim.
 
-A later change of the stage's checks changes nothing for it.
+A later change of the stage's checks does not affect the settlement.
 """
 
 import json
@@ -12,7 +12,8 @@ from settlement.core.ledger.keys import Row
 from settlement.core.model.stage_config import StageConfig
 
 NAMES = "CHECK_NAMES"
-"""The variable with the names of the stage's checks, a JSON list. Each function that claims has it."""
+"""Environment variable with the names of the stage's checks, a JSON list. Each function that claims has it.
+"""
 
 
 def names() -> list[str]:
@@ -25,5 +26,4 @@ def adds(config: StageConfig) -> Callable[[Row], Row]:
 
 
 def with_checks(row: Row) -> Row:
-    """Name the checks in a settlement's new row."""
     return {**row, "checks": set(found)} if keys.is_settlement(row) and (found := names()) else row

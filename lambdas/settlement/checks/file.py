@@ -16,7 +16,7 @@ _OF_A_FUNCTION = frozenset(
 
 
 def load(path: Path) -> Check:
-    """Raises ValueError, which names the file and its fault."""
+    """Load a file's check. Raises ValueError, which names the file and its fault."""
     spec = spec_from_file_location(f"check_{path.stem}", path)
     if path.suffix != ".py" or not path.is_file() or spec is None or spec.loader is None:
         raise ValueError(f"{path}: must be a Python file")
@@ -33,7 +33,7 @@ def load(path: Path) -> Check:
 
 
 def _missing(modules: set[str]) -> list[str]:
-    """Return the packages that neither Python nor Lambda nor the functions have."""
+    """The packages that Python, Lambda and the functions lack."""
     packages = {name.partition(".")[0] for name in modules}
     return sorted(packages - sys.stdlib_module_names - _OF_A_FUNCTION)
 

@@ -1,4 +1,4 @@
-"""The checks of a stage, from variables of the functions that need them."""
+"""The checks of a stage, from environment variables."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from importlib import import_module
 from settlement.checks.check import Check, Declared
 
 VARIABLE = "CHECKS"
-"""For VerifyKyc, which has their code: a JSON list of {"module", "secrets"}."""
+"""For VerifyKyc, which has the checks' code: a JSON list of {"module", "secrets"}."""
 
 DECLARED = "CHECKS_DECLARED"
 """For CheckDecided: a JSON list of {"name", "refusals", "wait_seconds"}."""
@@ -29,7 +29,7 @@ class Installed:
 
 @cache
 def installed() -> Mapping[str, Installed]:
-    """Return the checks by name, in the stage's order. Raises ValueError."""
+    """The checks by name, in the stage's order. Raises ValueError."""
     found: dict[str, Installed] = {}
     for one in json.loads(os.environ.get(VARIABLE, "[]")):
         check = getattr(import_module(one["module"]), "CHECK", None)
@@ -42,7 +42,7 @@ def installed() -> Mapping[str, Installed]:
 
 
 def declared() -> Mapping[str, Declared]:
-    """Return what the checks declare, by name. Raises ValueError."""
+    """The checks' declarations by name. Raises ValueError."""
     told = [
         Declared(**one | {"refusals": tuple(one["refusals"])}) for one in json.loads(os.environ[DECLARED])
     ]

@@ -29,7 +29,7 @@ _secrets = SecretsProvider(
 
 @dataclass(frozen=True)
 class CheckTools:
-    """`secret_ids` are the check's own, by the name that the check uses."""
+    """`secret_ids` are the ARNs of the check's own secrets, by name."""
 
     now: Callable[[], datetime]
     seconds: float

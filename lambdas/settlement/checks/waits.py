@@ -1,6 +1,6 @@
 """Writes of a check's evidence, and of the wait that may precede it.
 
-A wait is a review of the row, whose reference is `check:NAME`: the KYC provider can never use that name.
+A wait is a review on the row with the reference `check:NAME`, which no KYC provider can use.
 """
 
 from collections.abc import Collection
@@ -36,14 +36,13 @@ def evidence(settlement: Settlement, check: Declared, content: dict[str, str], n
 
 
 def waited_for(state: SettlementState) -> str | None:
-    """Return the name of the awaited check, if any."""
     review = state.review or ""
     is_open = state.status is Status.PROCESSING and review.startswith(CHECK)
     return review.removeprefix(CHECK) if is_open else None
 
 
 def ends_at(check: Declared, state: SettlementState) -> datetime:
-    """Return the end of a check's wait: a fixed time after the hold, or the request's own deadline."""
+    """The end of a check's wait: a fixed time after the hold, or the request's own deadline."""
     if state.settlement.deadline_seconds is not None:
         return datetime.fromisoformat(state.deadline_at)
     held_at = datetime.fromisoformat(state.steps[Step.HOLD])
@@ -53,9 +52,10 @@ def ends_at(check: Declared, state: SettlementState) -> datetime:
 def begin(
     settlement: Settlement, check: Declared, unanswered: Collection[str], until: datetime, now: datetime
 ) -> Write:
-    """Begin a wait. A row that waits already is left as it is.
+    """Begin a wait.
 
-    Refused if one of the `unanswered` checks has answered: a refusal must not wait for another check.
+    A row that waits already is left as it is. The write is refused if one of the `unanswered` checks has
+    answered: a refusal must not wait for another check.
     """
     name = step_of(check.name)
     wanted = Verdict(decision=KycDecision.REVIEW, reference=name, reason="", provider="check")
@@ -67,7 +67,7 @@ def begin(
 
 
 def keep(settlement: Settlement, check: Declared, awaited: str | None) -> Write:
-    """Note an answer that nothing waits for: no wait for its check begins any more.
+    """Note an answer without a wait: no wait for its check begins any more.
 
     The row must still wait for `awaited`, another check, or for nothing.
     """
@@ -91,12 +91,12 @@ def keep(settlement: Settlement, check: Declared, awaited: str | None) -> Write:
 def end(
     settlement: Settlement, check: Declared, awaited: str, *, since: str, now: datetime, config: StageConfig
 ) -> Write:
-    """End the wait for `awaited` by a check's answer: its own, or a refusal of another.
+    """End the wait for `awaited` by that check's answer, or by another check's refusal.
 
     The settlement is due for recovery at once, and gets a full time to settle. No step commits: the other
     checks and the KYC provider are asked next. `since` is the time of the evidence. A deadline that the
-    request named stays. `waits` counts the ended waits, for the proof; `answered` has the checks for which
-    no wait begins any more.
+    request named stays. `waits` counts the ended waits, for the proof; `answered` has the checks for which no
+    wait begins any more.
     """
     index = keys.in_flight_index(settlement.key, since)
     assignments = (

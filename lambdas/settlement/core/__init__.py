@@ -1,1 +1,1 @@
-"""The saga. It never imports a room."""
+"""The saga. It never imports a room (handlers/rooms.py)."""

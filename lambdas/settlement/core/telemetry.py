@@ -1,6 +1,6 @@
 """Logs and metrics: one line per call, with key, step and execution, without payload.
 
-It has the metrics in CloudWatch's embedded format: docs/decisions/2026-11-22-logs.md. A warning that an
+The line has the metrics in CloudWatch's embedded format: docs/decisions/2026-11-22-logs.md. A warning that an
 incident needs has its own line.
 """
 
@@ -18,12 +18,12 @@ from settlement.core.model.errors import SettlementError
 
 logger = Logger()
 metrics = Metrics(namespace="Settlement")
-"""Their `service` is the stack's name."""
+"""The metrics' `service` is the stack's name."""
 
 Handler = Callable[[Any, Any], Any]
 
 _CONTEXT = ("key", "step", "execution")
-"""Repeated on each line: one filter finds all of a settlement."""
+"""Repeated on each line: one filter finds all lines of a settlement."""
 
 _lock = Lock()
 """Powertools shares metrics among threads, and its methods are not atomic."""
@@ -32,7 +32,7 @@ _detail: dict[str, Any] = json.loads(os.environ.get("LOG_DETAIL", "{}"))
 """Settlements whose DynamoDB calls are logged: all (`full`), or some `keys`."""
 
 _used: dict[str, dict[str, float]] = {}
-"""The running invocation's, by operation."""
+"""The invocation's calls and units, by operation."""
 
 
 def count(metric: str) -> None:
@@ -41,14 +41,14 @@ def count(metric: str) -> None:
 
 
 def gauge(metric: str, value: int) -> None:
-    """Publish a number; an age if the name ends in `Seconds`."""
+    """Publish a number, in seconds if the name ends in `Seconds`."""
     unit = MetricUnit.Seconds if metric.endswith("Seconds") else MetricUnit.Count
     with _lock:
         metrics.add_metric(name=metric, unit=unit, value=value)
 
 
 def note(name: str, value: object) -> None:
-    """Never pass request content or an answer's text."""
+    """Add a field to the call's line; never request content or an answer's text."""
     metrics.add_metadata(key=name, value=value)
 
 
@@ -103,7 +103,7 @@ def observed(step: str) -> Callable[[Handler], Handler]:
 
 
 def _note_error(error: Exception) -> None:
-    """Also note the call's id, which Lambda's own lines have."""
+    """Note the error, and the call's id, which Lambda's own lines have."""
     note("error", type(error).__name__)
     if request_id := logger.get_current_keys().get("function_request_id"):
         note("function_request_id", request_id)
@@ -122,7 +122,7 @@ def _note_context() -> None:
 
 
 def is_named(key: object) -> bool:
-    """By the stage's `log_full_keys`."""
+    """Whether the stage's `log_full_keys` name the key."""
     return key in _detail.get("keys", ())
 
 

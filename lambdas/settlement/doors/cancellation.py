@@ -34,7 +34,7 @@ def before_hold(settlement: Settlement, now: datetime, seen: int | None) -> Writ
 
 
 def in_review(settlement: Settlement, now: datetime, seen: int | None) -> Write:
-    """Move a settlement in review to COMPENSATING, fencing off the verdict, and make it due.
+    """Move a settlement in review to COMPENSATING, fencing off the verdict; list it for recovery now.
 
     An earlier deadline would not stop a verdict whose clock is behind.
     """

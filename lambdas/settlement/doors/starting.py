@@ -22,7 +22,7 @@ class Start(NamedTuple):
 
     @property
     def execution(self) -> str:
-        """A repeated call with the same content has the same execution."""
+        """The same for a repeated call with the same content."""
         content = json.dumps(vars(self.request), sort_keys=True)
         return executions.queued(self.request.key, content)
 
@@ -54,5 +54,5 @@ def _wait(prefer: str) -> int:
 
 
 def _parts(text: str, separator: str) -> Iterator[str]:
-    """At the separators outside quoted text."""
+    """Split at the separators outside quoted text."""
     yield from (part[0] for part in re.finditer(rf'(?:[^"{separator}]|"(?:[^"\\]|\\.)*"?)+', text))

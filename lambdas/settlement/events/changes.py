@@ -64,7 +64,7 @@ SNAPSHOT: Final = "snapshot"
 
 
 def cloud_event(told: Event, *, source: str, time: str) -> dict[str, Any]:
-    """As in `docs/contracts/settlement-event.schema.json`."""
+    """A CloudEvent as in `docs/contracts/settlement-event.schema.json`."""
     return {
         "specversion": "1.0",
         "id": told.id,
@@ -80,9 +80,9 @@ def cloud_event(told: Event, *, source: str, time: str) -> dict[str, Any]:
 
 
 def snapshot(state: SettlementState, config: StageConfig, *, source: str, time: str) -> dict[str, Any]:
-    """Return the current state, with the latest event's id and sequence: its reader drops the snapshot.
+    """The current state, with the latest event's id and sequence.
 
-    Raises MalformedRow.
+    A consumer of that event drops the snapshot. Raises MalformedRow.
     """
     if not state.sequence:
         raise MalformedRow(f"SETTLEMENT#{state.key}: has no attribute 'sequence'")
@@ -91,7 +91,7 @@ def snapshot(state: SettlementState, config: StageConfig, *, source: str, time: 
 
 
 def event(old: Row | None, new: Row | None, config: StageConfig) -> Event | None:
-    """Return the event of one write; None for a silent one, such as a takeover.
+    """The event of one write; None for a write without an event, such as a takeover.
 
     `old` is None for a new row. Raises MalformedRow for an unreadable row, a deletion, or a change that no
     function makes.

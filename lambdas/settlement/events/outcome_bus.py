@@ -17,7 +17,7 @@ EVENT_BYTES_MAX = 24_000
 """Ten such events stay below 256 kB. An outcome has about 500 bytes."""
 
 _NEVER_TAKEN = ("InvalidArgument", "MalformedDetail")
-"""EventBridge errors caused by the event itself: any other ends."""
+"""EventBridge errors caused by the event itself. Any other error is temporary."""
 
 _client = LazyClient(
     "events", Config(connect_timeout=1, read_timeout=3, retries={"mode": "standard", "total_max_attempts": 2})
@@ -30,9 +30,9 @@ class Refused(NamedTuple):
 
 
 def publish(events: Sequence[dict[str, Any]]) -> list[Refused]:
-    """Put events in order; return those never acceptable.
+    """Put events in order; return the events that are never accepted.
 
-    Raises EventsUnavailable for the first other one not accepted.
+    Raises EventsUnavailable for any other failure.
     """
     texts = {position: json.dumps(one) for position, one in enumerate(events)}
     large = [position for position, text in texts.items() if len(text) > EVENT_BYTES_MAX]
@@ -47,7 +47,7 @@ def publish(events: Sequence[dict[str, Any]]) -> list[Refused]:
 
 
 def _put(entries: list[dict[str, str]]) -> list[str]:
-    """Why each is never accepted, or an empty text."""
+    """Why each entry is never accepted, or an empty text."""
     try:
         answers = _client.put_events(Entries=entries)["Entries"]
     except (ClientError, BotoCoreError) as error:

@@ -5,11 +5,11 @@ from settlement.core.model.request import KEY
 REPLAY = "replay"
 
 REPLAYED_MAX = 50
-"""One read each, and five calls of the bus."""
+"""Each costs a read; all cost five calls of the bus."""
 
 
 def parse_replay(raw: object) -> list[str]:
-    """Without duplicates. Raises InvalidRequest."""
+    """The keys without duplicates. Raises InvalidRequest."""
     keys = fields_of(raw, ("keys",))["keys"]
     if not isinstance(keys, list) or not 0 < len(keys) <= REPLAYED_MAX or not all(map(is_key, keys)):
         raise InvalidRequest(f"keys: must be a list of 1 to {REPLAYED_MAX} keys that match ^{KEY.pattern}$")

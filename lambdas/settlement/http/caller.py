@@ -39,7 +39,7 @@ class Caller:
 
 
 def caller_of(context: Mapping[str, Any]) -> Caller:
-    """From a `requestContext` (payload format 2.0). Raises CallerUnknown."""
+    """The caller of a `requestContext` (payload format 2.0). Raises CallerUnknown."""
     try:
         identity = context["authorizer"]["iam"]
         found = {

@@ -19,7 +19,7 @@ class _Versions:
 
     @property
     def fault(self) -> str | None:
-        """Deleted, or put again."""
+        """A fault: deleted, or put again."""
         if self.is_deleted:
             return "was deleted" + (", and its first version is still there" if self.ids else "")
         if len(self.ids) > 1:
@@ -48,9 +48,10 @@ class Bucket:
             yield self._found(name, waiting[name])
 
     def read(self, found: Found) -> bytes:
-        """As first put. Raises OSError for a missing or too large object.
+        """An object as first put.
 
-        Raises JournalUnavailable without an answer: a botocore error may be an OSError.
+        Raises OSError if missing or too large; JournalUnavailable without an answer: a botocore error may be
+        an OSError.
         """
         key = self._prefix + found.name
         try:

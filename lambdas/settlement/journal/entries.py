@@ -16,7 +16,7 @@ AMOUNT_MAX = 2**63 - 1
 """PostgreSQL's bigint. The model's amounts have at most 15 digits."""
 
 TEXT_BYTES_MAX = 600
-"""Two texts fit PostgreSQL's index row of 2,704 bytes. Legitimate ones have at most 100."""
+"""Two texts fit PostgreSQL's index row of 2,704 bytes. Legitimate texts have at most 100."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def entries(told: Iterable[Any]) -> Iterator[Entry | Aside]:
 
 
 def told(entry: Entry, currencies: Mapping[str, int]) -> dict[str, str]:
-    """With the amount in currency units. Raises ValueError."""
+    """An entry with its amount in currency units. Raises ValueError."""
     if entry.currency not in currencies:
         raise ValueError(f"currency: the stage has no {entry.currency}")
     return {**asdict(entry), "amount": money.render(entry.amount, currencies[entry.currency])}

@@ -1,4 +1,4 @@
-"""Lines of the sealed journal: some attributes of a row, and digests of all."""
+"""Lines of the sealed journal: some attributes of a row, and digests of all attributes."""
 
 import hashlib
 import json
@@ -27,13 +27,13 @@ erasure; `worded` adds the caller's words.
 KINDS = (*IMMUTABLE, *CREATED)
 
 PUTS = ("INSERT", "FILL")
-"""By a function, or copied from the table by a person."""
+"""Puts by a function, or copied from the table by a person."""
 
 WORDED = "worded_sha256"
 """The digest that covers the caller's words, absent in earlier releases' lines."""
 
 TIMES = ("posted_at", "claimed_at", "opened_at")
-"""Each kind of row has one of these."""
+"""Each kind of row has one of these times."""
 
 _OPEN = frozenset(
     (
@@ -54,7 +54,6 @@ _TIME_TO_LIVE = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
 
 
 def _listed(value: Any) -> Any:
-    """Sets as sorted lists, other types as text."""
     return sorted(value) if isinstance(value, set | frozenset) else str(value)
 
 
@@ -77,7 +76,7 @@ def canonical(row: Row, but: str = "") -> bytes:
 def worded(row: Row) -> bytes | None:
     """A settlement's `canonical` form with the caller's words, else None.
 
-    Absent words are null: the form never equals one without words.
+    Absent words are null: the form never equals a form without words.
     """
     if not row["pk"].startswith("SETTLEMENT#"):
         return None
@@ -90,14 +89,13 @@ def worded_digest(row: Row) -> str | None:
 
 
 def image(row: Row) -> dict[str, Any]:
-    """Some attributes, and digests of all."""
     found = {"row": {name: row[name] for name in sorted(_OPEN & row.keys())}, "sha256": digest(row)}
     words = worded_digest(row)
     return found if words is None else found | {WORDED: words}
 
 
 def is_as_sealed(row: Row, sealed: Mapping[str, Any]) -> bool:
-    """Images of earlier releases have one digest."""
+    """Whether the digests agree. Earlier releases' images have one digest."""
     return digest(row) == sealed["sha256"] and sealed.get(WORDED) in (None, worded_digest(row))
 
 
@@ -114,7 +112,7 @@ def line(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def filled(row: Row, at: int) -> dict[str, Any]:
-    """Copied by a person: the stream lost its record."""
+    """The line of a row that a person copied: the stream lost its record."""
     return {"event": "FILL", "at": at, "new": image(row)}
 
 
@@ -155,9 +153,9 @@ def content(lines: Iterable[Mapping[str, Any]]) -> bytes:
 
 
 def plain_row(image_of: Mapping[str, Any], fraction: Callable[[str], Any] = str) -> Row:
-    """Convert a row from DynamoDB's wire format as a scan does. It may be forged.
+    """Convert a row from DynamoDB's wire format as a scan does.
 
-    `fraction` converts a non-integer number.
+    The row may be forged. `fraction` converts a non-integer number.
     """
     return {name: _plain(value, fraction) for name, value in image_of.items()}
 

@@ -21,7 +21,7 @@ UNREADABLE = (
     *(EOFError, OSError, zlib.error),
     *(ValueError, KeyError, TypeError, AttributeError, RecursionError),
 )
-"""From a forged or damaged object."""
+"""Errors from a forged or damaged object."""
 
 _CLOCKS = timedelta(minutes=5)
 """Maximum clock skew between the sealing and the posting function."""
@@ -30,7 +30,7 @@ _FIRST = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class Found(NamedTuple):
-    """`version` reads it; `fault` describes its versions."""
+    """An object, the `version` to read, and the `fault` of its versions."""
 
     name: str
     version: str = ""
@@ -39,10 +39,10 @@ class Found(NamedTuple):
 
 class Copy(Protocol):
     def objects(self, folder: str, after: str = "") -> Iterator[Found]:
-        """Sorted by name."""
+        """Yield objects, sorted by name."""
 
     def read(self, found: Found) -> bytes:
-        """As first put. Raises OSError."""
+        """The object as first put. Raises OSError."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Posted:
 
 
 def before(since: datetime) -> str:
-    """A name before all objects with entries posted since."""
+    """A name before all objects with entries posted since `since`."""
     return "" if since < _FIRST else f"{seals.OBJECTS}{seals.minute(since - _CLOCKS)}"
 
 
@@ -65,7 +65,7 @@ def posted(copy: Copy, after: str = "") -> Iterator[Posted]:
 
 
 def read(copy: Copy, found: Found) -> Posted:
-    """With an Aside for each malformed entry."""
+    """Entries, and an Aside for each malformed entry."""
     try:
         told = enumerate(lines_of(found.name, copy.read(found)), 1)
         puts = [(number, line) for number, line in told if line["event"] in PUTS]
@@ -75,7 +75,7 @@ def read(copy: Copy, found: Found) -> Posted:
 
 
 def lines_of(name: str, compressed: bytes) -> Iterator[Any]:
-    """One at a time. Raises one of UNREADABLE for a changed object."""
+    """Yield lines. Raises one of UNREADABLE for a changed object."""
     unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     content = unpacker.decompress(compressed, OBJECT_BYTES_MAX)
     if not unpacker.eof:

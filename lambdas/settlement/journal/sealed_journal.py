@@ -1,4 +1,4 @@
-"""The sealed journal in S3. Nothing is written twice."""
+"""The sealed journal in S3. No object is written twice."""
 
 import gzip
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,9 +20,9 @@ class SealedJournal:
         self._client, self._bucket = client, bucket
 
     def add(self, told: Sequence[Mapping[str, Any]], now: datetime) -> str:
-        """Return the object's name. Safe to repeat: a taken name has the same digest.
+        """Return the object's name.
 
-        Raises JournalUnavailable.
+        Safe to repeat: a taken name has the same digest. Raises JournalUnavailable.
         """
         content = lines.content(told)
         name = seals.object_name(content, now)
@@ -30,7 +30,7 @@ class SealedJournal:
         return name
 
     def seal(self, now: datetime, *, period: timedelta, grace: timedelta) -> Seal | None:
-        """Newest seal. Raises JournalUnavailable."""
+        """Return the newest seal. Raises JournalUnavailable."""
         newest = self._newest_seal(now)
         first = None if newest else next(self._names(seals.OBJECTS), None)
         for start, end in seals.periods(newest, first, now, period=period, grace=grace):
@@ -77,7 +77,7 @@ class SealedJournal:
             raise JournalUnavailable(f"{name}: {fault}") from None
 
     def _put(self, name: str, content: bytes) -> bool:
-        """Under a lock S3 demands a checksum."""
+        """Put with a checksum, which S3 demands under an object lock."""
         put = {"Key": name, "Body": content, "IfNoneMatch": "*", "ChecksumAlgorithm": "CRC32"}
         return self._call("put_object", **put) is not None
 

@@ -4,7 +4,7 @@
        │              │              │
     objects        objects        objects, each named by the digest of its content
 
-They reveal a missing, changed or added object, a missing or changed seal, and a clock that went back.
+Seals reveal a missing, changed or added object, a missing or changed seal, and a clock that went back.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from settlement.core.model.timestamps import timestamp
 OBJECTS, SEALS = "journal/", "seals/"
 
 AT_ONCE_MAX = 48
-"""After a pause. The next run makes the others."""
+"""Maximum seals after a pause. The next run makes the others."""
 
 _MINUTE = "%Y-%m-%dT%H%M"
 
@@ -54,12 +54,12 @@ def digest(content: bytes) -> str:
 
 
 def minute(moment: datetime) -> str:
-    """Names sort by time."""
+    """Names of minutes sort by time."""
     return moment.astimezone(UTC).strftime(_MINUTE)
 
 
 def object_name(content: bytes, now: datetime) -> str:
-    """Its minute, and its content's digest.
+    """An object's name: its minute, and its content's digest.
 
     Equal content is refused a second time, without a comparison.
     """
@@ -90,7 +90,7 @@ def periods(
 ) -> Iterator[tuple[datetime, datetime]]:
     """Yield the unsealed periods that ended before the grace, in which calls may still run.
 
-    A chain begins with the period of the `first` object, or with the latest.
+    A chain begins with the period of the `first` object, or with the latest period.
     """
     latest = _floor(now - grace, period) - period
     if newest:

@@ -1,1 +1,1 @@
-"""Fills the verify step from a KYC provider."""
+"""Implements the verify step with a KYC provider."""

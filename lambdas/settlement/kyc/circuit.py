@@ -20,8 +20,8 @@ PROBE = "probe"
 """A person's order to probe the provider now."""
 
 REPORTED_MAX = 2
-"""With 1, a fifth of poisoned payments would open the circuit; with many, answers from before an outage would
-delay its opening.
+"""Maximum answers subtracted. With 1, a fifth of poisoned payments would open the circuit; with many, answers
+from before an outage would delay its opening.
 """
 
 FAILED_MAX = 100
@@ -31,7 +31,7 @@ CLOCK_SECONDS_MAX = 2
 """Clock skew above which a time counts as wrong."""
 
 HEALTH = ""
-"""A probe without a payment: it is never among the failed."""
+"""Candidate of a probe without a payment, never among the failed."""
 
 
 class State(StrEnum):
@@ -102,7 +102,7 @@ def after_answers(circuit: Circuit, answers: int) -> Circuit:
 def may_probe(circuit: Circuit, candidate: str, now: int, limits: Thresholds) -> bool:
     """Whether a payment may be the probe now.
 
-    A recent failure of the same payment would say nothing about the others.
+    A recent failure of the same payment would say nothing about other payments.
     """
     began = circuit.probed_at if circuit.state is State.HALF_OPEN else circuit.opened_at
     return now - (began or 0) >= limits.recovery_seconds and candidate not in circuit.failed
@@ -121,7 +121,7 @@ def with_probe(circuit: Circuit, probe: str, now: int) -> Circuit:
 def after_probe(
     circuit: Circuit, probe: str, candidate: str, now: int, limits: Thresholds, *, answered: bool
 ) -> Circuit:
-    """End a probe, unless another has replaced it.
+    """End a probe, unless another probe has replaced it.
 
     A health check answers no payment: after it, one failing payment reopens the circuit.
     """

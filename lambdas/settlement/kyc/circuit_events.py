@@ -1,4 +1,4 @@
-"""Events of the circuit's changes. A lost one is only logged, as a metric alarms, too."""
+"""Events of the circuit's changes. A lost event is only logged: a metric raises an alarm, too."""
 
 import json
 import os

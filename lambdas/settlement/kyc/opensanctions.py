@@ -1,8 +1,8 @@
 """OpenSanctions' match API, which the open-source server yente also offers.
 
-Source: https://www.opensanctions.org/docs/api/matching/. It only screens: a match goes to a review, whose
-verdict comes by webhook. It matches names. An account id is never sent as a name: it matches no list, and
-would be approved.
+Source: https://www.opensanctions.org/docs/api/matching/. The API only screens names: a match goes to a
+review, whose verdict comes by webhook. An account id is never sent as a name: it would match no list, and be
+approved.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ NAME = "opensanctions"
 
 
 def path(dataset: str) -> str:
-    """Each dataset has its own."""
+    """Each dataset has its own path."""
     return f"/match/{dataset}"
 
 

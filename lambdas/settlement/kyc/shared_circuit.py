@@ -41,7 +41,7 @@ Ask = Callable[..., Verdict | Refused]
 """The first argument is the settlement."""
 
 Announce = Callable[[State], None]
-"""It must not raise: the change is already written."""
+"""Must not raise: the change is already written."""
 
 _OPEN = "kyc: not asked, as the circuit is open"
 _UNAVAILABLE = (ClientError, BotoCoreError)
@@ -104,7 +104,7 @@ class SharedCircuit:
         raise KycUnavailable("kyc: not asked, as a probe is under way")
 
     def failed(self, lease: Lease) -> None:
-        """Count a call, if DynamoDB answers."""
+        """Count a failed call, if DynamoDB answers."""
         answers, self._answers = self._answers, 0
 
         def decide(found: Circuit) -> Circuit:
@@ -116,7 +116,7 @@ class SharedCircuit:
             self._known = None  # maybe outdated: the next call reads the row again
 
     def answered(self, lease: Lease) -> None:
-        """Close the circuit after a probe, or report answers while it counts failures."""
+        """Close the circuit after a probe, or report answers while the row counts failures."""
         self._answers += 1
         if lease.probe:
             self._note(lambda found: self._after_probe(found, lease, answered=True))
@@ -132,7 +132,7 @@ class SharedCircuit:
 
     @property
     def state(self) -> State:
-        """Last seen by this environment."""
+        """State last seen by this environment."""
         return self._known.circuit.state if self._known else State.CLOSED
 
     def _note(self, decide: Callable[[Circuit], Circuit]) -> bool:
@@ -247,7 +247,7 @@ def to_row(circuit: Circuit) -> keys.Row:
 
 
 def guarded(ask: Ask, circuit: SharedCircuit, measure: Announce) -> Ask:
-    """Raises KycCircuitOpen.
+    """The guarded `ask` may raise KycCircuitOpen.
 
     `measure` gets the state at each refused and each answered call.
     """
@@ -271,7 +271,6 @@ def guarded(ask: Ask, circuit: SharedCircuit, measure: Announce) -> Ask:
 
 
 def check_health(circuit: SharedCircuit, is_healthy: Callable[[], bool]) -> None:
-    """If a probe is due, check the provider's health."""
     try:
         lease = circuit.admit(rules.HEALTH)
     except (KycCircuitOpen, KycUnavailable):
@@ -285,9 +284,9 @@ def check_health(circuit: SharedCircuit, is_healthy: Callable[[], bool]) -> None
 
 
 def probe_now(circuit: SharedCircuit, is_healthy: Callable[[], bool] | None) -> State:
-    """Return the new state. Raises ClientError, BotoCoreError.
+    """Return the new state.
 
-    The probe is the health check if there is one, else the next payment.
+    Raises ClientError, BotoCoreError. The probe is the health check, if any, else the next payment.
     """
     circuit.make_due()
     if is_healthy:

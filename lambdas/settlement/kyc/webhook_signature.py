@@ -14,14 +14,14 @@ libraries use the same.
 """
 
 SIGNATURES_MAX = 10
-"""A sender adds one for each of its secrets."""
+"""Maximum: a sender adds one signature for each of its secrets."""
 
 _KEY_BYTES_MIN = 24
 _PREFIX = "whsec_"
 
 
 def check_headers(headers: Mapping[str, str], now: datetime) -> tuple[str, str, str]:
-    """Return id, time and signatures: the part of `verify` without a secret.
+    """Id, time and signatures: the part of `verify` without a secret.
 
     Raises SignatureRefused.
     """

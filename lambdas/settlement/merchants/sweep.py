@@ -1,8 +1,8 @@
 """Adds releases to a merchant's balance after their commit, each exactly once.
 
-A row per minute and partition of entries has each second's sum that is in the balance (*folded*). A sweep
-reads this row, then the entries, and adds the difference. So late visibility, repeats and several sweepers do
-no harm.
+For each minute and partition of entries, a row has each second's sum that is in the balance (*folded*). A
+sweep reads this row, then the entries, and adds the difference. So late visibility, repeats and several
+sweepers do no harm.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from settlement.core.model.status import Step
 from settlement.core.model.stored import MalformedRow
 
 _AFTER = "~"
-"""Sorts after all text behind the second."""
+"""Sorts after any text that follows the second."""
 
 Unreadable = Callable[[Row, str], None]
 """Takes an unreadable entry's key, and the reason."""
@@ -27,7 +27,7 @@ Unreadable = Callable[[Row, str], None]
 
 @dataclass(frozen=True, order=True)
 class Span:
-    """Of a minute in a partition of a merchant's entries."""
+    """Seconds of a minute in a partition of a merchant's entries."""
 
     partition: str
     minute: str
@@ -40,7 +40,6 @@ class Span:
 
     @property
     def bounds(self) -> tuple[str, str]:
-        """Sort keys that enclose the entries."""
         return f"{self.minute}:{self.first}", f"{self.minute}:{self.last}{_AFTER}"
 
     def covers(self, partition: str, sort_key: str) -> bool:
@@ -53,7 +52,7 @@ class Span:
 
 
 def is_release(entry: Row) -> bool:
-    """Other entries are in the balance since their commit."""
+    """Other entries change the balance at their commit."""
     return bool(entry["step"] == Step.RELEASE)
 
 
@@ -62,7 +61,7 @@ def minute_and_second(posted_at: str) -> tuple[str, str]:
 
 
 def readable(entries: Iterable[Row], currency: str, unreadable: Unreadable) -> Iterator[Row]:
-    """A damaged entry does not block others. `currency` is the merchant's."""
+    """Yield releases. A damaged entry does not block others. `currency` is the merchant's."""
     for entry in entries:
         if reason := _fault(entry, currency):
             unreadable({name: entry[name] for name in ("pk", "sk")}, reason)
@@ -98,9 +97,9 @@ def _is_folded(value: object) -> bool:
 
 
 def unswept(found: Row | None, entries: Iterable[Row]) -> dict[str, int]:
-    """Return each second's unfolded amount, in minor units.
+    """Each second's unfolded amount, in minor units.
 
-    Folded sums never shrink. Reconciliation finds a second with smaller entries.
+    Folded sums never shrink. Reconciliation finds a second whose entries are smaller.
     """
     sums: dict[str, int] = {}
     for entry in filter(is_release, entries):
@@ -122,7 +121,7 @@ def doubtful(found: Row | None, releases: Sequence[Row], seconds: Collection[str
 
 
 def credit(merchant: str, amount: int, currency: str) -> Write:
-    """Despite the highest balance: the money is already the merchant's."""
+    """Credit a merchant despite the highest balance: the money is already the merchant's."""
 
     def meaning(state: AccountState | None) -> SettlementError:
         return account_refusal("payee", currency, state) or AccountNotFound("payee")

@@ -26,9 +26,9 @@ def warn(key: Row, reason: str) -> None:
 def fold(store: Store, span: Span, unreadable: Unreadable = warn) -> int:
     """Return the amount added, in minor units.
 
-    The balance then has all earlier releases, except unreadable ones: a later sweep adds them once mended.
-    Raises StoreUnavailable, the account's refusals, and ValueError for an unreadable row of the minute or
-    account.
+    The balance then has all earlier releases, except unreadable releases: a later sweep adds them once
+    mended. Raises StoreUnavailable, the account's refusals, and ValueError for an unreadable row of the
+    minute or account.
     """
     account = store.account(span.merchant)
     if account is None:
@@ -72,7 +72,7 @@ def fold_backlog(
     is_over: Callable[[], bool],
     unreadable: Unreadable,
 ) -> tuple[dict[str, int], Span | None]:
-    """Amounts by minute, and the next call's span, or None at the end.
+    """Return amounts by minute, and the next call's span, or None at the end.
 
     Each call advances by a span, so repeated calls end. Unreadable rows go to `unreadable` and block no other
     minute. Raises StoreUnavailable and the account's refusals.
@@ -94,10 +94,10 @@ def fold_backlog(
 def _spans(
     store: Store, merchant: AccountState, since: str, begin: Span | None, unreadable: Unreadable
 ) -> Iterator[tuple[Span, bool]]:
-    """Each minute with entries, by partition, and whether a release waits.
+    """Yield each minute with entries, by partition, and whether a release is unswept.
 
-    Rows are read page by page, as a history may span years. Either page may be older: only a folded release
-    can be missed.
+    Rows are read page by page, as a history may span years. Minutes' rows and entries may differ in age: only
+    a folded release can be missed.
     """
     partitions = keys.entry_partitions(merchant.account)
     for partition in partitions[partitions.index(begin.partition) if begin else 0 :]:
@@ -114,7 +114,7 @@ def _spans(
 
 
 def _waits(swept: Row | None, releases: Iterator[Row]) -> bool:
-    """`fold` reports an unreadable row."""
+    """True for an unreadable row: `fold` reports it."""
     try:
         sweep.ensure_readable(swept)
     except MalformedRow:

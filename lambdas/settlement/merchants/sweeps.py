@@ -12,11 +12,11 @@ Release = tuple[str, str]
 NO_RELEASE = "release: must be the place of a merchant's entry"
 
 _ADDRESS = re.compile(r"ENTRIES#merchant\.[^#]*#\d+ \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.Z].*", re.DOTALL)
-"""As `keys.entry` makes it, joined by a blank."""
+"""A release's keys, as `keys.entry` makes them, joined by a blank."""
 
 
 def releases(message: object) -> tuple[list[Release], list[object]]:
-    """Return releases, and the rest. Raises ValueError."""
+    """Releases, and the rest. Raises ValueError."""
     if type(message) is not list:
         raise ValueError("message: must be a list of releases")
     return [(one[0], one[1]) for one in message if _is_release(one)], [
@@ -30,13 +30,12 @@ def _is_release(one: object) -> bool:
 
 
 def bucket(release: Release) -> tuple[str, str]:
-    """The (partition, minute) span."""
+    """A release's (partition, minute) span."""
     partition, sort_key = release
     return partition, minute_and_second(sort_key)[0]
 
 
 def spans(entries: Iterable[Release]) -> list[Span]:
-    """One for each partition and minute."""
     found: dict[tuple[str, str], set[str]] = {}
     for partition, sort_key in entries:
         minute, second = minute_and_second(sort_key)

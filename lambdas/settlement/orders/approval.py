@@ -24,14 +24,14 @@ AnyOrder = Resolution | Reversal | PartialReversal
 VALID_FOR = timedelta(hours=24)
 
 PERSONS_LEAST = 2
-"""A proposal asks for a second person anyway."""
+"""Minimum persons: a proposal asks for a second person anyway."""
 
 
 def digest_of(state: SettlementState, proposal: Proposal) -> str:
-    """Digest of a decision, its proposer and the state behind it.
+    """The digest of a decision, its proposer and the state behind it.
 
-    The decision's write requires that state. `released` tells the empty escrow before the hold from that
-    after the release. Checks are left out: one may be recorded later.
+    The decision's write requires that state. `released` distinguishes an escrow before the hold from one
+    after the release, both empty. Checks are left out: a check may be recorded later.
     """
     settlement = state.settlement
     in_limbo = state.status is Status.LIMBO
@@ -55,7 +55,7 @@ def digest_of(state: SettlementState, proposal: Proposal) -> str:
 
 
 def needed(state: SettlementState, decision: str, config: StageConfig) -> int:
-    """Parts count as the whole, as they add up."""
+    """Persons that a decision needs. Parts count as the whole, as they add up."""
     decision = REVERSE if decision == REVERSE_PART else decision
     return config.persons_for(decision, state.settlement.amount, state.settlement.currency)
 
@@ -95,13 +95,12 @@ def proposed(
 
 
 def is_of(state: SettlementState, proposal: Proposal, config: StageConfig) -> bool:
-    """The settlement and the number of persons may have changed."""
+    """Whether the proposal still fits: settlement and number of persons may have changed."""
     now_needed = max(PERSONS_LEAST, needed(state, proposal.decision, config))
     return digest_of(state, replace(proposal, needed=now_needed)) == proposal.seen
 
 
 def order_of(state: SettlementState, proposal: Proposal, caller: Caller) -> AnyOrder:
-    """With all persons."""
     by, proof = proposal.proposed_by, proposal.proof | proposal.approved(caller)
     proof |= {"digest": proposal.seen}
     if proposal.decision == REVERSE_PART:
@@ -136,7 +135,7 @@ def ensure_fits(state: SettlementState, order: AnyOrder) -> None:
 
 
 def amount_of(state: SettlementState, proposal: Proposal, config: StageConfig) -> str:
-    """While the proposal fits."""
+    """The amount of a proposal that still fits."""
     amount = proposal.amount
     if not proposal.part:
         in_limbo = state.status is Status.LIMBO
@@ -145,7 +144,7 @@ def amount_of(state: SettlementState, proposal: Proposal, config: StageConfig) -
 
 
 def ensure_named(proposal: Proposal | None, named: Named) -> Proposal:
-    """Raises ProposalRefused if the latest differs."""
+    """The latest proposal if it is the named one. Raises ProposalRefused."""
     if proposal is None or proposal.decision != named.decision:
         raise ProposalRefused(f"digest: there is no proposal to {named.decision}")
     if proposal.seen != named.digest:
@@ -179,7 +178,7 @@ def ensure_approvable(
 def broken_glass(
     state: SettlementState, order: AnyOrder, config: StageConfig, pager: PagerConfig
 ) -> dict[str, Any]:
-    """The page about a person who decides alone where more are needed."""
+    """The page about a person who decides alone where more persons are needed."""
     settlement, decision = state.settlement, decision_of(order)
     exponent = settlement.exponent(config)
     whole = money.render(settlement.amount, exponent)

@@ -37,7 +37,7 @@ _TOLD = (
 
 @dataclass(frozen=True, kw_only=True)
 class FourEyes:
-    """`pager` names the runbook of a broken glass."""
+    """`pager` names the runbook of break-glass orders."""
 
     orders: Orders
     pager: PagerConfig
@@ -94,7 +94,7 @@ class FourEyes:
         return self._moved(proposals.approve(proposal, caller, now), evidence, state)
 
     def withdraw(self, decision: str, body: object, caller: Caller) -> dict[str, Any]:
-        """One's own or another person's."""
+        """Withdraw one's own or another person's proposal."""
         key, named = parse_named(body, decision)
         latest = self._latest(key)
         state, now = self.orders.state_of(key), self.orders.now()
@@ -107,7 +107,7 @@ class FourEyes:
         return self._moved(proposals.withdraw(proposal, caller, now), evidence, state)
 
     def break_glass(self, decision: str, body: object, caller: Caller) -> dict[str, Any]:
-        """Carry out alone an order that needs several persons.
+        """Carry out one person's order that needs several persons.
 
         Everybody is paged first. Raises PageUnavailable and the order's refusals.
         """
@@ -148,7 +148,7 @@ class FourEyes:
         return is_moved and self._latest(latest.key) == latest
 
     def _next_number(self, key: str, latest: Proposal | None) -> int:
-        """The first free proposal number: a row may be lost, but the evidence is not."""
+        """The first free proposal number: a row may be lost, but its evidence is not."""
         numbers = count((latest.proposal_number if latest else 0) + 1)
         return next(n for n in numbers if not self.orders.store.evidence(key, f"{Move.PROPOSE}:{n}"))
 

@@ -68,7 +68,7 @@ class Orders:
     def carry_out_resolution(
         self, state: SettlementState, order: Resolution, now: datetime, completing: Write | None = None
     ) -> dict[str, Any]:
-        """`completing` is the last approval's write."""
+        """Resolve a case. `completing` is the last approval's write."""
         key = state.key
         owner = executions.ordered(key, "resolve", self.nonce())
         if state.resolutions >= order.case:
@@ -155,7 +155,7 @@ class Orders:
     def recover(self, body: object, caller: Caller) -> dict[str, Any]:
         """Raises InvalidRequest, SettlementNotFound, StartUnavailable.
 
-        Not recorded: the schedule would do the same within minutes.
+        The order is not recorded: the schedule would do the same within minutes.
         """
         key = parse_recovery(body)
         if self.state_of(key).status in FINISHED:

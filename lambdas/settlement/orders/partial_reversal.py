@@ -12,7 +12,7 @@ from settlement.orders.requests import PartialReversal, part_name, refund_name
 def reverse_part(
     settlement: Settlement, order: PartialReversal, now: datetime, layout: int
 ) -> tuple[Write, ...]:
-    """The money passes through the escrow; the house keeps the fee.
+    """Reverse a part: the money passes through the escrow, and the stage keeps the fee.
 
     `layout` is the row's layout afterwards. Raises PartRefused for more than was released, even if the row
     allows it.

@@ -1,7 +1,7 @@
 """Writes of a reversal in part.
 
-The order's evidence, named by the part's number and in one transaction with the effect, is the idempotency
-check.
+The order's evidence is the idempotency check: the part's number names it, and the effect's transaction writes
+it.
 """
 
 from datetime import datetime
@@ -45,7 +45,7 @@ def refusal_of(state: SettlementState) -> NotReversible | None:
 
 
 def ensure_next(state: SettlementState, order: PartialReversal) -> None:
-    """Raise NotReversible or PartRefused unless it is the next part, within the rest."""
+    """Raise NotReversible or PartRefused unless the order is the next part, within the rest."""
     if refusal := refusal_of(state):
         raise refusal
     if refused := _misfit(state, order):
@@ -82,7 +82,7 @@ def record(settlement: Settlement, order: PartialReversal, now: datetime) -> Wri
 
 
 def count(settlement: Settlement, order: PartialReversal, layout: int) -> Write:
-    """The row stays SETTLED, in this `layout`."""
+    """Count a part. The row stays SETTLED, and gets this `layout`."""
 
     def explain(name: str, state: SettlementState) -> SettlementError:
         if refusal := refusal_of(state):

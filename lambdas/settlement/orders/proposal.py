@@ -28,11 +28,11 @@ class ProposalStatus(StrEnum):
 class Proposal:
     """A decision that waits for other persons.
 
-    A settlement has only its latest one; `proposal_number` counts all. `seen` is the digest of the state.
-    `proposer` is a person, `proposed_by` the ARN, the next three its proof. `needed` and `persons` include
-    the proposer, `approvals` does not. `approved_by` has ARNs, `approved_in` requests, separated by blanks.
-    `case` is 0 for a reversal. `part` (a number) and `amount` (minor units) describe a reversal in part;
-    otherwise they are 0, and not in the row.
+    A settlement has only its latest proposal; `proposal_number` counts all. `seen` is the digest of the
+    state. `proposer` is a person, `proposed_by` the ARN, the next three its proof. `needed` and `persons`
+    include the proposer, `approvals` does not. `approved_by` has ARNs, `approved_in` requests, separated by
+    blanks. `case` is 0 for a reversal. `part` (a number) and `amount` (minor units) describe a reversal in
+    part; otherwise they are 0, and not in the row.
     """
 
     key: str
@@ -91,6 +91,6 @@ class Proposal:
         return self.status is ProposalStatus.OPEN and timestamp(now) < self.valid_until
 
     def approved(self, caller: Caller) -> dict[str, str]:
-        """ARNs and requests, this caller's last."""
+        """The approvers' ARNs and requests, this caller's last."""
         told = {"approved_by": caller.by, "approved_in": caller.request_id}
         return {name: f"{getattr(self, name)} {value}".strip() for name, value in told.items()}

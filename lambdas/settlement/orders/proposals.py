@@ -24,7 +24,7 @@ from settlement.orders.proposal import Move, Proposal, ProposalStatus
 
 
 def propose(proposal: Proposal, latest: Proposal | None) -> Write:
-    """The latest proposal was void or closed."""
+    """Put a proposal. `latest`, if any, was void or closed."""
 
     def meaning(found: Row | None) -> SettlementError | AlreadyApplied:
         if found and found["seen"] == proposal.seen:
@@ -41,7 +41,7 @@ def approve(proposal: Proposal, caller: Caller, now: datetime) -> Write:
 
 
 def complete(proposal: Proposal, caller: Caller, now: datetime) -> Write:
-    """In one transaction with the decision."""
+    """Count the last approval, in one transaction with the decision."""
     return _approve(proposal, caller, now, is_last=True)
 
 
@@ -56,9 +56,10 @@ def withdraw(proposal: Proposal, caller: Caller, now: datetime) -> Write:
 
 
 def record(settlement: Settlement, proposal: Proposal, move: Move, caller: Caller, now: datetime) -> Write:
-    """The proposal's row detects a replay.
+    """Build a move's evidence.
 
-    If the evidence exists, the row is lost or outdated: the move is refused.
+    The proposal's row detects a replay. If the evidence exists, the row is lost or outdated: the move is
+    refused.
     """
     count = f":{proposal.approvals + 1}" if move is Move.APPROVE else ""
     content = {

@@ -1,4 +1,4 @@
-"""The only way from a person's JSON into the domain."""
+"""The only parser from a person's JSON into the domain."""
 
 import re
 from collections.abc import Mapping
@@ -28,9 +28,9 @@ _PART = ("key", "part", "amount", "reason")
 
 @dataclass(frozen=True, kw_only=True)
 class PartialReversal(Order):
-    """`amount` is in minor units.
+    """An order to reverse a part.
 
-    It happens once: the next order names the next `part`.
+    `amount` is in minor units. The part is reversed once: the next order names the next `part`.
     """
 
     part: int
@@ -57,12 +57,12 @@ class Named:
 
 
 def part_name(part: int) -> str:
-    """Of its evidence, and its entry in the payee's account."""
+    """Name a part's evidence, and its entry in the payee's account."""
     return f"{REVERSE_PART}:{part}"
 
 
 def refund_name(part: int | str) -> str:
-    """In the payer's account."""
+    """Name a part's entry in the payer's account."""
     return f"refund-part:{part}"
 
 
@@ -129,12 +129,12 @@ def parse_recovery(raw: object) -> str:
 
 
 def parse_named(raw: object, decision: str) -> tuple[str, Named]:
-    """To withdraw. Raises InvalidRequest."""
+    """Parse the proposal to withdraw. Raises InvalidRequest."""
     return _named(raw, decision, ())
 
 
 def parse_shown(raw: object, decision: str) -> tuple[str, Named]:
-    """To approve. Raises InvalidRequest."""
+    """Parse the proposal to approve. Raises InvalidRequest."""
     number = {REVERSE: (), REVERSE_PART: ("part",)}.get(decision, ("case",))
     return _named(raw, decision, (*number, "amount"))
 

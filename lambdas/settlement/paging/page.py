@@ -23,7 +23,7 @@ _LINES = {
     "next_command": "Run: {}",
     "runbook": "Read: {}",
 }
-"""In this order."""
+"""Fields to show, in this order."""
 
 _FOR_INFORMATION = ("LimboResolved",)
 
@@ -55,7 +55,6 @@ def page_of(event: Mapping[str, Any]) -> Page:
 
 
 def _subject(kind: str, named: Mapping[str, str]) -> str:
-    """Empty for an unknown event or a missing field."""
     with suppress(KeyError):
         return _SUBJECTS[kind].format_map(named)
     return ""
@@ -70,7 +69,6 @@ def _json(detail: object) -> str:
 
 
 def _one_line(value: object) -> str:
-    """Escape control characters."""
     try:
         text = str(value)[:LINE_LENGTH_MAX]
     except RecursionError:

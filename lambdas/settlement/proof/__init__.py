@@ -1,4 +1,4 @@
-"""Proof, from the rows alone, that no money was lost or made.
+"""Proof, from the table's rows, that no money was lost or made.
 
 Per currency, all accounts must sum to zero. Each entry has one debit and one credit, so it suffices that
 balance rows equal the sums of their entries, and settlements' rows have exactly their slots' entries.

@@ -31,7 +31,7 @@ class SettlementFacts(NamedTuple):
     resolved: str | None = None
 
     ordered: str | None = None
-    """To reverse the settlement."""
+    """Digest of the order to reverse the settlement."""
 
     stuck: str | None = None
 
@@ -43,7 +43,7 @@ class SettlementFacts(NamedTuple):
     reversed_in_part: int = 0
 
     covered: str | None = None
-    """Separated by blanks."""
+    """Steps, separated by blanks."""
 
     waits: int = 0
     """Ended waits for checks."""
@@ -93,8 +93,8 @@ class EvidenceFacts(NamedTuple):
     """Amount of a reversal in part."""
 
     persons: str = ""
-    """Of a proposal or approval: digest of its subject and person. Of an approved decision: the digests that
-    must be on record, separated by blanks.
+    """For a proposal or approval: the digest of its subject and person. For an approved decision: the digests
+    that must be on record, separated by blanks.
     """
 
 
@@ -109,7 +109,7 @@ class ProposalFacts(NamedTuple):
     key: str
     number: int
     approvals: int
-    """Approvals with evidence of their own: the last one is in the decision's."""
+    """Approvals with their own evidence: the last approval is in the decision's evidence."""
 
     is_withdrawn: bool
     is_done: bool
@@ -132,7 +132,10 @@ class OrderFacts(NamedTuple):
 
 
 class MatchFacts(NamedTuple):
-    """A bank's line and its order. `key` is the order's, `teller` whose row it is: the line or the order."""
+    """A match of a bank's line and an order.
+
+    `key` is the order's. `teller`: whose row this is, the line's or the order's.
+    """
 
     account: str
     key: str
@@ -157,7 +160,7 @@ class ExternalFacts(NamedTuple):
 
 
 class CaseFacts(NamedTuple):
-    """Of settlement `key`, blocking `account`."""
+    """A case of settlement `key` that blocks `account`."""
 
     account: str
     key: str
@@ -177,7 +180,7 @@ class SweepFacts(NamedTuple):
 class Waiting(NamedTuple):
     """A merchant's unswept amount, and the first second with too much folded.
 
-    `old` and `old_above` cover only seconds whose entries may be gone.
+    `old` and `old_above` cover only seconds whose entries may have expired.
     """
 
     unswept: int = 0
@@ -187,7 +190,7 @@ class Waiting(NamedTuple):
 
 
 class BalanceFacts(NamedTuple):
-    """In minor units."""
+    """Amounts are in minor units."""
 
     account: str
     currency: str
@@ -202,7 +205,7 @@ class BalanceFacts(NamedTuple):
 def waiting(sweeps: Iterable[SweepFacts], kept_from: str = "") -> Waiting:
     """One merchant's facts come second by second.
 
-    Entries from before `kept_from`, a full minute, may be gone.
+    Entries from before `kept_from`, a full minute, may have expired.
     """
     unswept, above, old, old_above = 0, None, 0, None
     for second, of_second in groupby(sweeps, key=attrgetter("second")):
@@ -218,7 +221,7 @@ def waiting(sweeps: Iterable[SweepFacts], kept_from: str = "") -> Waiting:
 
 
 def is_before(second: str, kept_from: str) -> bool:
-    """Compare a partition's second with a full minute. No second precedes an empty one."""
+    """Compare a partition's second with a full minute. No second precedes an empty minute."""
     return second[second.rfind(" ") + 1 :] < kept_from[:_SECOND]
 
 

@@ -53,10 +53,10 @@ Look.MOVING = Look(Verdict.MOVING)
 
 @dataclass(frozen=True)
 class Difference:
-    """`row` is None if missing or malformed.
+    """A row, None if missing or malformed, that differs from its entries.
 
     `entries` are a settlement's, or an account's deposits and withdrawals. An account has `sums` of its
-    entries by currency, and `cases` that block it. Entries may be gone by the `retention`; `old` sums an
+    entries by currency, and `cases` that block it. Entries may have expired by the `retention`; `old` sums an
     account's.
     """
 
@@ -107,7 +107,6 @@ class Findings:
 
     @contextmanager
     def unless_cut_off(self) -> Iterator[None]:
-        """After a CutOff, the table is unproven."""
         try:
             yield
         except CutOff as reason:

@@ -15,7 +15,7 @@ class Journal:
 
 
 def read(store: Store, row: Row, seen: Iterable[Row] = ()) -> Journal:
-    """Read evidence, entries that may exist, and those in `seen`.
+    """Read a settlement's evidence, its possible entries, and the entries in `seen`.
 
     Raises MalformedRow.
     """

@@ -1,7 +1,7 @@
 """Judgement of one settlement or account.
 
-A settlement's row and its evidence determine exactly the entries that must exist: each slot stands for one,
-with a known account, time and amount; others follow from reversals in part and LIMBO decisions.
+A settlement's row and its evidence determine exactly the entries that must exist: each slot stands for one
+entry, with a known account, time and amount; other entries follow from reversals in part and LIMBO decisions.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -17,7 +17,7 @@ from settlement.proof.facts import BalanceFacts, EntryFacts, EvidenceFacts, Sett
 from settlement.proof.retention import Retention
 
 NAMED_MAX = 10
-"""An account may have thousands."""
+"""Maximum cases named: an account may have thousands."""
 
 NO_ROW = "has entries, but no sound row in their currency"
 
@@ -50,7 +50,6 @@ def expired(
     evidence: Iterable[EvidenceFacts],
     retention: Retention,
 ) -> list[EntryFacts]:
-    """Entries that existed and have expired."""
     expected = entries_of(row)
     if not any(map(retention.may_lack, expected)):
         return []
@@ -60,7 +59,6 @@ def expired(
 
 
 def row_of(entry: EntryFacts) -> Row:
-    """Without expiry and signature."""
     escrow = accounts.escrow(entry.key)
     debit, credit = (entry.account, escrow) if entry.side == "debit" else (escrow, entry.account)
     facts = {name: getattr(entry, name) for name in ("step", "posted_at", "side", "amount", "currency")}
@@ -149,9 +147,9 @@ def _decide(
     entries: Collection[EntryFacts],
     evidence: Iterable[EvidenceFacts],
 ) -> Iterator[str]:
-    """Add to `expected`; yield each write-off that covers no reversal.
+    """Add decisions' entries to `expected`; yield each write-off that covers no reversal.
 
-    Its entry replaces the covered reversal.
+    A write-off's entry replaces the covered reversal.
     """
     for one in evidence:
         if not one.step.startswith(_RESOLVE):

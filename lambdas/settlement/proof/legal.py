@@ -8,7 +8,7 @@ from settlement.core.model.verdict import KycDecision
 from settlement.proof.facts import SettlementFacts
 
 COMPLETED = "SETTLED by a decision"
-"""Completed out of LIMBO: its row keeps the marks of its reversal."""
+"""Shape of a settlement completed out of LIMBO: its row keeps the marks of its reversal."""
 
 _LISTED = frozenset({"gsi1pk", "gsi1sk"})
 _REVERSAL = frozenset({"failure", "reversed_for", "resolutions"})
@@ -29,7 +29,7 @@ _NEEDED: dict[str, frozenset[str]] = {
     Status.COMPENSATED: _ENDED | _REVERSAL,
     Status.LIMBO: _LISTED | _REVERSAL | {"stuck_step"},
 }
-"""Attributes of each shape in addition to the common ones."""
+"""Attributes that each shape needs, in addition to the common attributes."""
 
 _BARRED: dict[str, frozenset[str]] = {
     Status.PROCESSING: _REVERSAL | _CASES | _REVERSED | _ENDED | _PARTS | {Step.FEE.slot},
@@ -48,7 +48,7 @@ _FORWARD = tuple(step.value for step in Step)
 _REVERSIBLE = tuple(step.value for step in REVERSIBLE)
 _HOLD, _VERIFY, _RELEASE, _FEE = _FORWARD
 _TAKEN = {FIRST: _FORWARD, PARTS_COUNTED_BY_NAME: _FORWARD}
-"""By layout, independent of the writers' table."""
+"""Steps by layout, independent of the writers' table."""
 
 
 def attribute_faults(row: Row, status: str, is_completed: bool) -> Iterator[str]:
@@ -107,7 +107,6 @@ def _status_faults(
 
 
 def _held(facts: SettlementFacts, steps: set[str], reversed_: set[str]) -> int:
-    """0 after a decision to complete."""
     if facts.status == Status.SETTLED and facts.resolution == Decision.COMPLETE:
         return 0
     moved = {_HOLD: facts.amount, _RELEASE: facts.fee - facts.amount, _FEE: -facts.fee}

@@ -60,7 +60,7 @@ def of_others(
 
 
 def of_proposals(evidence: Collection[EvidenceFacts], latest: ProposalFacts | None) -> Iterator[str]:
-    """A proposal's row and evidence share a transaction. Only the latest row stays."""
+    """Compare proposals' evidence with the latest proposal's row: a transaction writes both."""
     proposed = {one.step.removeprefix(_PROPOSE): one for one in evidence if one.step.startswith(_PROPOSE)}
     moves = {one.step for one in evidence if one.step.startswith(PROPOSALS)}
     for move in sorted(moves):
@@ -82,9 +82,9 @@ def of_proposals(evidence: Collection[EvidenceFacts], latest: ProposalFacts | No
 
 
 def _verdict_differs(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
-    """A provider's evidence may stand alone: its function died, or was fenced off, before the row's write.
+    """A provider's evidence may lack a verdict on the row, if its function died or was fenced off first.
 
-    A webhook's is written with the verdict.
+    A webhook's evidence is written with the verdict.
     """
     proof = facts.get(REVIEW) or facts.get(_VERIFY)
     said = proof.decision if proof else None
@@ -173,7 +173,7 @@ def _parts_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> I
 
 
 def _persons_differ(facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
-    """A proposal's row is unsigned: a writer of the table can forge one for approval."""
+    """A proposal's row is unsigned, so a writer of the table can forge a proposal."""
     for step, one in facts.items():
         is_decision = step == _REVERSE or step.startswith((_RESOLVE, _PART))
         if one.persons and is_decision and not _is_agreed(one, facts):
@@ -181,7 +181,7 @@ def _persons_differ(facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
 
 
 def _is_agreed(decision: EvidenceFacts, facts: Mapping[str, EvidenceFacts]) -> bool:
-    """Whether one proposal, neither withdrawn nor too old, has all approvals but the last."""
+    """Whether a proposal, not withdrawn and not too old, has all approvals but the last."""
     proposer, *others = decision.persons.split(" ")
     for step, one in facts.items():
         number = step.removeprefix(_PROPOSE)

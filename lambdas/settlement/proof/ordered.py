@@ -56,7 +56,7 @@ def match_differences(orders: Iterable[OrderFacts], matches: Iterable[MatchFacts
 
 
 def state_differences(row: BalanceFacts, orders: Collection[OrderFacts]) -> Iterator[str]:
-    """Freezes and unfreezes alternate, but clocks may disagree: only count."""
+    """Freezes and unfreezes alternate, but clocks may disagree: compare only counts."""
     times: dict[str, list[str]] = {}
     for one in orders:
         times.setdefault(one.kind, []).append(one.posted_at)

@@ -22,10 +22,10 @@ from settlement.core.store.dynamodb import Store
 from settlement.journal.lines import plain_row
 
 SEGMENTS = 4
-"""Read in parallel, so that judging rarely waits."""
+"""Segments read in parallel, so judging rarely waits."""
 
 PAGE_ROWS = 400
-"""Rows of a page. Each segment has one in memory; 1,000 rows would take 10 MB more."""
+"""Rows of a page. Each segment has a page in memory; 1,000 rows would take 10 MB more."""
 
 TRIES_MAX = 10
 """Maximum calls for one throttled or unanswered page, over some twenty seconds."""
@@ -45,7 +45,7 @@ WHOLE = Part(0, 1)
 
 
 def scan(store: Store, part: Part = WHOLE, **parameters: Any) -> Iterator[Row]:
-    """Unordered, read consistently. Raises StoreUnavailable."""
+    """Yield rows unordered, read consistently. Raises StoreUnavailable."""
 
     def read(segment: int, start: Row | None) -> tuple[int, Page]:
         place = {"Segment": segment, "TotalSegments": SEGMENTS * part.of}
@@ -89,7 +89,7 @@ def _page(store: Store, operation: str, start: Row | None, parameters: Row) -> P
 
 
 def wait_for_capacity(failed_tries: int) -> None:
-    """Up to five seconds: no payment waits for a scan."""
+    """Wait up to five seconds: no payment waits for a scan."""
     time.sleep(SystemRandom().uniform(0, min(0.1 * 2**failed_tries, 5)))
 
 

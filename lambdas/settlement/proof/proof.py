@@ -30,7 +30,7 @@ Read = Callable[[Row, Findings, Spool], str | None]
 
 
 class Stage(NamedTuple):
-    """None disables a check.
+    """A field of None disables its check.
 
     The index lists no settlement after `listed_until`, or `reviews_until` if in review.
     """
@@ -63,7 +63,7 @@ def reconcile(
 def collect(
     all_rows: Iterable[Row], own: Spool, findings: Findings, watch: Watch, stage: Stage = UNKNOWN
 ) -> None:
-    """Raises CutOff."""
+    """Spool all facts. Raises CutOff."""
     currencies, row_keys, _, _, retention = stage
     readers = _READERS | {"ENTRIES": partial(_read_entry, retention=retention)}
     for row in watched(all_rows, READING, watch):
@@ -93,9 +93,10 @@ def judge(
     watch: Watch,
     retention: Retention = KEEPS_ALL,
 ) -> None:
-    """Raises CutOff.
+    """Judge all facts.
 
-    Entries that may be gone are summed here, existing or expired, so expiry during the scan does not matter.
+    Raises CutOff. Entries that may have expired are summed here, existing or not, so expiry during the scan
+    does not matter.
     """
     with Spool(OldChange) as old:
         for journal in watched(spool.settlements(sources), JUDGING, watch):

@@ -7,9 +7,9 @@ from settlement.retention import expiry
 
 
 class Retention(NamedTuple):
-    """The stage's shortest ever, in `days`; None: for ever.
+    """The stage's shortest retention ever, in `days`; None: for ever.
 
-    No entry is missing that was posted from `kept_from`, a full minute, or expires after `gone_until`, in
+    Every entry exists that was posted since `kept_from`, a full minute, or expires after `gone_until`, in
     seconds since 1970.
     """
 
@@ -28,7 +28,7 @@ class Retention(NamedTuple):
 
 
 class Old(NamedTuple):
-    """Sums of an account's entries that may be gone, by currency.
+    """Sums of an account's entries that may have expired, by currency.
 
     For a merchant: the `unswept` amount, and the first second with too much folded (`above`).
     """

@@ -1,6 +1,6 @@
-"""Readers of all rows except settlements.
+"""Parsers of all rows except settlements.
 
-Each raises MalformedRow, even for a key that contradicts its content.
+Each raises MalformedRow, even for a key that contradicts the row's content.
 """
 
 import json
@@ -139,7 +139,7 @@ def _move(row: Row, step: str) -> str:
 
 
 def _check_listed(row: Row, ordered_at: str | None) -> None:
-    """Orders, and only they, are listed at their time."""
+    """Orders are listed at their time; other evidence is not listed."""
     place = keys.orders_index(ordered_at) if ordered_at else {}
     if {name: row[name] for name in ("gsi1pk", "gsi1sk") if name in row} != place:
         raise MalformedRow(
@@ -148,7 +148,7 @@ def _check_listed(row: Row, ordered_at: str | None) -> None:
 
 
 def _persons(row: Row, decision: str, reason: str, by: str) -> str:
-    """The digests of all persons but the last, who decides; empty if one decided alone.
+    """The digests of all persons but the last, who decides; empty for one person.
 
     Raises MalformedRow if one person counts twice.
     """
@@ -213,7 +213,7 @@ def bank_line(row: Row) -> str:
 
 
 def bank_file(row: Row) -> str | None:
-    """A statement's currency; None for its file."""
+    """A statement's currency; None for a file."""
     if not _DIGEST.fullmatch(keys.subject(row)[1]):
         raise MalformedRow("its key is no SHA-256")
     if not values.is_instant(posted_at := values.text(row, "posted_at")):
@@ -343,7 +343,7 @@ def received(entry: EntryFacts) -> SweepFacts | None:
 
 
 def swept(row: Row) -> list[SweepFacts]:
-    """By second, as negative changes."""
+    """Folded sums by second, as negative changes."""
     partition, minute, folded = keys.subject(row)[1], row["sk"], values.optional(row, "folded", dict)
     account = partition.partition("#")[2].rpartition("#")[0]
     if not (accounts.is_merchant(account) and partition in keys.entry_partitions(account)):
@@ -396,7 +396,7 @@ _CIRCUIT_COUNTS = (
     *("not_needed_after", "probe_lease_expiry"),
 )
 _CIRCUIT_TEXTS = ("failed", "probe", "half_open_owner")
-"""The last name in both is an earlier release's."""
+"""The last name here and in `_CIRCUIT_COUNTS` is an earlier release's."""
 
 _CIRCUIT_NEEDS: dict[str, tuple[str, ...]] = {
     "CLOSED": ("failure_count",),

@@ -72,8 +72,8 @@ def compare(
     """Compare sealed rows with the table, and the table's rows with the journal.
 
     `kept` is the digest of a seal copied out earlier, which must be in the chain. `lacks` gets the key of
-    each row, except young ones, that the journal lacks. Read the journal before the rows, so that each line's
-    row exists. An entry may be gone if its sealed expiry is past and its settlement's row matches the
+    each row that the journal lacks, except young rows. Read the journal before the rows, so that each line's
+    row exists. An entry may be missing if its sealed expiry is past and its settlement's row matches the
     journal.
     """
     findings = SealedFindings()

@@ -31,7 +31,7 @@ class Freezes:
         self._undated: set[str] = set()
 
     def note(self, told: Iterable[Mapping[str, Any]]) -> None:
-        """A forged line may lack anything."""
+        """Note these lines' orders. A forged line may lack anything."""
         for line in told:
             row = line.get("new", {}).get("row", {})
             if row.get("order") not in _ORDERS:

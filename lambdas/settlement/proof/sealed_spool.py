@@ -23,8 +23,8 @@ _BATCH = 1_000
 class Told(NamedTuple):
     """A statement about a row, by the table (`event` is `ROW`) or a line of the journal.
 
-    `before` is the digest before a change. `status` and `paid_at` are a settlement's, in a change those
-    before it. An entry that may be gone has its line and a `SLOT` of its settlement's row, both with its
+    `before` is the digest before a change. `status` and `paid_at` are a settlement's, for a change from
+    before it. An entry that may have expired has its line and a `SLOT` of its settlement's row, both with its
     `content` digest; a write-off marks the entry that it replaces as `COVERED`. `worded` also covers a
     settlement's words; earlier releases lack it.
     """
@@ -77,7 +77,7 @@ class SealedSpool:
             self._flush(waiting)
 
     def told(self) -> Iterator[list[Told]]:
-        """Sorted by key, then by time."""
+        """Statements by row, sorted by key, then time."""
         for _, of_row in groupby(self._sorted(Told, "pk, sk, at"), itemgetter(0, 1)):
             yield list(of_row)
 

@@ -22,7 +22,7 @@ from settlement.proof.retention import Old
 from settlement.proof.watched_store import WatchedStore
 
 LOOKS_MAX = 10
-"""Maximum readings of a row that moves; after these it is unproven."""
+"""Maximum readings of a moving row, which is then unproven."""
 
 TAILS: tuple[int | None, ...] = (200, 2_000, None)
 """Rows of a statement's tail in successive readings; None: all. At 50 moves a second, 200 rows span 4
@@ -39,7 +39,10 @@ _CLOCKS, _LONGEST = timedelta(hours=1), timedelta(days=1)
 
 
 def look_again(store: WatchedStore, difference: Difference, began: datetime) -> Look:
-    """Look until the row and those that explain it are known at one instant. `began`: the scan's start."""
+    """Look until the row and the rows that explain it are known at one instant.
+
+    `began` is the scan's start.
+    """
     try:
         if keys.is_settlement(difference.key):
             return _settlement(store, difference)
@@ -81,7 +84,7 @@ def _account(store: Store, difference: Difference) -> Look:
     """Read a longer tail of the statement after each difference.
 
     If nothing was added before the tail, all entries are known: the difference is a fault. Entries that may
-    be gone keep the scan's sums.
+    have expired keep the scan's sums.
     """
     account, old = keys.subject(difference.key)[1], difference.old
     for length in TAILS:
@@ -116,11 +119,11 @@ def _differs(row: BalanceFacts, total: statement.Tally, waiting: Waiting) -> boo
 
 
 def _cases(store: WatchedStore, difference: Difference) -> Look:
-    """The scan has older cases, the index newer ones.
+    """Compare the count of open cases with the settlements' rows.
 
-    Their rows decide, and must be equal before and after the count is read. A settlement back in LIMBO has a
-    higher case number. The index may lag, so a count above the cases is a fault only after all looks. A count
-    below is a fault at once: an unknown case only adds.
+    The scan has older cases, the index newer cases. The rows must be equal before and after the count is
+    read. A settlement back in LIMBO has a higher case number. The index may lag, so a count above the cases
+    is a fault only after all looks. A count below is a fault at once: an unknown case only adds.
     """
     account, excess = keys.subject(difference.key)[1], 0
     if not difference.cases and _counted(store, difference) == 0:
@@ -151,10 +154,10 @@ def _counted(store: Store, difference: Difference) -> int | None:
 
 
 def _orders(store: WatchedStore, difference: Difference, began: datetime) -> Look:
-    """Orders and entries never change, so the scan's remain valid.
+    """Orders and entries never change, so the scan's copies remain valid.
 
-    An order is found only by key, and the row names only the last: several since the scan began may leave the
-    account unproven until the next scan.
+    An order is found only by key, and the row names only the last order. So several orders since the scan
+    began may leave the account unproven until the next scan.
     """
     row = store.read(difference.key)
     if row is None:

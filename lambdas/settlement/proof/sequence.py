@@ -1,7 +1,7 @@
 """A settlement's event number, and the events on its row.
 
-Some leave no trace: a review that ended, a claim in the millisecond of the hold, and whether an earlier
-write-off covers a step. So the number has bounds.
+Some events leave no trace: a review that ended, a claim in the millisecond of the hold, and whether an
+earlier write-off covers a step. So the number has bounds.
 """
 
 from collections.abc import Iterator

@@ -85,7 +85,7 @@ def contradictions(row: Row, facts: SettlementFacts) -> Iterator[str]:
 
 
 def blocked_account(row: Row, facts: SettlementFacts) -> str | None:
-    """By an open case of LIMBO."""
+    """The account blocked by an open case of LIMBO."""
     if facts.status != Status.LIMBO:
         return None
     stuck = row.get("stuck_step")
@@ -168,7 +168,7 @@ def _content_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
 
 
 def _time_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
-    """Compare times of one clock, of a write and its condition."""
+    """Compare only times of one clock: a write's, and its condition's."""
     deadline, finished, expired = row["deadline_at"], row.get("finished_at"), row.get("expired_at")
     if (facts.release_at or "") >= deadline or (facts.verify_at or "") >= deadline:
         yield "a step committed after the deadline"
@@ -210,7 +210,7 @@ def _since_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
 
 
 def _part_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
-    """Each reversal in part reverses something, and all at most the release."""
+    """Each reversal in part reverses something, and all parts at most the release."""
     layout = row.get("layout", FIRST)
     if layout > NEWEST or (layout == FIRST and "layout" in row):
         yield f"its layout is {layout}"
@@ -225,7 +225,7 @@ def _is_cancelled(row: Row) -> bool:
 
 
 def _cancelled_at(failure: Mapping[str, str]) -> str:
-    """The last word of its cause."""
+    """The time, the last word of its cause."""
     return failure["cause"].rpartition(" ")[2]
 
 

@@ -109,10 +109,11 @@ class Journal:
 
 @dataclass
 class Account:
-    """`waiting`: a merchant's unswept amount.
+    """An account's facts.
 
-    `cases`: settlements whose LIMBO case blocks the account. `external`: entries of deposits and withdrawals.
-    `matches`: of its orders with a bank's lines. `old`: the sums whose entries may be gone.
+    `waiting`: a merchant's unswept amount. `cases`: settlements whose LIMBO case blocks the account.
+    `external`: entries of deposits and withdrawals. `matches`: its orders' matches with a bank's lines.
+    `old`: sums whose entries may have expired.
     """
 
     name: str
@@ -159,7 +160,7 @@ class Spool:
         self._add(facts)
 
     def post(self, account: str, currency: str, change: int) -> None:
-        """A scan meets a partition's entries together."""
+        """Sum in memory: a scan meets a partition's entries together."""
         self._sums[account, currency] += change
         if len(self._sums) >= _BATCH:
             self._flush_sums()
@@ -196,11 +197,11 @@ class Spool:
 
 class Source(Protocol):
     def facts(self, kind: type[Any]) -> Iterator[Any]:
-        """Sorted."""
+        """Facts of a kind, sorted."""
 
 
 def settlements(sources: Sequence[Source]) -> Iterator[Journal]:
-    """By key. Raises CutOff if the scan met a row twice."""
+    """Settlements by key. Raises CutOff."""
     kinds = (SettlementFacts, EntryFacts, EvidenceFacts, EventFacts, WaitingFacts, ProposalFacts)
     for key, facts in _merged(sources, *kinds):
         journal = Journal(key)
@@ -225,7 +226,7 @@ def settlements(sources: Sequence[Source]) -> Iterator[Journal]:
 
 
 def accounts(sources: Sequence[Source], kept_from: str = "") -> Iterator[Account]:
-    """By name. Raises CutOff if the scan met a row twice."""
+    """Accounts by name. Raises CutOff."""
     kinds = (BalanceFacts, Change, OldChange, CaseFacts, OrderFacts, ExternalFacts, MatchFacts, SweepFacts)
     for name, facts in _merged(sources, *kinds):
         account = Account(name)

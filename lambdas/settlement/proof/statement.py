@@ -39,7 +39,7 @@ class Tally:
     folded: Counter[str] = field(default_factory=Counter)
     moves: int = 0
     retention: Retention = KEEPS_ALL
-    """Omit entries that may be gone, and amounts folded from them."""
+    """Omit entries that may have expired, and amounts folded from them."""
 
     def add_entry(self, row: Row) -> None:
         """A malformed entry is a separate fault."""
@@ -71,7 +71,7 @@ class Tally:
         return total
 
     def is_still(self, later: "Tally") -> bool:
-        """Entries are only added."""
+        """Compare counts: entries are only added."""
         return self.moves == later.moves and self.folded == later.folded
 
     def waiting(self, account: str) -> Waiting:
@@ -96,7 +96,7 @@ class Statement:
         return again == self.before
 
     def tail(self, store: Store) -> Tally:
-        """Sweeps come first, so that the entries include the folded ones."""
+        """Read sweeps first, so that the entries include all folded entries."""
         found = Tally(retention=self.before.retention)
         for partition, first in self.tails.items():
             _each(store.entries(partition, first or " ", _AFTER), _adder(found, partition))
@@ -114,7 +114,7 @@ def read(store: Store, account: str, tail: int | None, retention: Retention = KE
 
 
 def _all_but(store: Store, partition: str, tail: int, before: Tally) -> str:
-    """Return the last rows' first sort key, "" if these are all."""
+    """The last rows' first sort key, "" if these are all."""
     add, last = _adder(before, partition), deque[Row]()
     is_longer = False
     for row in pages.query(store, partition):

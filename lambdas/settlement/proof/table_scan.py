@@ -33,7 +33,7 @@ LISTED_AHEAD_MAX = timedelta(hours=1)
 """Maximum lead of the index outside a review: recovery's longest pause of 15 minutes, and clock skew."""
 
 REVIEW_LISTED_AHEAD_MAX = timedelta(days=30) + LISTED_AHEAD_MAX
-"""Maximum lead in a review, at most 30 days."""
+"""Maximum lead in a review of at most 30 days."""
 
 
 def until(reserved_ms: int, left_ms: Callable[[], int]) -> Watch:
@@ -112,7 +112,7 @@ def look(store: Store, difference: Difference, began: datetime, watch: Watch = u
 
 
 def rendered(findings: Findings, currencies: Mapping[str, int], *, signatures: bool) -> dict[str, Any]:
-    """`currencies` maps to exponents. `signatures`: whether judged."""
+    """`currencies` maps codes to exponents. `signatures`: whether judged."""
 
     def render(amount: int, currency: str) -> str:
         if currency not in currencies:

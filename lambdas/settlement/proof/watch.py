@@ -34,7 +34,7 @@ def unwatched(phase: str, done: int) -> None:
 
 
 def watched(items: Iterable[_Item], phase: str, watch: Watch) -> Iterator[_Item]:
-    """Report the number of items. Raises CutOff."""
+    """Pass items on, and report their number. Raises CutOff."""
     done = 0
     watch(phase, done)
     for done, item in enumerate(items, start=1):

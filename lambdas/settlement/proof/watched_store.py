@@ -12,9 +12,9 @@ _ALL = 2**31 - 1
 
 
 class WatchedStore(Store):
-    """A store for second looks that calls a watch before each read. Raises its CutOff.
+    """A store for second looks that calls a watch before each read.
 
-    Reading a long statement often may outlast a function.
+    Raises the watch's CutOff. Reading a long statement often may outlast a function.
     """
 
     def __init__(self, store: Store, phase: str, watch: Watch) -> None:

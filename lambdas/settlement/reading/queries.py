@@ -17,7 +17,7 @@ WAIT_SECONDS_MAX = 20
 """API Gateway gives a call 30 s."""
 
 PAGE_ENTRIES, PAGE_ENTRIES_MAX = 50, 100
-"""Per page of a statement."""
+"""Entries per page of a statement."""
 
 PAGE_SETTLEMENTS, PAGE_SETTLEMENTS_MAX = 25, 50
 """Default and maximum per page. Each settlement costs a read."""
@@ -54,9 +54,9 @@ class OutcomeQuery:
 
 @dataclass(frozen=True, kw_only=True)
 class EntriesQuery:
-    """From `since` to before `before`.
+    """Entries from `since` to before `before`.
 
-    `position` is the reader's last sort key.
+    `position` is the client's last sort key.
     """
 
     account: str
@@ -71,7 +71,7 @@ class EntriesQuery:
 
 @dataclass(frozen=True, kw_only=True)
 class StatusQuery:
-    """`position` is the reader's last place in the index: partition number, sort key, settlement key."""
+    """`position` is the client's last place in the index: partition number, sort key, settlement key."""
 
     status: Status
     since: str
@@ -84,7 +84,7 @@ class StatusQuery:
 
 @dataclass(frozen=True, kw_only=True)
 class JournalQuery:
-    """`position` is the reader's last object and line; 0 for the whole object."""
+    """`position` is the client's last object and line; 0 for the whole object."""
 
     since: str
     limit: int
@@ -123,7 +123,7 @@ def parse_entries_query(account: object, raw: Mapping[str, str]) -> EntriesQuery
 def parse_list_query(raw: Mapping[str, str]) -> EntriesQuery | StatusQuery:
     """Raises InvalidRequest.
 
-    By account, it lists the entries, whose settlements are then read.
+    A query by account lists the entries, whose settlements are then read.
     """
     checks = _Checks(raw, ("account", "status", "since", "limit", "cursor"))
     if "account" in raw and not _is_account(raw["account"]):
@@ -182,7 +182,7 @@ class _Checks:
         return number
 
     def instant(self, name: str, otherwise: str) -> str:
-        """In the table's format."""
+        """A time in the table's format."""
         text = self._raw.get(name)
         if text is None:
             return otherwise
@@ -214,7 +214,7 @@ def _entries(account: str, since: str, before: str, limit: int, raw: Mapping[str
 
 
 def _place(status: Status, since: str, found: list[Any]) -> tuple[int, str, str]:
-    """A position within the query: DynamoDB refuses others as a start."""
+    """A position within the query: DynamoDB refuses other starts."""
     if len(found) != 3 or [type(one) for one in found] != [int, str, str]:
         raise _foreign()
     number, listed_at, key = found
@@ -250,7 +250,7 @@ def _of_journal(since: str) -> list[str]:
 def _cursor(query: list[str], *position: object) -> str:
     """A position, and the digest of its query.
 
-    It gives no rights: each page repeats the query, so a forged cursor can only begin the same page
+    A cursor gives no rights: each page repeats the query, so a forged cursor can only begin the same page
     elsewhere.
     """
     content = json.dumps([_digest(query), *position], separators=(",", ":"))

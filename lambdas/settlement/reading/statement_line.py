@@ -15,7 +15,7 @@ class Line:
 
 
 def read(entry: Row, currency: str) -> Line:
-    """The account is in `currency`. Raises MalformedRow."""
+    """Parse an entry of an account in `currency`. Raises MalformedRow."""
     row = sound(entry)
     posted_at, step, amount, side = row["posted_at"], row["step"], row["amount"], row["side"]
     key = row["sk"].removeprefix(f"{posted_at}#").removesuffix(f":{step}")

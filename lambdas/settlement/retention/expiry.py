@@ -23,16 +23,16 @@ STEPS = frozenset(name for step in REVERSIBLE for name in (step.value, step.reve
 DAY_SECONDS = 86_400
 
 _SLACK = timedelta(days=1)
-"""How early an entry may be missing: more than a reading of the table takes and clocks differ."""
+"""How early an entry may be missing: longer than a table scan, and more than clock skew."""
 
 
 def gone_until(now: datetime) -> datetime:
-    """The full minute up to which entries may be gone, for a reading that begins now."""
+    """The full minute up to which entries may have expired, for a scan that begins now."""
     return (now + _SLACK).replace(second=0, microsecond=0)
 
 
 def kept_from(now: datetime, days: int) -> str:
-    """All later entries are kept; `days` is the shortest retention."""
+    """Entries are kept since this time; `days` is the shortest retention."""
     return timestamp(gone_until(now) - timedelta(days=days))
 
 
@@ -41,7 +41,7 @@ def adds(config: StageConfig) -> Callable[[Row], Row]:
 
 
 def with_expiry(row: Row, retention_days: int | None) -> Row:
-    """Unchanged if it stays."""
+    """Unchanged if the row stays."""
     if retention_days is None or not (keys.is_entry(row) and row["step"] in STEPS):
         return row
     return {**row, EXPIRES: _second(row["posted_at"]) + retention_days * DAY_SECONDS}

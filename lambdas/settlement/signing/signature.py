@@ -16,21 +16,21 @@ SIGNATURE = "signature"
 """Key number, a colon, and the first 96 bits of an HMAC-SHA-256 in base64."""
 
 SIGNED = ("ENTRIES#", "EVIDENCE#", "ORDER#", "SETTLEMENT#")
-"""Partition key prefixes. The proof derives the balances from these rows."""
+"""Partition key prefixes of signed rows. The proof derives the balances from these rows."""
 
 _BYTES = 12
-"""RFC 2104 allows 80 bits. Rows are paid by the byte, and an attacker cannot test a guess."""
+"""96 bits, as RFC 2104 allows 80. Rows are paid by the byte, and an attacker cannot test a guess."""
 
 
 @dataclass(frozen=True)
 class RowKeys:
-    """Keys by number: a signing function has one, the proof has all."""
+    """Keys that sign rows, by number. A signing function has one key, the proof has all."""
 
     by_number: Mapping[str, bytes]
 
     @classmethod
     def from_text(cls, text: str) -> "RowKeys":
-        """Such as `1:KEY 2:KEY`. Raises ValueError."""
+        """Parse text such as `1:KEY 2:KEY`. Raises ValueError."""
         found = [part.partition(":") for part in text.split()]
         if not all(number.isdecimal() and key for number, _, key in found):
             raise ValueError("row keys: must be numbers and keys, such as 1:KEY 2:KEY")
@@ -65,6 +65,6 @@ class RowKeys:
 
 
 def _forms(row: Row) -> list[bytes]:
-    """Today's and earlier releases'."""
+    """Today's and earlier releases' forms."""
     earlier, today = lines.canonical(row, but=SIGNATURE), lines.worded(row)
     return [earlier] if today is None else [today, earlier]

@@ -47,7 +47,7 @@ def debit_payer(settlement: Settlement) -> Write:
 
 
 def credit_payee(settlement: Settlement, highest_balance: int | None) -> Write:
-    """A blocked or frozen payee may receive; a closed one may not."""
+    """A blocked or frozen payee may receive; a closed payee may not."""
 
     def meaning(state: AccountState | None) -> SettlementError:
         return payee_refusal(settlement.currency, state) or CapExceeded.of("payee", settlement.currency)
@@ -69,7 +69,7 @@ def debit_payee(settlement: Settlement) -> Write:
 
 
 def debit_part(settlement: Settlement, amount: int) -> Write:
-    """The payee may have spent it."""
+    """Debit the payee, who may have spent the amount."""
 
     def meaning(state: AccountState | None) -> SettlementError:
         return account_refusal("payee", settlement.currency, state) or InsufficientFunds(
@@ -86,7 +86,7 @@ def debit_part(settlement: Settlement, amount: int) -> Write:
 
 
 def credit_payer(settlement: Settlement) -> Write:
-    """Applies despite closure or highest balance: the money was the payer's."""
+    """Credit the payer despite closure or highest balance: the money was the payer's."""
     return credit_part(settlement, settlement.amount)
 
 
@@ -107,7 +107,7 @@ def credit_part(settlement: Settlement, amount: int) -> Write:
 def block(account: str) -> Write:
     """Count a case that blocks new holds.
 
-    The settlement's row, in the same transaction, makes it happen once.
+    The settlement's row, in the same transaction, makes the count happen once.
     """
     return update(
         keys.account(account),

@@ -22,10 +22,10 @@ EXISTS = Condition("attribute_exists(pk)")
 """Keeps an update from creating a row."""
 
 NEVER_RESOLVED = Condition("attribute_not_exists(resolution)")
-"""So a SETTLED settlement did not come out of LIMBO."""
+"""A SETTLED settlement that meets this condition was never in LIMBO."""
 
 NO_PARTS = Condition("attribute_not_exists(reversed_in_part)")
-"""Works for both row layouts."""
+"""No part was reversed. Works for both row layouts."""
 
 NO_VERDICT = Condition("attribute_not_exists(verdict)")
 
@@ -35,7 +35,7 @@ IN_REVIEW = Condition("attribute_exists(review)")
 """`review` stays on the row when a reversal begins, so check the status, too."""
 
 NOT_EXPIRED = Condition("attribute_not_exists(expired_at)")
-"""Fences off workers whose clock lags."""
+"""Not expired by recovery: fences off workers whose clock lags."""
 
 LISTED_IN_FLIGHT = Condition("begins_with(gsi1pk, :in_flight)", {":in_flight": keys.IN_FLIGHT})
 
@@ -57,13 +57,13 @@ PROPOSAL_OPEN = Condition("#status = :open", {":open": "OPEN"})
 
 
 def status_is(status: Status) -> Condition:
-    """Another execution may have moved the settlement."""
+    """Require a status: another execution may have moved the settlement."""
     placeholder = f":{status.value.lower()}"
     return Condition(f"#status = {placeholder}", {placeholder: status})
 
 
 def status_as_expected(expected: Status) -> Condition:
-    """The status that the order names."""
+    """Require the status that the order names."""
     return Condition("#status = :expected_status", {":expected_status": expected})
 
 
@@ -76,7 +76,7 @@ def owner_is(execution: str) -> Condition:
 
 
 def is_still_of(owner: str) -> Condition:
-    """Fencing token: the owner is as read. A compensation takes over without a new epoch."""
+    """Fencing token: the owner that was read. A compensation takes over without a new epoch."""
     return Condition("#owner = :read_owner", {":read_owner": owner})
 
 
@@ -85,13 +85,13 @@ def case_unchanged(resolutions: int) -> Condition:
 
 
 def parts_are(parts: int) -> Condition:
-    """Accepts both row layouts, as a migration may intervene."""
+    """Require `parts`, in either row layout: a migration may intervene."""
     either = "(reversals_in_part = :earlier_parts OR parts = :earlier_parts)"
     return Condition(either, {":earlier_parts": parts})
 
 
 def within_rest(highest_before: int) -> Condition:
-    """The caller computes the bound."""
+    """Require at most `highest_before` reversed in part."""
     return Condition("reversed_in_part <= :highest_before", {":highest_before": highest_before})
 
 
@@ -100,7 +100,7 @@ def no_later_case(number: int) -> Condition:
 
 
 def digest_is(digest: str) -> Condition:
-    """Of proposal and settlement, as the person saw them."""
+    """Require the digest of proposal and settlement that the person saw."""
     return Condition("seen = :digest", {":digest": digest})
 
 
@@ -138,7 +138,7 @@ def overdue(now: datetime) -> Condition:
 
 
 def before_deadline(now: datetime) -> Condition:
-    """Required up to the release, never after it."""
+    """Steps up to the release require this, never later steps."""
     return Condition(":now < deadline_at", {":now": timestamp(now)})
 
 
@@ -161,7 +161,7 @@ def is_undone(step: Step) -> Condition:
 
 
 def escrow_holds(amount: int) -> Condition:
-    """In minor units."""
+    """Require `amount` (minor units) in escrow."""
     return Condition("escrow = :held", {":held": amount})
 
 
@@ -175,10 +175,10 @@ def same_currency(currency: str) -> Condition:
 
 
 def sufficient(amount: int) -> Condition:
-    """No balance ever goes below zero."""
+    """Require a balance of `amount`: no balance ever goes below zero."""
     return Condition("available >= :amount", {":amount": amount})
 
 
 def below_cap(highest_before: int) -> Condition:
-    """The caller computes the bound."""
+    """Require at most `highest_before` before the credit."""
     return Condition("available <= :highest_before", {":highest_before": highest_before})

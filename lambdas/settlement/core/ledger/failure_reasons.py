@@ -1,4 +1,4 @@
-"""The errors of failed conditions, derived from the row's state."""
+"""Derives the error of a failed condition from the row's state."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -43,7 +43,7 @@ def late_or_fenced(now: datetime) -> Explain:
 
 
 def reversal_refusal(step: str, state: SettlementState) -> SettlementError:
-    """Another execution was faster."""
+    """Refuse a reversal because another execution was faster."""
     return StepFenced.at(step, state.status, state.steps, state.reversed)
 
 
@@ -73,7 +73,7 @@ def fenced(
 
 
 def ensure_admits(settlement: Settlement, step: Step, state: SettlementState | None, now: datetime) -> None:
-    """Raise the refusal of a step with a deadline, before an irrevocable action."""
+    """Raise a step's refusal, if it could not commit, before an irrevocable action."""
     is_open = state is not None and _is_next(step, state) and _has_time(state, now)
     if not (state and is_open and state.same_request(settlement)):
         raise fenced(settlement, step, explain=late_or_fenced(now))(state)
@@ -88,7 +88,7 @@ def account_refusal(party: str, currency: str, state: AccountState | None) -> Se
 
 
 def out_of_use(party: str, state: AccountState | None) -> SettlementError | None:
-    """Why an account places no holds, if so."""
+    """Why an account places no holds, or None."""
     if state is None:
         return None
     if state.is_closed:

@@ -107,8 +107,8 @@ def reject(
 ) -> Write:
     """Refuse a claimed settlement for good, while nothing is held.
 
-    An execution passes itself as `owner`, and must still own it. A cancelling starter may pass the `sequence`
-    it saw as `seen`, and its own `on_failure`.
+    An execution passes itself as `owner`, and must still own the settlement. A cancelling starter may pass
+    the `sequence` that it saw as `seen`, and its own `on_failure`.
     """
     conditions = [status_is(Status.PROCESSING), same_request(settlement), not_committed(Step.HOLD)]
     if owner is not None:

@@ -5,14 +5,14 @@ from typing import Any
 from settlement.core.model.accounts import is_customer, is_merchant
 
 Row = dict[str, Any]
-"""Of str, int, set of str, dict."""
+"""A row's attributes: str, int, set of str, dict."""
 
 INDEX = "gsi1"
 """The only index: settlements in flight or in LIMBO, and people's orders."""
 
 IN_FLIGHT_SHARDS = 8
-"""Index partitions, each queried once a minute. One takes 1,000 writes a second and a settlement costs two,
-so eight carry 4,000 settlements a second.
+"""Index partitions, each queried once a minute. A partition takes 1,000 writes a second and a settlement
+costs two, so eight carry 4,000 settlements a second.
 """
 
 IN_FLIGHT = "IN_FLIGHT#"
@@ -21,7 +21,7 @@ LIMBO = "LIMBO"
 """A single index partition: cases are few."""
 
 ORDERS = "ORDERS#"
-"""Prefix of an index partition per month (UTC): the door takes only ten orders a second."""
+"""Prefix of monthly index partitions (UTC): the orders' API takes only ten orders a second."""
 
 BANK_LINES, BANK_FILES = "BANK_LINES#", "BANK_FILES#"
 """Prefixes of index partitions, one a month."""
@@ -29,7 +29,7 @@ BANK_LINES, BANK_FILES = "BANK_LINES#", "BANK_FILES#"
 MONTH = len("2026-11")
 
 _FIRST_MONTH = "2026-01"
-"""No stage is older."""
+"""Earliest month: no stage is older."""
 
 END_OF_TIME = "9999"
 
@@ -79,7 +79,7 @@ def entry_partitions(account: str) -> list[str]:
 
 
 def entry(account: str, posted_at: str, key: str, step: str) -> Row:
-    """A statement lists the oldest first.
+    """The key sorts a statement from its oldest entry.
 
     A retry has another time, but finds the step on the settlement's row.
     """
@@ -93,12 +93,12 @@ def swept(partition: str, minute: str) -> Row:
 
 
 def evidence(key: str, step: str) -> Row:
-    """Also the write's idempotency key."""
+    """The evidence's key is also its write's idempotency key."""
     return {"pk": f"EVIDENCE#{key}", "sk": f"{key}:{step}"}
 
 
 def order(key: str) -> Row:
-    """The row makes the order's effect happen once.
+    """Key of the row that makes an order's effect happen once.
 
     An order may share a settlement's key: their rows' names differ.
     """
@@ -122,7 +122,7 @@ def bank_line(identity: str) -> Row:
 
 
 def bank_match(identity: str) -> Row:
-    """The row makes a bank's line belong to one order, as `banked` does for an order."""
+    """Key of the row that matches a line to one order; `banked` matches an order to one line."""
     return {"pk": f"BANK_LINE#{identity}", "sk": "MATCH"}
 
 
@@ -147,7 +147,7 @@ def bank_approved(key: str) -> Row:
 
 
 def event(event_id: str) -> Row:
-    """Makes a webhook event's effect happen once."""
+    """Key of a webhook event's marker row: the event takes effect once."""
     return {"pk": f"KYC_EVENT#{event_id}", "sk": "EVENT"}
 
 
@@ -156,12 +156,12 @@ def circuit(name: str) -> Row:
 
 
 def limbo_index(since: str) -> Row:
-    """Sorted by the start of the case."""
+    """A case's index keys, sorted by its start."""
     return {"gsi1pk": LIMBO, "gsi1sk": since}
 
 
 def in_flight_index(key: str, recover_at: str) -> Row:
-    """Sorted by recovery's next look."""
+    """A settlement's index keys, sorted by recovery's next look."""
     return {"gsi1pk": in_flight_partition(_shard(key, IN_FLIGHT_SHARDS)), "gsi1sk": recover_at}
 
 
@@ -170,12 +170,12 @@ def in_flight_partition(shard: int) -> str:
 
 
 def orders_index(posted_at: str) -> Row:
-    """Written once, with the row: the proof compares the two."""
+    """An order's index keys, written once, with the row: the proof compares the two."""
     return {"gsi1pk": orders_partition(posted_at[:MONTH]), "gsi1sk": posted_at}
 
 
 def order_months(first: str, last: str) -> Iterator[str]:
-    """Such as 2026-11."""
+    """Months, such as 2026-11."""
     month = max(first, _FIRST_MONTH)
     year, number = map(int, month.split("-"))
     while f"{year:04}-{number:02}" <= last:
@@ -184,7 +184,7 @@ def order_months(first: str, last: str) -> Iterator[str]:
 
 
 def bank_lines_index(booked: str) -> Row:
-    """Sorted by the bank's day."""
+    """A line's index keys, sorted by the bank's day."""
     return {"gsi1pk": bank_lines_partition(booked[:MONTH]), "gsi1sk": booked}
 
 

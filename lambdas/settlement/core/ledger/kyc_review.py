@@ -36,7 +36,7 @@ from settlement.core.model.timestamps import timestamp
 from settlement.core.model.verdict import KycDecision, Verdict
 
 REVIEW = "review"
-"""Evidence name of a webhook's verdict; of a direct answer it is `verify`."""
+"""Evidence name of a webhook's verdict; a direct answer's is `verify`."""
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,11 @@ def begin_review(
 def end_review(
     settlement: Settlement, verdict: Verdict, owner: str, now: datetime, config: StageConfig
 ) -> Write:
-    """Record a webhook's verdict, and make the settlement due for recovery.
+    """Record a webhook's verdict, and let recovery resume the settlement at once.
 
-    It gets a full time to settle, as the review may have used up the first; a requested deadline stays.
-    `owner` names no execution: it fences off the earlier owner until recovery appoints one. The same decision
-    is a replay, another one a conflict.
+    The settlement gets a full time to settle, as the review may have used up the first; a requested deadline
+    stays. `owner` names no execution: it fences off the earlier owner until recovery appoints one. The same
+    decision is a replay, another decision a conflict.
     """
 
     def explain(step: str, state: SettlementState) -> SettlementError:
@@ -135,7 +135,7 @@ def end_review(
 
 
 def event_marker(event: WebhookEvent, settlement: Settlement, now: datetime) -> Write:
-    """The same event again is a replay."""
+    """Mark an event: the same event again is a replay."""
 
     def meaning(marker: Row | None) -> SettlementError | AlreadyApplied:
         if marker and marker["digest"] == event.digest:

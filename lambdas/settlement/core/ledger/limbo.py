@@ -49,8 +49,8 @@ def enter(settlement: Settlement, case: Case, failure: Mapping[str, str], now: d
 def await_decision(settlement: Settlement, case: int, token: str, execution: str) -> Write:
     """Record the waiting execution and its task token.
 
-    A separate row: later writes of the settlement's row would pay for the token's kilobyte. The last waiting
-    execution is the one to wake.
+    The row is separate: later writes of the settlement's row would pay for the token's kilobyte. The last
+    waiting execution is the one to wake.
     """
     row = {
         **keys.waiting(settlement.key),
@@ -76,7 +76,7 @@ def leave(
 ) -> Write:
     """Carry out a person's decision: the only write out of LIMBO.
 
-    `execution` replaces the owner, which may still wait. The row keeps the steps covered by losses, in all
+    `execution` replaces the owner, which may still wait. The row keeps the steps that losses covered in all
     cases.
     """
     conditions = [

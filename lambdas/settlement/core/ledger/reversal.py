@@ -57,8 +57,8 @@ def tombstone(settlement: Settlement, owner: str, failure: Mapping[str, str], no
 def begin(settlement: Settlement, failure: Mapping[str, str], *, owner: str | None, execution: str) -> Write:
     """End PROCESSING, which fences off every forward step, and make `execution` the owner.
 
-    Any other status is left as it is. If the execution `owner` asks, so is a settlement with another owner,
-    an open review or a committed release.
+    Any other status is left as it is. With an `owner`, so is a settlement with another owner, an open review
+    or a committed release.
     """
     conditions = [status_is(Status.PROCESSING), same_request(settlement)]
     if owner is not None:
@@ -99,7 +99,7 @@ def begin_on_order(
 ) -> Write:
     """Begin a reversal on a person's order, from the status they saw.
 
-    Several persons' order also passes the `sequence` they saw.
+    An order of several persons also passes the `sequence` they saw.
     """
 
     def meaning(state: SettlementState | None) -> SettlementError:
@@ -187,5 +187,5 @@ def finish_unheld(settlement: Settlement, now: datetime) -> Write:
 
 
 def _in_any_status(state: SettlementState) -> bool:
-    """The caller continues from the state found."""
+    """Any status is a replay: the caller continues from the state found."""
     return True

@@ -20,7 +20,7 @@ from settlement.core.model.timestamps import timestamp
 def take_over(
     state: SettlementState, owner: str, changes: Mapping[str, str], conditions: Sequence[Condition] = ()
 ) -> Write:
-    """Increment the epoch, too, if nothing moved since the read."""
+    """Change the owner and increment the epoch, if nothing moved since the read."""
     assignments = [
         "#owner = :owner",
         "owner_epoch = owner_epoch + :one",
@@ -41,14 +41,14 @@ def take_over(
 
 
 def sort_key(state: SettlementState) -> str:
-    """Raises MalformedRow for an unlisted row."""
+    """The index sort key. Raises MalformedRow for an unlisted row."""
     if state.listed_at is None:
         raise MalformedRow(f"{state.key}: is {state.status}, but has no place in the index")
     return state.listed_at
 
 
 def look_again(listed: Row, until: datetime) -> Write:
-    """`listed` has the settlement's key and its index sort key."""
+    """Move recovery's next look. `listed` has the settlement's key and index sort key."""
     return update(
         {"pk": listed["pk"], "sk": listed["sk"]},
         "SET gsi1sk = :again",

@@ -16,7 +16,7 @@ _ALIASES = {
     "#case": "case",
     "#sequence": "sequence",
 }
-"""Names that DynamoDB reserves."""
+"""Aliases for names that DynamoDB reserves."""
 
 
 class AlreadyApplied(Exception):
@@ -28,8 +28,8 @@ class AlreadyApplied(Exception):
 
 
 OnFailure = Callable[[Any], SettlementError | AlreadyApplied]
-"""The meaning of a failed condition, from the row in the way (None: no row): a SettlementState, an
-AccountState, or any other row itself.
+"""The meaning of a failed condition, from the row that failed it (None if absent): a SettlementState, an
+AccountState, or another row.
 """
 
 
@@ -42,7 +42,7 @@ class Write:
 
 @dataclass(frozen=True, kw_only=True)
 class Transfer:
-    """In minor units."""
+    """A movement of `amount` minor units."""
 
     debit: str
     credit: str
@@ -50,7 +50,7 @@ class Transfer:
 
     @classmethod
     def of(cls, settlement: Settlement, step: Step) -> "Transfer":
-        """Raises ValueError for a step that moves no money."""
+        """A step's transfer. Raises ValueError if the step moves no money."""
         moves = SAGA[step].moves
         if moves is None:
             raise ValueError(f"{step} moves no money")
@@ -75,8 +75,8 @@ class Transfer:
 class StepTransaction:
     """One step's transaction, in the order of `writes`.
 
-    `evidence` records a fact, `entry` moves money, `balance` is a customer's. `proposal` is behind a decision
-    of several persons. `metric` is counted on commit.
+    `evidence` records a fact, `entry` moves money, `balance` is a customer's. `proposal` closes the proposal
+    of several persons' decision. `metric` is counted on commit.
     """
 
     evidence: Write | None = None
@@ -93,7 +93,7 @@ class StepTransaction:
 
     @property
     def writes(self) -> tuple[Write, ...]:
-        """DynamoDB lists cancellation reasons in the same order."""
+        """In the order in which DynamoDB lists cancellation reasons."""
         writes = (self.evidence, self.settlement, self.entry, self.balance, self.proposal)
         return tuple(write for write in writes if write is not None)
 
@@ -134,7 +134,7 @@ def update_with_event(
 ) -> Write:
     """Build an update of a settlement's row that also numbers its event.
 
-    In the same write, so no number is skipped or repeated: docs/decisions/2026-11-23-outcome-events.md.
+    One write does both, so no number is skipped or repeated: docs/decisions/2026-11-23-outcome-events.md.
     """
     return update(
         key,

@@ -1,7 +1,6 @@
 """Account names. Customers have a balance row; an internal account is the sum of its entries."""
 
 MERCHANT = "merchant."
-"""Prefix of a merchant's account id."""
 
 
 def escrow(key: str) -> str:
@@ -21,10 +20,10 @@ def external(currency: str) -> str:
 
 
 def is_customer(account: str) -> bool:
-    """Only customers' ids have no colon."""
+    """Whether the name has no colon, the mark of internal accounts."""
     return ":" not in account
 
 
 def is_merchant(account: str) -> bool:
-    """Releases leave a merchant's balance alone, where they would conflict: a sweep adds them."""
+    """A merchant's releases skip its balance, where they would conflict: a sweep adds them."""
     return account.startswith(MERCHANT)

@@ -7,9 +7,9 @@ from settlement.core.model.status import Step
 class Case:
     """A LIMBO case: a stuck reversal of `step`, of `amount` (minor units).
 
-    `account` is the party to pay back, or for a hold the party to receive. `blocked_account` is the customer
-    who places no holds meanwhile; None if `account` is internal or gone. `number` counts from 1. `escrow` is
-    the escrow's balance (minor units). `covered` are the steps that losses covered. `done`: the step is
+    `account` is the party to pay back or, if the hold is stuck, to receive. `blocked_account` is the customer
+    who meanwhile places no holds; None if `account` is internal or deleted. `number` counts from 1. `escrow`
+    is the escrow's balance (minor units). `covered` are the steps that losses covered. `done`: the step is
     reversed, but its function keeps failing.
     """
 

@@ -1,10 +1,10 @@
-"""The only place that composes a `settle` command."""
+"""The only composer of `settle` commands."""
 
 import shlex
 
 
 def command(verb: str, *words: str, **options: object) -> str:
-    """Shell-quoted; `verb` is trusted text.
+    """A shell-quoted command; `verb` is trusted text.
 
     Words with a leading hyphen follow `--`. An option of None is omitted, True has no value.
     """

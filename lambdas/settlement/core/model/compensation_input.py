@@ -9,7 +9,7 @@ from settlement.core.model.settlement import Settlement
 from settlement.core.model.stage_config import StageConfig
 
 _NAMELESS = {"reversal", "resolution"}
-"""Refused: orders in the caller's words, which anyone who may start the machine could forge."""
+"""Refused fields: an order's content, which anyone who may start the machine could forge."""
 
 _DECIDED = re.compile(r"resolve:([1-9][0-9]{0,8})", re.ASCII)
 
@@ -18,7 +18,7 @@ _DECIDED = re.compile(r"resolve:([1-9][0-9]{0,8})", re.ASCII)
 class Failure:
     """A failure in Step Functions' form (`Error`, `Cause`).
 
-    `owner` is the execution that asks; None asks for every owner.
+    `owner` is the asking execution; None means any owner.
     """
 
     error: Mapping[str, str]
@@ -27,7 +27,7 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class Decided:
-    """On record, yet to be announced."""
+    """A decision on record, not yet announced."""
 
     case: int
 
@@ -36,8 +36,8 @@ class Decided:
 class CompensationInput:
     """A settlement, and the cause of its compensation.
 
-    The cause is None for a resumed compensation, and for a person's reversal, already begun.
-    `unannounced_case` is the case whose end a returning execution has not announced.
+    The cause is None for a compensation that has begun: resumed, or on a person's order. `unannounced_case`
+    is the case whose end a returning execution has not announced.
     """
 
     settlement: Settlement
@@ -46,7 +46,7 @@ class CompensationInput:
 
 
 def parse_compensation(raw: object, config: StageConfig) -> CompensationInput:
-    """Check the input, or a returning execution's state (it has a `case`). Raises InvalidRequest."""
+    """Parse the input, or a returning execution's state (it has a `case`). Raises InvalidRequest."""
     if not isinstance(raw, dict):
         raise InvalidRequest("input: must be a JSON object with a settlement")
     settlement = parse_settlement(raw.get("settlement"), config)

@@ -9,7 +9,7 @@ from collections.abc import Collection
 class SettlementError(Exception):
     """A step did not commit.
 
-    The message goes into logs and to the caller: it names fields, parties and the key, but no account, and no
+    The message goes to logs and the caller. It names fields, parties and the key, but no account, and no
     amount except the stage's expected fee.
     """
 

@@ -1,7 +1,7 @@
-"""The only place that forms names of executions.
+"""Forms all names of executions.
 
 Step Functions reserves a Standard execution's name for 90 days after its end, so a caller who may start
-executions could take a predictable one. Takeovers and reversals have a nonce of eight random hexadecimal
+executions could take a predictable name. Takeovers and reversals have a nonce of eight random hexadecimal
 digits, kept on the row. With the longest key and a five-digit epoch, a name has the maximum of 80 characters.
 """
 
@@ -10,7 +10,7 @@ import re
 
 
 def sent(key: str, nonce: str) -> str:
-    """The key, not this name of a client's try, prevents a second payment."""
+    """Name a client's try. The key, not this name, prevents a second payment."""
     return f"{key}-{nonce}"
 
 
@@ -23,25 +23,28 @@ def compensate(key: str, owner_epoch: int, nonce: str) -> str:
 
 
 def decided(key: str) -> str:
-    """The owner between a KYC webhook and the resumption. No execution has this name."""
+    """Name the owner between a KYC webhook and the resumption: no execution has this name."""
     return f"{key}-decided"
 
 
 def queued(key: str, message: str) -> str:
-    """A second delivery of `message` gets the same name."""
+    """Name a queued start: a second delivery of `message` gets the same name."""
     return f"{key}-{hashlib.sha256(message.encode()).hexdigest()[:12]}"
 
 
 def follows_claim(key: str, name: str) -> bool:
-    """Judge a name's form only."""
+    """Whether `name` has the form of a queued or resumed execution."""
     return re.fullmatch(rf"{re.escape(key)}-([0-9a-f]{{12}}|r[0-9]+-[0-9a-f]{{8}})", name) is not None
 
 
 def ordered(key: str, order: str, nonce: str) -> str:
-    """`order` is "reverse" or "resolve". The nonce has six digits, to fit beside the longest key."""
+    """Name the execution of an `order`, "reverse" or "resolve".
+
+    The nonce has six digits, to fit beside the longest key.
+    """
     return f"{key}-{order}-{nonce[:6]}"
 
 
 def is_ordered(key: str, owner: str) -> bool:
-    """The owner may never have started."""
+    """Whether a resolution named this owner, which may never have started."""
     return owner.startswith(ordered(key, "resolve", ""))

@@ -6,13 +6,13 @@ An exponent is the number of decimals (EUR 2, JPY 0, KWD 3).
 import re
 
 DIGITS_MAX = 15
-"""Most digits, decimals included: far below DynamoDB's 38, and exact in a double."""
+"""Maximum digits, decimals included: far below DynamoDB's 38, and exact in a double."""
 
 _DECIMAL = re.compile(r"(0|[1-9][0-9]*)(?:\.([0-9]+))?", re.ASCII)
 
 
 def parse(text: object, exponent: int) -> int:
-    """Return `text`, such as "48.20" at exponent 2, in minor units (4820).
+    """`text`, such as "48.20" at exponent 2, in minor units (4820).
 
     Missing decimals are zeros. Raises ValueError with the expected form for a number, a sign, "1e3", a blank
     or too many decimals.
@@ -27,7 +27,7 @@ def parse(text: object, exponent: int) -> int:
 
 
 def render(minor: int, exponent: int) -> str:
-    """With all decimals."""
+    """Minor units as a decimal string with all decimals."""
     sign = "-" if minor < 0 else ""
     digits = str(abs(minor)).rjust(exponent + 1, "0")
     if exponent == 0:

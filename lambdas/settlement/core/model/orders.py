@@ -8,15 +8,15 @@ from settlement.core.model.request import KEY, unknown_fields
 from settlement.core.model.status import Status
 
 TEXT_LENGTH_MAX = 500
-"""Of a reason, a person's name or a reference."""
+"""Maximum characters of a reason, a person's name or a reference."""
 
 REVERSE = "reverse"
 
 REVERSAL_REQUESTED = "ReversalRequested"
-"""The error of a settlement reversed on order."""
+"""Error name of a settlement reversed on order."""
 
 CASES_MAX = 10**9
-"""Of a case or part in an order."""
+"""Maximum number of a case or part in an order."""
 
 _REVERSIBLE_ON_ORDER = (Status.SETTLED, Status.PROCESSING)
 
@@ -25,20 +25,20 @@ class Decision(StrEnum):
     """The ways out of LIMBO."""
 
     RETRY = "retry"
-    """After the cause was removed."""
+    """Reverse again, after the cause was removed."""
 
     WRITE_OFF = "write-off"
     """Losses cover the stuck amount, and the payee keeps it; the rest is reversed."""
 
     COMPLETE = "complete"
-    """The payee keeps the net amount, the rest of the escrow is the fee."""
+    """The payee keeps the net amount; the rest of the escrow becomes the fee."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """A person's order. `by` is the ARN that AWS has proven.
+    """A person's order.
 
-    `proof` describes caller and request: all in which two tries differ.
+    `by` is the ARN that AWS has proven. `proof` describes caller and request: it may differ between tries.
     """
 
     reason: str
@@ -54,7 +54,7 @@ class Order:
 
 @dataclass(frozen=True, kw_only=True)
 class Reversal(Order):
-    """An order to reverse a settlement of the status the person saw; PROCESSING if stalled."""
+    """An order to reverse a settlement in the status that the person saw; PROCESSING if stalled."""
 
     expected_status: Status = Status.SETTLED
 
@@ -75,17 +75,16 @@ class Resolution(Order):
         return super().record() | {"decision": self.decision.value}
 
     def is_on(self, entry: Mapping[str, object]) -> bool:
-        """Whether an entry has this decision and reason."""
         return (entry["decision"], entry["reason"]) == (self.decision, self.reason)
 
 
 def order_name(case: int) -> str:
-    """For its evidence and the machine's input."""
+    """Name of a case's order, for its evidence and the machine's input."""
     return f"resolve:{case}"
 
 
 def one_line(text: object, name: str) -> str:
-    """Check and trim. Raises InvalidRequest, naming the field."""
+    """Return `text` trimmed. Raises InvalidRequest, naming the field."""
     if not (isinstance(text, str) and text.strip() and len(text) <= TEXT_LENGTH_MAX and text.isprintable()):
         raise InvalidRequest(
             f"{name}: must be one line of at most {TEXT_LENGTH_MAX} printable characters, not blank"
@@ -94,7 +93,7 @@ def one_line(text: object, name: str) -> str:
 
 
 def fields_of(raw: object, names: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Any]:
-    """Raises InvalidRequest."""
+    """Check an order's fields. Raises InvalidRequest."""
     if not isinstance(raw, dict):
         raise InvalidRequest(f"order: must be a JSON object with {', '.join(names)}")
     problems = [*unknown_fields(raw.keys(), names)]

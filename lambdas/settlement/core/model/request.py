@@ -1,4 +1,4 @@
-"""The only way from JSON into the domain."""
+"""The only parser from JSON into the domain."""
 
 import hashlib
 import json
@@ -15,28 +15,28 @@ from settlement.core.model.settlement import FIELDS, NAMES, Settlement
 from settlement.core.model.stage_config import StageConfig
 
 KEY = re.compile(r"[A-Za-z0-9_-]{16,64}", re.ASCII)
-"""Minted by the client before its first try."""
+"""An idempotency key, minted by the client before its first try."""
 
 ACCOUNT = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
-"""Without a colon, which marks internal accounts (`fees:EUR`)."""
+"""A customer's id. A colon marks internal accounts (`fees:EUR`)."""
 
 DEADLINE_SECONDS_MIN, DEADLINE_SECONDS_MAX = 30, 86_400
 """Never narrow these bounds: a settlement in flight beyond them could not even be reversed."""
 
 NAME_LENGTH_MAX = 100
-"""In characters; never narrow it. Two ASCII names keep a settling payment's row below 1 KB, one write unit,
-except in a long-referenced review.
+"""Maximum characters of a name; never narrow it. Two ASCII names keep a settling payment's row below 1 KB,
+one write unit, except in a review with a long reference.
 """
 
 REFERENCE_LENGTH_MAX = METADATA_VALUE_LENGTH_MAX = 64
 METADATA_NAME = re.compile(r"[A-Za-z0-9_.-]{1,32}", re.ASCII)
 METADATA_MEMBERS_MAX, METADATA_BYTES_MAX = 8, 512
-"""Every write of the row pays for these words. Never narrow the bounds. Bytes count canonical JSON in
+"""Bounds of metadata, for which every write of the row pays. Never narrow them. Bytes count canonical JSON in
 UTF-8.
 """
 
 _JOINERS = dict.fromkeys((0x200C, 0x200D))
-"""Names in Persian and Indic scripts need them."""
+"""Zero-width joiners: names in Persian and Indic scripts need them."""
 
 MINTED = "minted-"
 
@@ -49,7 +49,7 @@ _COMPACT = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 _PATTERNS = {"key": KEY, "payer": ACCOUNT, "payee": ACCOUNT}
 _FIELD_LENGTH_MAX = 40
 _FIELDS_MAX = 5
-"""Bounds the size of a message."""
+"""Maximum faults named, to bound a message's size."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +132,7 @@ def parse_request(raw: object, config: StageConfig) -> Request:
 
 
 def parse_settlement(raw: object, config: StageConfig) -> Settlement:
-    """Passed between states: a request with a fee."""
+    """Parse a settlement passed between states: a request with a fee."""
     request = parse_request(raw, config)
     if request.fee is None:
         raise InvalidRequest("fee: missing; a claimed settlement names its fee")
@@ -140,7 +140,7 @@ def parse_settlement(raw: object, config: StageConfig) -> Settlement:
 
 
 def with_minted_key(raw: Any, source: str, config: StageConfig) -> Any:
-    """Mint a key if the request names none and the stage accepts that.
+    """`raw` with a minted key if it has none and the stage accepts that.
 
     A repeated call has the same `source` and key. A client that sends the payment again pays twice: keys are
     to become required.
@@ -223,12 +223,11 @@ def _member_problems(name: str, value: object) -> Iterator[str]:
 
 
 def _canonical_metadata(given: Mapping[str, str] | None) -> dict[str, str] | None:
-    """An empty object equals no metadata."""
     return {name: _canonical_name(text) for name, text in given.items()} if given else None
 
 
 def _canonical_name(text: str) -> str:
-    """NFC, plain spaces, trimmed."""
+    """`text` in NFC, with plain spaces, trimmed."""
     composed = unicodedata.normalize("NFC", text)
     return "".join(" " if unicodedata.category(each) == "Zs" else each for each in composed).strip(" ")
 

@@ -13,7 +13,7 @@ from settlement.core.model.errors import KycUnavailable, SettlementError
 from settlement.core.model.layout import FIRST, NEWEST
 
 Party = Literal["payer", "payee", "escrow", "fees"]
-"""`escrow` is the settlement's, `fees` the currency's."""
+"""`escrow` is the settlement's account, `fees` the currency's."""
 
 
 class Step(StrEnum):
@@ -23,7 +23,7 @@ class Step(StrEnum):
     FEE = "fee"
 
     def previous(self, layout: int = NEWEST) -> "Step | None":
-        """None for the first step of this layout."""
+        """The step before; None for the layout's first step."""
         order = list(Step)
         earlier = reversed(order[: order.index(self)])
         return next((step for step in earlier if SAGA[step].since <= layout), None)
@@ -34,19 +34,19 @@ class Step(StrEnum):
 
     @property
     def slot(self) -> str:
-        """The attribute with the commit's time."""
+        """The row's attribute with the commit's time."""
         return f"{self.value}_at"
 
     @property
     def reversal_slot(self) -> str:
-        """The attribute with the reversal's time."""
+        """The row's attribute with the reversal's time."""
         return f"{self.value}_reversed_at"
 
 
 class Movement(NamedTuple):
-    """The movement of a step.
+    """The money that a step moves.
 
-    `reversed_by` is a state of the compensating machine, `reversed_event` the event of its commit.
+    `reversed_by` is the reversal's state in the compensating machine, `reversed_event` its event.
     """
 
     debit: Party
@@ -58,11 +58,12 @@ class Movement(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """`state` is the step's machine state, `event` its commit's event.
+    """Facts of a step.
 
-    `decides` is the row attribute of its decision; a refusal sets it without a commit. `cut_off` is the
-    reversal's error and cause after the step ran out of time, memory or concurrency; without it, the
-    settlement waits for recovery. `since` is the first row layout with the step.
+    `state` is its machine state, `event` its commit's event. `decides` is the row attribute of its decision;
+    a refusal sets it without a commit. `cut_off` is the reported failure after the step ran out of time,
+    memory or concurrency; if None, the settlement waits for recovery. `since` is the first row layout with
+    the step.
     """
 
     state: str
@@ -100,4 +101,4 @@ SAGA: Mapping[Step, Facts] = {
 }
 
 REVERSIBLE = tuple(step for step in reversed(Step) if SAGA[step].moves)
-"""In the order of reversal."""
+"""Steps that move money, in the order of reversal."""

@@ -10,7 +10,7 @@ from settlement.core.model.stage_config import StageConfig
 from settlement.core.model.stored import exponent_of
 
 NAMES = ("payer_name", "payee_name")
-"""Personal data, for a KYC provider that screens by name."""
+"""Parties' names: personal data, for a KYC provider that screens by name."""
 
 LABELS = ("reference", "metadata")
 """The caller's own words: passed on in outcomes, never read."""
@@ -32,10 +32,10 @@ def hash_of(content: dict[str, Any]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Settlement:
-    """One payment. `amount` and `fee` are minor units of `currency`.
+    """One payment.
 
-    A `deadline_seconds` of None leaves it to the stage. `repr`, and so every log line, omits names and the
-    caller's words.
+    `amount` and `fee` are minor units of `currency`. A `deadline_seconds` of None means the stage's default.
+    `repr`, and so every log line, omits names and the caller's words.
     """
 
     key: str
@@ -67,17 +67,15 @@ class Settlement:
         return {name: value for name in LABELS if (value := getattr(self, name)) is not None}
 
     def to_row(self) -> dict[str, Any]:
-        """The request's attributes, without the key."""
         content = self._content() | {"request_hash": self.request_hash}
         del content["key"]
         return content
 
     def exponent(self, config: StageConfig) -> int:
-        """Raises MalformedRow if the stage lacks the currency."""
         return exponent_of(f"SETTLEMENT#{self.key}", self.currency, config)
 
     def to_wire(self, config: StageConfig) -> dict[str, Any]:
-        """As the state machines carry it, fee included."""
+        """The state machines' JSON, fee included."""
         exponent = self.exponent(config)
         return self._content() | {
             "amount": money.render(self.amount, exponent),

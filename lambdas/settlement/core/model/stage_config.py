@@ -10,13 +10,14 @@ from settlement.core.model.layout import FIRST
 class StageConfig:
     """The stage's business rules.
 
-    `currencies` maps each accepted code to its exponent; `highest_balances` to an account's most, in minor
-    units (absent: no bound). `fee` is "schedule", or "client" if a request may name a fee between floor and
-    ceiling. `deadline_seconds` is the default. `idempotency_key` is "required", or "optional" while clients
-    learn to mint keys. `party_names` is "required" if the KYC provider screens by name, else "optional".
-    Entries are deleted `retention_days` after posting (None: never). `shortest_retention_days` is the stage's
-    shortest ever. `approvals` maps a decision to its number of persons (absent: one). A reversal of more than
-    `reverse_over` in its currency (minor units) needs two. `row_layout` is the newest that functions write.
+    `currencies` maps each accepted code to its exponent, `highest_balances` a code to an account's highest
+    balance in minor units (absent: no bound). `fee` is "schedule", or "client" if a request may name a fee
+    between floor and ceiling. `deadline_seconds` is the default. `idempotency_key` is "required", or
+    "optional" while clients learn to mint keys. `party_names` is "required" if the KYC provider screens by
+    name, else "optional". Entries are deleted `retention_days` after posting (None: never).
+    `shortest_retention_days` is the stage's shortest ever. `approvals` maps a decision to its number of
+    persons (absent: one). A reversal of more than `reverse_over` in its currency (minor units) needs two.
+    `row_layout` is the newest that functions write.
     """
 
     currencies: Mapping[str, int]
@@ -40,11 +41,11 @@ class StageConfig:
 
     @property
     def time_to_recover(self) -> timedelta:
-        """Until recovery looks at an execution's settlement."""
+        """Time until recovery checks an execution's settlement."""
         return timedelta(seconds=self.recover_after_seconds)
 
     def scheduled_fee(self, amount: int) -> int:
-        """In minor units, rounded down in favour of the payee."""
+        """The fee in minor units, rounded down in favour of the payee."""
         return amount * self.fee_basis_points // 10_000
 
     def persons_for(self, decision: str, amount: int, currency: str) -> int:
@@ -61,6 +62,6 @@ class StageConfig:
 
     @classmethod
     def from_json(cls, text: str) -> "StageConfig":
-        """Ignores unknown fields: during a deployment the next release may have set them."""
+        """Ignore unknown fields: during a deployment the next release may have set them."""
         known = {one.name for one in fields(cls)}
         return cls(**{name: value for name, value in json.loads(text).items() if name in known})

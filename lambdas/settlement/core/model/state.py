@@ -11,7 +11,7 @@ from settlement.core.model.status import Status
 from settlement.core.model.stored import MalformedRow, exponent_of, sound, subject_of
 
 CANCELLED = "Cancelled"
-"""The error when the starter cancelled."""
+"""Error name of a settlement that its starter cancelled."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +102,7 @@ class SettlementState:
 
     @property
     def following(self) -> Step | None:
-        """None after the last step of this layout."""
+        """The next step to commit; None after the layout's last step."""
         return next((step for step in Step if self.takes(step) and step not in self.steps), None)
 
     def takes(self, step: Step) -> bool:
@@ -141,7 +141,7 @@ class SettlementState:
 
     @property
     def case_number(self) -> int:
-        """Of the open LIMBO case, or the next."""
+        """Number of the open LIMBO case, or of the next."""
         return self.resolutions + 1
 
     @property
@@ -194,11 +194,10 @@ class AccountState:
 
     @property
     def is_closed(self) -> bool:
-        """It places no holds, and gets no release or deposit."""
+        """The account places no holds, and gets no release or deposit."""
         return self.closed_at is not None
 
     def exponent(self, config: StageConfig) -> int:
-        """Raises MalformedRow if the stage lacks the currency."""
         return exponent_of("ACCOUNT", self.currency, config)
 
     def to_wire(self, config: StageConfig) -> dict[str, Any]:

@@ -22,7 +22,7 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
     Status.COMPENSATED: frozenset(),
     Status.LIMBO: frozenset({Status.COMPENSATING, Status.SETTLED}),
 }
-"""Only a person's resolution leads out of LIMBO."""
+"""Allowed changes of status. Only a person's resolution leads out of LIMBO."""
 
 FINISHED = frozenset({Status.SETTLED, Status.REJECTED, Status.COMPENSATED})
-"""No execution works on them. A reversal may reopen a SETTLED one."""
+"""No execution works on these. A reversal may reopen a SETTLED settlement."""

@@ -10,23 +10,23 @@ class MalformedRow(ValueError):
 
 
 class Stored(dict[str, Any]):
-    """A missing attribute raises MalformedRow, with the row's name."""
+    """A row as read: a missing attribute raises MalformedRow, with the row's name."""
 
     def __missing__(self, name: str) -> Any:
         raise MalformedRow(f"{subject_of(self)}: has no attribute {name!r}")
 
 
 def subject_of(row: Mapping[str, Any]) -> str:
-    """Never contains an account."""
+    """The row's name, which never contains an account."""
     name = str(row.get("pk"))
     kind = name.partition("#")[0]
     return kind if kind in _OF_ACCOUNTS else name
 
 
 def sound(row: Mapping[str, Any]) -> Stored:
-    """Check the type of each known attribute. Raises MalformedRow.
+    """Check the type of each known attribute.
 
-    The circuit's row has numbers for times; its reader checks it.
+    Raises MalformedRow. The circuit's row has numbers for times: its own parser checks it.
     """
     if row.get("pk") == "CIRCUIT":
         return Stored(row)
@@ -85,6 +85,6 @@ _TYPES = STATE_TYPES | {
     "folded": dict,
     **dict.fromkeys(("answered", "persons"), set),
 }
-"""A later release may add some."""
+"""Types of known attributes. A later release may add some."""
 
 _MEMBERS: dict[str, type] = {**dict.fromkeys((*_MAPS, "answered", "checks", "persons"), str), "folded": int}

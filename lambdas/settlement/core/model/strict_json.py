@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 DEPTH_MAX = 100
-"""Most nested levels: no contract has ten, each reader bears a hundred."""
+"""Maximum nested levels: no contract has ten, and every parser bears a hundred."""
 
 _NAME_LENGTH_MAX = 40
 
 
 class Malformed(ValueError):
-    """The message begins with a verb: the rule that the text breaks."""
+    """The message states the broken rule, and begins with a verb."""
 
 
 def parse(text: str | bytes, *, parse_float: Callable[[str], Any] = float) -> Any:

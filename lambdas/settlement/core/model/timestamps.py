@@ -7,5 +7,5 @@ def timestamp(moment: datetime) -> str:
 
 
 def seconds_since(stored: str, now: datetime) -> int:
-    """0 if `stored` is ahead of this clock."""
+    """Whole seconds; 0 if `stored` is ahead of this clock."""
     return max(0, (now - datetime.fromisoformat(stored)) // timedelta(seconds=1))

@@ -8,10 +8,10 @@ REFERENCE = re.compile(r"[A-Za-z0-9_.:-]{1,100}", re.ASCII)
 """The provider's name for a verification. May be logged, so not free text."""
 
 CHECK = "check:"
-"""Begins the reference of a wait for a check of the stage. No provider may use it."""
+"""Prefix of the reference of a wait for a stage's check. No provider may use it."""
 
 REASON_LENGTH_MAX = 500
-"""A reason may hold personal data, and is never logged."""
+"""Maximum characters of a reason, which may hold personal data and is never logged."""
 
 
 class KycDecision(StrEnum):

@@ -29,16 +29,16 @@ CUT_OFF = (
     *("States.Timeout", "Lambda.Unknown", "Lambda.ClientExecutionTimeoutException"),
     "Lambda.TooManyRequestsException",
 )
-"""Errors of a function that ran out of time, memory or concurrency: Lambda's, the task's, older names. A step
-is reversed for one only if it has a `cut_off`: a hanging provider takes up all of VerifyKyc's concurrency.
+"""Errors of a function that ran out of time, memory or concurrency: Lambda's, the task's, older names. They
+reverse a step only if it has a `cut_off`: a hanging provider takes up all of VerifyKyc's concurrency.
 """
 
 
 def failure_of(state: SettlementState, error: Mapping[str, str]) -> dict[str, str]:
-    """Return the failure behind a reversal, at the first uncommitted step.
+    """The failure behind a reversal, at the first uncommitted step.
 
-    For an error in CUT_OFF, the client sees the latest `cut_off` so far: a step may have committed before its
-    answer was lost.
+    An error in CUT_OFF becomes the latest `cut_off` so far: a step may have committed before its answer was
+    lost.
     """
     stopped = state.following or Step.FEE
     if error["Error"] in CUT_OFF and (cut_off := _cut_off(stopped)):
@@ -49,8 +49,8 @@ def failure_of(state: SettlementState, error: Mapping[str, str]) -> dict[str, st
 def about_to_begin(state: SettlementState, error: Mapping[str, str], execution: str) -> SettlementState:
     """The settlement as it will be after `execution` begins its compensation.
 
-    Unchanged if that has begun, or if another owner, an open review or a release prevents it. An earlier
-    compensation of this name may have begun for another error.
+    Unchanged if the compensation has begun, or if another owner, an open review or a release prevents it. An
+    earlier compensation of this name may have begun for another error.
     """
     continues = state.is_in_review or state.is_released or state.owner != execution
     if state.status is not Status.PROCESSING or continues:
@@ -101,7 +101,7 @@ def is_completed_by(state: SettlementState, case: int | None) -> bool:
 
 
 def stuck_case(state: SettlementState) -> Case:
-    """Raises MalformedRow if the row names no stuck step."""
+    """The open case. Raises MalformedRow if the row names no stuck step."""
     step = next((step for step in REVERSIBLE if step.reversal == state.stuck_step), None)
     if step is None:
         raise MalformedRow(f"SETTLEMENT#{state.key}: stuck_step is {state.stuck_step!r}")
@@ -109,7 +109,6 @@ def stuck_case(state: SettlementState) -> Case:
 
 
 def case_of(state: SettlementState, step: Step) -> Case:
-    """The case blocks no account if nothing is left to move."""
     transfer, is_due = Transfer.of(state.settlement, step).reversed, step in state.unreversed
     account = state.settlement.payer if step is Step.HOLD else transfer.debit
     return Case(
@@ -137,9 +136,9 @@ def enter_limbo(
 
 
 def ensure_can_resolve(state: SettlementState, decision: Decision, number: int | None = None) -> None:
-    """Raises ResolutionRefused; StepFenced outside LIMBO.
+    """Raise ResolutionRefused; StepFenced outside LIMBO.
 
-    `number` is the case that the person saw; None: the open one.
+    `number` is the case that the person saw; None means the open case.
     """
     if state.status is not Status.LIMBO:
         raise StepFenced("resolve", f"the settlement is {state.status}, not in LIMBO", state.status)

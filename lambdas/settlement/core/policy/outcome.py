@@ -18,21 +18,21 @@ ERROR_LENGTH_MAX, CAUSE_LENGTH_MAX = 100, 500
 
 
 class Action(StrEnum):
-    """A caller's action, safe to take by program: none pays a second time."""
+    """A caller's action, safe to take by program: no action pays a second time."""
 
     NOTHING = "nothing"
     SAME_KEY = "same_key"
-    """It may still settle: repeat with this key, or wait for the event."""
+    """The payment may still settle: repeat with this key, or wait for the event."""
 
     NEW_KEY = "new_key"
-    """This key never pays: to pay after all, use a new one."""
+    """This key never pays: to pay after all, use a new key."""
 
 
 def next_action(state: SettlementState) -> dict[str, str]:
-    """Return the caller's action, and the reason in words.
+    """The caller's action, and the reason in words.
 
-    The only answer to whether a payment may be sent again. A program must not repeat one that a person
-    reversed, even in part, or whose payee keeps a release covered by losses.
+    Only this function decides whether a payment may be sent again. A program must not repeat a payment that a
+    person reversed, even in part, or whose payee keeps a release covered by losses.
     """
     action, reason = _NEXT[state.status]
     error = (state.failure or {}).get("error")
@@ -94,7 +94,7 @@ _REVERSED_BY_A_PERSON = (
 
 
 def of_state(state: SettlementState, config: StageConfig, *, replayed: bool) -> dict[str, Any]:
-    """`replayed` means that this call did not run the settlement.
+    """The outcome; `replayed` means that this call did not run the settlement.
 
     Raises MalformedRow if the stage lacks the currency.
     """

@@ -11,7 +11,7 @@ from settlement.core.model.state import SettlementState
 from settlement.core.model.status import Step
 
 AGAIN_AFTER_SECONDS_MAX = 86_400
-"""A year of daily alerts is far from a history's 25,000 events."""
+"""Longest wait: a year of daily alerts is far below a history's 25,000 events."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@
        │ owner │ resumes    │ resumes      │                       │ refunds an unreleased settlement
 
 A released settlement runs on to its fee however late it is. A takeover is one conditional update, which names
-the new owner and moves the next look; only then is the owner started.
+the new owner and moves recovery's next look; only then does the owner start.
 """
 
 from dataclasses import dataclass
@@ -34,13 +34,13 @@ REVIEW_EXPIRED = {"Error": "DeadlineExceeded", "Cause": "recover: the review has
 
 class Action(StrEnum):
     SETTLE = "settle"
-    """It replays committed steps and resumes."""
+    """The execution replays committed steps and resumes."""
 
     COMPENSATE = "compensate"
-    """It reverses an expired settlement, or resumes a reversal."""
+    """The execution reverses an expired settlement, or resumes a reversal."""
 
     ALERT = "alert"
-    """It alerts again and waits for a decision."""
+    """The execution alerts again and waits for a decision."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +67,8 @@ def in_flight_since(state: SettlementState) -> str:
 def has_missed_its_look(state: SettlementState, now: datetime, config: StageConfig) -> bool:
     """Whether recovery is late for a settlement that was due in time.
 
-    Its new owner no longer has the full time before the deadline. A requested deadline is a promise, and
-    stays; so does a review's end, after which nothing can resume.
+    A new owner would lack the full time before the deadline. A requested deadline is a promise, and stays; so
+    does a review's end, after which nothing can resume.
     """
     is_open = not (state.is_released or state.is_in_review or state.is_expired)
     if state.status is not Status.PROCESSING or not is_open or state.settlement.deadline_seconds is not None:
@@ -78,7 +78,7 @@ def has_missed_its_look(state: SettlementState, now: datetime, config: StageConf
 
 
 def take_over(state: SettlementState, now: datetime, config: StageConfig, nonce: str) -> Takeover | None:
-    """None if the settlement is finished, or in review until its deadline.
+    """Return None if the settlement is finished, or in review until its deadline.
 
     The owner's name has the `nonce`: no caller knows it before it is on the row.
     """
@@ -140,7 +140,7 @@ def take_over(state: SettlementState, now: datetime, config: StageConfig, nonce:
 
 
 def _unannounced(state: SettlementState) -> dict[str, str]:
-    """The decision whose function died before it woke an execution."""
+    """The decision whose function may have died before it woke an execution."""
     if state.resolution and executions.is_ordered(state.key, state.owner):
         return {"order": order_name(state.resolutions)}
     return {}
@@ -149,7 +149,7 @@ def _unannounced(state: SettlementState) -> dict[str, str]:
 def _extended_deadline(state: SettlementState, extended_at: str) -> str:
     """Add recovery's delay, so the new owner loses no time.
 
-    Each pause shortens the rest: extensions end once recovery catches up.
+    Only the delay since the last extension counts: extensions end once recovery catches up.
     """
     due = takeover.sort_key(state)
     counted_from = max(due, state.deadline_extended_at or due)  # a look that was given back has counted
@@ -164,13 +164,13 @@ def give_back(state: SettlementState, due: str) -> Write:
 
 
 def postpone(state: SettlementState, now: datetime, config: StageConfig) -> Write:
-    """An execution is working on the settlement."""
+    """Move the next look: an execution is working on the settlement."""
     listed = {**keys.settlement(state.key), "gsi1sk": takeover.sort_key(state)}
     return takeover.look_again(listed, _next_look(state, now, config))
 
 
 def defer_unprocessable(listed: Row, now: datetime, seconds: int = BACKOFF_SECONDS_MAX) -> Write:
-    """The row would block the head of the index."""
+    """Move the next look at a row that would block the index's head."""
     return takeover.look_again(listed, now + timedelta(seconds=seconds))
 
 

@@ -21,7 +21,7 @@ def settlement_for(request: Request, config: StageConfig) -> Settlement:
 def verify_same_request(request: Request, claimed: SettlementState) -> Settlement:
     """Raises IdempotencyConflict for a different request.
 
-    Without a fee it takes the claimed one, so a new schedule causes no conflict.
+    A request without a fee takes the claimed fee, so a new schedule causes no conflict.
     """
     settlement = request.settlement(claimed.settlement.fee)
     if not claimed.same_request(settlement):
@@ -30,7 +30,7 @@ def verify_same_request(request: Request, claimed: SettlementState) -> Settlemen
 
 
 def is_replay(claimed: SettlementState, execution: str) -> bool:
-    """The settlement left PROCESSING, or another execution owns it."""
+    """Whether the settlement left PROCESSING, or another execution owns it."""
     return not (claimed.status is Status.PROCESSING and claimed.owner == execution)
 
 
@@ -41,7 +41,7 @@ def claim_and_hold(
 
 
 def hold(settlement: Settlement, now: datetime) -> StepTransaction:
-    """For a key claimed before. Refused if late."""
+    """Build the hold of a key claimed before. Refused if late."""
     return _hold(settlement, _advance(settlement, Step.HOLD, now), now)
 
 
@@ -78,7 +78,7 @@ def release(settlement: Settlement, config: StageConfig, now: datetime) -> StepT
 
 
 def fee(settlement: Settlement, now: datetime) -> StepTransaction:
-    """SETTLED commits with the last movement."""
+    """The last movement also commits SETTLED."""
     return StepTransaction(
         entry=_entry(settlement, Step.FEE, now),
         settlement=_advance(settlement, Step.FEE, now),

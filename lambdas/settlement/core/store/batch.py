@@ -19,9 +19,9 @@ Unreadable = Callable[[Row, str], None]
 
 
 def read(store: Store, keys: Sequence[Row], unreadable: Unreadable | None = None) -> list[Row]:
-    """Existing rows of these distinct keys, unordered.
+    """The existing rows of these distinct keys, unordered.
 
-    A row with a fractional number goes to `unreadable`, or raises MalformedRow without it. Raises
+    A row with a fractional number goes to `unreadable`, or raises MalformedRow if that is None. Raises
     StoreUnavailable.
     """
     found: list[Row] = []

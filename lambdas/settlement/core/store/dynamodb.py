@@ -19,10 +19,12 @@ from settlement.core.model.stored import MalformedRow, Stored, sound, subject_of
 from settlement.core.store.wire import from_wire, to_wire
 
 TRIES_MAX = 6
-"""A busy account is in another transaction most of the time: docs/decisions/2026-11-22-hot-accounts.md."""
+"""Maximum sends. A busy account is in another transaction most of the time:
+docs/decisions/2026-11-22-hot-accounts.md.
+"""
 
 BACKOFF_BASE_SECONDS, BACKOFF_SECONDS_MAX = 0.05, 0.4
-"""The first wait, doubled with each try (full jitter), and its limit."""
+"""The first wait, doubled with each try (full jitter), and the longest."""
 
 CLIENT_CONFIG = Config(
     connect_timeout=1, read_timeout=2, retries={"mode": "standard", "total_max_attempts": 2}
@@ -46,7 +48,7 @@ _TRANSIENT_ERRORS = frozenset(  # and every answer with an HTTP status from 500 
 
 
 def pause(failed_tries: int) -> None:
-    """Wait with full jitter, from the system's random source: a snapshot clones seeds."""
+    """Wait with full jitter, drawn from the system's random source: a snapshot clones seeds."""
     bound = min(BACKOFF_BASE_SECONDS * 2 ** (failed_tries - 1), BACKOFF_SECONDS_MAX)
     time.sleep(SystemRandom().uniform(0, bound))
 
@@ -64,14 +66,14 @@ class Store:
         pause: Callable[[int], None] = pause,
         adds: Sequence[Callable[[Row], Row]] = (),
     ) -> None:
-        """Each of `adds`, in turn, completes a row to put."""
+        """Each function of `adds`, in turn, completes a row to put."""
         self.client = client
         self.table_name = table_name
         self._pause = pause
         self._adds = adds
 
     def claim(self, write: Write) -> SettlementState:
-        """Put a row unless claimed; return the row now there."""
+        """Put a row unless its key is claimed; return the state on record."""
         claimed = SettlementState.from_row(write.parameters["Item"])
         try:
             self._call("put_item", [write], **self._parameters(write))
@@ -83,7 +85,7 @@ class Store:
     def update(self, write: Write) -> SettlementState:
         """Return the new state, or the state found if already applied.
 
-        Raises the write's refusal, or MalformedRow, with the update committed.
+        Raises the write's refusal, or MalformedRow (the update is then committed).
         """
         try:
             answer = self._call("update_item", [write], **self._parameters(write), ReturnValues="ALL_NEW")
@@ -93,7 +95,7 @@ class Store:
         return SettlementState.from_row(plain(answer["Attributes"]))
 
     def apply(self, write: Write) -> int | None:
-        """Write units; None if already applied."""
+        """Return write units; None if already applied."""
         try:
             answer = self._call("update_item", [write], **self._parameters(write))
         except AlreadyApplied:
@@ -101,7 +103,7 @@ class Store:
         return int(answer["ConsumedCapacity"]["CapacityUnits"])
 
     def put(self, write: Write) -> Row:
-        """Put a row unless it exists; return the row there. Raises the write's refusal."""
+        """Put a row unless it exists; return the row on record. Raises the write's refusal."""
         try:
             self._call("put_item", [write], **self._parameters(write))
         except AlreadyApplied as earlier:
@@ -111,7 +113,7 @@ class Store:
         return dict(write.parameters["Item"])
 
     def commit(self, transaction: StepTransaction) -> Any:
-        """Return None, or the gate's state or row of an earlier commit."""
+        """Commit a step. Return None, or an earlier commit's state or row."""
         try:
             self.transact(transaction.writes)
         except AlreadyApplied as earlier:
@@ -139,12 +141,12 @@ class Store:
         return self.listed_settlement(keys.settlement(key))
 
     def listed_settlement(self, listed: Row) -> SettlementState | None:
-        """Read a listed row consistently. Raises MalformedRow for no settlement."""
+        """Read a listed settlement consistently. Raises MalformedRow for another kind of row."""
         row = self.read({"pk": listed["pk"], "sk": listed["sk"]})
         return SettlementState.from_row(row) if row else None
 
     def account(self, account: str, *, may_lag: bool = False) -> AccountState | None:
-        """`may_lag` halves the cost, but may miss changes or the account."""
+        """Read an account. `may_lag` halves the cost, but may miss changes or the account."""
         row = self._row(keys.account(account), may_lag=True) if may_lag else self.read(keys.account(account))
         return AccountState.from_row(row) if row else None
 
@@ -152,12 +154,12 @@ class Store:
         return self.read(keys.evidence(key, step))
 
     def waiting(self, state: SettlementState) -> Row | None:
-        """The execution that waits on the open case, or None."""
+        """The row of the execution that waits on the open case, or None."""
         row = self.read(keys.waiting(state.key))
         return row if row and row["case"] == state.case_number else None
 
     def read(self, key: Row) -> Row | None:
-        """Consistently; None if absent. Raises MalformedRow."""
+        """Read a row consistently; None if absent. Raises MalformedRow."""
         return self._row(key)
 
     def entries(
@@ -171,8 +173,8 @@ class Store:
     ) -> Iterator[Row]:
         """Yield rows between two sort keys, in order, each page read consistently.
 
-        `limit` is the page size. `unreadable` gets the key and the reason of a row with a non-integer number;
-        without it, that raises MalformedRow.
+        `limit` is the page size. `unreadable` gets the key and the reason of a row with a non-integer number,
+        which otherwise raises MalformedRow.
         """
         parameters: dict[str, Any] = {
             "TableName": self.table_name,
@@ -189,7 +191,7 @@ class Store:
             parameters["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     def page(self, operation: str, **parameters: Any) -> Row:
-        """Consistent, as DynamoDB answers a `scan` or `query`."""
+        """DynamoDB's raw answer to a consistent `scan` or `query`."""
         page: Row = self._call(operation, [], TableName=self.table_name, ConsistentRead=True, **parameters)
         return page
 
@@ -266,7 +268,7 @@ class Store:
 
 
 def plain(item: Mapping[str, Any]) -> Stored:
-    """Raises MalformedRow for a non-integer number."""
+    """Convert from the wire format. Raises MalformedRow for a non-integer number."""
     try:
         return Stored(from_wire(item))
     except ValueError as wrong:
@@ -287,7 +289,7 @@ def _rows(items: Sequence[Mapping[str, Any]], unreadable: Callable[[Row, str], N
 
 
 def _transient_reason(error: ClientError) -> str | None:
-    """Why a write had no effect and should be sent again at once."""
+    """Why a write had no effect and should be sent again at once, or None."""
     if error.response["Error"]["Code"] == "TransactionConflictException":
         return "TransactionConflict"
     position = _deciding_position(error)
@@ -296,17 +298,17 @@ def _transient_reason(error: ClientError) -> str | None:
 
 
 def _deciding_position(error: ClientError) -> int | None:
-    """The first reason's, which alone decides.
+    """The position of the first cancellation reason, which alone decides.
 
-    A call racing its own retry may meet a conflict on the entry and then the balance that the retry debited:
-    a replay, not a lack of funds.
+    A call racing its own retry may meet a conflict on the entry, then the balance that the retry debited: a
+    replay, not a lack of funds.
     """
     reasons = error.response.get("CancellationReasons", [])
     return next((position for position, reason in enumerate(reasons) if reason["Code"] != "None"), None)
 
 
 def _failure(error: ClientError, writes: Sequence[Write]) -> Exception | None:
-    """None for errors other than a failed condition or outage."""
+    """The error of a failed condition or outage; None for other errors."""
     code = error.response["Error"]["Code"]
     if code == "ConditionalCheckFailedException":
         return writes[0].on_failure(_state(error.response.get("Item")))

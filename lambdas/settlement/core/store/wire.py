@@ -1,7 +1,7 @@
-"""Rows to and from DynamoDB's wire format, fast for the ledger's types.
+"""Converts rows to and from DynamoDB's wire format, fast for the ledger's types.
 
-boto3 tries a dozen types per value, and its import takes a seventh of a cold start. It remains for rows
-changed by hand.
+boto3 tries a dozen types per value, and its import takes a seventh of a cold start. Only rows changed by hand
+need boto3.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ _DIGITS_MAX = 38
 
 
 def to_wire(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Raises TypeError for a type that DynamoDB does not know."""
+    """Convert to the wire format. Raises TypeError for a type that DynamoDB does not know."""
     return {name: {"S": value} if isinstance(value, str) else _typed(value) for name, value in row.items()}
 
 
