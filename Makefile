@@ -19,6 +19,9 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs
 
 TEMPLATES = cdk.out/settlement-dev.template.json cdk.out/settlement-prod.template.json cdk.out/everything/*/*.template.json
 
+# The same on each Python.
+ABOUT_DOCUMENTS := code_blocks pages plain_words reference site starting_page tutorial
+
 MACHINES := $(wildcard statemachines/*.asl.json examples/consumers/*.asl.json)
 
 FROM ?= 0
@@ -113,7 +116,7 @@ test-deployed-python: setup  ## quick lanes on 3.13, which Lambda runs, if at ha
 	  $(INSTALL) "Python 3.13 environment" $(DEPLOYED_PYTHON) -m venv .venv-3.13 && \
 	  $(INSTALL) "Python packages for 3.13" $(PIP:.venv/%=.venv-3.13/%) --require-hashes -r requirements.txt -r requirements-test.txt && \
 	  $(INSTALL) "The command settle for 3.13" $(PIP:.venv/%=.venv-3.13/%) --no-deps --no-build-isolation --editable . && \
-	  $(PYTEST:.venv/%=.venv-3.13/%) -m "not long" tests/unit tests/handlers; \
+	  $(PYTEST:.venv/%=.venv-3.13/%) -m "not long" tests/unit tests/handlers $(ABOUT_DOCUMENTS:%=--ignore=tests/unit/test_%.py); \
 	else \
 	  echo "Python 3.13 is not at hand on this machine: the quick lanes have run on $$(.venv/bin/python --version) alone"; \
 	fi

@@ -10,7 +10,7 @@ from tests.simulation.seeded.needed import Story, explore
 from tests.simulation.seeded.scenarios import SCENARIOS
 from tests.simulation.seeded.stage import Current, set_up
 
-ONE_OF = 16
+ONE_OF = 32
 """One late call in this many; `make needed` makes all, in many more lives."""
 
 
@@ -27,7 +27,7 @@ def test_every_rule_holds_however_late_a_call_is(current: Current, scenario: str
     for late in islice(everything(life, lambda late: happen(current, life, late).table), 0, None, ONE_OF):
         committed += happen(current, life, late).table.first_commit is not None
 
-    assert committed > 5
+    assert committed > 0
 
 
 def test_a_call_reads_early_and_writes_late(current: Current) -> None:
