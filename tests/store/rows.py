@@ -10,7 +10,7 @@ from settlement.core.ledger.kyc_review import WebhookEvent
 from settlement.core.ledger.transaction import AlreadyApplied
 from settlement.core.model.orders import Resolution
 from settlement.core.model.state import SettlementState
-from settlement.core.model.status import Step
+from settlement.core.model.status import REVERSIBLE, Step
 from settlement.core.model.verdict import Verdict
 from settlement.core.policy import recovery, steps
 from tests.world.constants import NONCE
@@ -148,6 +148,13 @@ def book(row: Row, *others: Row, alice: Row | int, bob: Row | int) -> list[Row]:
 
 def in_order(*rows: Row) -> list[Row]:
     return sorted(rows, key=lambda row: (row["pk"], row["sk"]))
+
+
+def due(saga: Saga, step: Step) -> None:
+    """Reverse a settled settlement until the reversal of `step` is next."""
+    saga.begun(Step.FEE)
+    for earlier in REVERSIBLE[: REVERSIBLE.index(step)]:
+        saga.reverse(earlier)
 
 
 def posted(last: Step | None) -> list[Row]:

@@ -4,20 +4,16 @@ import pytest
 
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
-from settlement.core.model.case import Case
 from settlement.core.model.errors import (
     AccountInLimbo,
     AccountNotFound,
     CaseNotCounted,
     IdempotencyConflict,
-    ResolutionRefused,
     StepFenced,
 )
 from settlement.core.model.orders import Resolution
 from settlement.core.model.status import REVERSIBLE, Status, Step
-from settlement.core.policy import compensation
 from tests.store.rows import (
-    AVAILABLE,
     DECIDED_AT,
     DUE_AGAIN,
     ESCROW,
@@ -46,12 +42,6 @@ DECISIONS = pytest.mark.parametrize(
     "resolution", [RETRY, WRITE_OFF, COMPLETE], ids=lambda each: each.decision.value
 )
 ESCROW_ACCOUNT = f"escrow:{KEY}"
-NEVER_COMMITTED = [
-    *((None, step) for step in REVERSIBLE),
-    *((last, Step.FEE) for last in (Step.HOLD, Step.RELEASE)),
-    (Step.VERIFY, Step.RELEASE),
-]
-"""The last committed step, and a step that never committed."""
 
 
 def limbo_evidence(step: Step, number: int = 1) -> Row:
@@ -124,23 +114,6 @@ def test_a_stuck_reversal_enters_limbo_and_blocks_the_customer(saga: Saga, step:
     assert saga.books() == book(row, *others, alice=alice, bob=bob)
 
 
-@pytest.mark.parametrize(("last", "step"), NEVER_COMMITTED)
-def test_a_stuck_reversal_of_an_uncommitted_step_blocks_no_account(
-    saga: Saga, last: Step | None, step: Step
-) -> None:
-    entered = stuck_unmoved(saga, last, step)
-
-    assert entered == limbo_evidence(step)
-    index = {"gsi1pk": "LIMBO", "gsi1sk": REVERSED_AT}
-    failure = STUCK | {"step": step.reversal}
-    row = begun(last, events=1, status="LIMBO", stuck_step=step.reversal, failure=failure, **index)
-    alice, bob = AVAILABLE[last]
-    assert saga.books() == book(row, *posted(last), entered, alice=alice, bob=bob)
-    assert saga.case() == Case(
-        step=step, account=ACCOUNT[step], blocked_account=None, amount=0, number=1, escrow=ESCROW[last]
-    )
-
-
 def test_a_repeated_limbo_entry_changes_nothing_and_other_content_conflicts(
     saga: Saga, counted: list[str]
 ) -> None:
@@ -166,20 +139,6 @@ def test_a_case_before_the_last_decision_never_reenters_limbo(saga: Saga) -> Non
         assert saga.enter(stale, now=DECIDED) == limbo_evidence(Step.RELEASE)
         with pytest.raises(StepFenced, match=r"^limbo: the settlement is COMPENSATING "):
             saga.enter(saga.case(Step.RELEASE, number=3))
-
-
-def test_the_case_names_the_failed_reversal_not_another_due_one(saga: Saga) -> None:
-    """The refund has committed, but the reversal of the hold failed before the reclaim was tried."""
-    saga.begun(Step.FEE)
-    saga.reverse(Step.FEE)
-
-    assert saga.enter(failure=STUCK | {"step": "compensate:hold"}) == limbo_evidence(Step.HOLD)
-
-    assert saga.row()["stuck_step"] == "compensate:hold"
-    assert [row.get("limbo_cases") for row in saga.books()[:2]] == [1, None]
-    assert saga.case() == Case(
-        step=Step.HOLD, account="alice", blocked_account="alice", amount=4820, number=1, escrow=48
-    )
 
 
 # The execution that waits
@@ -303,27 +262,6 @@ def test_to_complete_accepts_the_release_and_makes_the_rest_fee(
     bob: Row = {"available": 5272} | (UNBLOCKED if step is Step.RELEASE else {})
     assert saga.books() == book(row, *others, alice=5180, bob=bob)
     assert assert_conserved(saga.ledger.rows()) == {"external:EUR": -10_500, "fees:EUR": 48}
-
-
-@pytest.mark.parametrize(("last", "step"), NEVER_COMMITTED)
-def test_an_uncommitted_step_is_retried_and_never_written_off(
-    saga: Saga, last: Step | None, step: Step
-) -> None:
-    """The check refuses the write-off; so does the write, if a caller bypasses the check."""
-    entered = stuck_unmoved(saga, last, step)
-    with pytest.raises(ResolutionRefused, match=r"^decision: the escrow lacks nothing .*; use retry$"):
-        compensation.ensure_can_resolve(saga.state(), WRITE_OFF.decision)
-    with (
-        saga.writes_nothing(),
-        pytest.raises(ResolutionRefused, match=r"^resolution: .* has moved on since "),
-    ):
-        saga.resolve(WRITE_OFF)
-
-    resolved = saga.resolve(RETRY)
-
-    alice, bob = AVAILABLE[last]
-    entries = [*posted(last), entered, resolved]
-    assert saga.books() == book(decided(last, RETRY), *entries, alice=alice, bob=bob)
 
 
 @DECISIONS

@@ -1,26 +1,19 @@
-from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
-
 import pytest
 
-from settlement.core.ledger import entries, forward, keys, kyc_review, reversal
-from settlement.core.ledger.keys import Row
-from settlement.core.ledger.kyc_review import WebhookEvent
+from settlement.core.ledger import entries, forward, keys, reversal
 from settlement.core.ledger.transaction import AlreadyApplied, Transfer
-from settlement.core.model.errors import IdempotencyConflict, ProposalRefused, StepFenced
+from settlement.core.model.errors import IdempotencyConflict, ProposalRefused
 from settlement.core.model.orders import Resolution
 from settlement.core.model.status import Step
-from settlement.core.model.verdict import Verdict
 from settlement.core.policy import steps
 from tests.unit import books, states, vectors
 from tests.unit.books import LAST, STUCK, unwind
 from tests.unit.conditions import admits
 from tests.unit.states import found
-from tests.unit.vectors import CONFIG, DECIDER, ESCROW, EVENT, FAILURE, SETTLEMENT, VERDICT, VERDICTS
+from tests.unit.vectors import CONFIG, ESCROW, FAILURE, SETTLEMENT
 from tests.world.environment import NOW
 from tests.world.rooms import there
-from tests.world.saga import COMPLETE, LATER, RETRY, WRITE_OFF, Saga
+from tests.world.saga import COMPLETE, RETRY, WRITE_OFF, Saga
 
 PUTS = {name: write for name, write in vectors.named_writes().items() if write.action == "Put"}
 WAITING = "limbo.await_decision"
@@ -215,121 +208,3 @@ def test_the_address_of_a_decisions_entry_follows_from_its_evidence(
     if decision is not COMPLETE:
         unwind(saga)
     assert entries_in_the_table(saga) == entries_by_the_row(saga)
-
-
-# The webhook's rows
-
-
-def test_a_reused_event_id_with_other_content_is_a_conflict() -> None:
-    marker: Row = dict(kyc_review.event_marker(EVENT, SETTLEMENT, NOW).parameters["Item"])
-    other = kyc_review.event_marker(replace(EVENT, digest="0" * 64), SETTLEMENT, NOW)
-
-    for earlier in (None, marker):
-        refusal = other.on_failure(earlier)
-        assert type(refusal) is IdempotencyConflict
-        assert str(refusal) == "webhook-id: was used before by an event with other content"
-
-
-def by_webhook(saga: Saga, verdict: Verdict, event: WebhookEvent = EVENT) -> None:
-    writes = steps.record_webhook_verdict(SETTLEMENT, verdict, event, DECIDER, LATER, CONFIG)
-    saga.ledger.store.transact(writes)
-
-
-def by_answer(saga: Saga, verdict: Verdict, event: WebhookEvent = EVENT) -> None:
-    saga.verify(verdict)
-
-
-@pytest.mark.parametrize("second", VERDICTS.values(), ids=VERDICTS)
-@pytest.mark.parametrize("first", VERDICTS.values(), ids=VERDICTS)
-@pytest.mark.parametrize("decide", [by_webhook, by_answer])
-def test_the_same_decision_is_replayed_and_another_conflicts_for_good(
-    decide: Callable[[Saga, Verdict], None], first: Verdict, second: Verdict
-) -> None:
-    """Each decision has its own event id, like a provider that decides again."""
-    saga, another = books.reached(Step.HOLD), replace(EVENT, id="evt-2")
-    decide(saga, first)
-    again = replace(second, reference="ver_2", reason="sent again")
-
-    if second.decision is first.decision:
-        with saga.writes_nothing(), pytest.raises(AlreadyApplied) as replayed:
-            by_webhook(saga, again, another)
-        assert replayed.value.found == saga.state()
-    else:
-        message = f"^decision: {first.decision} is on record, for good$"
-        with saga.writes_nothing(), pytest.raises(IdempotencyConflict, match=message):
-            by_webhook(saga, again, another)
-
-
-def test_the_providers_answer_and_webhook_are_two_facts_worded_alike() -> None:
-    """Neither replaces the other: the settlement's row shows which came first."""
-    answered = entries.evidence(SETTLEMENT, Step.VERIFY, VERDICT.evidence(), NOW).parameters["Item"]
-    *_, sent = steps.record_webhook_verdict(SETTLEMENT, VERDICT, EVENT, DECIDER, NOW, CONFIG)
-
-    assert sent.parameters["Item"] == answered | {"sk": f"{SETTLEMENT.key}:review", "step": "review"}
-    assert answered["sk"] == f"{SETTLEMENT.key}:verify"
-
-
-@pytest.mark.parametrize("answered", VERDICTS)
-@pytest.mark.parametrize("sent", VERDICTS)
-@pytest.mark.parametrize("moment", range(3))
-def test_the_first_verdict_on_the_row_stays_with_its_evidence(moment: int, sent: str, answered: str) -> None:
-    """Covers a webhook before, between and after the answer's two writes.
-
-    The webhook is one transaction. In between, both have evidence, which may contradict.
-    """
-    saga = books.reached(Step.HOLD)
-    webhook = partial(by_webhook, saga, VERDICTS[sent])
-
-    if moment == 0:
-        webhook()
-    on_record = Verdict.on_record(saga.put_evidence(VERDICTS[answered]))
-    if moment == 1:
-        webhook()
-    saga.put_verdict(on_record)
-    if moment == 2:
-        with pytest.raises(AlreadyApplied if sent == answered else IdempotencyConflict):
-            webhook()
-
-    review = saga.ledger.store.evidence(SETTLEMENT.key, kyc_review.REVIEW)
-    verify = saga.ledger.store.evidence(SETTLEMENT.key, Step.VERIFY)
-    assert verify
-    assert verify["decision"] == VERDICTS[answered].decision
-    assert (review is None) == (moment == 2)
-    assert saga.state().verdict == (review or verify)["decision"]
-    assert saga.state().verdict == VERDICTS[answered if moment == 2 else sent].decision
-    books.moved(saga)
-    assert (Step.VERIFY in saga.state().steps) == (saga.state().verdict == "APPROVED")
-
-
-# The execution that waits in LIMBO
-
-
-@pytest.mark.parametrize("case", [1, 2, 3])
-def test_the_last_execution_waiting_for_a_case_is_woken(case: int) -> None:
-    saga = books.fresh()
-    saga.wait("token-1", "arn:execution-1", case=2)
-
-    if case < 2:
-        with (
-            saga.writes_nothing(),
-            pytest.raises(StepFenced, match=r"^await: a later case of .* is waited for$"),
-        ):
-            saga.wait("token-2", "arn:execution-2", case=case)
-    else:
-        saga.wait("token-2", "arn:execution-2", case=case)
-        (row,) = saga.ledger.rows()
-        more = {"key": SETTLEMENT.key, "case": case, "token": "token-2", "execution": "arn:execution-2"}
-        assert row == keys.waiting(SETTLEMENT.key) | more
-
-
-def test_a_task_token_is_on_no_row_of_the_settlement() -> None:
-    """A reader of the row, for a report or a statement, could resume the machine with it."""
-    saga = books.stuck(Step.FEE, Step.RELEASE)
-    before = saga.row()
-
-    saga.wait("a-task-token")
-
-    assert saga.row() == before
-    assert [row["pk"] for row in saga.ledger.rows() if "a-task-token" in str(row)] == [
-        f"WAITING#{SETTLEMENT.key}"
-    ]

@@ -36,39 +36,25 @@ def available(ledger: Ledger) -> int:
 
 
 class Meanwhile:
-    """Client that runs an action before its first transactions."""
+    """Client that runs an action before, or after, each of the first calls of an operation."""
 
-    def __init__(self, client: Any, *acts: Callable[[], object]) -> None:
-        self._client, self._acts = client, list(acts)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "transact_write_items" and self._acts:
-            self._acts.pop(0)()
-        return getattr(self._client, name)
-
-
-class BetweenReads:
-    """Client that runs an action after the first call of an operation."""
-
-    def __init__(self, client: Any, operation: str, act: Callable[[], object]) -> None:
-        self._client, self._operation, self._act = client, operation, act
+    def __init__(self, client: Any, operation: str, *acts: Callable[[], object], after: bool = False) -> None:
+        self._client, self._operation, self._acts, self._after = client, operation, list(acts), after
 
     def __getattr__(self, name: str) -> Any:
         call = getattr(self._client, name)
-        if name != self._operation:
-            return call
 
         def answered(**parameters: Any) -> Any:
-            answer = call(**parameters)
-            self._operation = ""
-            self._act()
-            return answer
+            answer = call(**parameters) if self._after else None
+            self._acts.pop(0)()
+            return answer or call(**parameters)
 
-        return answered
+        return answered if name == self._operation and self._acts else call
 
 
-def beside(ledger: Ledger, *acts: Callable[[], object]) -> Store:
-    return Store(Meanwhile(ledger.client, *acts), ledger.table_name, pause=lambda failed_tries: None)
+def beside(ledger: Ledger, *acts: Callable[[], object], operation: str = "", after: bool = False) -> Store:
+    client = Meanwhile(ledger.client, operation or "transact_write_items", *acts, after=after)
+    return Store(client, ledger.table_name, pause=lambda failed_tries: None)
 
 
 def test_a_sweep_folds_each_release_once_and_says_how_much(shop: Ledger) -> None:
@@ -142,8 +128,7 @@ def test_a_fold_of_another_sweeper_between_reads_is_kept(shop: Ledger, operation
         release(shop, "07", 3, "b")
         sweeper.fold(shop.store, SPAN)
 
-    client = BetweenReads(shop.client, operation, quicker)
-    sweeper.fold(Store(client, shop.table_name, pause=lambda failed_tries: None), SPAN)
+    sweeper.fold(beside(shop, quicker, operation=operation, after=True), SPAN)
 
     assert available(shop) == 108
 
