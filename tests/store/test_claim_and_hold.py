@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from settlement.core.model.errors import AccountInLimbo, CurrencyMismatch, InsufficientFunds
-from settlement.core.model.status import Status, Step
+from settlement.core.model.status import Step
 from settlement.core.policy import steps
 from tests.store.rows import HELD, QUEUED, book
 from tests.world.environment import NOW
@@ -62,32 +62,6 @@ def test_a_second_call_by_any_clock_finds_the_first_settlement(saga: Saga, owner
         assert steps.is_replay(found, owner) == (owner == "execution-2")
 
 
-def test_a_call_with_other_content_finds_the_first_requests_settlement(saga: Saga) -> None:
-    saga.fund()
-    saga.claim_and_hold()
-
-    for change in ({"amount": 4821}, {"fee": 49}, {"payee": "carol"}, {"payer": "bob", "payee": "alice"}):
-        other = saga.asking(**change)
-        with saga.writes_nothing():
-            found = other.claim_and_hold(LATER)
-        assert found == state_of(HELD)
-        assert found is not None
-        assert not found.same_request(other.settlement)
-
-
-@pytest.mark.parametrize("status", Status)
-def test_a_claimed_key_is_never_held_again_in_any_status(saga: Saga, status: Status) -> None:
-    saga.fund()
-    saga.claim_and_hold()
-    saga.alter(status=status)
-
-    with saga.writes_nothing():
-        found = saga.claim_and_hold(LATER)
-
-    assert found is not None
-    assert (found.status, steps.is_replay(found, "execution-1")) == (status, status is not Status.PROCESSING)
-
-
 def test_a_key_claimed_by_the_queue_awaits_a_separate_hold(saga: Saga) -> None:
     saga.fund()
     claimed = saga.claim()
@@ -99,6 +73,3 @@ def test_a_key_claimed_by_the_queue_awaits_a_separate_hold(saga: Saga) -> None:
     saga.commit(Step.HOLD)
 
     assert saga.books() == book(QUEUED, ENTRIES[Step.HOLD], alice=5180, bob=500)
-
-
-# Many at once

@@ -4,19 +4,12 @@ import pytest
 
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
-from settlement.core.model.errors import (
-    AccountInLimbo,
-    AccountNotFound,
-    CaseNotCounted,
-    IdempotencyConflict,
-    StepFenced,
-)
+from settlement.core.model.errors import AccountInLimbo, AccountNotFound, IdempotencyConflict, StepFenced
 from settlement.core.model.orders import Resolution
 from settlement.core.model.status import REVERSIBLE, Status, Step
 from tests.store.rows import (
     DECIDED_AT,
     DUE_AGAIN,
-    ESCROW,
     REVERSED,
     REVERSED_AT,
     begun,
@@ -32,7 +25,7 @@ from tests.store.rows import (
 )
 from tests.world.books import assert_conserved
 from tests.world.environment import NOW
-from tests.world.saga import BOB, COMPLETE, DECIDED, KEY, LATER, RETRY, STUCK, WRITE_OFF, Saga
+from tests.world.saga import COMPLETE, DECIDED, KEY, RETRY, STUCK, WRITE_OFF, Saga
 
 ACCOUNT = {Step.FEE: "fees:EUR", Step.RELEASE: "bob", Step.HOLD: "alice"}
 
@@ -82,12 +75,6 @@ def decided(last: Step | None, resolution: Resolution, events: int = 0, **change
     """
     closed = {"resolutions": 1, "resolution": decision(resolution), **DUE_AGAIN, **changes}
     return begun(last, events=2 + events, **closed)
-
-
-def stuck_unmoved(saga: Saga, last: Step | None, step: Step) -> Row:
-    """Enter LIMBO at the reversal of an uncommitted `step`, with nothing reversed before."""
-    saga.begun(last)
-    return saga.enter(failure=STUCK | {"step": step.reversal})
 
 
 # Into LIMBO
@@ -245,7 +232,7 @@ def test_to_write_off_covers_the_stuck_amount_from_the_losses(
 def test_to_complete_accepts_the_release_and_makes_the_rest_fee(
     saga: Saga, last: Step, step: Step, rest: int
 ) -> None:
-    stuck_unmoved(saga, last, step) if (last, step) == (Step.RELEASE, Step.FEE) else saga.stuck(step, last)
+    saga.stuck(step, last)
     refunded = [Step.FEE] if (last, step) == (Step.FEE, Step.RELEASE) else []
 
     resolved = saga.resolve(COMPLETE)
@@ -327,40 +314,6 @@ def test_a_deleted_account_is_never_blocked_and_stops_no_decision(saga: Saga) ->
     resolved = saga.resolve(WRITE_OFF, case=free)
     assert (resolved["account"], resolved["amount"]) == ("bob", 4772)
     assert saga.ledger.row(keys.account("bob")) is None
-
-
-@pytest.mark.parametrize("others", [0, 1])
-def test_an_account_restored_by_hand_must_count_its_open_cases(saga: Saga, others: int) -> None:
-    """It was missing when its settlement got stuck.
-
-    Until its count includes the case, no decision is taken.
-    """
-    saga.begun(Step.RELEASE)
-    saga.enter(saga.case(Step.RELEASE, blocked_account=None), STUCK, LATER)
-    uncounted: list[Row] = [{}, {"limbo_cases": 0}]
-    for counted in uncounted:
-        saga.ledger.open("bob", 0, **counted)
-        with saga.writes_nothing(), pytest.raises(CaseNotCounted, match=r"^stuck party: .* settle reconcile"):
-            saga.resolve(WRITE_OFF)
-
-    saga.ledger.open("bob", 0, limbo_cases=others + 1)
-    saga.resolve(WRITE_OFF)
-
-    assert saga.ledger.rows()[1] == BOB | {"available": 0, "limbo_cases": others}
-    assert saga.row()["escrow"] == ESCROW[Step.HOLD]
-
-
-@pytest.mark.parametrize("resolution", [RETRY, COMPLETE], ids=lambda each: each.decision.value)
-def test_another_settlements_block_outlives_a_case_without_a_block(
-    saga: Saga, resolution: Resolution
-) -> None:
-    saga.begun(Step.RELEASE)
-    saga.ledger.put(saga.books()[1] | {"limbo_cases": 1})
-    saga.enter(failure={"step": "compensate:fee", "error": "StoreUnavailable", "cause": "unreachable"})
-
-    saga.resolve(resolution)
-
-    assert saga.books()[1]["limbo_cases"] == 1
 
 
 @pytest.mark.parametrize("first_out", [0, 1])

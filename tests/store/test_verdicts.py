@@ -24,7 +24,6 @@ from tests.store.rows import (
     QUEUED,
     TIME,
     UNDER_REVIEW,
-    WEBHOOK,
     begin_review,
     concluded,
     event,
@@ -113,23 +112,6 @@ def test_the_webhook_decides_and_the_recorded_answer_stays_as_evidence(
         assert saga.put_verdict(answered, LATER) == saga.state()
         with pytest.raises(IdempotencyConflict, match=f"^decision: {verdict.decision} is on record, for"):
             webhook(saga, other_of(verdict), event(2), now=LATER)
-    saga.books()
-
-
-@VERDICTS
-@pytest.mark.parametrize("answer", [APPROVED, REJECTED], ids=lambda each: each.decision)
-def test_an_answer_after_the_webhooks_decision_is_only_evidence(
-    saga: Saga, verdict: Verdict, answer: Verdict
-) -> None:
-    held(saga)
-    webhook(saga, verdict, now=LATER)
-    before = saga.row()
-
-    with saga.writes_only_evidence():
-        assert own(saga, answer) == evidence_of(answer, LATER_AT)
-
-    assert saga.row() == before
-    assert verdicts(saga) == [review_of(verdict, LATER_AT), evidence_of(answer, LATER_AT)]
     saga.books()
 
 
@@ -236,21 +218,6 @@ def test_a_refused_event_leaves_no_marker_and_may_come_again(saga: Saga) -> None
     assert webhook(saga, now=LATER) is None
 
     assert [row["pk"] for row in markers(saga)] == ["KYC_EVENT#evt_1"]
-
-
-def test_a_verdict_without_evidence_and_event_is_not_taken_again(saga: Saga) -> None:
-    in_review(saga)
-    webhook(saga, REJECTED)
-    for lost in (*verdicts(saga), *markers(saga)):
-        saga.ledger.delete({name: lost[name] for name in ("pk", "sk")})
-    state = saga.state()
-
-    with saga.writes_nothing(), pytest.raises(IdempotencyConflict, match=r"^decision: REJECTED is on record"):
-        webhook(saga, APPROVED)
-    with saga.writes_only_evidence():
-        assert saga.verify(APPROVED, WEBHOOK) == state
-    with saga.writes_nothing(), pytest.raises(StepFenced):
-        saga.send(Step.RELEASE, WEBHOOK)
 
 
 @pytest.mark.parametrize("engine", ["memory"])

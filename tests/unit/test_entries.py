@@ -1,16 +1,15 @@
 import pytest
 
-from settlement.core.ledger import entries, forward, keys, reversal
+from settlement.core.ledger import entries, forward, keys
 from settlement.core.ledger.transaction import AlreadyApplied, Transfer
 from settlement.core.model.errors import IdempotencyConflict, ProposalRefused
 from settlement.core.model.orders import Resolution
 from settlement.core.model.status import Step
-from settlement.core.policy import steps
 from tests.unit import books, states, vectors
 from tests.unit.books import LAST, STUCK, unwind
 from tests.unit.conditions import admits
 from tests.unit.states import found
-from tests.unit.vectors import CONFIG, ESCROW, FAILURE, SETTLEMENT
+from tests.unit.vectors import CONFIG, ESCROW, SETTLEMENT
 from tests.world.environment import NOW
 from tests.world.rooms import there
 from tests.world.saga import COMPLETE, RETRY, WRITE_OFF, Saga
@@ -117,19 +116,6 @@ def test_another_requests_claim_is_left_for_the_idempotency_check() -> None:
         replayed = build(SETTLEMENT, "owner", NOW, CONFIG).on_failure(earlier)
         assert isinstance(replayed, AlreadyApplied)
         assert replayed.found is earlier
-
-
-def test_a_tombstone_is_the_row_of_an_ended_claim() -> None:
-    claim = forward.claim(SETTLEMENT, "execution", NOW, CONFIG).parameters["Item"]
-
-    tombstone = reversal.tombstone(SETTLEMENT, "execution", FAILURE, NOW).parameters["Item"]
-
-    assert claim.keys() - tombstone.keys() == {"gsi1pk", "gsi1sk"}
-    assert tombstone.keys() - claim.keys() == {"failure", "finished_at"}
-    differing = {name for name in claim.keys() & tombstone.keys() if claim[name] != tombstone[name]}
-    assert differing == {"status", "deadline_at"}
-    assert tombstone["finished_at"] == tombstone["claimed_at"] == tombstone["deadline_at"]
-    assert steps.is_replay(found(tombstone), "execution")
 
 
 # Entries of transfers

@@ -8,8 +8,7 @@ from settlement.accounts.administration import carry_out
 from settlement.accounts.order import AccountOrder
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
-from settlement.core.model.errors import IdempotencyConflict, StoreUnavailable
-from settlement.core.model.status import Step
+from settlement.core.model.errors import StoreUnavailable
 from tests.store.rivals import Act, assert_one_order
 from tests.unit.vectors import CLOSE, DEPOSIT, FREEZE, OPENING, UNFREEZE, WITHDRAWAL
 from tests.world.books import assert_conserved
@@ -49,20 +48,6 @@ def test_a_repeated_order_finds_its_row_and_writes_nothing(
     assert_conserved(saga.ledger.rows())
 
 
-@pytest.mark.parametrize("order", COURSE, ids=lambda order: order.order)
-def test_another_order_of_the_same_key_conflicts_and_writes_nothing(saga: Saga, order: AccountOrder) -> None:
-    reach(saga, order)
-    give(saga, order)
-
-    for other in (
-        replace(order, reason="another"),
-        replace(order, by="another"),
-        replace(order, account="bob"),
-    ):
-        with saga.writes_nothing(), pytest.raises(IdempotencyConflict, match=order.key):
-            give(saga, other)
-
-
 def test_a_course_of_orders_leaves_the_rows_of_the_contract(saga: Saga) -> None:
     for order in COURSE:
         give(saga, order)
@@ -80,18 +65,6 @@ def test_a_course_of_orders_leaves_the_rows_of_the_contract(saga: Saga) -> None:
         ("deposit", "credit", "external:EUR", "alice"),
         ("withdraw", "debit", "alice", "external:EUR"),
     ]
-    assert_conserved(saga.ledger.rows())
-
-
-def test_an_orders_key_does_not_meet_a_settlements(saga: Saga) -> None:
-    saga.reach(None)
-    order = replace(DEPOSIT, key=saga.settlement.key)
-
-    give(saga, order)
-
-    saga.send(Step.HOLD)
-    names = {row["sk"] for row in saga.ledger.rows() if keys.is_entry(row) and order.key in row["sk"]}
-    assert names == {f"{POSTED_AT}#{order.key}:{step}" for step in ("deposit", "hold")}
     assert_conserved(saga.ledger.rows())
 
 

@@ -68,41 +68,6 @@ def test_a_sweep_folds_each_release_once_and_says_how_much(shop: Ledger) -> None
     assert shop.row(SPAN.swept) == {**SPAN.swept, "version": 1, "folded": {"07": 8, "59": 1}}
 
 
-def test_a_late_release_is_folded_into_its_own_second(shop: Ledger) -> None:
-    release(shop, "07", 5, "b")
-    sweeper.fold(shop.store, SPAN)
-    release(shop, "07", 3, "a")
-
-    assert sweeper.fold(shop.store, SPAN) == 3
-
-    assert shop.row(SPAN.swept) == {**SPAN.swept, "version": 2, "folded": {"07": 8}}
-    assert available(shop) == 108
-
-
-def test_a_sweep_of_some_seconds_leaves_the_others_unchanged(shop: Ledger) -> None:
-    for second in ("06", "07", "08", "09"):
-        release(shop, second, 5)
-    sweeper.fold(shop.store, Span(PARTITION, MINUTE, "06", "06"))
-
-    assert sweeper.fold(shop.store, Span(PARTITION, MINUTE, "07", "08")) == 10
-
-    assert shop.row(SPAN.swept) == {**SPAN.swept, "version": 2, "folded": {"06": 5, "07": 5, "08": 5}}
-
-
-def test_entries_of_other_minutes_and_partitions_are_not_folded(shop: Ledger) -> None:
-    release(shop, "07", 5, partition="ENTRIES#merchant.shop#30")
-    other = {
-        "pk": PARTITION,
-        "sk": "2026-11-22T06:05:00.000Z#k:release",
-        "posted_at": "2026-11-22T06:05:00.000Z",
-    }
-    shop.put(other | {"step": "release", "amount": 5, "currency": "EUR"})
-
-    assert sweeper.fold(shop.store, SPAN) == 0
-
-    assert shop.row(SPAN.swept) is None
-
-
 @pytest.mark.parametrize("swept_before", [False, True])
 def test_of_two_sweepers_one_folds_and_the_other_looks_again(shop: Ledger, swept_before: bool) -> None:
     release(shop, "07", 5, "a")
