@@ -1,6 +1,7 @@
-"""Each condition of each write, tested on a table by changing one attribute at a time.
+"""Each condition of each update, tested on a table by changing one attribute at a time.
 
-`RULES` of tests/unit/test_writes.py states when each update commits and how it is refused.
+`RULES` of tests/unit/test_writes.py states when each update commits and how it is refused. Rows that are put
+once: tests/unit/test_entries.py; accounts: test_balances.py.
 """
 
 from typing import Any
@@ -8,13 +9,11 @@ from typing import Any
 import pytest
 
 from settlement.core.ledger import keys
-from settlement.core.ledger.transaction import AlreadyApplied
-from settlement.core.model.errors import IdempotencyConflict, ProposalRefused
 from settlement.core.model.status import REVERSIBLE, Status, Step
 from tests.unit.conditions import applied
 from tests.unit.every_row import AFTER, AT, BEFORE, MOVED, PREFIXES, RESOLUTIONS, rows_met_by, verdicts
 from tests.unit.test_writes import PUT_BACK, RULES, built, commits, refusal, told
-from tests.unit.vectors import DECIDER, EXECUTION, LISTED, VERDICT, named_writes, slots
+from tests.unit.vectors import DECIDER, EXECUTION, LISTED, VERDICT, slots
 from tests.world.ledger import Ledger
 from tests.world.saga import outcome_of
 
@@ -57,35 +56,3 @@ def test_an_update_is_refused_with_reason_if_one_attribute_differs(ledger: Ledge
     ledger.put(admitted)
     ledger.store.transact([write])
     assert ledger.rows() == [applied(write, admitted)]
-
-
-PUTS = {name: write for name, write in named_writes().items() if write.action == "Put"}
-OF_SETTLEMENTS = [
-    name for name, write in PUTS.items() if {"debit", "request_hash"} <= write.parameters["Item"].keys()
-]
-"""Entries of settlements; excludes deposits."""
-
-REPLACED = [name for name, write in PUTS.items() if write.parameters["Item"]["sk"] == "WAITING"]
-REPLACED += ["sweep.fold.again[0]", "proposals.propose.again"]
-"""Rows that are replaced: see the tests of LIMBO, of sweeps and of approvals."""
-
-
-MOVES = [name for name in PUTS if name.startswith("proposals.record.")]
-
-
-def told_again(name: str) -> type[Exception]:
-    """Return what a second put gets: entries and moves are no record of theirs, all other rows are."""
-    if name in MOVES:
-        return ProposalRefused
-    return IdempotencyConflict if name in OF_SETTLEMENTS else AlreadyApplied
-
-
-@pytest.mark.parametrize("name", [name for name in PUTS if name not in REPLACED])
-def test_a_row_is_put_once_and_later_puts_are_told(ledger: Ledger, name: str) -> None:
-    write = named_writes()[name]
-    ledger.store.transact([write])
-
-    again = outcome_of(lambda: ledger.store.transact([write]))
-
-    assert isinstance(again, told_again(name))
-    assert ledger.rows() == [applied(write, None)]

@@ -151,6 +151,7 @@ def test_the_text_of_a_list_is_terminal_safe() -> None:
 PAYER_STATUS, PAYEE_STATUS = (("responses", party, "status") for party in ("payer", "payee"))
 PAYEE_RESULTS: Trail = ("responses", "payee", "results")
 NO_LISTS: list[Any] = [None, "", "x", {}, {"0": {}}, 0]
+NO_RESULTS: list[Any] = [None, 0, "x", [], ["match"], {}]
 NO_STATUS: list[Any] = [404, 422, 429, 500, "200", None, "200.0"]
 
 
@@ -189,7 +190,7 @@ def test_an_answer_without_a_deciding_member_is_refused(trail: Trail) -> None:
 MALFORMED = [
     *((trail, status) for trail in (PAYER_STATUS, PAYEE_STATUS) for status in NO_STATUS),
     *((PAYEE_RESULTS, results) for results in NO_LISTS),
-    *(((*PAYEE_RESULTS, 0), result) for result in (None, 0, "x", [], ["match"], {})),
+    *(((*PAYEE_RESULTS, 0), result) for result in NO_RESULTS),
 ]
 
 
