@@ -62,6 +62,7 @@ AVAILABLE = {
 }
 
 INDEX = ("gsi1pk", "gsi1sk")
+OTHER = "order-2026-000404"
 
 
 def evidence(name: str, posted_at: str = REVERSED_AT, **content: Any) -> Row:
@@ -155,6 +156,16 @@ def due(saga: Saga, step: Step) -> None:
     saga.begun(Step.FEE)
     for earlier in REVERSIBLE[: REVERSIBLE.index(step)]:
         saga.reverse(earlier)
+
+
+def another(saga: Saga) -> Saga:
+    """Return a second settlement of the same parties, about to get stuck in reversal."""
+    other = saga.asking(key=OTHER, amount=1000)
+    other.claim()
+    for step in (Step.HOLD, Step.VERIFY, Step.RELEASE):
+        other.commit(step)
+    other.begin()
+    return other
 
 
 def posted(last: Step | None) -> list[Row]:

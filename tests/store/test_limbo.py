@@ -12,6 +12,7 @@ from tests.store.rows import (
     DUE_AGAIN,
     REVERSED,
     REVERSED_AT,
+    another,
     begun,
     book,
     decision,
@@ -319,11 +320,7 @@ def test_a_deleted_account_is_never_blocked_and_stops_no_decision(saga: Saga) ->
 @pytest.mark.parametrize("first_out", [0, 1])
 def test_an_account_leaves_limbo_only_with_its_last_settlement(saga: Saga, first_out: int) -> None:
     saga.stuck(Step.RELEASE, last=Step.RELEASE)
-    other = saga.asking(key="order-2026-000404", amount=1000)
-    other.claim()
-    for step in (Step.HOLD, Step.VERIFY, Step.RELEASE):
-        other.commit(step)
-    other.begin()
+    other = another(saga)
     other.enter()
     spending = saga.spent(1)
     early, late = (saga, other) if first_out == 0 else (other, saga)

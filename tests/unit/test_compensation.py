@@ -14,7 +14,7 @@ from settlement.core.model.status import REVERSIBLE, Status, Step
 from settlement.core.model.timestamps import timestamp
 from settlement.core.policy import compensation
 from tests.unit import books, states
-from tests.unit.books import LAST, SETTLEMENTS, moved, unwind
+from tests.unit.books import LAST, SETTLEMENTS, moved
 from tests.unit.conditions import applied, asked
 from tests.unit.every_row import states_met_by
 from tests.unit.vectors import CONFIG, EXECUTION, REVERSER, SETTLEMENT, slots
@@ -79,7 +79,7 @@ def test_a_reversal_gives_every_party_its_balance_back(settlement: Settlement, l
     for step in saga.state().unreversed:
         saga.reverse(step)
         moved(saga)
-    unwind(saga)
+    saga.unwind()
 
     assert moved(saga) == {}
     state = saga.state()

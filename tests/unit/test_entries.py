@@ -3,16 +3,13 @@ import pytest
 from settlement.core.ledger import entries, forward, keys
 from settlement.core.ledger.transaction import AlreadyApplied, Transfer
 from settlement.core.model.errors import IdempotencyConflict, ProposalRefused
-from settlement.core.model.orders import Resolution
 from settlement.core.model.status import Step
-from tests.unit import books, states, vectors
-from tests.unit.books import LAST, STUCK, unwind
+from tests.unit import states, vectors
 from tests.unit.conditions import admits
 from tests.unit.states import found
 from tests.unit.vectors import CONFIG, ESCROW, SETTLEMENT
 from tests.world.environment import NOW
 from tests.world.rooms import there
-from tests.world.saga import COMPLETE, RETRY, WRITE_OFF, Saga
 
 PUTS = {name: write for name, write in vectors.named_writes().items() if write.action == "Put"}
 WAITING = "limbo.await_decision"
@@ -138,59 +135,3 @@ def test_an_entry_is_kept_under_the_account_opposite_the_escrow(
     entry = entries.transfer(SETTLEMENT, Step.HOLD, transfer, NOW).parameters["Item"]
 
     assert (entry["side"], entry["pk"]) == (side, partition)
-
-
-PARTIES = {Step.HOLD: "alice", Step.RELEASE: "bob", Step.FEE: "fees:EUR"}
-
-
-def entries_by_the_row(saga: Saga) -> set[tuple[str, str]]:
-    """Return the addresses of a settlement's entries, derived from its row and its decisions."""
-    state, decisions = saga.state(), [f"resolve:{number + 1}" for number in range(saga.state().resolutions)]
-    placed = [(PARTIES[Step(step)], at, step) for step, at in state.steps.items() if Step(step) in PARTIES]
-    undone = {Step(step): at for step, at in state.reversed.items()}
-    for name in decisions:
-        evidence = saga.ledger.store.evidence(SETTLEMENT.key, name)
-        assert evidence
-        if evidence["decision"] == "write-off":
-            (covered,) = (step for step, at in undone.items() if at == evidence["posted_at"])
-            del undone[covered]
-            placed.append(("losses:EUR", evidence["posted_at"], name))
-        elif evidence["decision"] == "complete":
-            placed.append(("fees:EUR", evidence["posted_at"], name))
-    placed += [(PARTIES[step], at, step.reversal) for step, at in undone.items()]
-    rows = [keys.entry(account, at, SETTLEMENT.key, step) for account, at, step in placed]
-    return {(row["pk"], row["sk"]) for row in rows}
-
-
-def entries_in_the_table(saga: Saga) -> set[tuple[str, str]]:
-    own = [row for row in saga.ledger.rows() if keys.is_entry(row) and f"#{SETTLEMENT.key}:" in row["sk"]]
-    return {(row["pk"], row["sk"]) for row in own}
-
-
-@pytest.mark.parametrize("last", LAST)
-def test_the_address_of_each_entry_follows_from_its_settlements_row(last: Step | None) -> None:
-    """Otherwise a check of one settlement would have to read whole accounts."""
-    saga = books.begun(last)
-    assert entries_in_the_table(saga) == entries_by_the_row(saga)
-
-    unwind(saga)
-
-    assert entries_in_the_table(saga) == entries_by_the_row(saga)
-    assert len(entries_in_the_table(saga)) == 2 * len(
-        [step for step in saga.state().steps if step != "verify"]
-    )
-
-
-@pytest.mark.parametrize("decision", [RETRY, WRITE_OFF, COMPLETE], ids=lambda order: order.decision.value)
-@pytest.mark.parametrize(("last", "step"), [where for where in STUCK if where[1] is not Step.HOLD])
-def test_the_address_of_a_decisions_entry_follows_from_its_evidence(
-    last: Step, step: Step, decision: Resolution
-) -> None:
-    saga = books.stuck(last, step)
-
-    saga.resolve(decision)
-
-    assert entries_in_the_table(saga) == entries_by_the_row(saga)
-    if decision is not COMPLETE:
-        unwind(saga)
-    assert entries_in_the_table(saga) == entries_by_the_row(saga)

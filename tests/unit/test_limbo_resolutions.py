@@ -11,7 +11,7 @@ from settlement.core.model.status import Status, Step
 from settlement.core.model.timestamps import timestamp
 from settlement.core.policy import compensation
 from tests.unit import books
-from tests.unit.books import SETTLEMENTS, STUCK, UNMOVED, entries, moved, unwind
+from tests.unit.books import SETTLEMENTS, STUCK, UNMOVED, entries, moved
 from tests.world.saga import COMPLETE, DECIDED, RETRY, WRITE_OFF, Saga
 
 ACCEPTED = [(last, step) for last, step in STUCK if step is not Step.HOLD]
@@ -36,7 +36,7 @@ def test_a_retry_moves_nothing_and_goes_on_to_the_end(
     saga.resolve(RETRY)
 
     assert moved(saga) == before
-    unwind(saga)
+    saga.unwind()
     assert (moved(saga), saga.state().status) == ({}, Status.COMPENSATED)
 
 
@@ -50,7 +50,7 @@ def test_a_write_off_makes_the_payer_whole_at_our_cost(
     saga.resolve(WRITE_OFF)
 
     moved(saga)
-    unwind(saga)
+    saga.unwind()
     assert moved(saga) == ({"losses:EUR": -amount, keeper: amount} if amount else {})
     assert (saga.state().status, saga.state().escrow) == (Status.COMPENSATED, 0)
     assert where[1].reversal not in entries(saga)
