@@ -148,19 +148,6 @@ def test_an_order_is_an_object(order: str, fields: str, raw: object) -> None:
         PARSERS[order](raw, CAROL)
 
 
-@pytest.mark.parametrize(("order", "name"), [(order, name) for order, raw in RAW.items() for name in raw])
-def test_a_missing_field_is_named(order: str, name: str) -> None:
-    with pytest.raises(InvalidRequest, match=rf"^{name}: missing$"):
-        PARSERS[order]({other: value for other, value in RAW[order].items() if other != name}, CAROL)
-
-
-@pytest.mark.parametrize("order", PARSERS)
-@pytest.mark.parametrize("name", ["by", "user_id", "proof"])
-def test_who_gives_the_order_is_no_field_of_it(order: str, name: str) -> None:
-    with pytest.raises(InvalidRequest, match=rf"^{name}: unknown field; the fields are key, "):
-        PARSERS[order](RAW[order] | {name: "arn:aws:iam::1:user/eve"}, CAROL)
-
-
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
