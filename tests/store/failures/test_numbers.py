@@ -8,8 +8,23 @@ from settlement.core.model.settlement import Settlement
 from settlement.core.model.stage_config import StageConfig
 from settlement.core.model.stored import MalformedRow
 from settlement.core.policy import steps
+from tests.store.failures.scripted import ANSWERED, Call, wire
 from tests.world.environment import NOW
 from tests.world.openings import opening
+from tests.world.saga import ALICE
+
+
+@pytest.mark.parametrize(
+    "corrupt",
+    [{"available": {"N": "0.5"}}, {"available": {"N": "1e-3"}}, {"failure": {"M": {"deep": {"N": "48.20"}}}}],
+)
+def test_a_row_with_a_non_integer_number_is_malformed(
+    scripted: Any, read: Call, corrupt: dict[str, Any]
+) -> None:
+    sender, _ = scripted(ANSWERED | {"Item": wire(ALICE) | corrupt})
+
+    with pytest.raises(MalformedRow, match=r"^ACCOUNT: .* every number in the table is an integer$"):
+        read(sender)
 
 
 @pytest.mark.parametrize("amount", [48.2, 4820.0, float("inf")])
