@@ -4,16 +4,57 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
+from itertools import permutations
 from typing import Any
 
 import boto3
 from botocore.config import Config
 
+from settlement.core.ledger.keys import Row
+from settlement.core.model.state import SettlementState
 from settlement.core.store.dynamodb import Store
+from tests.world.books import assert_conserved
+from tests.world.journal import assert_recorded
+from tests.world.ledger import in_memory
 from tests.world.saga import Saga, outcome_of
 
-CONNECTIONS_MAX = 32
+CALLERS, CONNECTIONS_MAX = 16, 32
+
+Act = Callable[[Saga, SettlementState | None], Any]
+"""A call on a settlement, given also the state that its callers saw before the race."""
+
+Start = Callable[[Saga], Any]
+Ended = tuple[list[Row], dict[Act, set[type]]]
+"""All rows after the calls, and the types of each call's answers."""
+
+
+def assert_one_order(saga: Saga, start: Start, acts: Sequence[Act]) -> None:
+    """Check that calls at once, each by several callers, have an end that they have in some order."""
+    ends = [in_order(replace(saga, ledger=in_memory()), start, order) for order in permutations(acts)]
+    start(saga)
+    seen = saga.ledger.store.settlement(saga.settlement.key)
+    calls = [(acts[number % len(acts)], caller) for number, caller in enumerate(callers(saga, CALLERS))]
+
+    answers = at_once([partial(act, caller, seen) for act, caller in calls])
+
+    rows = saga.ledger.rows()
+    assert_conserved(rows)
+    assert_recorded(rows)
+    lawful = [told for found, told in ends if found == rows]
+    assert lawful, f"in no order of the calls: {rows}"
+    for (act, _), answer in zip(calls, answers, strict=True):
+        assert type(answer) in set().union(*(told[act] for told in lawful)), answer
+
+
+def in_order(saga: Saga, start: Start, acts: Sequence[Act]) -> Ended:
+    """Make the calls one by one, and all of them again."""
+    start(saga)
+    seen = saga.ledger.store.settlement(saga.settlement.key)
+    told: dict[Act, set[type]] = {act: set() for act in acts}
+    for act in (*acts, *acts):
+        told[act].add(type(outcome_of(partial(act, saga, seen))))
+    return saga.ledger.rows(), told
 
 
 def callers(saga: Saga, count: int) -> list[Saga]:

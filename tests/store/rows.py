@@ -10,7 +10,7 @@ from settlement.core.ledger.kyc_review import WebhookEvent
 from settlement.core.ledger.transaction import AlreadyApplied
 from settlement.core.model.orders import Resolution
 from settlement.core.model.state import SettlementState
-from settlement.core.model.status import Step
+from settlement.core.model.status import REVERSIBLE, Step
 from settlement.core.model.verdict import Verdict
 from settlement.core.policy import recovery, steps
 from tests.world.constants import NONCE
@@ -62,6 +62,7 @@ AVAILABLE = {
 }
 
 INDEX = ("gsi1pk", "gsi1sk")
+OTHER = "order-2026-000404"
 
 
 def evidence(name: str, posted_at: str = REVERSED_AT, **content: Any) -> Row:
@@ -148,6 +149,23 @@ def book(row: Row, *others: Row, alice: Row | int, bob: Row | int) -> list[Row]:
 
 def in_order(*rows: Row) -> list[Row]:
     return sorted(rows, key=lambda row: (row["pk"], row["sk"]))
+
+
+def due(saga: Saga, step: Step) -> None:
+    """Reverse a settled settlement until the reversal of `step` is next."""
+    saga.begun(Step.FEE)
+    for earlier in REVERSIBLE[: REVERSIBLE.index(step)]:
+        saga.reverse(earlier)
+
+
+def another(saga: Saga) -> Saga:
+    """Return a second settlement of the same parties, about to get stuck in reversal."""
+    other = saga.asking(key=OTHER, amount=1000)
+    other.claim()
+    for step in (Step.HOLD, Step.VERIFY, Step.RELEASE):
+        other.commit(step)
+    other.begin()
+    return other
 
 
 def posted(last: Step | None) -> list[Row]:

@@ -7,9 +7,8 @@ from settlement.core.model.status import Step
 from settlement.proof import Difference, Look, second_look
 from settlement.proof.watch import unwatched
 from settlement.proof.watched_store import WatchedStore
+from tests.store.rows import OTHER, another
 from tests.world.saga import KEY, RETRY, Saga
-
-OTHER = "order-2026-000404"
 
 
 class Listing(WatchedStore):
@@ -44,16 +43,6 @@ def count(saga: Saga, counted: int | None) -> None:
     assert row is not None
     row = {name: value for name, value in row.items() if name != "limbo_cases"}
     saga.ledger.put(row | ({} if counted is None else {"limbo_cases": counted}))
-
-
-def another(saga: Saga) -> Saga:
-    """Return a second settlement of the same parties, about to get stuck in reversal."""
-    other = saga.asking(key=OTHER, amount=1000)
-    other.claim()
-    for step in (Step.HOLD, Step.VERIFY, Step.RELEASE):
-        other.commit(step)
-    other.begin()
-    return other
 
 
 def test_the_index_finds_a_case_opened_since_the_scan(saga: Saga) -> None:

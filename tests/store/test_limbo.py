@@ -4,25 +4,15 @@ import pytest
 
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
-from settlement.core.model.case import Case
-from settlement.core.model.errors import (
-    AccountInLimbo,
-    AccountNotFound,
-    CaseNotCounted,
-    IdempotencyConflict,
-    ResolutionRefused,
-    StepFenced,
-)
+from settlement.core.model.errors import AccountInLimbo, AccountNotFound, IdempotencyConflict, StepFenced
 from settlement.core.model.orders import Resolution
 from settlement.core.model.status import REVERSIBLE, Status, Step
-from settlement.core.policy import compensation
 from tests.store.rows import (
-    AVAILABLE,
     DECIDED_AT,
     DUE_AGAIN,
-    ESCROW,
     REVERSED,
     REVERSED_AT,
+    another,
     begun,
     book,
     decision,
@@ -36,7 +26,7 @@ from tests.store.rows import (
 )
 from tests.world.books import assert_conserved
 from tests.world.environment import NOW
-from tests.world.saga import BOB, COMPLETE, DECIDED, KEY, LATER, RETRY, STUCK, WRITE_OFF, Saga
+from tests.world.saga import COMPLETE, DECIDED, KEY, RETRY, STUCK, WRITE_OFF, Saga
 
 ACCOUNT = {Step.FEE: "fees:EUR", Step.RELEASE: "bob", Step.HOLD: "alice"}
 
@@ -46,12 +36,6 @@ DECISIONS = pytest.mark.parametrize(
     "resolution", [RETRY, WRITE_OFF, COMPLETE], ids=lambda each: each.decision.value
 )
 ESCROW_ACCOUNT = f"escrow:{KEY}"
-NEVER_COMMITTED = [
-    *((None, step) for step in REVERSIBLE),
-    *((last, Step.FEE) for last in (Step.HOLD, Step.RELEASE)),
-    (Step.VERIFY, Step.RELEASE),
-]
-"""The last committed step, and a step that never committed."""
 
 
 def limbo_evidence(step: Step, number: int = 1) -> Row:
@@ -94,12 +78,6 @@ def decided(last: Step | None, resolution: Resolution, events: int = 0, **change
     return begun(last, events=2 + events, **closed)
 
 
-def stuck_unmoved(saga: Saga, last: Step | None, step: Step) -> Row:
-    """Enter LIMBO at the reversal of an uncommitted `step`, with nothing reversed before."""
-    saga.begun(last)
-    return saga.enter(failure=STUCK | {"step": step.reversal})
-
-
 # Into LIMBO
 
 
@@ -122,23 +100,6 @@ def test_a_stuck_reversal_enters_limbo_and_blocks_the_customer(saga: Saga, step:
     )
     others = [*posted(Step.FEE), *(REVERSED[each] for each in before(step)), limbo_evidence(step)]
     assert saga.books() == book(row, *others, alice=alice, bob=bob)
-
-
-@pytest.mark.parametrize(("last", "step"), NEVER_COMMITTED)
-def test_a_stuck_reversal_of_an_uncommitted_step_blocks_no_account(
-    saga: Saga, last: Step | None, step: Step
-) -> None:
-    entered = stuck_unmoved(saga, last, step)
-
-    assert entered == limbo_evidence(step)
-    index = {"gsi1pk": "LIMBO", "gsi1sk": REVERSED_AT}
-    failure = STUCK | {"step": step.reversal}
-    row = begun(last, events=1, status="LIMBO", stuck_step=step.reversal, failure=failure, **index)
-    alice, bob = AVAILABLE[last]
-    assert saga.books() == book(row, *posted(last), entered, alice=alice, bob=bob)
-    assert saga.case() == Case(
-        step=step, account=ACCOUNT[step], blocked_account=None, amount=0, number=1, escrow=ESCROW[last]
-    )
 
 
 def test_a_repeated_limbo_entry_changes_nothing_and_other_content_conflicts(
@@ -166,20 +127,6 @@ def test_a_case_before_the_last_decision_never_reenters_limbo(saga: Saga) -> Non
         assert saga.enter(stale, now=DECIDED) == limbo_evidence(Step.RELEASE)
         with pytest.raises(StepFenced, match=r"^limbo: the settlement is COMPENSATING "):
             saga.enter(saga.case(Step.RELEASE, number=3))
-
-
-def test_the_case_names_the_failed_reversal_not_another_due_one(saga: Saga) -> None:
-    """The refund has committed, but the reversal of the hold failed before the reclaim was tried."""
-    saga.begun(Step.FEE)
-    saga.reverse(Step.FEE)
-
-    assert saga.enter(failure=STUCK | {"step": "compensate:hold"}) == limbo_evidence(Step.HOLD)
-
-    assert saga.row()["stuck_step"] == "compensate:hold"
-    assert [row.get("limbo_cases") for row in saga.books()[:2]] == [1, None]
-    assert saga.case() == Case(
-        step=Step.HOLD, account="alice", blocked_account="alice", amount=4820, number=1, escrow=48
-    )
 
 
 # The execution that waits
@@ -286,7 +233,7 @@ def test_to_write_off_covers_the_stuck_amount_from_the_losses(
 def test_to_complete_accepts_the_release_and_makes_the_rest_fee(
     saga: Saga, last: Step, step: Step, rest: int
 ) -> None:
-    stuck_unmoved(saga, last, step) if (last, step) == (Step.RELEASE, Step.FEE) else saga.stuck(step, last)
+    saga.stuck(step, last)
     refunded = [Step.FEE] if (last, step) == (Step.FEE, Step.RELEASE) else []
 
     resolved = saga.resolve(COMPLETE)
@@ -303,27 +250,6 @@ def test_to_complete_accepts_the_release_and_makes_the_rest_fee(
     bob: Row = {"available": 5272} | (UNBLOCKED if step is Step.RELEASE else {})
     assert saga.books() == book(row, *others, alice=5180, bob=bob)
     assert assert_conserved(saga.ledger.rows()) == {"external:EUR": -10_500, "fees:EUR": 48}
-
-
-@pytest.mark.parametrize(("last", "step"), NEVER_COMMITTED)
-def test_an_uncommitted_step_is_retried_and_never_written_off(
-    saga: Saga, last: Step | None, step: Step
-) -> None:
-    """The check refuses the write-off; so does the write, if a caller bypasses the check."""
-    entered = stuck_unmoved(saga, last, step)
-    with pytest.raises(ResolutionRefused, match=r"^decision: the escrow lacks nothing .*; use retry$"):
-        compensation.ensure_can_resolve(saga.state(), WRITE_OFF.decision)
-    with (
-        saga.writes_nothing(),
-        pytest.raises(ResolutionRefused, match=r"^resolution: .* has moved on since "),
-    ):
-        saga.resolve(WRITE_OFF)
-
-    resolved = saga.resolve(RETRY)
-
-    alice, bob = AVAILABLE[last]
-    entries = [*posted(last), entered, resolved]
-    assert saga.books() == book(decided(last, RETRY), *entries, alice=alice, bob=bob)
 
 
 @DECISIONS
@@ -391,48 +317,10 @@ def test_a_deleted_account_is_never_blocked_and_stops_no_decision(saga: Saga) ->
     assert saga.ledger.row(keys.account("bob")) is None
 
 
-@pytest.mark.parametrize("others", [0, 1])
-def test_an_account_restored_by_hand_must_count_its_open_cases(saga: Saga, others: int) -> None:
-    """It was missing when its settlement got stuck.
-
-    Until its count includes the case, no decision is taken.
-    """
-    saga.begun(Step.RELEASE)
-    saga.enter(saga.case(Step.RELEASE, blocked_account=None), STUCK, LATER)
-    uncounted: list[Row] = [{}, {"limbo_cases": 0}]
-    for counted in uncounted:
-        saga.ledger.open("bob", 0, **counted)
-        with saga.writes_nothing(), pytest.raises(CaseNotCounted, match=r"^stuck party: .* settle reconcile"):
-            saga.resolve(WRITE_OFF)
-
-    saga.ledger.open("bob", 0, limbo_cases=others + 1)
-    saga.resolve(WRITE_OFF)
-
-    assert saga.ledger.rows()[1] == BOB | {"available": 0, "limbo_cases": others}
-    assert saga.row()["escrow"] == ESCROW[Step.HOLD]
-
-
-@pytest.mark.parametrize("resolution", [RETRY, COMPLETE], ids=lambda each: each.decision.value)
-def test_another_settlements_block_outlives_a_case_without_a_block(
-    saga: Saga, resolution: Resolution
-) -> None:
-    saga.begun(Step.RELEASE)
-    saga.ledger.put(saga.books()[1] | {"limbo_cases": 1})
-    saga.enter(failure={"step": "compensate:fee", "error": "StoreUnavailable", "cause": "unreachable"})
-
-    saga.resolve(resolution)
-
-    assert saga.books()[1]["limbo_cases"] == 1
-
-
 @pytest.mark.parametrize("first_out", [0, 1])
 def test_an_account_leaves_limbo_only_with_its_last_settlement(saga: Saga, first_out: int) -> None:
     saga.stuck(Step.RELEASE, last=Step.RELEASE)
-    other = saga.asking(key="order-2026-000404", amount=1000)
-    other.claim()
-    for step in (Step.HOLD, Step.VERIFY, Step.RELEASE):
-        other.commit(step)
-    other.begin()
+    other = another(saga)
     other.enter()
     spending = saga.spent(1)
     early, late = (saga, other) if first_out == 0 else (other, saga)

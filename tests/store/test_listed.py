@@ -4,9 +4,8 @@ from typing import Any
 import pytest
 
 from settlement.core.ledger import keys
-from settlement.core.model.errors import StoreUnavailable
 from settlement.core.store.dynamodb import Store
-from tests.store.failures.scripted import ANSWERED, Scripted, failed, wire
+from tests.store.failures.scripted import ANSWERED, Scripted, wire
 from tests.world.ledger import Ledger
 
 PARTITION = "IN_FLIGHT#3"
@@ -51,13 +50,6 @@ def test_a_partition_is_listed_between_two_inclusive_times(ledger: Ledger) -> No
     assert between("2026-0.5", "2026-9") == there[1:]
     assert between("2026-1", "2026-9", limit=2) == there[1:3]
     assert between("2027", "2028") == []
-
-
-def test_a_row_that_left_the_index_is_not_listed(ledger: Ledger) -> None:
-    put(ledger, "a", "1")
-    ledger.put(keys.settlement("a"))
-
-    assert listed(ledger) == []
 
 
 def test_of_a_row_only_its_keys_are_listed(ledger: Ledger) -> None:
@@ -163,12 +155,3 @@ def test_a_page_is_read_only_after_the_previous_is_consumed(pauses: list[int]) -
     next(found)
 
     assert len(client.sent) == 1
-
-
-@pytest.mark.parametrize("code", ["InternalServerError", "ThrottlingException"])
-def test_a_listing_that_dynamodb_does_not_answer_is_unavailable(pauses: list[int], code: str) -> None:
-    found, _ = scripted(pauses, page("a", more=True), failed(code))
-
-    assert next(found) == {"pk": "a"}
-    with pytest.raises(StoreUnavailable, match=f"^DynamoDB: {code}$"):
-        next(found)

@@ -1,40 +1,18 @@
 import pytest
 
-from settlement.core.ledger import keys
-from settlement.core.model.errors import (
-    AccountNotFound,
-    EscrowMismatch,
-    IdempotencyConflict,
-    InsufficientFunds,
-    NotReversible,
-    StepFenced,
-)
+from settlement.core.model.errors import IdempotencyConflict, StepFenced
 from settlement.core.model.orders import Reversal
-from settlement.core.model.status import REVERSIBLE, Status, Step
+from settlement.core.model.status import REVERSIBLE, Step
 from settlement.core.policy import steps
-from tests.store.rows import (
-    AVAILABLE,
-    REVERSE,
-    REVERSED,
-    REVERSED_AT,
-    begun,
-    book,
-    finished,
-    posted,
-    undone,
-)
+from tests.store.rows import AVAILABLE, REVERSE, REVERSED, REVERSED_AT, begun, book, finished, posted, undone
 from tests.world.books import assert_conserved
-from tests.world.environment import NOW
 from tests.world.saga import (
-    COMPLETE,
-    DEADLINE,
     DECIDED,
     FAILURE,
     FINISHED,
     LATER,
     ORDER,
     POSTED_AT,
-    RETRY,
     STALLED,
     WRITE_OFF,
     Saga,
@@ -56,13 +34,6 @@ NEVER_CLAIMED = FINISHED | {
 }
 
 
-def due(saga: Saga, step: Step) -> None:
-    """Reverse a settled settlement until the reversal of `step` is next."""
-    saga.begun(Step.FEE)
-    for earlier in REVERSIBLE[: REVERSIBLE.index(step)]:
-        saga.reverse(earlier)
-
-
 # The beginning, for a failure
 
 
@@ -77,14 +48,6 @@ def test_to_begin_takes_processing_away_and_moves_nothing(saga: Saga, last: Step
     assert saga.books() == book(begun(last), *posted(last), alice=alice, bob=bob)
     with saga.writes_nothing():
         assert saga.begin(OTHER_FAILURE).reversed_for == FAILURE
-
-
-def test_a_resuming_execution_changes_only_the_reversals_owner(saga: Saga) -> None:
-    saga.begun(Step.FEE)
-    before = saga.row()
-
-    assert saga.assign_owner("compensation-2") == saga.state()
-    assert saga.row() == before | {"owner": "compensation-2"}
 
 
 # The beginning, for an unclaimed key
@@ -107,15 +70,6 @@ def test_a_tombstone_finishes_an_unclaimed_key_and_fences_its_claim(
     assert steps.is_replay(claimed, "execution-1")
     assert steps.is_replay(claimed, "compensation-1")
     assert saga.row() == NEVER_CLAIMED
-
-
-def test_a_tombstone_changes_no_claimed_key_in_any_status(saga: Saga) -> None:
-    saga.reach(Step.HOLD)
-
-    for status in Status:
-        saga.alter(status=status)
-        with saga.writes_nothing():
-            assert saga.tombstone(UNCLAIMED) == saga.state()
 
 
 # The beginning, on a person's order
@@ -143,18 +97,6 @@ def test_an_ordered_reversal_is_due_for_recovery_again(saga: Saga) -> None:
     row = saga.row()
     assert (row["gsi1pk"], row["gsi1sk"]) == ("IN_FLIGHT#2", "2026-11-20T12:00:37.123Z")
     assert "finished_at" not in row
-
-
-@pytest.mark.parametrize("order", [ORDER, STALLED], ids=lambda order: order.expected_status)
-def test_a_settlement_completed_out_of_limbo_is_not_reversed(saga: Saga, order: Reversal) -> None:
-    saga.stuck(Step.RELEASE, last=Step.RELEASE)
-    saga.resolve(COMPLETE)
-    told = (
-        f"^reverse: it was to be {order.expected_status}, but the settlement is SETTLED and was completed out"
-    )
-
-    with saga.writes_nothing(), pytest.raises(NotReversible, match=told):
-        saga.order(order)
 
 
 def test_a_second_order_is_answered_with_the_first(saga: Saga, counted: list[str]) -> None:
@@ -204,17 +146,6 @@ def test_an_unheld_settlement_is_finished_without_an_entry(saga: Saga) -> None:
         assert saga.finish_unheld(DECIDED) == saga.state()
 
 
-@pytest.mark.parametrize("fee", [0, 1, 4819])
-def test_any_fee_is_reversed_exactly_at_any_time(saga: Saga, fee: int) -> None:
-    other = saga.asking(fee=fee)
-    other.begun(Step.FEE)
-
-    amounts = [other.reverse(step, DEADLINE + (DECIDED - NOW) * 1000)["amount"] for step in REVERSIBLE]
-
-    assert amounts == [fee, 4820 - fee, 4820]
-    assert [row["available"] for row in other.books()[:2]] == [10_000, 500]
-
-
 def test_a_reversal_repeated_by_a_later_clock_finds_its_slot(saga: Saga, counted: list[str]) -> None:
     saga.begun(Step.FEE)
     done: list[Step] = []
@@ -231,77 +162,6 @@ def test_a_reversal_repeated_by_a_later_clock_finds_its_slot(saga: Saga, counted
 
     assert [saga.entry(step.reversal) for step in REVERSIBLE] == list(REVERSED.values())
     assert counted == ["Settled", *["StepReplayed"] * 3, "Compensated", *["StepReplayed"] * 3]
-
-
-# The reasons for which a reversal is refused, or gets stuck
-
-
-def test_a_spent_amount_is_reclaimed_in_full_once_it_returns(saga: Saga) -> None:
-    due(saga, Step.RELEASE)
-    spent, lent = saga.spent(501), saga.spent(4771, key="order-2026-000303")
-    spent.commit(Step.HOLD)
-    with saga.writes_nothing(), pytest.raises(InsufficientFunds, match=r"^payee: the account has too little"):
-        saga.reverse(Step.RELEASE)
-    lent.commit(Step.HOLD)
-    for other in (spent, lent):
-        other.begin()
-        other.reverse(Step.HOLD)
-
-    assert saga.reverse(Step.RELEASE) == REVERSED[Step.RELEASE]
-
-    assert saga.books()[1]["available"] == 500
-
-
-@pytest.mark.parametrize(
-    ("step", "party", "gone", "other"),
-    [(Step.RELEASE, "payee", "bob", "alice"), (Step.HOLD, "payer", "alice", "bob")],
-)
-def test_a_reversal_needs_only_the_account_that_it_moves(
-    saga: Saga, step: Step, party: str, gone: str, other: str
-) -> None:
-    due(saga, step)
-    row = saga.ledger.row(keys.account(gone))
-    assert row is not None
-    for account in (gone, other):
-        saga.ledger.delete(keys.account(account))
-    with (
-        saga.writes_nothing(),
-        pytest.raises(AccountNotFound, match=f"^{party}: there is no such account$"),
-    ):
-        saga.reverse(step)
-
-    saga.ledger.put(row | {"limbo_cases": 1})  # a block of another settlement
-
-    assert saga.reverse(step) == REVERSED[step]
-
-
-def test_a_zero_fee_is_refunded_before_the_hold_is_voided(saga: Saga) -> None:
-    """Its slot shows that it is due; the escrow is already whole once the release is reversed."""
-    free = saga.asking(fee=0)
-    free.begun(Step.FEE)
-    free.reverse(Step.RELEASE)
-
-    with free.writes_nothing(), pytest.raises(StepFenced, match=r"^compensate:hold: "):
-        free.reverse(Step.HOLD)
-    free.reverse(Step.FEE)
-    free.reverse(Step.HOLD)
-
-    assert free.row()["status"] == "COMPENSATED"
-
-
-def test_an_escrow_mismatch_enters_limbo_until_corrected_and_retried(saga: Saga) -> None:
-    due(saga, Step.HOLD)
-    saga.alter(escrow=4819)
-    with pytest.raises(EscrowMismatch):
-        saga.reverse(Step.HOLD)
-    saga.enter(failure={"step": "compensate:hold", "error": "EscrowMismatch", "cause": "it holds less"})
-    saga.alter(escrow=4820)
-    saga.resolve(RETRY)
-
-    saga.reverse(Step.HOLD)
-
-    assert (saga.row()["status"], saga.row()["escrow"]) == ("COMPENSATED", 0)
-    assert [row["available"] for row in saga.books()[:2]] == [10_000, 500]
 
 
 @pytest.mark.parametrize("step", [Step.FEE, Step.RELEASE])

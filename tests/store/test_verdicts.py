@@ -15,9 +15,8 @@ from settlement.core.ledger.keys import Row
 from settlement.core.ledger.kyc_review import WebhookEvent
 from settlement.core.model.errors import IdempotencyConflict, KycUnavailable, StepFenced
 from settlement.core.model.state import SettlementState
-from settlement.core.model.status import Status, Step
+from settlement.core.model.status import Step
 from settlement.core.model.verdict import Verdict
-from tests.store.rivals import at_once, callers
 from tests.store.rows import (
     ENDS,
     EVENT,
@@ -25,7 +24,6 @@ from tests.store.rows import (
     QUEUED,
     TIME,
     UNDER_REVIEW,
-    WEBHOOK,
     begin_review,
     concluded,
     event,
@@ -43,8 +41,6 @@ from tests.world.environment import NOW
 from tests.world.provider import APPROVED, IN_REVIEW, REJECTED
 from tests.world.saga import LATER, POSTED_AT, Saga, outcome_of, state_of
 
-CALLERS = 16
-THREADS = pytest.mark.parametrize("engine", ["server"])
 VERDICTS = pytest.mark.parametrize("verdict", [APPROVED, REJECTED], ids=lambda each: each.decision)
 LATER_AT, WEBHOOK_AT = "2026-11-20T12:00:07.123Z", "2026-11-20T17:00:00.123Z"
 OTHER_KEY = "order-2026-000202"
@@ -117,78 +113,6 @@ def test_the_webhook_decides_and_the_recorded_answer_stays_as_evidence(
         with pytest.raises(IdempotencyConflict, match=f"^decision: {verdict.decision} is on record, for"):
             webhook(saga, other_of(verdict), event(2), now=LATER)
     saga.books()
-
-
-@VERDICTS
-@pytest.mark.parametrize("answer", [APPROVED, REJECTED], ids=lambda each: each.decision)
-def test_an_answer_after_the_webhooks_decision_is_only_evidence(
-    saga: Saga, verdict: Verdict, answer: Verdict
-) -> None:
-    held(saga)
-    webhook(saga, verdict, now=LATER)
-    before = saga.row()
-
-    with saga.writes_only_evidence():
-        assert own(saga, answer) == evidence_of(answer, LATER_AT)
-
-    assert saga.row() == before
-    assert verdicts(saga) == [review_of(verdict, LATER_AT), evidence_of(answer, LATER_AT)]
-    saga.books()
-
-
-def test_a_webhooks_evidence_of_other_content_stops_its_verdict(saga: Saga) -> None:
-    """No code puts it without the row's verdict: the row's request is compared first."""
-    in_review(saga)
-    saga.ledger.put(review_of(APPROVED, POSTED_AT) | {"request_hash": "another"})
-
-    with saga.writes_nothing(), pytest.raises(IdempotencyConflict):
-        webhook(saga)
-
-
-def test_a_settlement_with_only_evidence_is_reversed_without_verdict(saga: Saga) -> None:
-    held(saga)
-    saga.put_evidence(APPROVED)
-    saga.begin()
-    with saga.writes_nothing(), pytest.raises(StepFenced):
-        own(saga, APPROVED)
-
-    saga.unwind()
-
-    assert "verdict" not in saga.row()
-    assert [row["available"] for row in saga.books()[:2]] == [10_000, 500]
-
-
-def reject_in_review(saga: Saga) -> None:
-    begin_review(saga)
-    webhook(saga, REJECTED)
-
-
-REJECTIONS: dict[str, Callable[[Saga], Any]] = {
-    "our own": lambda saga: own(saga, REJECTED),
-    "in review": reject_in_review,
-    "before our answer": lambda saga: webhook(saga, REJECTED, now=LATER),
-}
-
-
-@pytest.mark.parametrize("reject", REJECTIONS.values(), ids=REJECTIONS)
-def test_a_rejection_stops_release_and_fee_and_refunds_the_payer(
-    saga: Saga, reject: Callable[[Saga], Any]
-) -> None:
-    held(saga)
-    reject(saga)
-    with saga.writes_only_evidence():
-        own(saga, APPROVED)
-    with saga.writes_nothing():
-        for step in (Step.RELEASE, Step.FEE):
-            with pytest.raises(StepFenced, match=rf"^{step}: .* PROCESSING with steps \[hold\] committed$"):
-                saga.commit(step, LATER)
-    saga.begin()
-
-    saga.unwind()
-
-    assert [row["available"] for row in saga.books()[:2]] == [10_000, 500]
-    assert (saga.row()["status"], saga.row()["verdict"]) == ("COMPENSATED", "REJECTED")
-    assert "verify_at" not in saga.row()
 
 
 # A review
@@ -296,21 +220,6 @@ def test_a_refused_event_leaves_no_marker_and_may_come_again(saga: Saga) -> None
     assert [row["pk"] for row in markers(saga)] == ["KYC_EVENT#evt_1"]
 
 
-def test_a_verdict_without_evidence_and_event_is_not_taken_again(saga: Saga) -> None:
-    in_review(saga)
-    webhook(saga, REJECTED)
-    for lost in (*verdicts(saga), *markers(saga)):
-        saga.ledger.delete({name: lost[name] for name in ("pk", "sk")})
-    state = saga.state()
-
-    with saga.writes_nothing(), pytest.raises(IdempotencyConflict, match=r"^decision: REJECTED is on record"):
-        webhook(saga, APPROVED)
-    with saga.writes_only_evidence():
-        assert saga.verify(APPROVED, WEBHOOK) == state
-    with saga.writes_nothing(), pytest.raises(StepFenced):
-        saga.send(Step.RELEASE, WEBHOOK)
-
-
 @pytest.mark.parametrize("engine", ["memory"])
 def test_a_failed_condition_without_a_row_is_a_conflict(saga: Saga) -> None:
     for write in (
@@ -320,7 +229,7 @@ def test_a_failed_condition_without_a_row_is_a_conflict(saga: Saga) -> None:
         assert isinstance(write.on_failure(None), IdempotencyConflict)
 
 
-# In every order, and many at once
+# In every order
 
 CALLS: dict[str, Callable[[Saga], Any]] = {
     "own": partial(own, verdict=APPROVED),
@@ -377,130 +286,3 @@ def test_once_compensation_has_begun_no_later_call_changes_anything(
         for name in order[position:]:
             answer = outcome_of(partial(CALLS[name], saga))
             assert isinstance(answer, dict | SettlementState | StepFenced | IdempotencyConflict)
-
-
-@THREADS
-@VERDICTS
-@pytest.mark.parametrize("start", [held, in_review])
-def test_one_event_delivered_by_many_at_once_has_one_effect(
-    saga: Saga, verdict: Verdict, start: Callable[[Saga], None]
-) -> None:
-    start(saga)
-
-    answers = at_once([partial(webhook, caller, verdict, now=LATER) for caller in callers(saga, CALLERS)])
-
-    (mark,) = markers(saga)
-    assert (answers.count(None), answers.count(mark)) == (1, CALLERS - 1)
-    assert assert_one_verdict(saga)["decision"] == verdict.decision
-
-
-@THREADS
-def test_of_concurrent_opposite_decisions_one_stays_and_the_other_conflicts(saga: Saga) -> None:
-    in_review(saga)
-
-    answers = at_once(
-        [
-            partial(webhook, caller, (APPROVED, REJECTED)[number % 2], event(number), LATER)
-            for number, caller in enumerate(callers(saga, CALLERS))
-        ]
-    )
-
-    state = saga.state()
-    evidence = assert_one_verdict(saga)
-    lost = 1 if evidence["decision"] == "APPROVED" else 0
-    assert [type(answer) for answer in answers[lost::2]] == [IdempotencyConflict] * (CALLERS // 2)
-    agreed = answers[1 - lost :: 2]
-    assert (agreed.count(None), agreed.count(state)) == (1, CALLERS // 2 - 1)
-    assert [row["pk"] for row in markers(saga)] == [f"KYC_EVENT#evt_{answers.index(None)}"]
-
-
-@THREADS
-def test_of_our_concurrent_answers_one_is_found_by_all(saga: Saga) -> None:
-    """The provider should answer one question consistently, but nothing depends on that."""
-    held(saga)
-
-    answers = at_once(
-        [
-            partial(own, caller, (APPROVED, REJECTED)[number % 2], NOW + timedelta(milliseconds=number))
-            for number, caller in enumerate(callers(saga, CALLERS))
-        ]
-    )
-
-    assert answers == [assert_one_verdict(saga)] * CALLERS
-
-
-@THREADS
-def test_of_concurrent_contents_of_one_event_id_one_is_taken(saga: Saga) -> None:
-    in_review(saga)
-
-    answers = at_once(
-        [
-            partial(webhook, caller, APPROVED, replace(event(1), digest=f"d{number}"), LATER)
-            for number, caller in enumerate(callers(saga, CALLERS))
-        ]
-    )
-
-    assert answers.count(None) == 1
-    assert sum(isinstance(answer, IdempotencyConflict) for answer in answers) == CALLERS - 1
-    assert markers(saga)[0]["digest"] == f"d{answers.index(None)}"
-
-
-@THREADS
-@pytest.mark.parametrize("seed", range(2))
-def test_concurrent_own_answers_reviews_and_webhooks_agree_on_one_verdict(saga: Saga, seed: int) -> None:
-    held(saga)
-    names = [name for name in CALLS for _ in range(CALLERS // len(CALLS))]
-    order = names[seed:] + names[:seed]
-
-    answers = at_once(
-        [partial(CALLS[name], caller) for name, caller in zip(order, callers(saga, CALLERS), strict=True)]
-    )
-
-    state = saga.state()
-    evidence = assert_one_verdict(saga)
-    for name, answer in zip(order, answers, strict=True):
-        if name == "own":
-            assert answer == verdicts(saga)[-1] or isinstance(answer, KycUnavailable)
-        elif name == "begin_review":
-            assert answer.status is Status.PROCESSING
-            assert answer.is_in_review != (answer.verdict is not None)
-        elif (name, evidence["decision"]) in (("reject", "APPROVED"), ("approve", "REJECTED")):
-            assert isinstance(answer, IdempotencyConflict)
-        else:
-            assert answer is None or answer in (state, *markers(saga))
-    assert answers.count(None) == len(markers(saga)) <= 1
-    assert verdicts(saga)[-1]["step"] == "verify"
-
-
-@THREADS
-def test_a_review_begun_by_many_at_once_awaits_one_verification(saga: Saga) -> None:
-    held(saga)
-
-    answers = at_once(
-        [
-            partial(begin_review, caller, replace(APPROVED, reference=f"ver_{number}"), NOW)
-            for number, caller in enumerate(callers(saga, CALLERS))
-        ]
-    )
-
-    assert answers == [saga.state()] * CALLERS
-
-
-@THREADS
-def test_a_concurrent_webhook_and_compensation_leave_no_payment_in_doubt(
-    saga: Saga,
-) -> None:
-    in_review(saga)
-    calls = [
-        partial(webhook, caller, now=LATER) if number % 2 else caller.begin
-        for number, caller in enumerate(callers(saga, CALLERS))
-    ]
-
-    answers = at_once(calls)
-
-    row, webhooks = saga.row(), answers[1::2]
-    assert row["status"] == "COMPENSATING"
-    assert all(answer is None or isinstance(answer, dict | StepFenced) for answer in webhooks)
-    assert webhooks.count(None) == len(markers(saga)) == len(verdicts(saga)) == int("verdict" in row)
-    with saga.writes_nothing(), pytest.raises(StepFenced):
-        saga.commit(Step.RELEASE, LATER)

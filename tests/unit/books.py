@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from settlement.core.ledger import keys, reversal
+from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.core.model.settlement import Settlement
 from settlement.core.model.status import REVERSIBLE, Step
@@ -10,7 +10,7 @@ from tests.unit.vectors import CONFIG, SETTLEMENT
 from tests.world import ledger
 from tests.world.books import assert_conserved
 from tests.world.journal import journal
-from tests.world.saga import LATER, Saga
+from tests.world.saga import Saga
 
 OPENING = {"alice": 10_000, "bob": 500}
 """First deposits, made by `Saga.fund`: enough for each of the amounts."""
@@ -61,20 +61,9 @@ def begun(last: Step | None, settlement: Settlement = SETTLEMENT) -> Saga:
 
 
 def stuck(last: Step | None, step: Step, settlement: Settlement = SETTLEMENT) -> Saga:
-    saga = begun(last, settlement)
-    for earlier in REVERSIBLE[: REVERSIBLE.index(step)]:
-        if earlier in saga.state().unreversed:
-            saga.reverse(earlier)
-    saga.enter(saga.case(step))
+    saga = fresh(settlement)
+    saga.stuck(step, last)
     return saga
-
-
-def unwind(saga: Saga) -> None:
-    """Reverse each committed, unreversed step, or finish a settlement without a hold."""
-    for step in saga.state().unreversed:
-        saga.reverse(step)
-    if not saga.state().steps:
-        saga.ledger.store.update(reversal.finish_unheld(saga.settlement, LATER))
 
 
 def moved(saga: Saga) -> dict[str, int]:

@@ -147,10 +147,11 @@ def test_the_condition_and_the_state_agree_on_blocks(counted: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("mark", [balances.block, balances.unblock])
-def test_a_deleted_account_is_not_created_by_a_block(mark: Any) -> None:
+def test_any_account_is_blocked_and_a_deleted_one_not_created(mark: Any) -> None:
     write = mark("alice")
 
-    assert admits(write, row(0, limbo_cases=1))
+    for state in ({}, FROZEN, CLOSED):
+        assert admits(write, row(0, **BLOCKED, **state))
     assert not admits(write, None)
     refusal = write.on_failure(None)
     assert type(refusal) is AccountNotFound

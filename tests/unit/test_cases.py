@@ -5,7 +5,7 @@ from settlement.core.model.errors import EscrowMismatch
 from settlement.core.model.status import REVERSIBLE, Status, Step
 from settlement.core.policy import compensation
 from tests.unit import books, states
-from tests.unit.books import LAST, STUCK, UNMOVED, entries, moved, unwind
+from tests.unit.books import LAST, STUCK, UNMOVED, entries, moved
 from tests.unit.vectors import slots
 from tests.world.saga import RETRY, Saga, up_to
 
@@ -63,7 +63,7 @@ def test_a_stuck_reversal_blocks_its_customer_until_its_cases_end(last: Step | N
             saga.enter(saga.case(step))
 
     assert entries(saga).keys() >= {"limbo:1", "resolve:1", "limbo:2", "resolve:2"}
-    unwind(saga)
+    saga.unwind()
     assert (moved(saga), saga.state().status) == ({}, Status.COMPENSATED)
 
 
@@ -91,5 +91,5 @@ def test_a_hold_with_another_escrow_is_a_persons_case() -> None:
 
     assert blocked(saga) == {"ACCOUNT#alice": 1}
     saga.resolve(RETRY)
-    unwind(saga)
+    saga.unwind()
     assert (moved(saga), saga.state().status) == ({}, Status.COMPENSATED)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from settlement.core.ledger import reversal
-from settlement.core.model.errors import NotReversible, ResolutionRefused
+from settlement.core.model.errors import ResolutionRefused
 from settlement.core.model.orders import Decision
 from settlement.core.model.settlement import Settlement
 from settlement.core.model.state import SettlementState
@@ -14,11 +14,11 @@ from settlement.core.model.status import REVERSIBLE, Status, Step
 from settlement.core.model.timestamps import timestamp
 from settlement.core.policy import compensation
 from tests.unit import books, states
-from tests.unit.books import LAST, SETTLEMENTS, entries, moved, unwind
+from tests.unit.books import LAST, SETTLEMENTS, moved
 from tests.unit.conditions import applied, asked
 from tests.unit.every_row import states_met_by
-from tests.unit.vectors import CONFIG, EXECUTION, ORDER, ORDERS, REVERSER, SETTLEMENT, slots
-from tests.world.saga import DECIDED, LATER, up_to
+from tests.unit.vectors import CONFIG, EXECUTION, REVERSER, SETTLEMENT, slots
+from tests.world.saga import LATER, up_to
 
 ERROR = {"Error": "KycRejected", "Cause": "why"}
 
@@ -79,40 +79,12 @@ def test_a_reversal_gives_every_party_its_balance_back(settlement: Settlement, l
     for step in saga.state().unreversed:
         saga.reverse(step)
         moved(saga)
-    unwind(saga)
+    saga.unwind()
 
     assert moved(saga) == {}
     state = saga.state()
     assert (state.status, state.escrow, state.unreversed) == (Status.COMPENSATED, 0, [])
     assert (state.finished_at, state.listed_at) == (timestamp(LATER), None)
-
-
-@pytest.mark.parametrize("last", LAST)
-def test_each_reversal_is_one_entry_and_uncommitted_steps_have_none(last: Step | None) -> None:
-    saga = books.begun(last)
-    committed = [step for step in REVERSIBLE if step in saga.state().steps]
-
-    unwind(saga)
-
-    found = entries(saga)
-    assert {name for name in found if name.startswith("compensate:")} == {step.reversal for step in committed}
-    for step in committed:
-        entry = found[step.reversal]
-        assert (entry["debit"], entry["credit"]) == (found[step]["credit"], found[step]["debit"])
-        assert entry["amount"] == found[step]["amount"]
-    assert saga.state().reversed == {step: timestamp(LATER) for step in committed}
-
-
-@pytest.mark.parametrize("last", LAST)
-def test_a_repeated_reversal_changes_nothing_at_any_later_time(last: Step | None) -> None:
-    """A restarted machine repeats reversals: each slot is the record of its reversal."""
-    saga = books.begun(last)
-    unwind(saga)
-
-    for step in saga.state().reversed:
-        late = compensation.reverse_step(SETTLEMENT, Step(step), DECIDED)
-        with saga.writes_nothing():
-            assert saga.ledger.store.commit(late) == saga.state()
 
 
 # The machine's state
@@ -182,35 +154,3 @@ def test_a_settlement_is_completed_by_its_last_decision(
     completed["resolution"] = {"decision": "complete"}
 
     assert compensation.is_completed_by(states.state(**completed | change), case) is expected
-
-
-# On a person's order
-
-
-@pytest.mark.parametrize("last", LAST)
-@pytest.mark.parametrize("expected_status", ORDERS)
-def test_an_order_is_carried_out_on_the_expected_status_only(
-    expected_status: Status, last: Step | None
-) -> None:
-    """An order for a stalled payment must not refund one that has settled meanwhile, and vice versa."""
-    saga = books.reached(last)
-    order, status = ORDERS[expected_status], saga.state().status
-
-    if status is not expected_status:
-        message = f"^reverse: it was to be {expected_status}, but the settlement is {status}$"
-        with saga.writes_nothing(), pytest.raises(NotReversible, match=message):
-            saga.order(order)
-        return
-    entry = saga.order(order)
-
-    cause = f"{ORDER.reason} (by {ORDER.by})"
-    failure = {"step": "reverse", "error": "ReversalRequested", "cause": cause}
-    state = saga.state()
-    assert entry.items() >= {"step": "reverse", "reason": ORDER.reason, "by": ORDER.by}.items()
-    assert "expected_status" not in entry  # a repeated order is recognised by its person and reason
-    assert (state.status, state.failure, state.reversed_for) == (Status.COMPENSATING, failure, failure)
-    assert (state.finished_at, state.listed_at) == (None, "2026-11-20T12:00:30.123Z")
-    with saga.writes_nothing():
-        assert saga.order(order, now=LATER) == entry
-    unwind(saga)
-    assert moved(saga) == {}

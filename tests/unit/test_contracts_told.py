@@ -20,7 +20,7 @@ from settlement.kyc.circuit import State
 from settlement.orders import approval
 from settlement.orders.requests import PartialReversal
 from tests.unit import books
-from tests.unit.books import LAST, unwind
+from tests.unit.books import LAST
 from tests.unit.contracts import CIRCUIT, ENTERED, GLASS, OUTCOME, RESOLVED, SCHEMAS, faults
 from tests.unit.vectors import CONFIG, FAILURE, SETTLEMENT
 from tests.world.contracts import checked_outcome
@@ -38,7 +38,7 @@ def rejected() -> Saga:
 
 def reversed_after(last: Step | None) -> Saga:
     saga = books.begun(last)
-    unwind(saga)
+    saga.unwind()
     return saga
 
 

@@ -70,8 +70,6 @@ PURE_MODULES = {
     "signing": ("signature",),
 }
 
-ON_DISK = {"spool", "sealed_spool"}
-"""Proof modules that spill data larger than memory to SQLite."""
 
 HARMLESS = {
     *("base64", "collections", "contextlib", "dataclasses", "datetime", "enum", "functools", "hashlib"),

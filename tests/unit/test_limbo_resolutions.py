@@ -4,21 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlement.core.ledger import keys
-from settlement.core.ledger.transaction import StepTransaction
-from settlement.core.model.errors import AccountInLimbo, ResolutionRefused, StepFenced
-from settlement.core.model.orders import Decision, Resolution
+from settlement.core.model.errors import ResolutionRefused, StepFenced
+from settlement.core.model.orders import Decision
 from settlement.core.model.settlement import Settlement
 from settlement.core.model.status import Status, Step
 from settlement.core.model.timestamps import timestamp
 from settlement.core.policy import compensation
 from tests.unit import books
-from tests.unit.books import SETTLEMENTS, STUCK, UNMOVED, entries, moved, unwind
-from tests.unit.vectors import CONFIG, SETTLEMENT
-from tests.world.saga import COMPLETE, DECIDED, FAILURE, RESOLVER, RETRY, WRITE_OFF, Saga
-from tests.world.saga import STUCK as TOO_LITTLE
+from tests.unit.books import SETTLEMENTS, STUCK, UNMOVED, entries, moved
+from tests.world.saga import COMPLETE, DECIDED, RETRY, WRITE_OFF, Saga
 
-DECISIONS = [RETRY, WRITE_OFF, COMPLETE]
 ACCEPTED = [(last, step) for last, step in STUCK if step is not Step.HOLD]
 """Cases with an amount that the payee, or the fees, may keep."""
 
@@ -26,11 +21,6 @@ ACCEPTED = [(last, step) for last, step in STUCK if step is not Step.HOLD]
 def released() -> Saga:
     """Return a settlement in LIMBO whose payee cannot return the net amount."""
     return books.stuck(Step.RELEASE, Step.RELEASE)
-
-
-def late(saga: Saga, decision: Resolution) -> StepTransaction:
-    """Return a decision on the currently open case, to be committed later."""
-    return compensation.resolve(SETTLEMENT, saga.case(), decision, RESOLVER, DECIDED, CONFIG)
 
 
 # The money
@@ -46,7 +36,7 @@ def test_a_retry_moves_nothing_and_goes_on_to_the_end(
     saga.resolve(RETRY)
 
     assert moved(saga) == before
-    unwind(saga)
+    saga.unwind()
     assert (moved(saga), saga.state().status) == ({}, Status.COMPENSATED)
 
 
@@ -60,7 +50,7 @@ def test_a_write_off_makes_the_payer_whole_at_our_cost(
     saga.resolve(WRITE_OFF)
 
     moved(saga)
-    unwind(saga)
+    saga.unwind()
     assert moved(saga) == ({"losses:EUR": -amount, keeper: amount} if amount else {})
     assert (saga.state().status, saga.state().escrow) == (Status.COMPENSATED, 0)
     assert where[1].reversal not in entries(saga)
@@ -79,93 +69,6 @@ def test_a_completed_settlement_has_the_balances_of_a_settled_one(
     state = saga.state()
     assert (state.status, state.escrow, state.finished_at) == (Status.SETTLED, 0, timestamp(DECIDED))
     assert (state.failure, state.listed_at) == (None, None)
-
-
-# The row and the account
-
-
-@pytest.mark.parametrize("decision", DECISIONS, ids=lambda decision: decision.decision.value)
-def test_a_recorded_decision_has_its_person_reason_and_time(decision: Resolution) -> None:
-    saga = released()
-    saga.wait()
-    assert saga.state().failure == TOO_LITTLE
-
-    entry = saga.resolve(decision)
-
-    state, decided_at = saga.state(), timestamp(DECIDED)
-    assert entry.items() >= {"step": "resolve:1", "account": "bob", "posted_at": decided_at}.items()
-    assert entry.items() >= decision.record().items()
-    covered = {"covered": "release"} if decision is WRITE_OFF else {}
-    assert state.resolution == decision.record() | {"decided_at": decided_at} | covered
-    assert (state.resolutions, state.stuck_step) == (1, None)
-    if decision is not COMPLETE:  # in flight again, with the failure for which it was reversed
-        index = keys.in_flight_index(SETTLEMENT.key, "2026-11-20T13:00:30.123Z")
-        assert index.items() <= saga.row().items()
-        assert state.failure == state.reversed_for == FAILURE
-
-
-@pytest.mark.parametrize("decision", DECISIONS, ids=lambda decision: decision.decision.value)
-@pytest.mark.parametrize("others", [0, 1])
-def test_an_account_leaves_limbo_with_its_last_case_only(others: int, decision: Resolution) -> None:
-    saga = released()
-    bob = saga.ledger.row(keys.account("bob"))
-    assert bob is not None
-    saga.ledger.put(bob | {"limbo_cases": bob["limbo_cases"] + others})
-    spending = saga.asking(key="order-2026-000102", payer="bob", payee="alice", amount=1, fee=0)
-    spending.claim()
-    with pytest.raises(AccountInLimbo):
-        spending.commit(Step.HOLD)
-
-    saga.resolve(decision)
-
-    if others:
-        with pytest.raises(AccountInLimbo):
-            spending.commit(Step.HOLD)
-    else:
-        spending.commit(Step.HOLD)
-
-
-# Once
-
-
-@pytest.mark.parametrize("first", DECISIONS, ids=lambda decision: decision.decision.value)
-@pytest.mark.parametrize("second", DECISIONS, ids=lambda decision: decision.decision.value)
-def test_of_two_decisions_the_first_one_counts(first: Resolution, second: Resolution) -> None:
-    saga = released()
-    too_late = late(saga, second)
-    saga.resolve(first)
-    evidence = saga.ledger.store.evidence(SETTLEMENT.key, "resolve:1")
-
-    with saga.writes_nothing():
-        assert saga.ledger.store.commit(too_late) == evidence
-    assert evidence
-    assert first.is_on(evidence)
-
-
-@pytest.mark.parametrize("decision", DECISIONS, ids=lambda decision: decision.decision.value)
-def test_a_decision_on_an_earlier_case_leaves_later_ones_unchanged(decision: Resolution) -> None:
-    saga = released()
-    too_late = late(saga, decision)
-    saga.resolve(RETRY)
-    saga.enter()
-
-    with saga.writes_nothing():
-        assert saga.ledger.store.commit(too_late)["decision"] == Decision.RETRY
-        with pytest.raises(ResolutionRefused, match="moved on since it was looked at"):
-            saga.ledger.store.transact(too_late.writes[1:])
-
-
-def test_a_late_reversal_cannot_take_the_amount_written_off() -> None:
-    saga = released()
-    with saga.writes_nothing(), pytest.raises(StepFenced, match="is LIMBO"):
-        saga.reverse(Step.RELEASE)
-    saga.resolve(WRITE_OFF)
-
-    late = compensation.reverse_step(SETTLEMENT, Step.RELEASE, DECIDED)
-
-    with saga.writes_nothing():  # the slot of the reversal is taken: no money is left to take
-        assert saga.ledger.store.commit(late) == saga.state()
-    assert Step.RELEASE.reversal not in entries(saga)
 
 
 # Decisions that do not fit

@@ -264,13 +264,6 @@ def test_a_clock_behind_the_last_extension_moves_no_deadline_back() -> None:
     assert (after["deadline_at"], after["deadline_extended_at"]) == (AT, AFTER)
 
 
-def test_a_settlement_without_an_index_entry_has_missed_no_look() -> None:
-    unlisted = replace(SettlementState.from_row(missed()), listed_at=None)
-
-    with pytest.raises(MalformedRow):
-        recovery.has_missed_its_look(unlisted, NOW, CONFIG)
-
-
 # Due settlements
 
 

@@ -4,15 +4,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from settlement.core.ledger import keys
-from settlement.core.ledger.keys import Row
 from settlement.core.model import accounts
-from settlement.core.model.errors import (
-    AccountInLimbo,
-    AccountNotFound,
-    IdempotencyConflict,
-    InsufficientFunds,
-)
+from settlement.core.model.errors import IdempotencyConflict
 from settlement.core.model.request import Request
 from settlement.core.model.settlement import Settlement
 from settlement.core.model.stage_config import StageConfig
@@ -21,7 +14,7 @@ from settlement.core.model.status import Status, Step
 from settlement.core.model.timestamps import timestamp
 from settlement.core.policy import outcome, steps
 from tests.unit import books, states
-from tests.unit.books import LAST, SETTLEMENTS, entries, moved
+from tests.unit.books import SETTLEMENTS, entries, moved
 from tests.unit.conditions import applied
 from tests.unit.vectors import CONFIG, SETTLEMENT, slots
 from tests.world.saga import LATER
@@ -60,51 +53,6 @@ def test_all_that_goes_into_escrow_comes_out_of_it(settlement: Settlement) -> No
         assert (entry.get("debit"), entry.get("credit"), entry.get("amount")) == posted
 
     assert saga.state().status is Status.SETTLED
-
-
-# The claim with the hold
-
-
-def test_a_claim_with_its_hold_equals_claim_then_hold() -> None:
-    """Both ways to a hold, direct and queued, lead to the same rows except for the event."""
-    at_once, queued = books.fresh(), books.fresh()
-    for saga in (at_once, queued):
-        saga.fund()
-
-    assert at_once.claim_and_hold() is None
-    queued.claim()
-    queued.commit(Step.HOLD)
-
-    assert (at_once.row()["sequence"], queued.row()["sequence"]) == (1, 2)
-    queued.alter(sequence=1)
-    assert at_once.ledger.rows() == queued.ledger.rows()
-    assert moved(at_once) == {"alice": -4820}
-
-
-@pytest.mark.parametrize(
-    ("payer", "refusal"), [(4819, InsufficientFunds), (None, AccountNotFound), (10_000, AccountInLimbo)]
-)
-def test_a_refused_hold_leaves_its_key_as_unclaimed_as_before(
-    payer: int | None, refusal: type[Exception]
-) -> None:
-    saga = books.fresh()
-    if payer:
-        blocked: Row = {"limbo_cases": 1} if refusal is AccountInLimbo else {}
-        saga.ledger.put(states.account_row("alice", payer, **blocked))
-
-    with saga.writes_nothing(), pytest.raises(refusal):
-        saga.claim_and_hold()
-
-
-@pytest.mark.parametrize("last", LAST)
-def test_a_claimed_key_is_told_before_any_refusal_and_unchanged(last: Step | None) -> None:
-    """A replay is not a refusal, even with too little money left or other content."""
-    saga = books.reached(last)
-    saga.ledger.delete(keys.account("alice"))
-
-    with saga.writes_nothing():
-        assert saga.claim_and_hold() == saga.state()
-        assert saga.asking(amount=1, fee=0).claim_and_hold() == saga.state()
 
 
 # The idempotency check

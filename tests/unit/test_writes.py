@@ -3,6 +3,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.core.ledger.transaction import AlreadyApplied, Write
 from settlement.core.model.orders import Decision
@@ -440,39 +441,54 @@ def test_every_update_of_a_settlements_row_has_its_rule() -> None:
     assert RULES.keys() | set(PUT_BACK) == updates & VECTORS.keys()
 
 
+def commits(name: str, row: Row) -> bool:
+    """Return whether the write commits on a row, by its rule."""
+    if name in PUT_BACK:
+        return row.get("gsi1sk") == LISTED and row["gsi1pk"] != keys.LIMBO
+    rule = RULES[name]
+    return is_ours(name, row) and row["status"] is rule.status and rule.and_if(row)
+
+
+def is_ours(name: str, row: Row) -> bool:
+    return RULES[name].any_request or bool(row["request_hash"] == VECTORS[name].arguments[0].request_hash)
+
+
+def refusal(name: str, row: Row | None) -> str:
+    """Return the refusal of a row, or of an unclaimed key."""
+    if name in PUT_BACK or RULES[name].any_request:
+        return MOVED_ON
+    step, key = RULES[name].step, VECTORS[name].arguments[0].key
+    if row is None:
+        error = "NotReversible" if "on_order" in name else "StepFenced"
+        return f"{error}: {step}: the key {key} was never claimed"
+    return RULES[name].told(step, row) if is_ours(name, row) else CONFLICT.replace(SETTLEMENT.key, key)
+
+
 @pytest.mark.parametrize("name", RULES)
 def test_a_write_commits_exactly_by_its_rule_and_explains_refusals(name: str) -> None:
-    rule, write = RULES[name], built(name)
-    request_hash, commits = VECTORS[name].arguments[0].request_hash, {True: 0, False: 0}
+    write, met = built(name), {True: 0, False: 0}
 
     admitting = asked(write)
     for row, state in states_met_by(write):
-        ours = rule.any_request or row["request_hash"] == request_hash
-        expected = ours and row["status"] is rule.status and rule.and_if(row)
+        expected = commits(name, row)
         assert admitting(row) == expected, row
-        commits[expected] += 1
+        met[expected] += 1
         if not expected and row["escrow"] == 0:  # on which no refusal depends
-            refusal = write.on_failure(state)
-            expected_refusal = rule.told(rule.step, row) if ours else conflict(name)
-            assert told(refusal) == expected_refusal, row
-            assert not isinstance(refusal, AlreadyApplied) or refusal.found is state
-            if ours and not rule.any_request:
-                assert getattr(refusal, "status", row["status"]) is row["status"]
+            refused = write.on_failure(state)
+            assert told(refused) == refusal(name, row), row
+            assert not isinstance(refused, AlreadyApplied) or refused.found is state
+            if is_ours(name, row) and not RULES[name].any_request:
+                assert getattr(refused, "status", row["status"]) is row["status"]
 
-    assert all(commits.values())
+    assert all(met.values())
 
 
 @pytest.mark.parametrize("name", [*RULES, *PUT_BACK])
 def test_a_write_creates_no_row_and_reports_an_unclaimed_key(name: str) -> None:
     write = built(name)
-    error = "NotReversible" if "on_order" in name else "StepFenced"
 
     assert not admits(write, None)
-    assert told(write.on_failure(None)) == (
-        MOVED_ON
-        if name in PUT_BACK or RULES[name].any_request
-        else f"{error}: {RULES[name].step}: the key {key_of(name)} was never claimed"
-    )
+    assert told(write.on_failure(None)) == refusal(name, None)
 
 
 @pytest.mark.parametrize("name", PUT_BACK)
@@ -491,15 +507,6 @@ def test_any_settlement_outside_limbo_is_put_back_in_flight(name: str) -> None:
 
 def built(name: str) -> Write:
     return vectors.only_write(VECTORS[name].build())
-
-
-def key_of(name: str) -> str:
-    key: str = VECTORS[name].arguments[0].key
-    return key
-
-
-def conflict(name: str) -> str:
-    return CONFLICT.replace(SETTLEMENT.key, key_of(name))
 
 
 def told(refusal: Exception) -> str:

@@ -274,7 +274,7 @@ class Saga:
         self.ledger.store.commit(compensation.enter_limbo(self.settlement, case, failure, now))
         return self.entry(f"limbo:{case.number}")
 
-    def stuck(self, step: Step, last: Step = Step.FEE) -> None:
+    def stuck(self, step: Step, last: Step | None = Step.FEE) -> None:
         """Enter LIMBO at the reversal of `step`, after `last`."""
         self.begun(last)
         for earlier in REVERSIBLE[: REVERSIBLE.index(step)]:

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from settlement.core.ledger import keys
 from settlement.core.model.errors import IdempotencyConflict, StepFenced, StoreUnavailable
 from settlement.core.model.status import Status, Step
 from settlement.core.model.stored import MalformedRow
@@ -72,6 +73,7 @@ def test_a_refused_put_is_a_replay_or_a_conflict(
     ("operation", "refused"),
     [
         ("hold", cancelled(check_failed(MALFORMED), NONE, POOR)),
+        ("hold", cancelled(NONE, NONE, check_failed(keys.account("alice")))),
         ("claim_and_hold", cancelled(check_failed(MALFORMED), NONE, POOR)),
         ("order", cancelled(NONE, check_failed(MALFORMED))),
         ("claim", failed("ConditionalCheckFailedException", Item=wire(MALFORMED))),
@@ -79,11 +81,12 @@ def test_a_refused_put_is_a_replay_or_a_conflict(
     ],
 )
 def test_a_malformed_row_in_the_way_is_reported_without_retry(
-    scripted: Any, request: pytest.FixtureRequest, pauses: list[int], operation: str, refused: ClientError
+    scripted: Any, request: Any, pauses: list[int], counted: list[str], operation: str, refused: ClientError
 ) -> None:
     sender, client = scripted(refused)
 
-    with pytest.raises(MalformedRow, match=r"^SETTLEMENT#order-2026-000101: has no attribute 'owner'$"):
+    told = r"^(SETTLEMENT#order-2026-000101: has no attribute 'owner'|ACCOUNT: has no attribute 'available')$"
+    with pytest.raises(MalformedRow, match=told):
         request.getfixturevalue(operation)(sender)
 
-    assert (len(client.sent), pauses) == (1, [])
+    assert (len(client.sent), pauses, counted) == (1, [], [])

@@ -3,7 +3,6 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from settlement.core.ledger.transaction import AlreadyApplied
 from settlement.core.model.errors import (
     IdempotencyConflict,
     InsufficientFunds,
@@ -30,7 +29,7 @@ from tests.store.failures.scripted import (
 )
 from tests.store.rows import HELD, REVERSE
 from tests.world.environment import NOW
-from tests.world.saga import CLAIMED, state_of
+from tests.world.saga import CLAIMED, outcome_of, state_of
 
 BEHIND = [(NONE, NONE), (TAKEN, POOR), (CONFLICT, CONFLICT), (NONE, POOR)]
 """Reasons of entry and balance, which follow the settlement's."""
@@ -57,68 +56,43 @@ def test_the_first_reason_decides_what_a_cancelled_step_means(
     assert (len(client.sent), pauses) == (1, [])
 
 
-@pytest.mark.parametrize("behind", BEHIND)
-def test_a_taken_slot_is_the_answer_beside_any_other_failure(
-    scripted: Any, hold: Call, counted: list[str], behind: tuple[Reason, ...]
+EARLIER: dict[str, tuple[Reason, Any]] = {
+    "hold": (REPLAYED, state_of(HELD)),
+    "claim_and_hold": (check_failed(CLAIMED), state_of(CLAIMED)),
+    "order": (check_failed(REVERSE), REVERSE),
+}
+"""The reason that an earlier commit gives, and what the call finds of it."""
+
+
+@pytest.mark.parametrize("behind", [*BEHIND, (FENCED, NONE), (check_failed(MALFORMED), NONE)])
+@pytest.mark.parametrize("operation", EARLIER)
+def test_an_earlier_commit_is_the_answer_beside_any_other_failure(
+    scripted: Any, request: Any, counted: list[str], operation: str, behind: tuple[Reason, ...]
 ) -> None:
-    sender, client = scripted(cancelled(REPLAYED, *behind))
+    gate, expected = EARLIER[operation]
+    sender, client = scripted(cancelled(gate, *behind))
 
-    assert hold(sender) == state_of(HELD)
-    assert (len(client.sent), counted) == (1, ["StepReplayed"])
+    answer = outcome_of(lambda: request.getfixturevalue(operation)(sender))
 
-
-@pytest.mark.parametrize("behind", BEHIND)
-def test_an_existing_claim_is_the_answer_beside_any_other_failure(
-    scripted: Any, claim_and_hold: Call, behind: tuple[Reason, ...]
-) -> None:
-    sender, client = scripted(cancelled(check_failed(CLAIMED), *behind))
-
-    with pytest.raises(AlreadyApplied) as applied:
-        claim_and_hold(sender)
-
-    assert applied.value.found == state_of(CLAIMED)
-    assert len(client.sent) == 1
-
-
-@pytest.mark.parametrize(
-    "behind",
-    [NONE, FENCED, CONFLICT, check_failed(MALFORMED)],
-    ids=["nothing", "a refusal", "a conflict", "a malformed row"],
-)
-def test_existing_evidence_is_the_answer_beside_any_other_failure(
-    scripted: Any, order: Call, counted: list[str], behind: Reason
-) -> None:
-    sender, client = scripted(cancelled(check_failed(REVERSE), behind))
-
-    assert order(sender) == REVERSE
-    assert (len(client.sent), counted) == (1, ["StepReplayed"])
+    assert getattr(answer, "found", answer) == expected
+    assert (len(client.sent), counted) == (1, [] if operation == "claim_and_hold" else ["StepReplayed"])
 
 
 @pytest.mark.parametrize(
     "reasons",
     [(CONFLICT, NONE, POOR), (CONFLICT, TAKEN, POOR), (NONE, CONFLICT, POOR), (CONFLICT,) * 3],
 )
+@pytest.mark.parametrize("operation", ["hold", "claim_and_hold"])
 def test_a_retried_conflict_before_a_failed_balance_finds_the_replay(
-    scripted: Any, hold: Call, pauses: list[int], counted: list[str], reasons: list[Reason]
+    scripted: Any, request: Any, pauses: list[int], counted: list[str], operation: str, reasons: list[Reason]
 ) -> None:
     sender, client = scripted(cancelled(*reasons), cancelled(REPLAYED, NONE, POOR))
 
-    assert hold(sender) == state_of(HELD)
+    answer = outcome_of(lambda: request.getfixturevalue(operation)(sender))
 
+    assert getattr(answer, "found", answer) == state_of(HELD)
     assert pauses == [1]
-    assert counted == ["TransactionConflict", "StepReplayed"]
-    assert client.sent[0] == client.sent[1]
-
-
-def test_a_retried_conflict_of_a_claim_finds_its_own_commit(
-    scripted: Any, claim_and_hold: Call, pauses: list[int]
-) -> None:
-    sender, client = scripted(cancelled(CONFLICT, NONE, POOR), cancelled(REPLAYED, NONE, POOR))
-
-    with pytest.raises(AlreadyApplied) as applied:
-        claim_and_hold(sender)
-
-    assert (applied.value.found, pauses) == (state_of(HELD), [1])
+    assert counted == ["TransactionConflict", *(["StepReplayed"] if operation == "hold" else [])]
     assert client.sent[0] == client.sent[1]
 
 

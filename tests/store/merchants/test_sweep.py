@@ -36,39 +36,25 @@ def available(ledger: Ledger) -> int:
 
 
 class Meanwhile:
-    """Client that runs an action before its first transactions."""
+    """Client that runs an action before, or after, each of the first calls of an operation."""
 
-    def __init__(self, client: Any, *acts: Callable[[], object]) -> None:
-        self._client, self._acts = client, list(acts)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "transact_write_items" and self._acts:
-            self._acts.pop(0)()
-        return getattr(self._client, name)
-
-
-class BetweenReads:
-    """Client that runs an action after the first call of an operation."""
-
-    def __init__(self, client: Any, operation: str, act: Callable[[], object]) -> None:
-        self._client, self._operation, self._act = client, operation, act
+    def __init__(self, client: Any, operation: str, *acts: Callable[[], object], after: bool = False) -> None:
+        self._client, self._operation, self._acts, self._after = client, operation, list(acts), after
 
     def __getattr__(self, name: str) -> Any:
         call = getattr(self._client, name)
-        if name != self._operation:
-            return call
 
         def answered(**parameters: Any) -> Any:
-            answer = call(**parameters)
-            self._operation = ""
-            self._act()
-            return answer
+            answer = call(**parameters) if self._after else None
+            self._acts.pop(0)()
+            return answer or call(**parameters)
 
-        return answered
+        return answered if name == self._operation and self._acts else call
 
 
-def beside(ledger: Ledger, *acts: Callable[[], object]) -> Store:
-    return Store(Meanwhile(ledger.client, *acts), ledger.table_name, pause=lambda failed_tries: None)
+def beside(ledger: Ledger, *acts: Callable[[], object], operation: str = "", after: bool = False) -> Store:
+    client = Meanwhile(ledger.client, operation or "transact_write_items", *acts, after=after)
+    return Store(client, ledger.table_name, pause=lambda failed_tries: None)
 
 
 def test_a_sweep_folds_each_release_once_and_says_how_much(shop: Ledger) -> None:
@@ -80,41 +66,6 @@ def test_a_sweep_folds_each_release_once_and_says_how_much(shop: Ledger) -> None
 
     assert available(shop) == 109
     assert shop.row(SPAN.swept) == {**SPAN.swept, "version": 1, "folded": {"07": 8, "59": 1}}
-
-
-def test_a_late_release_is_folded_into_its_own_second(shop: Ledger) -> None:
-    release(shop, "07", 5, "b")
-    sweeper.fold(shop.store, SPAN)
-    release(shop, "07", 3, "a")
-
-    assert sweeper.fold(shop.store, SPAN) == 3
-
-    assert shop.row(SPAN.swept) == {**SPAN.swept, "version": 2, "folded": {"07": 8}}
-    assert available(shop) == 108
-
-
-def test_a_sweep_of_some_seconds_leaves_the_others_unchanged(shop: Ledger) -> None:
-    for second in ("06", "07", "08", "09"):
-        release(shop, second, 5)
-    sweeper.fold(shop.store, Span(PARTITION, MINUTE, "06", "06"))
-
-    assert sweeper.fold(shop.store, Span(PARTITION, MINUTE, "07", "08")) == 10
-
-    assert shop.row(SPAN.swept) == {**SPAN.swept, "version": 2, "folded": {"06": 5, "07": 5, "08": 5}}
-
-
-def test_entries_of_other_minutes_and_partitions_are_not_folded(shop: Ledger) -> None:
-    release(shop, "07", 5, partition="ENTRIES#merchant.shop#30")
-    other = {
-        "pk": PARTITION,
-        "sk": "2026-11-22T06:05:00.000Z#k:release",
-        "posted_at": "2026-11-22T06:05:00.000Z",
-    }
-    shop.put(other | {"step": "release", "amount": 5, "currency": "EUR"})
-
-    assert sweeper.fold(shop.store, SPAN) == 0
-
-    assert shop.row(SPAN.swept) is None
 
 
 @pytest.mark.parametrize("swept_before", [False, True])
@@ -142,8 +93,7 @@ def test_a_fold_of_another_sweeper_between_reads_is_kept(shop: Ledger, operation
         release(shop, "07", 3, "b")
         sweeper.fold(shop.store, SPAN)
 
-    client = BetweenReads(shop.client, operation, quicker)
-    sweeper.fold(Store(client, shop.table_name, pause=lambda failed_tries: None), SPAN)
+    sweeper.fold(beside(shop, quicker, operation=operation, after=True), SPAN)
 
     assert available(shop) == 108
 

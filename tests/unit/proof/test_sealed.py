@@ -43,6 +43,12 @@ def without(row: Row) -> list[Row]:
     return [one for one in EVERY if one is not row]
 
 
+def faults_of(journal: Sealed, name: str) -> list[str]:
+    """Return the faults told of an object or a seal."""
+    found = journal.compare(EVERY).faults
+    return [fault.removeprefix(f"{name}: ") for fault in found if fault.startswith(f"{name}: ")]
+
+
 def test_a_table_as_it_was_sealed_agrees(journal: Sealed) -> None:
     found = journal.compare(EVERY)
 
@@ -123,18 +129,18 @@ def test_a_row_too_young_or_predating_the_journal_is_counted(
 SETTLEMENT = f"{CLAIMED['pk']} SETTLEMENT"
 
 
+def change(old: Row, new: Row | None = None, at: int = AT, number: str = "2") -> dict[str, Any]:
+    """Return the journal's line of a row that was changed, or removed."""
+    line = {"event": "MODIFY" if new else "REMOVE", "at": at, "number": number, "old": lines.image(old)}
+    return line | ({"new": lines.image(new)} if new else {})
+
+
 def with_status(status: Status | None, released_at: str | None = None) -> Row:
     slots = {
         name: value for name, value in FINISHED.items() if name not in ("status", "release_at", "fee_at")
     }
     given = {"status": status, "release_at": released_at}
     return slots | {name: value for name, value in given.items() if value}
-
-
-def changed(journal: Sealed, old: Status | None, new: Status | None) -> None:
-    images = {name: lines.image(with_status(one)) for name, one in (("old", old), ("new", new))}
-    journal.add({"event": "MODIFY", "at": AT, "number": "2", **images})
-    journal.seal()
 
 
 EARLY, LATE = CLAIMED["claimed_at"], "2026-11-20T11:59:59.999Z"
@@ -176,8 +182,7 @@ def test_an_unlawful_status_change_is_named_until_undone(
     A writer may pass through SETTLED first, which no filter sees.
     """
     before = with_status(left, EARLY if released_at == EARLY else None)
-    change = {"event": event, "at": AT, "number": "2", "old": lines.image(before)}
-    journal.add(change | ({"new": lines.image(with_status(Status.PROCESSING))} if event == "MODIFY" else {}))
+    journal.add(change(before, with_status(Status.PROCESSING) if event == "MODIFY" else None))
     journal.seal()
 
     found = journal.compare([*without(CLAIMED), with_status(now, released_at)])
@@ -190,7 +195,7 @@ def test_an_unlawful_status_change_is_named_until_undone(
 
 
 def test_an_old_statusless_line_is_harmless_once_its_row_returns(journal: Sealed) -> None:
-    journal.add({"event": "REMOVE", "at": AT, "number": "2", "old": lines.image(with_status(None))})
+    journal.add(change(with_status(None)))
     journal.seal()
 
     assert journal.compare([*without(CLAIMED), with_status(Status.SETTLED, LATE)]).faults == []
@@ -198,7 +203,8 @@ def test_an_old_statusless_line_is_harmless_once_its_row_returns(journal: Sealed
 
 def test_a_status_removed_and_given_anew_is_named(journal: Sealed) -> None:
     """The second change passes no filter: the row had no status to leave."""
-    changed(journal, Status.REJECTED, None)
+    journal.add(change(with_status(Status.REJECTED), with_status(None)))
+    journal.seal()
 
     (fault,) = journal.compare([*without(CLAIMED), with_status(Status.SETTLED)]).faults
 
@@ -206,12 +212,11 @@ def test_a_status_removed_and_given_anew_is_named(journal: Sealed) -> None:
 
 
 def test_an_undone_change_is_told_and_is_no_fault(journal: Sealed) -> None:
-    forged = lines.image(ENTRY | {"amount": 1})
-    journal.add({"event": "MODIFY", "at": AT, "number": "2", "old": lines.image(ENTRY), "new": forged})
-    journal.add({"event": "MODIFY", "at": AT + 60, "number": "3", "old": forged, "new": lines.image(ENTRY)})
+    forged = ENTRY | {"amount": 1}
+    journal.add(change(ENTRY, forged), change(forged, ENTRY, AT + 60, "3"))
     journal.seal()
 
-    undone, standing = journal.compare(EVERY), journal.compare([*without(ENTRY), ENTRY | {"amount": 1}])
+    undone, standing = journal.compare(EVERY), journal.compare([*without(ENTRY), forged])
 
     assert undone.faults == []
     (told,) = undone.restored
@@ -223,8 +228,7 @@ def test_an_undone_change_is_told_and_is_no_fault(journal: Sealed) -> None:
 def test_a_change_of_a_row_predating_the_journal_is_found(journal: Sealed) -> None:
     old = ENTRY | {"sk": "old"}
     new = old | {"amount": 1}
-    change = {"event": "MODIFY", "at": AT, "number": "2", "old": lines.image(old), "new": lines.image(new)}
-    journal.add(change)
+    journal.add(change(old, new))
     journal.seal()
 
     assert len(journal.compare([*EVERY, new]).faults) == 1
@@ -233,7 +237,7 @@ def test_a_change_of_a_row_predating_the_journal_is_found(journal: Sealed) -> No
 
 def test_a_row_deleted_and_put_again_differently_is_found(journal: Sealed) -> None:
     forged = ENTRY | {"amount": 1}
-    journal.add({"event": "REMOVE", "at": AT + 1, "number": "2", "old": lines.image(ENTRY)})
+    journal.add(change(ENTRY, at=AT + 1))
     journal.add(inserted(forged, AT + 2))
     journal.seal()
 
@@ -275,8 +279,7 @@ def test_an_object_at_fault_is_named(journal: Sealed, forge: Forge, says: str) -
 
     forge(journal, name)
 
-    told = [fault for fault in journal.compare(EVERY).faults if fault.startswith(f"{name}: ")]
-    assert any(says in fault for fault in told), told
+    assert any(says in fault for fault in faults_of(journal, name))
 
 
 @pytest.mark.parametrize(
@@ -360,9 +363,7 @@ def test_an_object_that_two_seals_list_is_named(journal: Sealed) -> None:
     name = journal.names("journal/")[0]
     resealed(journal, 2, late=[name])
 
-    told = [fault for fault in journal.compare(EVERY).faults if fault.startswith(f"{name}: ")]
-
-    assert told == [f"{name}: is listed twice, in seals/0.json and seals/2026-11-20T1400.json"]
+    assert faults_of(journal, name) == ["is listed twice, in seals/0.json and seals/2026-11-20T1400.json"]
 
 
 FIRST, SECOND, THIRD = "seals/0.json", "seals/2026-11-20T1300.json", "seals/2026-11-20T1400.json"
@@ -402,9 +403,7 @@ def test_a_seal_at_fault_is_named(
 ) -> None:
     forge(journal)
 
-    told = [fault for fault in journal.compare(EVERY).faults if fault.startswith(f"{name}: ")]
-
-    assert any(says in fault for fault in told), told
+    assert any(says in fault for fault in faults_of(journal, name))
 
 
 def test_the_newest_seals_cannot_be_withheld_for_long(journal: Sealed) -> None:
@@ -505,9 +504,8 @@ def test_a_line_of_an_earlier_release_proves_everything_except_words(empty: Seal
 
 def test_words_are_compared_with_the_first_of_several_changes(empty: Sealed) -> None:
     """A row older than the journal has no line of its put, and may have its first content again."""
-    was, forged = lines.image(with_status(None)), lines.image(with_status(None) | OTHER_WORDS[0])
-    empty.add({"event": "REMOVE", "at": AT, "number": "2", "old": was})
-    empty.add({"event": "REMOVE", "at": AT + 60, "number": "3", "old": forged})
+    empty.add(change(with_status(None)))
+    empty.add(change(with_status(None) | OTHER_WORDS[0], at=AT + 60, number="3"))
     empty.seal()
 
     again = empty.compare([with_status(None)])
