@@ -1,11 +1,12 @@
 import io
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from aws_lambda_powertools.metrics.provider.cloudwatch_emf import cloudwatch
 
 from handlers import _dependencies
 from handlers.core import _payee, _workers
@@ -22,7 +23,7 @@ from settlement.kyc import shared_secrets as _secrets
 from settlement.paging import topics as _topics
 from tests.world.constants import KEY
 from tests.world.environment import NOW
-from tests.world.functions import Calls
+from tests.world.functions import Calls as AllFunctions
 from tests.world.ledger import Ledger
 from tests.world.memory_s3 import MemoryS3
 from tests.world.provider import IN_REVIEW, Provider
@@ -34,6 +35,22 @@ Later = Callable[..., None]
 Meanwhile = Callable[..., None]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Calls(AllFunctions):
+    """The functions, the fakes around them, and their clock, settings and metrics."""
+
+    provider: Provider
+    step_functions: StepFunctions
+    functions: Functions
+    topics: Topics
+    queues: Queues
+    secrets: Secrets
+    later: Later
+    change_config: Callable[..., None]
+    meanwhile: Meanwhile
+    counted: Counted
+
+
 @pytest.fixture
 def provider(monkeypatch: pytest.MonkeyPatch) -> Provider:
     provider = Provider()
@@ -43,17 +60,40 @@ def provider(monkeypatch: pytest.MonkeyPatch) -> Provider:
 
 @pytest.fixture
 def calls(
-    ledger: Ledger, provider: Provider, step_functions: StepFunctions, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger,
+    provider: Provider,
+    *,
+    step_functions: StepFunctions,
+    queues: Queues,
+    secrets: Secrets,
+    later: Later,
+    change_config: Callable[..., None],
+    meanwhile: Meanwhile,
+    counted: Counted,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Calls:
     """The real handlers on the test's table, at `NOW`."""
-    monkeypatch.setattr(_functions, "_client", Functions())
-    monkeypatch.setattr(_topics, "_client", Topics())
+    functions, topics = Functions(), Topics()
+    monkeypatch.setattr(_functions, "_client", functions)
+    monkeypatch.setattr(_topics, "_client", topics)
     monkeypatch.setattr(_dependencies, "store", ledger.store)
     monkeypatch.setattr(_dependencies, "now", lambda: NOW)
     monkeypatch.setattr(_payee, "_remembered", {})
     monkeypatch.setattr(_workers, "pause", lambda seconds: None)
     telemetry.metrics.clear_metrics()
-    return Calls(ledger)
+    return Calls(
+        ledger,
+        provider=provider,
+        step_functions=step_functions,
+        functions=functions,
+        topics=topics,
+        queues=queues,
+        secrets=secrets,
+        later=later,
+        change_config=change_config,
+        meanwhile=meanwhile,
+        counted=counted,
+    )
 
 
 @pytest.fixture
@@ -71,20 +111,6 @@ def step_functions(monkeypatch: pytest.MonkeyPatch) -> StepFunctions:
     client = StepFunctions()
     monkeypatch.setattr(_step_functions, "_client", client)
     return client
-
-
-@pytest.fixture
-def functions(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Functions:
-    functions = Functions()
-    monkeypatch.setattr(_functions, "_client", functions)
-    return functions
-
-
-@pytest.fixture
-def topics(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Topics:
-    topics = Topics()
-    monkeypatch.setattr(_topics, "_client", topics)
-    return topics
 
 
 @pytest.fixture
@@ -112,10 +138,10 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> MemoryS3:
 
 
 @pytest.fixture
-def in_review(calls: Calls, provider: Provider, secrets: Secrets) -> Calls:
+def in_review(calls: Calls) -> Calls:
     """A settlement whose payment is in review, as `ver_1`."""
     calls.before("VerifyKyc")
-    provider.answer = IN_REVIEW
+    calls.provider.answer = IN_REVIEW
     with pytest.raises(InReview):
         calls("VerifyKyc")
     return calls
@@ -183,18 +209,24 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
 
 
 @pytest.fixture
-def counted(capsys: pytest.CaptureFixture[str]) -> Counted:
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
     """Return sums of metrics published since the last call; of ages, the maximum."""
+    published: list[str] = []
+
+    def publish(document: str) -> None:
+        published.append(document)
+        print(document)
 
     def read() -> dict[str, float]:
         sums: dict[str, float] = {}
-        for line in capsys.readouterr().out.splitlines():
-            document = json.loads(line)
-            for directive in document.get("_aws", {}).get("CloudWatchMetrics", ()):
+        for document in map(json.loads, published):
+            for directive in document["_aws"]["CloudWatchMetrics"]:
                 for metric in directive["Metrics"]:
                     name = metric["Name"]
                     total = max if name.endswith("Seconds") else sum
                     sums[name] = total([sums.get(name, 0), *document[name]])
+        published.clear()
         return sums
 
+    monkeypatch.setattr(cloudwatch, "print", publish, raising=False)
     return read

@@ -4,9 +4,8 @@ from handlers import _dependencies
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.core.model.errors import StepFenced
-from tests.handlers.conftest import Meanwhile
+from tests.handlers.conftest import Calls
 from tests.world.constants import EXECUTION_ARN, KEY
-from tests.world.functions import Calls
 
 
 def wait(calls: Calls, token: str, execution_arn: str = EXECUTION_ARN) -> None:
@@ -46,14 +45,14 @@ def test_a_closed_cases_record_stays_until_the_next_wait(calls: Calls) -> None:
     assert calls.ledger.row(keys.waiting(KEY)) == waiting("BQC", case=2)
 
 
-def test_an_earlier_case_does_not_replace_a_later_cases_record(calls: Calls, meanwhile: Meanwhile) -> None:
+def test_an_earlier_case_does_not_replace_a_later_cases_record(calls: Calls) -> None:
     calls.fall()
 
     def overtake() -> None:
         reopen(calls)
         wait(calls, "BQC")
 
-    meanwhile(_dependencies.store, "put", overtake)
+    calls.meanwhile(_dependencies.store, "put", overtake)
 
     with pytest.raises(StepFenced, match=f"^await: a later case of {KEY} is waited for$"):
         wait(calls, "AQC")
@@ -61,10 +60,10 @@ def test_an_earlier_case_does_not_replace_a_later_cases_record(calls: Calls, mea
     assert calls.ledger.row(keys.waiting(KEY)) == waiting("BQC", case=2)
 
 
-def test_a_case_closed_while_recording_its_token_is_still_named(calls: Calls, meanwhile: Meanwhile) -> None:
+def test_a_case_closed_while_recording_its_token_is_still_named(calls: Calls) -> None:
     """A reader compares the record's case with the open one. The token only wakes its execution."""
     calls.fall()
-    meanwhile(_dependencies.store, "put", lambda: calls.resolve("retry"))
+    calls.meanwhile(_dependencies.store, "put", lambda: calls.resolve("retry"))
 
     with pytest.warns(UserWarning, match="No application metrics"):  # the decision has published all of them
         wait(calls, "AQC")

@@ -14,7 +14,7 @@ from settlement.core.model.errors import (
     SettlementNotFound,
 )
 from settlement.core.model.status import Status
-from tests.handlers.conftest import Counted, Later, Meanwhile
+from tests.handlers.conftest import Calls
 from tests.world.constants import (
     CLAIMED_AT,
     HASH,
@@ -27,10 +27,9 @@ from tests.world.constants import (
     STALLED_ORDER,
     WIRE,
 )
-from tests.world.functions import Calls, Context
+from tests.world.functions import Context
 from tests.world.orders import PROOF
 from tests.world.services import OWNER, signed, throttled
-from tests.world.step_functions import StepFunctions
 
 FOUND = {
     "settlement": WIRE,
@@ -79,11 +78,11 @@ def begun(failure: dict[str, str]) -> Row:
 
 @pytest.mark.parametrize("more", [{"owner": "execution-1"}, {"owner": None}, {}])
 def test_processing_is_taken_away_and_the_committed_steps_are_found(
-    calls: Calls, counted: Counted, more: dict[str, Any]
+    calls: Calls, more: dict[str, Any]
 ) -> None:
     calls.after("HoldFunds")
     before, others = calls.row(), calls.ledger.rows()
-    counted()
+    calls.counted()
 
     assert calls.begin(error=REJECTED_BY_KYC, **more) == HELD
 
@@ -91,13 +90,11 @@ def test_processing_is_taken_away_and_the_committed_steps_are_found(
     assert calls.ledger.rows() == [after if row == before else row for row in others]
     with calls.writes_nothing():
         assert calls.begin(error={"Error": "States.Timeout"}, **more) == HELD
-    assert counted() == {"StepCalled": 2}
+    assert calls.counted() == {"StepCalled": 2}
 
 
 @pytest.mark.parametrize("owner", [{}, {"owner": "execution-2"}])
-def test_an_unclaimed_key_gets_a_tombstone_against_a_late_claim(
-    calls: Calls, later: Later, owner: dict[str, str]
-) -> None:
+def test_an_unclaimed_key_gets_a_tombstone_against_a_late_claim(calls: Calls, owner: dict[str, str]) -> None:
     assert calls.begin(error=REJECTED_BY_KYC, **owner) == FOUND | {"finished": True}
 
     (row,) = calls.ledger.rows()
@@ -120,7 +117,7 @@ def test_an_unclaimed_key_gets_a_tombstone_against_a_late_claim(
         "failure": FAILURE | {"step": "claim"},
         "finished_at": CLAIMED_AT,
     }
-    later()
+    calls.later()
     with calls.writes_nothing(), pytest.raises(AlreadyClaimed, match="is REJECTED"):
         calls("HoldFunds")
 
@@ -129,16 +126,14 @@ REFUSED = {"Error": "AccountInLimbo", "Cause": "payer: the account is in LIMBO"}
 
 
 @pytest.mark.parametrize("owned", [True, False])
-def test_a_claimed_unheld_key_is_rejected_against_a_late_hold(
-    calls: Calls, later: Later, counted: Counted, owned: bool
-) -> None:
+def test_a_claimed_unheld_key_is_rejected_against_a_late_hold(calls: Calls, owned: bool) -> None:
     owner = calls.claimed()
     before, others = calls.row(), calls.ledger.rows()
-    later()
-    counted()
+    calls.later()
+    calls.counted()
 
     assert calls.begin(error=REFUSED, **({"owner": owner} if owned else {})) == FOUND | {"finished": True}
-    assert counted() == {"StepCalled": 1, "Rejected": 1}
+    assert calls.counted() == {"StepCalled": 1, "Rejected": 1}
 
     kept = {name: before[name] for name in before if name not in ("gsi1pk", "gsi1sk")}
     failure = {"step": "hold", "error": "AccountInLimbo", "cause": "payer: the account is in LIMBO"}
@@ -157,9 +152,9 @@ def test_a_claimed_key_of_another_owner_is_left_to_it(calls: Calls) -> None:
         assert calls.begin(**MINE) == FOUND | {"finished": True}
 
 
-def test_a_hold_that_beats_the_rejection_is_reversed(calls: Calls, meanwhile: Meanwhile) -> None:
+def test_a_hold_that_beats_the_rejection_is_reversed(calls: Calls) -> None:
     owner = calls.claimed()
-    meanwhile(_dependencies.store, "update", lambda: calls("HoldFunds", execution=owner))
+    calls.meanwhile(_dependencies.store, "update", lambda: calls("HoldFunds", execution=owner))
 
     with pytest.warns(UserWarning, match="No application metrics"):  # the hold has published all of them
         found = calls.begin(error=REJECTED_BY_KYC, owner=owner)
@@ -199,16 +194,14 @@ def test_a_settlement_past_processing_changes_its_owner_only_on_resumption(
 
 
 @pytest.mark.parametrize("owner", ["execution-2", "execution-10", "compensation-1", ""])
-def test_a_settlement_of_another_owner_is_left_and_reported_finished(
-    calls: Calls, counted: Counted, owner: str
-) -> None:
+def test_a_settlement_of_another_owner_is_left_and_reported_finished(calls: Calls, owner: str) -> None:
     calls.after("HoldFunds")
-    counted()
+    calls.counted()
 
     with calls.writes_nothing():
         assert calls.begin(error=REJECTED_BY_KYC, owner=owner) == HELD | {"finished": True}
 
-    assert counted() == {"StepCalled": 1}
+    assert calls.counted() == {"StepCalled": 1}
 
 
 def test_a_released_settlement_is_reversed_only_for_a_nameless_caller(
@@ -229,8 +222,8 @@ def test_an_owner_leaves_a_settlement_in_review_to_its_verdict(in_review: Calls)
     assert in_review.decided(signed())[0] == 200
 
 
-def test_a_webhook_that_beats_a_reversal_is_not_reversed(in_review: Calls, meanwhile: Meanwhile) -> None:
-    meanwhile(_dependencies.store, "update", lambda: in_review.decided(signed()))
+def test_a_webhook_that_beats_a_reversal_is_not_reversed(in_review: Calls) -> None:
+    in_review.meanwhile(_dependencies.store, "update", lambda: in_review.decided(signed()))
 
     with pytest.warns(UserWarning, match="No application metrics"):  # the webhook has published all of them
         found = in_review.begin(**MINE)
@@ -247,16 +240,16 @@ def test_a_webhook_that_beats_a_reversal_is_not_reversed(in_review: Calls, meanw
 )
 @pytest.mark.parametrize("more", [{}, {"case": 1}, {"order": "reverse"}])
 def test_without_a_cause_no_settlement_in_flight_is_fenced(
-    calls: Calls, counted: Counted, *, state: str | None, message: str, more: dict[str, Any]
+    calls: Calls, state: str | None, message: str, more: dict[str, Any]
 ) -> None:
     if state:
         calls.after(state)
-    counted()
+    calls.counted()
 
     with calls.writes_nothing(), pytest.raises(InvalidRequest, match=message):
         calls.begin(**more)
 
-    assert counted() == {"StepCalled": 1, "InvalidRequest": 1}
+    assert calls.counted() == {"StepCalled": 1, "InvalidRequest": 1}
 
 
 @pytest.mark.parametrize(
@@ -268,9 +261,7 @@ def test_without_a_cause_no_settlement_in_flight_is_fenced(
     ],
     ids=["from a fenced reversal", "from a late alert", "with an outdated state"],
 )
-def test_a_returning_machine_reads_the_row_again_and_owns_it(
-    calls: Calls, step_functions: StepFunctions, later: Later, back: dict[str, Any]
-) -> None:
+def test_a_returning_machine_reads_the_row_again_and_owns_it(calls: Calls, back: dict[str, Any]) -> None:
     calls.after("HoldFunds")
     found = calls.begin(error=REJECTED_BY_KYC)
     before = calls.row()
@@ -278,9 +269,9 @@ def test_a_returning_machine_reads_the_row_again_and_owns_it(
     assert calls.begin_as("the-second", found | back) == HELD
 
     assert calls.row() == before | {"owner": "the-second"}
-    later(seconds=30)
+    calls.later(seconds=30)
     calls.recover()
-    assert [arn.rpartition(":")[2] for arn in step_functions.described] == ["the-second"]
+    assert [arn.rpartition(":")[2] for arn in calls.step_functions.described] == ["the-second"]
 
 
 @pytest.mark.parametrize("state", [None, [], [{"settlement": WIRE}], "settlement", 5, True, WIRE])
@@ -323,12 +314,12 @@ def test_an_input_with_two_causes_or_nameless_owner_is_refused(calls: Calls, mor
     ],
 )
 def test_a_settlement_is_reversed_on_order_with_the_person_recorded(
-    calls: Calls, later: Later, counted: Counted, *, state: str, order: dict[str, str], found: Row
+    calls: Calls, state: str, order: dict[str, str], found: Row
 ) -> None:
     calls.after(state)
     before = calls.row()
-    later()
-    counted()
+    calls.later()
+    calls.counted()
 
     assert calls.begin(reversal=order, owner="execution-2") == found  # the owner does not matter to a person
 
@@ -341,7 +332,7 @@ def test_a_settlement_is_reversed_on_order_with_the_person_recorded(
     with calls.writes_nothing():
         for again in (order, other):  # resumes the first one
             assert calls.begin(reversal=again) == found
-    assert counted() == {"StepCalled": 6, "StepReplayed": 2}
+    assert calls.counted() == {"StepCalled": 6, "StepReplayed": 2}
 
 
 @pytest.mark.parametrize(
@@ -354,18 +345,18 @@ def test_a_settlement_is_reversed_on_order_with_the_person_recorded(
     ],
 )
 def test_a_settlement_in_another_status_than_expected_is_not_reversed(
-    calls: Calls, counted: Counted, order: dict[str, str], status: Status
+    calls: Calls, order: dict[str, str], status: Status
 ) -> None:
     calls.after("ReleaseFunds")
     calls.alter(status=status, stuck_step="compensate:release")
-    counted()
+    calls.counted()
     expected = order.get("expected_status", "SETTLED")
 
     message = f"^reverse: it was to be {expected}, but the settlement is {status}$"
     with calls.writes_nothing(), pytest.raises(NotReversible, match=message):
         calls.begin(reversal=order)
 
-    assert counted() == {"StepCalled": 1, "NotReversible": 1}
+    assert calls.counted() == {"StepCalled": 1, "NotReversible": 1}
 
 
 def test_a_claimed_key_without_a_hold_is_reversed_on_order(calls: Calls) -> None:
@@ -403,7 +394,7 @@ def test_an_unclaimed_key_is_not_reversed_and_gets_no_tombstone(calls: Calls) ->
 
 
 def test_an_order_whose_execution_died_before_owning_is_recovered(
-    calls: Calls, step_functions: StepFunctions, later: Later, monkeypatch: pytest.MonkeyPatch
+    calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls.after("CollectFee")
 
@@ -415,12 +406,12 @@ def test_an_order_whose_execution_died_before_owning_is_recovered(
         with pytest.raises(Exception, match="ThrottlingException"):
             calls.begin(reversal=ORDER)
     assert (calls.row()["status"], calls.row()["owner"]) == ("COMPENSATING", "execution-1")
-    step_functions.started.clear()
-    later(seconds=30)
+    calls.step_functions.started.clear()
+    calls.later(seconds=30)
 
     calls.recover()
 
-    assert step_functions.started == [("Compensation", f"{KEY}-c1-{NONCE}", {"settlement": WIRE})]
+    assert calls.step_functions.started == [("Compensation", f"{KEY}-c1-{NONCE}", {"settlement": WIRE})]
 
 
 # A person's decision on a case of LIMBO
@@ -430,13 +421,11 @@ STUCK = RELEASED | {"in_limbo": True}
 
 
 @pytest.mark.parametrize("case", [1, 2])
-def test_a_decision_names_its_case_and_the_row_the_rest(
-    calls: Calls, step_functions: StepFunctions, case: int
-) -> None:
+def test_a_decision_names_its_case_and_the_row_the_rest(calls: Calls, case: int) -> None:
     calls.fall()
     for number in (1, 2):
         calls.limbo(calls.begin(calls.resolve("retry", case=number)))
-        step_functions.machines.executions.clear()  # the nonce of the tests is always the same
+        calls.step_functions.machines.executions.clear()  # the nonce of the tests is always the same
 
     with calls.writes_nothing():
         found = calls.begin(order=f"resolve:{case}")
@@ -456,18 +445,16 @@ def test_a_decision_that_finds_a_finished_settlement_is_passed_on(calls: Calls, 
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.PROCESSING])
-def test_an_unrecorded_decision_is_refused_before_any_write(
-    calls: Calls, counted: Counted, status: Status
-) -> None:
+def test_an_unrecorded_decision_is_refused_before_any_write(calls: Calls, status: Status) -> None:
     calls.fall()
     calls.alter(status=status, owner="the-owner", resolutions=1)
-    counted()
+    calls.counted()
 
     message = r"^order: case 2 is not decided$"
     with calls.writes_nothing(), pytest.raises(ResolutionRefused, match=message):
         calls.begin(order="resolve:2")
 
-    assert counted() == {"StepCalled": 1, "ResolutionRefused": 1}
+    assert calls.counted() == {"StepCalled": 1, "ResolutionRefused": 1}
 
 
 def test_a_decision_on_other_content_is_a_conflict(calls: Calls) -> None:

@@ -1,21 +1,18 @@
 import pytest
 
 from settlement.core.model.errors import StepFenced
-from tests.handlers.conftest import Later
+from tests.handlers.conftest import Calls
 from tests.world.constants import CLAIMED_AT, HASH, KEY, LATER_AT, ORDER, REPLAYED, WIRE
-from tests.world.functions import Calls
 
 
 @pytest.mark.parametrize("fee", ["0.48", "0.00"])
-def test_the_first_call_settles_with_the_outcome_of_later_reports(
-    calls: Calls, later: Later, fee: str
-) -> None:
+def test_the_first_call_settles_with_the_outcome_of_later_reports(calls: Calls, fee: str) -> None:
     settlement = WIRE | {"fee": fee}
     calls.ledger.open("alice", 10_000)
     calls.ledger.open("bob", 500)
     for state in ("HoldFunds", "VerifyKyc", "ReleaseFunds"):
         calls(state, settlement)
-    later()
+    calls.later()
 
     outcome = calls("CollectFee", settlement, claimed_at=CLAIMED_AT)
 
@@ -38,10 +35,10 @@ def test_the_first_call_settles_with_the_outcome_of_later_reports(
     assert not {"gsi1pk", "gsi1sk"} & row.keys()
 
 
-def test_a_late_call_reports_a_reversal_ordered_since(calls: Calls, later: Later) -> None:
+def test_a_late_call_reports_a_reversal_ordered_since(calls: Calls) -> None:
     """The first answer was lost, and the machine tries again."""
     calls.after("CollectFee")
-    later()
+    calls.later()
     found = calls.begin(reversal=ORDER)
     with calls.writes_nothing():
         late = calls("CollectFee", claimed_at=CLAIMED_AT)
@@ -65,16 +62,16 @@ def test_no_fee_is_collected_before_the_release(calls: Calls) -> None:
         calls("CollectFee", claimed_at=CLAIMED_AT)
 
 
-def test_the_fee_is_collected_after_the_deadline_too(calls: Calls, later: Later) -> None:
+def test_the_fee_is_collected_after_the_deadline_too(calls: Calls) -> None:
     calls.before("CollectFee")
-    later(days=30)
+    calls.later(days=30)
 
     assert calls("CollectFee", claimed_at=CLAIMED_AT)["status"] == "SETTLED"
 
 
-def test_the_fee_goes_to_a_shard_and_keeps_its_time(calls: Calls, later: Later) -> None:
+def test_the_fee_goes_to_a_shard_and_keeps_its_time(calls: Calls) -> None:
     first = calls.after("CollectFee")
-    later()
+    calls.later()
 
     with calls.writes_nothing():
         assert calls("CollectFee", claimed_at=CLAIMED_AT) == first

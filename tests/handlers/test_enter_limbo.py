@@ -5,7 +5,7 @@ import pytest
 from settlement.core.ledger import keys
 from settlement.core.model.errors import EscrowMismatch, ResolutionRefused, StepFenced
 from settlement.core.model.status import Status
-from tests.handlers.conftest import Counted, Later
+from tests.handlers.conftest import Calls
 from tests.world.constants import (
     KEY,
     LATER_AT,
@@ -16,7 +16,7 @@ from tests.world.constants import (
     STALLED_ORDER,
     STUCK_STEPS,
 )
-from tests.world.functions import Calls, Found, failed_step
+from tests.world.functions import Found, failed_step
 
 ON_RECORD = {"error": "InsufficientFunds", "cause": "payee: has too little"}
 PARTIES = {"fee": "fees:EUR", "release": "bob", "hold": "alice", "nothing": "alice"}
@@ -41,13 +41,11 @@ def due(calls: Calls, stuck: str) -> Found:
 
 
 @pytest.mark.parametrize("stuck", STUCK_STEPS)
-def test_the_settlement_enters_limbo_and_its_stuck_account_is_blocked(
-    calls: Calls, later: Later, stuck: str
-) -> None:
+def test_the_settlement_enters_limbo_and_its_stuck_account_is_blocked(calls: Calls, stuck: str) -> None:
     found = due(calls, stuck)
     before = calls.row()
     accounts = {name: calls.account(name) for name in ("alice", "bob")}
-    later()
+    calls.later()
 
     assert calls.limbo(found, step=failed_step(stuck)) is None
 
@@ -68,11 +66,11 @@ def test_the_settlement_enters_limbo_and_its_stuck_account_is_blocked(
 
 @pytest.mark.parametrize(("stuck", "gone"), [("release", "bob"), ("hold", "alice"), ("nothing", "alice")])
 def test_a_missing_account_does_not_stop_its_settlement_entering_limbo(
-    calls: Calls, later: Later, stuck: str, gone: str
+    calls: Calls, stuck: str, gone: str
 ) -> None:
     found = due(calls, stuck)
     calls.close(gone)
-    later()
+    calls.later()
 
     calls.limbo(found, step=failed_step(stuck))
 
@@ -84,28 +82,28 @@ def test_a_missing_account_does_not_stop_its_settlement_entering_limbo(
         calls.limbo(found, step=failed_step(stuck))
 
 
-def test_the_first_reason_stays(calls: Calls, counted: Counted) -> None:
+def test_the_first_reason_stays(calls: Calls) -> None:
     found = due(calls, "release")
     calls.limbo(found)
-    counted()
+    calls.counted()
 
     with calls.writes_nothing():
         calls.limbo(found, error=TIMED_OUT)
 
-    assert counted() == {"StepCalled": 1, "StepReplayed": 1}
+    assert calls.counted() == {"StepCalled": 1, "StepReplayed": 1}
 
 
 @pytest.mark.parametrize("case", [0, 1, 3])
-def test_only_the_next_case_is_opened(calls: Calls, counted: Counted, case: int) -> None:
+def test_only_the_next_case_is_opened(calls: Calls, case: int) -> None:
     calls.fall()
     found = calls.begin(calls.resolve("retry"))
-    counted()
+    calls.counted()
 
     with calls.writes_nothing(), pytest.raises(StepFenced, match=not_stuck("release")):
         calls.limbo(found, case=case)
     calls.limbo(found)
 
-    assert counted() == {"StepCalled": 2, "StepFenced": 1, "LimboEntered": 1}
+    assert calls.counted() == {"StepCalled": 2, "StepFenced": 1, "LimboEntered": 1}
     assert {"limbo:1", "limbo:2"} <= calls.entries()
 
 

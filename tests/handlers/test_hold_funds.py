@@ -14,9 +14,8 @@ from settlement.core.model.errors import (
     DeadlineExceeded,
     InsufficientFunds,
 )
-from tests.handlers.conftest import Counted, Later
+from tests.handlers.conftest import Calls
 from tests.world.constants import CLAIMED_AT, HASH, KEY, LATER_AT, NONCE, WIRE
-from tests.world.functions import Calls
 
 HELD_AT_ONCE = {"settlement": WIRE, "claimed_at": CLAIMED_AT, "owner_epoch": 0, "nonce": NONCE}
 
@@ -36,7 +35,7 @@ def entry(posted_at: str) -> Row:
     }
 
 
-def test_the_first_call_claims_the_key_and_holds_the_amount(calls: Calls, counted: Counted) -> None:
+def test_the_first_call_claims_the_key_and_holds_the_amount(calls: Calls) -> None:
     calls.before("HoldFunds")
 
     assert calls("HoldFunds") == HELD_AT_ONCE
@@ -64,28 +63,26 @@ def test_the_first_call_claims_the_key_and_holds_the_amount(calls: Calls, counte
     written = [found for found in calls.ledger.rows() if found["sk"] != "BALANCE"]
     assert written == [entry(CLAIMED_AT), row]
     assert (calls.account("alice")["available"], calls.account("bob")["available"]) == (5180, 500)
-    assert counted() == {"StepCalled": 1, "Claimed": 1}
+    assert calls.counted() == {"StepCalled": 1, "Claimed": 1}
 
 
-def test_the_later_hold_of_a_claimed_key_changes_nothing_else(
-    calls: Calls, later: Later, counted: Counted
-) -> None:
+def test_the_later_hold_of_a_claimed_key_changes_nothing_else(calls: Calls) -> None:
     owner = calls.claimed()
     before = calls.row()
-    later()
-    counted()
+    calls.later()
+    calls.counted()
 
     assert calls("HoldFunds", execution=owner) == HELD_AT_ONCE
 
     assert calls.row() == before | {"hold_at": LATER_AT, "escrow": 4820, "sequence": 2}
     assert entry(LATER_AT) in calls.ledger.rows()
     assert calls.account("alice")["available"] == 5180
-    assert counted() == {"StepCalled": 1, "ClaimRepeated": 1}
+    assert calls.counted() == {"StepCalled": 1, "ClaimRepeated": 1}
 
 
-def test_nothing_is_held_after_the_deadline_of_a_claimed_key(calls: Calls, later: Later) -> None:
+def test_nothing_is_held_after_the_deadline_of_a_claimed_key(calls: Calls) -> None:
     owner = calls.claimed()
-    later(minutes=15)
+    calls.later(minutes=15)
 
     with calls.writes_nothing(), pytest.raises(DeadlineExceeded):
         calls("HoldFunds", execution=owner)
@@ -104,23 +101,17 @@ def test_nothing_is_held_after_the_deadline_of_a_claimed_key(calls: Calls, later
     ],
 )
 def test_a_refused_payer_is_named_and_leaves_the_claim_unchanged(
-    calls: Calls,
-    *,
-    later: Later,
-    counted: Counted,
-    payer: dict[str, Any] | None,
-    error: type[Exception],
-    claimed: bool,
+    calls: Calls, payer: dict[str, Any] | None, error: type[Exception], claimed: bool
 ) -> None:
     owner = calls.claimed() if claimed else "execution-1"
     calls.close("alice")
     calls.ledger.open("bob", 500)
     if payer:
         calls.ledger.open("alice", **payer)
-    later()
-    counted()
+    calls.later()
+    calls.counted()
 
     with calls.writes_nothing(), pytest.raises(error, match=r"^payer: "):
         calls("HoldFunds", execution=owner)
 
-    assert counted() == {"StepCalled": 1, error.__name__: 1} | ({"ClaimRepeated": 1} if claimed else {})
+    assert calls.counted() == {"StepCalled": 1, error.__name__: 1} | ({"ClaimRepeated": 1} if claimed else {})

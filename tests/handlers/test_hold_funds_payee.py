@@ -15,9 +15,8 @@ from settlement.core.model.errors import (
 )
 from settlement.core.model.state import AccountState
 from settlement.core.model.stored import MalformedRow
-from tests.handlers.conftest import Counted, Later, Meanwhile
+from tests.handlers.conftest import Calls
 from tests.world.constants import CLAIMED_AT, NONCE, WIRE
-from tests.world.functions import Calls
 from tests.world.rooms import there
 from tests.world.services import Died
 
@@ -75,14 +74,7 @@ def another(number: int, **other: str) -> dict[str, str]:
 @pytest.mark.parametrize("claimed", [False, True])
 @pytest.mark.parametrize(("account", "error"), REFUSED)
 def test_nothing_is_held_for_a_payee_who_cannot_receive(
-    calls: Calls,
-    *,
-    later: Later,
-    counted: Counted,
-    account: dict[str, Any] | None,
-    error: type[Exception],
-    claimed: bool,
-    payee: str,
+    calls: Calls, account: dict[str, Any] | None, error: type[Exception], claimed: bool, payee: str
 ) -> None:
     request = WIRE | {"payee": payee}
     owner = calls.claimed(request) if claimed else "execution-1"
@@ -90,13 +82,13 @@ def test_nothing_is_held_for_a_payee_who_cannot_receive(
     calls.close(payee)
     if account:
         calls.ledger.open(payee, 0, **account)
-    later()
-    counted()
+    calls.later()
+    calls.counted()
 
     with calls.writes_nothing(), pytest.raises(error, match=r"^payee: "):
         calls("HoldFunds", request, execution=owner)
 
-    assert counted() == {"StepCalled": 1, error.__name__: 1} | ({"ClaimRepeated": 1} if claimed else {})
+    assert calls.counted() == {"StepCalled": 1, error.__name__: 1} | ({"ClaimRepeated": 1} if claimed else {})
 
 
 @pytest.mark.parametrize(
@@ -167,11 +159,11 @@ def test_a_payee_opened_a_moment_ago_is_held_for(funded: Calls, reads: Reads) ->
     assert reads.made == ["lagging", "consistent"]
 
 
-def test_a_payee_opened_between_refusal_and_retry_is_held_for(calls: Calls, meanwhile: Meanwhile) -> None:
+def test_a_payee_opened_between_refusal_and_retry_is_held_for(calls: Calls) -> None:
     owner = calls.claimed()
     bob = calls.account("bob")
     calls.close("bob")
-    meanwhile(_dependencies.store, "settlement", lambda: calls.ledger.open("bob", **bob))
+    calls.meanwhile(_dependencies.store, "settlement", lambda: calls.ledger.open("bob", **bob))
 
     assert calls("HoldFunds", execution=owner) == HELD
 

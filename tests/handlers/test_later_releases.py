@@ -7,8 +7,8 @@ import pytest
 from settlement.core.ledger import keys
 from settlement.core.model.errors import InsufficientFunds
 from settlement.core.model.stored import MalformedRow
+from tests.handlers.conftest import Calls
 from tests.world.constants import CLAIMED_AT, REJECTED_BY_KYC, SPENT
-from tests.world.functions import Calls
 
 UNKNOWN = [5, "text", None, b"bytes", {"one", "two"}, {5, 6}, ["text", 5, {"a": 5}]]
 

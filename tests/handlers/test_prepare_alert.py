@@ -5,9 +5,8 @@ import pytest
 
 from settlement.core.model.errors import StepFenced
 from settlement.core.model.status import Status
-from tests.handlers.conftest import Later
+from tests.handlers.conftest import Calls
 from tests.world.constants import EXECUTION_ARN, KEY, LATER_AT, OTHER_CONTENT, SPENT, WIRE
-from tests.world.functions import Calls
 
 ALERT = {
     "summary": (
@@ -36,14 +35,14 @@ REASON = "resolution.reason: must be one line of at most 500 printable character
 
 
 @pytest.fixture
-def stuck(calls: Calls, later: Later) -> Calls:
-    later()
+def stuck(calls: Calls) -> Calls:
+    calls.later()
     calls.fall()
     return calls
 
 
-def test_the_alert_names_the_stuck_step_and_the_next_command(stuck: Calls, later: Later) -> None:
-    later(days=3)
+def test_the_alert_names_the_stuck_step_and_the_next_command(stuck: Calls) -> None:
+    stuck.later(days=3)
 
     with stuck.writes_nothing():
         assert stuck.alert({"settlement": WIRE, "alerts": 0, "stuck": {"release": SPENT}}) == STATE

@@ -10,9 +10,8 @@ from settlement.core.model.errors import (
     DeadlineExceeded,
     StepFenced,
 )
-from tests.handlers.conftest import Later
+from tests.handlers.conftest import Calls
 from tests.world.constants import CLAIMED_AT, KEY
-from tests.world.functions import Calls
 
 
 def test_the_first_call_releases_the_amount_less_the_fee(calls: Calls) -> None:
@@ -40,9 +39,9 @@ def test_nothing_is_released_before_the_verdict(calls: Calls) -> None:
         calls("ReleaseFunds")
 
 
-def test_nothing_is_released_after_the_deadline(calls: Calls, later: Later) -> None:
+def test_nothing_is_released_after_the_deadline(calls: Calls) -> None:
     calls.before("ReleaseFunds")
-    later(minutes=15)
+    calls.later(minutes=15)
 
     with calls.writes_nothing(), pytest.raises(DeadlineExceeded):
         calls("ReleaseFunds")

@@ -1,11 +1,11 @@
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from settlement.core.model.errors import CapExceeded, InvalidRequest, StepFenced
 from settlement.core.model.status import Status
+from tests.handlers.conftest import Calls
 from tests.unit.states import next_of
 from tests.world.constants import (
     CLAIMED_AT,
@@ -18,7 +18,7 @@ from tests.world.constants import (
     WITHOUT_FEE,
 )
 from tests.world.contracts import checked_outcome
-from tests.world.functions import Calls, Context
+from tests.world.functions import Context
 from tests.world.services import OWNER, signed
 
 IN_FLIGHT: dict[str, Any] = WIRE | {
@@ -104,17 +104,14 @@ def test_a_report_has_the_key_of_any_valid_request_form(calls: Calls) -> None:
 
 @pytest.mark.parametrize("more", [{}, {"in_review": STOPPED}, {"error": REJECTED_BY_KYC}])
 def test_a_keyless_settlement_is_reported_by_its_holds_key(
-    calls: Calls,
-    change_config: Callable[..., None],
-    capsys: pytest.CaptureFixture[str],
-    more: dict[str, Any],
+    calls: Calls, capsys: pytest.CaptureFixture[str], more: dict[str, Any]
 ) -> None:
     """The stage requires keys by now, but the hold was made, and the caller must learn of it."""
     calls.before("HoldFunds")
-    change_config(idempotency_key="optional")
+    calls.change_config(idempotency_key="optional")
     held = calls("HoldFunds", NAMELESS, execution_arn=EXECUTION_ARN)
     key = held["settlement"]["key"]
-    change_config(idempotency_key="required")
+    calls.change_config(idempotency_key="required")
 
     with calls.writes_nothing():
         capsys.readouterr()

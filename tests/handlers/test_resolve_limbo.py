@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from settlement.core.model.errors import IdempotencyConflict, InvalidRequest, StepFenced
+from tests.handlers.conftest import Calls
 from tests.world.constants import CLAIMED_AT, KEY, ORDER, OTHER_CONTENT, WIRE
-from tests.world.functions import Calls
 
 DECISIONS = ["retry", "write-off", "complete"]
 

@@ -8,18 +8,17 @@ import pytest
 from handlers import _dependencies
 from settle.migrations.rows import PARTS, Direction
 from settlement.core.model.errors import NotReversible, PartRefused
-from tests.handlers.conftest import Later
+from tests.handlers.conftest import Calls
 from tests.world.constants import KEY, ORDER
-from tests.world.functions import Calls
 
 FIRST, BY_NAME = 1, 2
 
 
 @pytest.fixture
-def settled(calls: Calls, later: Later) -> Calls:
+def settled(calls: Calls) -> Calls:
     """A settled payment of 48.20 with a fee of 0.48."""
     calls.after("CollectFee")
-    later()
+    calls.later()
     return calls
 
 

@@ -6,10 +6,9 @@ from handlers import _dependencies
 from settlement.core.ledger import keys
 from settlement.core.model import errors
 from settlement.core.model.errors import IdempotencyConflict, InvalidRequest, StoreUnavailable
-from tests.handlers.conftest import Counted, Later
+from tests.handlers.conftest import Calls
 from tests.world.books import assert_conserved
 from tests.world.constants import CLAIMED_AT, LATER_AT
-from tests.world.functions import Calls
 
 PERSON = {"by": "arn:aws:iam::123456789012:user/ada", "reason": "as agreed"}
 OPEN = {"key": "open-account-0001", "order": "open", "account": "alice", "currency": "EUR", **PERSON}
@@ -48,26 +47,26 @@ def reach(calls: Calls, order: dict[str, str]) -> None:
     ("order", "state"), list(zip(COURSE, STATES, strict=True)), ids=lambda one: one.get("order")
 )
 def test_an_answer_has_the_recorded_order_and_the_resulting_account(
-    calls: Calls, later: Later, counted: Counted, order: dict[str, str], state: dict[str, str]
+    calls: Calls, order: dict[str, str], state: dict[str, str]
 ) -> None:
     reach(calls, order)
-    counted()
+    calls.counted()
 
     answer = calls.administer(order)
 
     canonical = order | ({"amount": "48.20"} if "amount" in order else {})
     assert answer == {"order": canonical | {"posted_at": CLAIMED_AT}, "account": STATE | state}
-    assert counted() == {"StepCalled": 1}
-    later()
+    assert calls.counted() == {"StepCalled": 1}
+    calls.later()
     with calls.writes_nothing():
         assert calls.administer(order) == answer
-    assert counted() == {"StepCalled": 1, "StepReplayed": 1}
+    assert calls.counted() == {"StepCalled": 1, "StepReplayed": 1}
     assert_conserved(calls.ledger.rows())
 
 
-def test_a_repeated_order_tells_the_account_as_it_is_now(calls: Calls, later: Later) -> None:
+def test_a_repeated_order_tells_the_account_as_it_is_now(calls: Calls) -> None:
     reach(calls, CLOSE)
-    later()
+    calls.later()
     calls.administer(CLOSE)
 
     again = calls.administer(DEPOSIT)
@@ -77,31 +76,29 @@ def test_a_repeated_order_tells_the_account_as_it_is_now(calls: Calls, later: La
 
 
 @pytest.mark.parametrize("order", COURSE, ids=lambda order: order["order"])
-def test_other_content_under_the_key_is_a_conflict(
-    calls: Calls, counted: Counted, order: dict[str, str]
-) -> None:
+def test_other_content_under_the_key_is_a_conflict(calls: Calls, order: dict[str, str]) -> None:
     reach(calls, order)
     calls.administer(order)
-    counted()
+    calls.counted()
 
     with calls.writes_nothing(), pytest.raises(IdempotencyConflict, match=order["key"]):
         calls.administer(order | {"reason": "another"})
 
-    assert counted() == {"StepCalled": 1, "IdempotencyConflict": 1}
+    assert calls.counted() == {"StepCalled": 1, "IdempotencyConflict": 1}
 
 
 @pytest.mark.parametrize("order", COURSE, ids=lambda order: order["order"])
 @pytest.mark.parametrize("field", ["key", "account", "reason", "order"])
 def test_a_malformed_order_names_its_field_and_writes_nothing(
-    calls: Calls, counted: Counted, order: dict[str, str], field: str
+    calls: Calls, order: dict[str, str], field: str
 ) -> None:
     reach(calls, order)
-    counted()
+    calls.counted()
 
     with calls.writes_nothing(), pytest.raises(InvalidRequest, match=f"^{field}: "):
         calls.order(order["order"], order | {field: ""})
 
-    assert counted() == {"StepCalled": 1, "InvalidRequest": 1}
+    assert calls.counted() == {"StepCalled": 1, "InvalidRequest": 1}
 
 
 REFUSED: list[tuple[dict[str, str], dict[str, Any] | None, type[Exception]]] = [
@@ -121,20 +118,16 @@ REFUSED: list[tuple[dict[str, str], dict[str, Any] | None, type[Exception]]] = [
 
 @pytest.mark.parametrize(("order", "account", "error"), REFUSED)
 def test_an_order_unfit_for_the_account_is_refused_by_name(
-    calls: Calls,
-    counted: Counted,
-    order: dict[str, str],
-    account: dict[str, Any] | None,
-    error: type[Exception],
+    calls: Calls, order: dict[str, str], account: dict[str, Any] | None, error: type[Exception]
 ) -> None:
     if account is not None:
         calls.ledger.open("alice", **account)
-    counted()
+    calls.counted()
 
     with calls.writes_nothing(), pytest.raises(error, match=r"^account: "):
         calls.administer(order)
 
-    assert counted() == {"StepCalled": 1, error.__name__: 1}
+    assert calls.counted() == {"StepCalled": 1, error.__name__: 1}
 
 
 def test_a_repeated_order_tells_the_account_after_a_failed_read(

@@ -17,8 +17,8 @@ from settlement.core.model.errors import (
 )
 from tests.handlers.accounts.test_take_account_order import DEPOSIT
 from tests.handlers.bank.test_read_statements import bank, day, matched, of_bank, paid, put, read
+from tests.handlers.conftest import Calls
 from tests.world.books import assert_conserved
-from tests.world.functions import Calls
 from tests.world.memory_s3 import MemoryS3
 
 __all__ = ["bank"]

@@ -18,11 +18,11 @@ from settlement.core.ledger.keys import Row
 from settlement.core.ledger.transaction import AlreadyApplied
 from settlement.core.model.errors import StoreUnavailable
 from tests.handlers.accounts.test_take_account_order import DEPOSIT, OPEN, WITHDRAW
-from tests.handlers.conftest import Counted, Later, Meanwhile
+from tests.handlers.conftest import Calls
 from tests.world.bank_files import camt, line, message, statement
 from tests.world.books import assert_conserved
 from tests.world.constants import CLAIMED_AT
-from tests.world.functions import Calls, Context
+from tests.world.functions import Context
 from tests.world.memory_s3 import MemoryS3
 
 DAY = "2026-11-20"
@@ -95,11 +95,11 @@ def test_a_statement_goes_on_record_with_each_lines_order(calls: Calls, bank: Me
     assert_conserved(calls.ledger.rows())
 
 
-def test_a_statement_that_comes_again_adds_nothing(calls: Calls, bank: MemoryS3, later: Later) -> None:
+def test_a_statement_that_comes_again_adds_nothing(calls: Calls, bank: MemoryS3) -> None:
     put(bank, RIGHT)
     read()
     before = of_bank(calls)
-    later(seconds=3_600)
+    calls.later(seconds=3_600)
     put(bank, RIGHT, "again.xml")
 
     assert read()["lines"] == 0
@@ -154,9 +154,9 @@ def test_a_run_without_time_leaves_the_rest(calls: Calls, bank: MemoryS3, calls_
     assert matched(calls).keys() == {KEY}
 
 
-def test_two_runs_at_once_put_each_row_once(calls: Calls, bank: MemoryS3, meanwhile: Meanwhile) -> None:
+def test_two_runs_at_once_put_each_row_once(calls: Calls, bank: MemoryS3) -> None:
     put(bank, RIGHT)
-    meanwhile(_dependencies.store, "transact", read)
+    calls.meanwhile(_dependencies.store, "transact", read)
 
     assert read()["matched"] == 0
 
@@ -226,16 +226,16 @@ def test_a_line_that_nearly_agrees_has_no_order(
     ids=["truncated", "pdf", "empty", "notification", "currency"],
 )
 def test_a_file_that_is_no_statement_stays_and_is_counted(
-    calls: Calls, bank: MemoryS3, content: bytes, counted: Counted
+    calls: Calls, bank: MemoryS3, content: bytes
 ) -> None:
     put(bank, content, "wrong.xml")
     put(bank, RIGHT)
-    counted()
+    calls.counted()
 
     assert read()["refused"] == 1
     assert read()["refused"] == 1
 
-    assert counted()["StatementFaults"] == 2
+    assert calls.counted()["StatementFaults"] == 2
     assert waiting(bank) == ["incoming/wrong.xml"]
     assert matched(calls).keys() == {KEY}
     assert len(bank.objects) == 2

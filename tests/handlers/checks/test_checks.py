@@ -26,12 +26,12 @@ from settlement.core.model.stored import MalformedRow
 from settlement.core.model.timestamps import timestamp
 from settlement.core.model.verdict import KycDecision
 from settlement.proof import on_record, rows, settlement_row
-from tests.handlers.conftest import Counted, Later, Meanwhile
+from tests.handlers.conftest import Calls, Meanwhile
 from tests.world.constants import CLAIMED_AT, KEY, LATER_AT
 from tests.world.environment import NOW
-from tests.world.functions import Calls, Context
-from tests.world.provider import IN_REVIEW, REJECTED, Provider
-from tests.world.services import OWNER, PREVIOUS, THIRD, Functions, Secrets, signed, text
+from tests.world.functions import Context
+from tests.world.provider import IN_REVIEW, REJECTED
+from tests.world.services import OWNER, PREVIOUS, THIRD, signed, text
 
 DAY = 86_400
 TOKEN = f"{KEY}:check:delivered"
@@ -99,7 +99,7 @@ def differs(calls: Calls) -> list[str]:
 
 
 @pytest.fixture
-def waiting(calls: Calls, install: Install, secrets: Secrets, functions: Functions) -> Calls:
+def waiting(calls: Calls, install: Install) -> Calls:
     """A payment that waits for `delivered`."""
     install(delivered=Wait())
     calls.before("VerifyKyc")
@@ -111,18 +111,16 @@ def waiting(calls: Calls, install: Install, secrets: Secrets, functions: Functio
 # Answers
 
 
-def test_a_stage_without_checks_reads_and_writes_what_it_did(calls: Calls, provider: Provider) -> None:
+def test_a_stage_without_checks_reads_and_writes_what_it_did(calls: Calls) -> None:
     calls.before("VerifyKyc")
 
     calls("VerifyKyc")
 
     assert calls.entries() == {"hold", "verify"}
-    assert provider.asked == [KEY]
+    assert calls.provider.asked == [KEY]
 
 
-def test_kyc_is_asked_once_all_checks_have_approved(
-    calls: Calls, provider: Provider, install: Install
-) -> None:
+def test_kyc_is_asked_once_all_checks_have_approved(calls: Calls, install: Install) -> None:
     asked = install(limits=Approve({"today": 3}), delivered=Approve())
     calls.before("VerifyKyc")
 
@@ -139,12 +137,10 @@ def test_kyc_is_asked_once_all_checks_have_approved(
         "evidence": '{"today": 3}',
     }
     assert (asked["limits"].tokens, asked["delivered"].tokens) == ([f"{KEY}:check:limits"], [TOKEN])
-    assert (provider.asked, calls.row()["verdict"], differs(calls)) == ([KEY], "APPROVED", [])
+    assert (calls.provider.asked, calls.row()["verdict"], differs(calls)) == ([KEY], "APPROVED", [])
 
 
-def test_a_declared_refusal_is_on_record_and_asked_for_once(
-    calls: Calls, provider: Provider, install: Install
-) -> None:
+def test_a_declared_refusal_is_on_record_and_asked_for_once(calls: Calls, install: Install) -> None:
     asked = install(limits=Approve(), delivered=Refuse("lost", {"parcel": "1"}))
     calls.before("VerifyKyc")
 
@@ -153,7 +149,7 @@ def test_a_declared_refusal_is_on_record_and_asked_for_once(
             calls("VerifyKyc")
         asked["delivered"].answer = Approve()
 
-    assert (calls.entry("check:delivered")["decision"], provider.asked) == ("REFUSED", [])
+    assert (calls.entry("check:delivered")["decision"], calls.provider.asked) == ("REFUSED", [])
     assert len(asked["delivered"].tokens) == 1
     assert (calls.row()["status"], "verdict" in calls.row(), differs(calls)) == ("PROCESSING", False, [])
 
@@ -174,7 +170,7 @@ def test_a_declared_refusal_is_on_record_and_asked_for_once(
     ],
 )
 def test_a_broken_check_is_named_and_asked_again(
-    calls: Calls, provider: Provider, install: Install, answer: Any, why: str
+    calls: Calls, install: Install, answer: Any, why: str
 ) -> None:
     asked = install(limits=Approve(), delivered=answer)
     calls.before("VerifyKyc")
@@ -182,7 +178,7 @@ def test_a_broken_check_is_named_and_asked_again(
     with pytest.raises(CheckUnavailable) as raised:
         calls("VerifyKyc")
 
-    assert (str(raised.value), provider.asked) == (f"check delivered: {why}", [])
+    assert (str(raised.value), calls.provider.asked) == (f"check delivered: {why}", [])
     assert calls.entries() == {"hold", "check:limits"}
     asked["delivered"].answer = Approve()
     calls("VerifyKyc")
@@ -220,27 +216,28 @@ def test_a_check_that_blocks_is_cut_off_alone(
     blocked.set()
 
 
-def test_a_failing_check_is_left_alone_for_a_while(
-    calls: Calls, install: Install, later: Later, counted: Counted
-) -> None:
+def test_a_failing_check_is_left_alone_for_a_while(calls: Calls, install: Install) -> None:
     asked = install(delivered=OSError())
     calls.before("VerifyKyc")
     for _ in range(FAILURES_MAX):
         with pytest.raises(CheckUnavailable, match=r"fails with OSError$"):
             calls("VerifyKyc")
-    assert counted()["Check.delivered.unavailable"] == FAILURES_MAX
+    assert calls.counted()["Check.delivered.unavailable"] == FAILURES_MAX
 
     with pytest.raises(CheckUnavailable, match=r"^check delivered: is not asked: its last calls failed$"):
         calls("VerifyKyc")
-    later(seconds=10)
+    calls.later(seconds=10)
     for why in ("fails", "is not asked"):
         with pytest.raises(CheckUnavailable, match=why):
             calls("VerifyKyc")
-    later(seconds=20)
+    calls.later(seconds=20)
     asked["delivered"].answer = Approve()
     calls("VerifyKyc")
 
-    assert (len(asked["delivered"].tokens), counted()["Check.delivered.approved"]) == (FAILURES_MAX + 2, 1)
+    assert (len(asked["delivered"].tokens), calls.counted()["Check.delivered.approved"]) == (
+        FAILURES_MAX + 2,
+        1,
+    )
 
 
 def test_no_check_is_asked_too_late(calls: Calls, install: Install) -> None:
@@ -254,7 +251,7 @@ def test_no_check_is_asked_too_late(calls: Calls, install: Install) -> None:
     assert asked["delivered"].tokens == []
 
 
-def test_the_first_answer_of_two_calls_counts(calls: Calls, install: Install, meanwhile: Meanwhile) -> None:
+def test_the_first_answer_of_two_calls_counts(calls: Calls, install: Install) -> None:
     asked = install(delivered=Approve())
     calls.before("VerifyKyc")
 
@@ -263,7 +260,7 @@ def test_the_first_answer_of_two_calls_counts(calls: Calls, install: Install, me
         with pytest.raises(CheckRefused):
             calls("VerifyKyc")
 
-    meanwhile(_dependencies.store, "put", other)
+    calls.meanwhile(_dependencies.store, "put", other)
     with pytest.raises(CheckRefused):
         calls("VerifyKyc")
 
@@ -273,13 +270,11 @@ def test_the_first_answer_of_two_calls_counts(calls: Calls, install: Install, me
 # The wait
 
 
-def test_a_wait_ends_a_fixed_time_after_the_hold(
-    calls: Calls, *, install: Install, provider: Provider, later: Later, counted: Counted
-) -> None:
+def test_a_wait_ends_a_fixed_time_after_the_hold(calls: Calls, install: Install) -> None:
     install(limits=Approve(), delivered=Wait())
     calls.before("VerifyKyc")
-    later(minutes=5)
-    counted()
+    calls.later(minutes=5)
+    calls.counted()
 
     for _ in range(2):
         with pytest.raises(InReview, match=f"^check delivered: {KEY} waits for its callback$"):
@@ -287,8 +282,8 @@ def test_a_wait_ends_a_fixed_time_after_the_hold(
 
     row, ends = calls.row(), timestamp(NOW + timedelta(days=1))
     assert (row["review"], row["deadline_at"], row["gsi1sk"]) == ("check:delivered", ends, ends)
-    assert (provider.asked, differs(calls)) == ([], [])
-    assert counted()["CheckWaits"] == 1
+    assert (calls.provider.asked, differs(calls)) == ([], [])
+    assert calls.counted()["CheckWaits"] == 1
 
 
 def test_the_wait_that_ends_first_is_begun(
@@ -306,7 +301,7 @@ def test_the_wait_that_ends_first_is_begun(
     assert calls.row()["deadline_at"] == timestamp(NOW + timedelta(hours=1))
 
 
-def test_a_wait_whose_time_is_over_ends_at_once(calls: Calls, later: Later, install: Install) -> None:
+def test_a_wait_whose_time_is_over_ends_at_once(calls: Calls, install: Install) -> None:
     asked = install(delivered=OSError())
     calls.before("VerifyKyc")
     calls.alter(deadline_at=timestamp(NOW + timedelta(days=3)))
@@ -314,7 +309,7 @@ def test_a_wait_whose_time_is_over_ends_at_once(calls: Calls, later: Later, inst
         calls("VerifyKyc")
     asked["delivered"].answer = Wait()
 
-    later(days=2)
+    calls.later(days=2)
     with pytest.raises(InReview):
         calls("VerifyKyc")
 
@@ -322,11 +317,9 @@ def test_a_wait_whose_time_is_over_ends_at_once(calls: Calls, later: Later, inst
     assert calls.recover_now()["action"] == "compensate"
 
 
-def test_a_callback_resumes_the_payment_and_commits_no_step(
-    waiting: Calls, *, functions: Functions, provider: Provider, later: Later
-) -> None:
+def test_a_callback_resumes_the_payment_and_commits_no_step(waiting: Calls) -> None:
     before = waiting.row()
-    later()
+    waiting.later()
 
     answer = called_back(waiting, sent(evidence={"parcel": "1"}))
 
@@ -347,17 +340,17 @@ def test_a_callback_resumes_the_payment_and_commits_no_step(
         "by_way": "callback",
         "evidence": '{"parcel": "1"}',
     }
-    assert (functions.sent, provider.asked, differs(waiting)) == ([RESUME], [], [])
+    assert (waiting.functions.sent, waiting.provider.asked, differs(waiting)) == ([RESUME], [], [])
     waiting.recover_now(**RESUME)
     waiting("VerifyKyc")
-    assert (provider.asked, waiting.row()["verdict"], differs(waiting)) == ([KEY], "APPROVED", [])
+    assert (waiting.provider.asked, waiting.row()["verdict"], differs(waiting)) == ([KEY], "APPROVED", [])
     for state in ("ReleaseFunds", "CollectFee"):
         waiting(state, claimed_at=CLAIMED_AT)
     assert (waiting.row()["status"], differs(waiting)) == ("SETTLED", [])
 
 
-def test_a_refusing_callback_reverses_the_payment(waiting: Calls, later: Later) -> None:
-    later()
+def test_a_refusing_callback_reverses_the_payment(waiting: Calls) -> None:
+    waiting.later()
     assert called_back(waiting, sent(decision="refuse", reason="lost"))[0] == 200
     waiting.recover_now(**RESUME)
 
@@ -367,25 +360,23 @@ def test_a_refusing_callback_reverses_the_payment(waiting: Calls, later: Later) 
     assert differs(waiting) == []
 
 
-def test_a_repeated_callback_changes_nothing_and_asks_again(waiting: Calls, functions: Functions) -> None:
+def test_a_repeated_callback_changes_nothing_and_asks_again(waiting: Calls) -> None:
     called_back(waiting, sent())
     with waiting.writes_nothing():
         assert called_back(waiting, sent())[0] == 200
-    assert functions.sent == [RESUME, RESUME]
+    assert waiting.functions.sent == [RESUME, RESUME]
 
 
-def test_the_first_of_two_callbacks_counts(waiting: Calls, counted: Counted) -> None:
+def test_the_first_of_two_callbacks_counts(waiting: Calls) -> None:
     called_back(waiting, sent())
-    counted()
+    waiting.counted()
     with waiting.writes_nothing():
         status, content = called_back(waiting, sent(decision="refuse", reason="lost"))
     assert (status, content["error"]) == (409, "IdempotencyConflict")
-    assert counted()["CheckConflict"] == 1
+    assert waiting.counted()["CheckConflict"] == 1
 
 
-def test_a_callback_before_the_question_counts(
-    calls: Calls, *, install: Install, secrets: Secrets, functions: Functions, provider: Provider
-) -> None:
+def test_a_callback_before_the_question_counts(calls: Calls, install: Install) -> None:
     asked = install(delivered=Wait())
     calls.before("VerifyKyc")
 
@@ -410,9 +401,7 @@ def meets(meanwhile: Meanwhile) -> Callable[[str, Callable[[], object]], None]:
     return meets
 
 
-def test_a_callback_while_the_wait_begins_counts_at_once(
-    calls: Calls, *, install: Install, secrets: Secrets, functions: Functions, meets: Any
-) -> None:
+def test_a_callback_while_the_wait_begins_counts_at_once(calls: Calls, install: Install, meets: Any) -> None:
     install(delivered=Wait())
     calls.before("VerifyKyc")
     meets("update", lambda: called_back(calls, sent()))
@@ -424,9 +413,7 @@ def test_a_callback_while_the_wait_begins_counts_at_once(
     assert differs(calls) == []
 
 
-def test_a_refusal_while_the_wait_begins_counts_at_once(
-    calls: Calls, *, install: Install, secrets: Secrets, functions: Functions, meets: Any
-) -> None:
+def test_a_refusal_while_the_wait_begins_counts_at_once(calls: Calls, install: Install, meets: Any) -> None:
     install(delivered=Wait())
     calls.before("VerifyKyc")
     meets("update", lambda: called_back(calls, sent(decision="refuse", reason="lost")))
@@ -437,9 +424,7 @@ def test_a_refusal_while_the_wait_begins_counts_at_once(
     assert ("review" in calls.row(), differs(calls)) == (False, [])
 
 
-def test_a_wait_that_begins_within_a_callback_is_ended(
-    calls: Calls, *, install: Install, secrets: Secrets, functions: Functions, meets: Any
-) -> None:
+def test_a_wait_that_begins_within_a_callback_is_ended(calls: Calls, install: Install, meets: Any) -> None:
     install(delivered=Wait())
     calls.before("VerifyKyc")
 
@@ -455,9 +440,7 @@ def test_a_wait_that_begins_within_a_callback_is_ended(
     assert differs(calls) == []
 
 
-def test_a_callback_ends_only_its_own_checks_wait(
-    calls: Calls, *, install: Install, secrets: Secrets, functions: Functions
-) -> None:
+def test_a_callback_ends_only_its_own_checks_wait(calls: Calls, install: Install) -> None:
     install(delivered=Wait(), limits=Wait())
     calls.before("VerifyKyc")
     with pytest.raises(InReview, match=r"^check delivered"):
@@ -469,15 +452,13 @@ def test_a_callback_ends_only_its_own_checks_wait(
     assert (calls.row(), differs(calls)) == (before | {"answered": {"limits"}}, [])
 
 
-def test_a_payment_that_waits_twice_is_proven(
-    calls: Calls, *, install: Install, secrets: Secrets, functions: Functions, later: Later
-) -> None:
+def test_a_payment_that_waits_twice_is_proven(calls: Calls, install: Install) -> None:
     install(delivered=Wait(), limits=Wait())
     calls.before("VerifyKyc")
     for seconds, name in enumerate(("delivered", "limits"), 1):
         with pytest.raises(InReview, match=f"^check {name}"):
             calls("VerifyKyc")
-        later(seconds=seconds)
+        calls.later(seconds=seconds)
         assert called_back(calls, sent(f"/{name}", token=f"{KEY}:check:{name}"))[0] == 200
         calls.recover_now(**RESUME)
         assert differs(calls) == []
@@ -486,13 +467,11 @@ def test_a_payment_that_waits_twice_is_proven(
     assert (calls.row()["waits"], calls.row()["verdict"], differs(calls)) == (2, "APPROVED", [])
 
 
-def test_a_kyc_review_may_follow_a_wait(
-    waiting: Calls, provider: Provider, functions: Functions, later: Later
-) -> None:
-    later()
+def test_a_kyc_review_may_follow_a_wait(waiting: Calls) -> None:
+    waiting.later()
     called_back(waiting, sent())
     waiting.recover_now(**RESUME)
-    provider.answer = IN_REVIEW
+    waiting.provider.answer = IN_REVIEW
     with pytest.raises(InReview, match=r"^kyc: "):
         waiting("VerifyKyc")
     assert differs(waiting) == []
@@ -504,7 +483,7 @@ def test_a_kyc_review_may_follow_a_wait(
 
 @pytest.mark.parametrize(("decision", "status"), [("APPROVED", 409), ("REJECTED", 200)])
 def test_a_webhook_cannot_approve_before_the_checks(
-    calls: Calls, *, install: Install, secrets: Secrets, functions: Functions, decision: str, status: int
+    calls: Calls, install: Install, decision: str, status: int
 ) -> None:
     install(delivered=Approve())
     calls.before("VerifyKyc")
@@ -549,11 +528,11 @@ def test_a_strangers_or_malformed_callback_writes_nothing(
         assert called_back(waiting, event())[0] == status
 
 
-def test_a_callback_after_the_end_is_fenced(waiting: Calls, later: Later, provider: Provider) -> None:
-    later()
+def test_a_callback_after_the_end_is_fenced(waiting: Calls) -> None:
+    waiting.later()
     called_back(waiting, sent())
     waiting.recover_now(**RESUME)
-    provider.answer = REJECTED
+    waiting.provider.answer = REJECTED
     with pytest.raises(Exception, match="rejected"):
         waiting("VerifyKyc")
     waiting.ledger.delete({"pk": f"EVIDENCE#{KEY}", "sk": TOKEN})
@@ -563,14 +542,12 @@ def test_a_callback_after_the_end_is_fenced(waiting: Calls, later: Later, provid
 
 
 @pytest.mark.parametrize("decision", ["APPROVED", "REFUSED"])
-def test_a_refusal_ends_the_wait_for_another_check(
-    calls: Calls, *, install: Install, secrets: Secrets, functions: Functions, decision: str, later: Later
-) -> None:
+def test_a_refusal_ends_the_wait_for_another_check(calls: Calls, install: Install, decision: str) -> None:
     install(delivered=Wait(), limits=Wait())
     calls.before("VerifyKyc")
     with pytest.raises(InReview, match=r"^check delivered"):
         calls("VerifyKyc")
-    later()
+    calls.later()
     said = {"decision": "refuse", "reason": "lost"} if decision == "REFUSED" else {}
 
     assert called_back(calls, sent("/limits", token=f"{KEY}:check:limits", **said))[0] == 200
@@ -585,7 +562,7 @@ def test_a_refusal_ends_the_wait_for_another_check(
 
 
 def test_a_refusal_while_another_wait_begins_counts_at_once(
-    calls: Calls, *, install: Install, secrets: Secrets, functions: Functions, meets: Any
+    calls: Calls, install: Install, meets: Any
 ) -> None:
     install(delivered=Wait(), limits=Wait())
     calls.before("VerifyKyc")
@@ -598,9 +575,7 @@ def test_a_refusal_while_another_wait_begins_counts_at_once(
     assert ("review" in calls.row(), differs(calls)) == (False, [])
 
 
-def test_a_second_calls_refusal_ends_the_wait_for_another(
-    calls: Calls, *, install: Install, functions: Functions, meets: Any
-) -> None:
+def test_a_second_calls_refusal_ends_the_wait_for_another(calls: Calls, install: Install, meets: Any) -> None:
     """It lands after the first call's answers, and before its wait begins, or after that."""
     asked = install(delivered=Wait(), limits=Wait())
     calls.before("VerifyKyc")
@@ -624,9 +599,7 @@ def test_a_senders_previous_secret_is_valid_for_a_time(waiting: Calls) -> None:
 # Changes of the stage's checks
 
 
-def test_an_added_check_is_for_new_payments_only(
-    calls: Calls, *, install: Install, provider: Provider, secrets: Secrets, functions: Functions
-) -> None:
+def test_an_added_check_is_for_new_payments_only(calls: Calls, install: Install) -> None:
     install(delivered=Wait())
     calls.before("VerifyKyc")
     with pytest.raises(InReview):
@@ -637,7 +610,7 @@ def test_an_added_check_is_for_new_payments_only(
 
     assert called_back(calls, sent())[0] == 200
     calls.recover_now(**RESUME)
-    provider.answer = IN_REVIEW
+    calls.provider.answer = IN_REVIEW
     with pytest.raises(InReview, match=r"^kyc: "):
         calls("VerifyKyc")
     assert calls.decided(replace(signed, id="evt_9")())[0] == 200
@@ -645,9 +618,7 @@ def test_an_added_check_is_for_new_payments_only(
     assert (asked["limits"].tokens, calls.row()["verdict"], differs(calls)) == ([], "APPROVED", [])
 
 
-def test_a_stages_first_check_is_for_new_payments_only(
-    calls: Calls, install: Install, provider: Provider
-) -> None:
+def test_a_stages_first_check_is_for_new_payments_only(calls: Calls, install: Install) -> None:
     calls.before("VerifyKyc")
     asked = install(delivered=Refuse("lost"))
 
@@ -656,7 +627,7 @@ def test_a_stages_first_check_is_for_new_payments_only(
     assert (asked["delivered"].tokens, calls.row()["verdict"], differs(calls)) == ([], "APPROVED", [])
 
 
-def test_a_removed_check_is_still_demanded(calls: Calls, install: Install, provider: Provider) -> None:
+def test_a_removed_check_is_still_demanded(calls: Calls, install: Install) -> None:
     install(limits=OSError(), delivered=Approve())
     calls.before("VerifyKyc")
     with pytest.raises(CheckUnavailable):
@@ -668,7 +639,7 @@ def test_a_removed_check_is_still_demanded(calls: Calls, install: Install, provi
 
     install(limits=Approve())
     calls("VerifyKyc")
-    assert (provider.asked, calls.row()["verdict"], differs(calls)) == ([KEY], "APPROVED", [])
+    assert (calls.provider.asked, calls.row()["verdict"], differs(calls)) == ([KEY], "APPROVED", [])
 
 
 def test_a_removed_checks_refusal_counts(calls: Calls, install: Install) -> None:
@@ -682,32 +653,30 @@ def test_a_removed_checks_refusal_counts(calls: Calls, install: Install) -> None
         calls("VerifyKyc")
 
 
-def test_the_end_of_a_wait_is_no_ending_review(waiting: Calls, later: Later, counted: Counted) -> None:
-    later(hours=23.5)
-    counted()
+def test_the_end_of_a_wait_is_no_ending_review(waiting: Calls) -> None:
+    waiting.later(hours=23.5)
+    waiting.counted()
 
     waiting.handlers["RecoverStalled"]({"partition": keys.LIMBO}, Context())
 
-    assert counted()["ReviewsEnding"] == 0
+    assert waiting.counted()["ReviewsEnding"] == 0
 
 
-def test_a_wait_for_a_removed_check_ends_at_its_deadline(
-    waiting: Calls, install: Install, later: Later
-) -> None:
+def test_a_wait_for_a_removed_check_ends_at_its_deadline(waiting: Calls, install: Install) -> None:
     install()
     with pytest.raises(InReview, match=r"which this stage no longer has: it ends at its deadline$"):
         waiting("VerifyKyc")
 
-    later(days=1, seconds=1)
+    waiting.later(days=1, seconds=1)
 
     assert waiting.recover_now()["action"] == "compensate"
     assert differs(waiting) == []
 
 
-def test_an_outage_of_kyc_keeps_the_approvals(calls: Calls, install: Install, provider: Provider) -> None:
+def test_an_outage_of_kyc_keeps_the_approvals(calls: Calls, install: Install) -> None:
     asked = install(delivered=Approve())
     calls.before("VerifyKyc")
-    provider.answer = KycUnavailable("kyc: dead")
+    calls.provider.answer = KycUnavailable("kyc: dead")
     for _ in range(2):
         with pytest.raises(KycUnavailable):
             calls("VerifyKyc")
@@ -729,10 +698,8 @@ def test_an_outage_of_kyc_keeps_the_approvals(calls: Calls, install: Install, pr
         ({"posted_at": "2026-11-20T13:00:00.000Z"}, "is in flight since"),
     ],
 )
-def test_the_proof_names_changed_evidence(
-    waiting: Calls, change: dict[str, str], finding: str, later: Later
-) -> None:
-    later()
+def test_the_proof_names_changed_evidence(waiting: Calls, change: dict[str, str], finding: str) -> None:
+    waiting.later()
     called_back(waiting, sent())
     waiting.recover_now(**RESUME)
     waiting("VerifyKyc")
@@ -744,8 +711,8 @@ def test_the_proof_names_changed_evidence(
     assert any(finding in one for one in differs(waiting)), differs(waiting)
 
 
-def test_the_proof_demands_each_check(waiting: Calls, later: Later) -> None:
-    later()
+def test_the_proof_demands_each_check(waiting: Calls) -> None:
+    waiting.later()
     called_back(waiting, sent())
     waiting.recover_now(**RESUME)
     waiting("VerifyKyc")

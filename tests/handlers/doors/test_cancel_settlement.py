@@ -6,15 +6,14 @@ import pytest
 from handlers import _dependencies
 from settlement.core.model.errors import AlreadyClaimed, DeadlineExceeded, StepFenced, StoreUnavailable
 from settlement.core.model.status import Status
-from tests.handlers.conftest import Counted, Later, Meanwhile
+from tests.handlers.conftest import Calls
 from tests.world import posting
 from tests.world.constants import KEY, LATER_AT, NONCE, OTHER_CONTENT, WIRE, WITHOUT_FEE
 from tests.world.contracts import checked_outcome
-from tests.world.functions import FORWARD, Calls, Context
+from tests.world.functions import FORWARD, Context
 from tests.world.posting import NAMELESS
 from tests.world.reading import Answer, answer
 from tests.world.services import Died, Functions, signed, throttled, unanswered
-from tests.world.step_functions import StepFunctions
 
 COMPENSATOR = f"{KEY}-c1-{NONCE}"
 Cancel = Callable[..., Answer]
@@ -50,10 +49,10 @@ def give_back(calls: Calls, functions: Functions) -> None:
 @pytest.mark.parametrize("body", [NAMELESS, WIRE, WITHOUT_FEE])
 @pytest.mark.parametrize("headers", [{}, {"if_match": '"1"'}])
 def test_a_claimed_payment_is_rejected_for_good(
-    calls: Calls, cancel: Cancel, functions: Functions, counted: Counted, body: Any, headers: dict[str, str]
+    calls: Calls, cancel: Cancel, body: Any, headers: dict[str, str]
 ) -> None:
     execution = calls.claimed()
-    counted()
+    calls.counted()
 
     cancelled = cancel(body, **headers)
 
@@ -61,17 +60,15 @@ def test_a_claimed_payment_is_rejected_for_good(
     assert cancelled.headers["etag"] == '"2"'
     assert cancelled.headers["location"] == f"/settlements/{KEY}"
     assert cancelled.content["next"]["action"] == "new_key"
-    assert counted() == {"StepCalled": 1, "Rejected": 1}
+    assert calls.counted() == {"StepCalled": 1, "Rejected": 1}
     with calls.writes_nothing(), pytest.raises(AlreadyClaimed):
         calls("HoldFunds", execution=execution)
-    assert functions.sent == []
+    assert calls.functions.sent == []
 
 
-def test_a_hold_that_is_under_way_meets_the_cancellation(
-    calls: Calls, cancel: Cancel, meanwhile: Meanwhile
-) -> None:
+def test_a_hold_that_is_under_way_meets_the_cancellation(calls: Calls, cancel: Cancel) -> None:
     execution = calls.claimed()
-    meanwhile(_dependencies.store, "commit", cancel)
+    calls.meanwhile(_dependencies.store, "commit", cancel)
 
     with pytest.raises(StepFenced, match="REJECTED"):
         calls("HoldFunds", execution=execution)
@@ -80,11 +77,9 @@ def test_a_hold_that_is_under_way_meets_the_cancellation(
     assert calls.entries() == set()
 
 
-def test_a_cancellation_meets_a_hold_that_comes_between(
-    calls: Calls, cancel: Cancel, meanwhile: Meanwhile
-) -> None:
+def test_a_cancellation_meets_a_hold_that_comes_between(calls: Calls, cancel: Cancel) -> None:
     execution = calls.claimed()
-    meanwhile(_dependencies.store, "update", lambda: calls("HoldFunds", execution=execution))
+    calls.meanwhile(_dependencies.store, "update", lambda: calls("HoldFunds", execution=execution))
 
     late = cancel()
 
@@ -96,11 +91,9 @@ def test_a_cancellation_meets_a_hold_that_comes_between(
 
 
 @pytest.mark.parametrize("headers", [{}, {"if_match": '"2"'}])
-def test_a_payment_in_review_is_given_back(
-    in_review: Calls, cancel: Cancel, functions: Functions, later: Later, headers: dict[str, str]
-) -> None:
+def test_a_payment_in_review_is_given_back(in_review: Calls, cancel: Cancel, headers: dict[str, str]) -> None:
     before = in_review.row()
-    later()
+    in_review.later()
 
     cancelled = cancel(**headers)
 
@@ -114,8 +107,8 @@ def test_a_payment_in_review_is_given_back(
         "gsi1sk": LATER_AT,
         "sequence": 3,
     }
-    assert functions.sent == [{"key": KEY, "owner": "execution-1"}]
-    give_back(in_review, functions)
+    assert in_review.functions.sent == [{"key": KEY, "owner": "execution-1"}]
+    give_back(in_review, in_review.functions)
     assert told(cancel(**headers)) == (200, "COMPENSATED", "Cancelled")
     assert in_review.account("alice")["available"] == 10_000
 
@@ -123,26 +116,24 @@ def test_a_payment_in_review_is_given_back(
 @pytest.mark.parametrize("decision", ["APPROVED", "REJECTED"])
 @pytest.mark.parametrize("seconds_behind", [0, 120])
 def test_a_verdict_after_the_cancellation_is_refused_by_any_clock(
-    in_review: Calls, cancel: Cancel, functions: Functions, later: Later, decision: str, seconds_behind: int
+    in_review: Calls, cancel: Cancel, decision: str, seconds_behind: int
 ) -> None:
-    later(seconds=120)
+    in_review.later(seconds=120)
     cancel()
-    later(seconds=120 - seconds_behind)
+    in_review.later(seconds=120 - seconds_behind)
 
     with in_review.writes_nothing():
         status, content = in_review.decided(signed(decision=decision))
 
     assert (status, content["error"]) == (409, "StepFenced")
     assert content["message"].startswith("verify: the settlement is COMPENSATING")
-    assert len(functions.sent) == 1
+    assert len(in_review.functions.sent) == 1
 
 
 @pytest.mark.parametrize("decision", ["APPROVED", "REJECTED"])
-def test_a_cancellation_after_the_verdict_is_refused(
-    in_review: Calls, cancel: Cancel, meanwhile: Meanwhile, decision: str
-) -> None:
+def test_a_cancellation_after_the_verdict_is_refused(in_review: Calls, cancel: Cancel, decision: str) -> None:
     """The verdict comes between the read and the write."""
-    meanwhile(_dependencies.store, "update", lambda: in_review.decided(signed(decision=decision)))
+    in_review.meanwhile(_dependencies.store, "update", lambda: in_review.decided(signed(decision=decision)))
 
     late = cancel()
 
@@ -152,7 +143,7 @@ def test_a_cancellation_after_the_verdict_is_refused(
 
 
 def test_two_at_once_cancel_once_and_hear_the_same(
-    in_review: Calls, cancel: Cancel, functions: Functions, monkeypatch: pytest.MonkeyPatch
+    in_review: Calls, cancel: Cancel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both have read the payment in review."""
     seen = _dependencies.store.settlement(KEY)
@@ -162,59 +153,53 @@ def test_two_at_once_cancel_once_and_hear_the_same(
 
     assert told(first) == told(second) == (202, "COMPENSATING", "Cancelled")
     assert in_review.row()["sequence"] == 3
-    assert functions.sent[0] == functions.sent[1]
-    in_review.recover_now(**functions.sent[0])
+    assert in_review.functions.sent[0] == in_review.functions.sent[1]
+    in_review.recover_now(**in_review.functions.sent[0])
     with in_review.writes_nothing():
-        assert in_review.recover_now(**functions.sent[1])["action"] == "none"
+        assert in_review.recover_now(**in_review.functions.sent[1])["action"] == "none"
 
 
 def test_a_repeated_call_asks_recovery_until_recovery_owns_the_payment(
-    in_review: Calls, cancel: Cancel, functions: Functions, step_functions: StepFunctions
+    in_review: Calls, cancel: Cancel
 ) -> None:
     cancel()
     with in_review.writes_nothing():
         assert told(cancel()) == (202, "COMPENSATING", "Cancelled")
-    in_review.recover_now(**functions.sent[-1])
+    in_review.recover_now(**in_review.functions.sent[-1])
 
     with in_review.writes_nothing():
         repeated = cancel()
 
     assert repeated.content["replayed"] is True
-    assert len(functions.sent) == 2
-    assert [name for _, name, _ in step_functions.started] == [COMPENSATOR]
+    assert len(in_review.functions.sent) == 2
+    assert [name for _, name, _ in in_review.step_functions.started] == [COMPENSATOR]
 
 
 @pytest.mark.parametrize("failing", [throttled("Invoke"), unanswered()], ids=["throttled", "unanswered"])
 def test_a_request_to_recovery_that_is_lost_changes_no_answer(
-    in_review: Calls,
-    cancel: Cancel,
-    *,
-    functions: Functions,
-    step_functions: StepFunctions,
-    counted: Counted,
-    failing: BaseException,
+    in_review: Calls, cancel: Cancel, failing: BaseException
 ) -> None:
-    functions.failing = failing
-    counted()
+    in_review.functions.failing = failing
+    in_review.counted()
 
     assert told(cancel()) == (202, "COMPENSATING", "Cancelled")
 
-    assert counted() == {"StepCalled": 1, "StartUnavailable": 1}
+    assert in_review.counted() == {"StepCalled": 1, "StartUnavailable": 1}
     in_review.recover()
-    assert [name for _, name, _ in step_functions.started] == [COMPENSATOR]
+    assert [name for _, name, _ in in_review.step_functions.started] == [COMPENSATOR]
 
 
 def test_a_cancellation_whose_function_died_after_its_write_is_recovered(
-    in_review: Calls, cancel: Cancel, functions: Functions, step_functions: StepFunctions
+    in_review: Calls, cancel: Cancel
 ) -> None:
-    functions.failing = Died()
+    in_review.functions.failing = Died()
 
     with pytest.raises(Died):
         cancel()
     in_review.recover()
 
     assert in_review.row()["owner"] == COMPENSATOR
-    assert [name for _, name, _ in step_functions.started] == [COMPENSATOR]
+    assert [name for _, name, _ in in_review.step_functions.started] == [COMPENSATOR]
 
 
 def test_an_unanswered_write_is_503_and_its_repetition_is_answered(
@@ -235,16 +220,14 @@ def test_an_unanswered_write_is_503_and_its_repetition_is_answered(
     assert in_review.row()["sequence"] == 3
 
 
-def test_a_review_expired_by_recovery_is_still_cancelled(
-    in_review: Calls, cancel: Cancel, later: Later, step_functions: StepFunctions
-) -> None:
+def test_a_review_expired_by_recovery_is_still_cancelled(in_review: Calls, cancel: Cancel) -> None:
     """Recovery's expiry stays the reason, and one execution gives the amount back."""
-    later(days=2)
+    in_review.later(days=2)
     in_review.recover()
 
     assert told(cancel()) == (202, "COMPENSATING", "Cancelled")
 
-    ((_, execution, data),) = step_functions.started
+    ((_, execution, data),) = in_review.step_functions.started
     in_review.unwind(in_review.begin_as(execution, data))
     assert told(cancel()) == (200, "COMPENSATED", "Cancelled")
 
@@ -266,7 +249,7 @@ def test_a_review_expired_by_recovery_is_still_cancelled(
     ],
 )
 def test_a_held_payment_outside_review_is_refused_with_advice(
-    calls: Calls, cancel: Cancel, functions: Functions, state: str, advice: str
+    calls: Calls, cancel: Cancel, state: str, advice: str
 ) -> None:
     calls.after(state)
 
@@ -275,7 +258,7 @@ def test_a_held_payment_outside_review_is_refused_with_advice(
 
     assert refusal(refused) == (409, "NotCancellable")
     assert refused.content["message"].endswith(advice)
-    assert functions.sent == []
+    assert calls.functions.sent == []
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from settlement.core.model.errors import EventsUnavailable, QueueUnavailable
 from settlement.core.store.wire import to_wire
 from settlement.events import ordered_topic as _ordered_topic
 from settlement.events import outcome_bus as _outcome_bus
-from tests.handlers.conftest import Counted
+from tests.handlers.conftest import Calls
 from tests.world.constants import CLAIMED_AT, KEY, WIRE
 from tests.world.environment import NOW
 from tests.world.expressions import Item
-from tests.world.functions import FORWARD, Calls, Context
+from tests.world.functions import FORWARD, Context
 from tests.world.services import Bus, OrderedTopic, Queues
 from tests.world.stream import record
 
@@ -59,9 +59,9 @@ def told(bus: Bus) -> list[str]:
 
 
 def test_a_happy_payment_is_four_events_with_its_outcome(
-    records: list[dict[str, Any]], bus: Bus, calls: Calls, counted: Counted
+    records: list[dict[str, Any]], bus: Bus, calls: Calls
 ) -> None:
-    counted()
+    calls.counted()
 
     publish(*records)
 
@@ -80,7 +80,7 @@ def test_a_happy_payment_is_four_events_with_its_outcome(
         "sequence": "4",
         "sequencetype": "Integer",
     }
-    assert counted() == {"StepCalled": 1, "EventsPublished": 4}
+    assert calls.counted() == {"StepCalled": 1, "EventsPublished": 4}
 
 
 def test_a_change_that_is_no_event_is_not_told(images: list[Item | None], bus: Bus) -> None:

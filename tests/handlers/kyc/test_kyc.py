@@ -18,10 +18,10 @@ from settlement.core.model.errors import (
 )
 from settlement.core.model.settlement import Settlement
 from settlement.kyc import opensanctions as kyc_opensanctions
-from tests.handlers.conftest import Counted
+from tests.handlers.conftest import Calls, Counted
 from tests.handlers.kyc.provider_stage import DEAD, FAILURES, YES, Stage, stage
 from tests.world.constants import KEY, WIRE
-from tests.world.functions import Calls, Context
+from tests.world.functions import Context
 from tests.world.ledger import Ledger
 from tests.world.services import API_KEY, NEW_API_KEY, Secrets, throttled, unanswered
 
@@ -323,7 +323,7 @@ def test_opensanctions_is_asked_by_name(calls: Calls, opensanctions: list[Any]) 
 
 @pytest.mark.parametrize("opened_at", [None, 2**40, 0], ids=["closed", "open", "a probe is due"])
 def test_a_nameless_settlement_is_finally_refused_without_touching_the_circuit(
-    calls: Calls, kyc: Stage, opensanctions: list[Any], secrets: Secrets, opened_at: int | None
+    calls: Calls, kyc: Stage, opensanctions: list[Any], opened_at: int | None
 ) -> None:
     """Its key was claimed before names were required. KycCircuitOpen would invite another try."""
     if opened_at is not None:
@@ -335,7 +335,7 @@ def test_a_nameless_settlement_is_finally_refused_without_touching_the_circuit(
         with calls.writes_nothing(), pytest.raises(KycRequestRefused, match=r"no payer_name, payee_name$"):
             calls("VerifyKyc")
 
-    assert (opensanctions, secrets.read, kyc.events, kyc.circuit()) == ([], [], [], before)
+    assert (opensanctions, calls.secrets.read, kyc.events, kyc.circuit()) == ([], [], [], before)
     if opened_at == 0:  # the next payment with names is the probe
         calls("VerifyKyc", NAMED | {"key": "order-2026-000102"})
         assert kyc.states() == ["HALF_OPEN", "CLOSED"]

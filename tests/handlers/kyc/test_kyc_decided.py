@@ -13,10 +13,9 @@ from handlers.kyc import _webhook
 from settlement.core.ledger import keys
 from settlement.core.model.errors import AlreadyClaimed, KycRejected, SettlementError, StoreUnavailable
 from settlement.core.model.status import Status
-from tests.handlers.conftest import Counted, Later, Meanwhile
+from tests.handlers.conftest import Calls
 from tests.world.constants import CLAIMED_AT, HASH, KEY, LATER_AT, NONCE, WIRE
-from tests.world.functions import FORWARD, Calls
-from tests.world.provider import Provider
+from tests.world.functions import FORWARD
 from tests.world.services import (
     OWNER,
     PREVIOUS,
@@ -24,8 +23,6 @@ from tests.world.services import (
     THIRD,
     VERDICT,
     Died,
-    Functions,
-    Secrets,
     execution,
     past,
     signed,
@@ -33,7 +30,6 @@ from tests.world.services import (
     throttled,
     unanswered,
 )
-from tests.world.step_functions import StepFunctions
 
 ACCEPTED = (200, {"idempotency_key": f"{KEY}:verify", "decision": "APPROVED"})
 STARTED = ("SettlementStandard", f"{KEY}-r2-{NONCE}", WIRE)
@@ -56,18 +52,11 @@ def refused(calls: Calls, event: Any, status: int, error: str, message: str) -> 
 
 @pytest.mark.parametrize(("decision", "committed"), [("APPROVED", {"verify_at": LATER_AT}), ("REJECTED", {})])
 def test_a_verdict_records_its_event_and_resumes_the_settlement(
-    in_review: Calls,
-    *,
-    functions: Functions,
-    step_functions: StepFunctions,
-    counted: Counted,
-    later: Later,
-    decision: str,
-    committed: dict[str, str],
+    in_review: Calls, decision: str, committed: dict[str, str]
 ) -> None:
     before = in_review.row()
-    later()
-    counted()
+    in_review.later()
+    in_review.counted()
 
     answer = in_review.decided(replace(signed, at=past(seconds=7))(decision=decision, reason="seen\x1b[31m"))
 
@@ -93,87 +82,72 @@ def test_a_verdict_records_its_event_and_resumes_the_settlement(
     marker = in_review.ledger.row(keys.event("evt_1"))
     assert marker is not None
     assert (marker["key"], marker["received_at"]) == (KEY, LATER_AT)
-    assert (functions.sent, counted()) == ([RESUME], {"StepCalled": 1})
-    assert step_functions.called == []
+    assert (in_review.functions.sent, in_review.counted()) == ([RESUME], {"StepCalled": 1})
+    assert in_review.step_functions.called == []
 
 
-def test_recovery_settles_the_payment_and_the_event_may_come_again(
-    in_review: Calls, functions: Functions, step_functions: StepFunctions
-) -> None:
+def test_recovery_settles_the_payment_and_the_event_may_come_again(in_review: Calls) -> None:
     in_review.decided(signed())
-    for event in functions.sent:
+    for event in in_review.functions.sent:
         assert in_review.recover_now(**event)["execution"] == f"{KEY}-r2-{NONCE}"
 
     with pytest.raises(AlreadyClaimed):
         in_review("HoldFunds")
     for state in FORWARD:
         in_review(state, execution=f"{KEY}-r2-{NONCE}", claimed_at=CLAIMED_AT)
-    step_functions.end(execution(f"{KEY}-r2-{NONCE}", "SettlementStandard"), "SUCCEEDED")
+    in_review.step_functions.end(execution(f"{KEY}-r2-{NONCE}", "SettlementStandard"), "SUCCEEDED")
 
     assert in_review.row()["status"] == "SETTLED"
     with in_review.writes_nothing():
         assert in_review.decided(signed()) == ACCEPTED
-        assert in_review.recover_now(**functions.sent[-1])["action"] == "none"
-    assert step_functions.started == [STARTED]
+        assert in_review.recover_now(**in_review.functions.sent[-1])["action"] == "none"
+    assert in_review.step_functions.started == [STARTED]
 
 
-def test_a_request_that_comes_twice_or_late_resumes_once(
-    in_review: Calls, functions: Functions, step_functions: StepFunctions, later: Later
-) -> None:
+def test_a_request_that_comes_twice_or_late_resumes_once(in_review: Calls) -> None:
     in_review.decided(signed())
     in_review.recover_now(**RESUME)
-    later(minutes=10)
+    in_review.later(minutes=10)
 
     with in_review.writes_nothing():
         assert in_review.recover_now(**RESUME)["action"] == "none"
 
-    assert step_functions.started == [STARTED]
+    assert in_review.step_functions.started == [STARTED]
 
 
-def test_the_next_scheduled_run_makes_good_a_lost_request(
-    in_review: Calls, step_functions: StepFunctions
-) -> None:
+def test_the_next_scheduled_run_makes_good_a_lost_request(in_review: Calls) -> None:
     """The verdict's own write makes the settlement due, so nothing depends on the request."""
     in_review.decided(signed())
 
     in_review.recover()
 
-    assert step_functions.started == [STARTED]
+    assert in_review.step_functions.started == [STARTED]
 
 
-@pytest.mark.usefixtures("secrets")
 @pytest.mark.parametrize(("state", "owner"), [("VerifyKyc", OWNER), ("ReleaseFunds", "execution-1")])
-def test_a_webhook_may_precede_or_repeat_our_own_answer(
-    calls: Calls, functions: Functions, state: str, owner: str
-) -> None:
+def test_a_webhook_may_precede_or_repeat_our_own_answer(calls: Calls, state: str, owner: str) -> None:
     calls.before(state)
 
     assert calls.decided(signed()) == ACCEPTED
 
     assert (calls.row()["verdict"], calls.row()["owner"]) == ("APPROVED", owner)
-    assert functions.sent == [RESUME]
+    assert calls.functions.sent == [RESUME]
     assert calls.recover_now(**RESUME)["action"] == ("settle" if owner == OWNER else "none")
 
 
 @pytest.mark.parametrize("again", [signed, SECOND])
 def test_the_same_verdict_again_writes_nothing_and_only_asks_again(
-    in_review: Calls,
-    *,
-    functions: Functions,
-    later: Later,
-    counted: Counted,
-    log: io.StringIO,
-    again: Callable[..., Any],
+    in_review: Calls, log: io.StringIO, again: Callable[..., Any]
 ) -> None:
     in_review.decided(signed())
-    later(minutes=4)
-    counted()
+    in_review.later(minutes=4)
+    in_review.counted()
 
     with in_review.writes_nothing():
         assert in_review.decided(again()) == ACCEPTED
 
-    assert functions.sent == [RESUME] * 2
-    assert counted() == {"StepCalled": 1}
+    assert in_review.functions.sent == [RESUME] * 2
+    assert in_review.counted() == {"StepCalled": 1}
     assert "replayed" in [json.loads(line)["message"] for line in log.getvalue().splitlines()]
 
 
@@ -186,57 +160,45 @@ def test_the_same_verdict_again_writes_nothing_and_only_asks_again(
     ],
 )
 def test_a_contradiction_is_refused_counted_and_logged_without_its_reason(
-    in_review: Calls,
-    *,
-    functions: Functions,
-    counted: Counted,
-    log: io.StringIO,
-    event: Any,
-    message: str,
+    in_review: Calls, log: io.StringIO, event: Any, message: str
 ) -> None:
     in_review.decided(signed())
-    counted()
+    in_review.counted()
     log.truncate(0)
 
     refused(in_review, event, 409, "IdempotencyConflict", message)
 
-    assert counted() == {"StepCalled": 1, "IdempotencyConflict": 1, "KycVerdictConflict": 1}
-    assert functions.sent == [RESUME]
+    assert in_review.counted() == {"StepCalled": 1, "IdempotencyConflict": 1, "KycVerdictConflict": 1}
+    assert in_review.functions.sent == [RESUME]
     lines = [json.loads(line) for line in log.getvalue().strip("\0").splitlines()]
     assert [line["reference"] for line in lines if line["message"] == "conflict"] == ["ver_1"]
     assert "canary" not in log.getvalue()
 
 
-def test_a_verdict_on_another_verification_or_unclaimed_key_is_refused(
-    in_review: Calls, functions: Functions, counted: Counted
-) -> None:
-    counted()
+def test_a_verdict_on_another_verification_or_unclaimed_key_is_refused(in_review: Calls) -> None:
+    in_review.counted()
 
     refused(in_review, signed(reference="ver_2"), 409, "StepFenced", "reference: ")
     unknown = signed(idempotency_key="order-2026-999999:verify")
     message = "idempotency_key: no request has claimed its settlement"
     refused(in_review, unknown, 404, "SettlementNotFound", message)
 
-    assert functions.sent == []
-    assert counted() == {"StepCalled": 2, "StepFenced": 1, "SettlementNotFound": 1}
+    assert in_review.functions.sent == []
+    assert in_review.counted() == {"StepCalled": 2, "StepFenced": 1, "SettlementNotFound": 1}
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.PROCESSING])
-def test_a_first_verdict_past_processing_is_refused(
-    in_review: Calls, functions: Functions, status: Status
-) -> None:
+def test_a_first_verdict_past_processing_is_refused(in_review: Calls, status: Status) -> None:
     in_review.alter(status=status)
 
     refused(in_review, signed(), 409, "StepFenced", f"verify: the settlement is {status}")
 
-    assert functions.sent == []
+    assert in_review.functions.sent == []
 
 
 @pytest.mark.parametrize(("milliseconds", "accepted"), [(86_399_999, True), (86_400_000, False)])
-def test_a_review_may_end_up_to_its_last_moment(
-    in_review: Calls, functions: Functions, later: Later, milliseconds: int, accepted: bool
-) -> None:
-    later(milliseconds=milliseconds)
+def test_a_review_may_end_up_to_its_last_moment(in_review: Calls, milliseconds: int, accepted: bool) -> None:
+    in_review.later(milliseconds=milliseconds)
     event = replace(signed, at=past(milliseconds=milliseconds))()
 
     if accepted:
@@ -244,7 +206,7 @@ def test_a_review_may_end_up_to_its_last_moment(
     else:
         message = "verify: the settlement's deadline was 2026-11-21T12:00:00.123Z"
         refused(in_review, event, 409, "DeadlineExceeded", message)
-        assert functions.sent == []
+        assert in_review.functions.sent == []
 
 
 def test_every_refusal_of_a_settlement_has_one_http_status() -> None:
@@ -284,13 +246,11 @@ def with_evidence(in_review: Calls, request: pytest.FixtureRequest) -> Calls:
     return in_review
 
 
-def test_the_function_follows_the_webhooks_decision_over_its_own_answer(
-    with_evidence: Calls, provider: Provider
-) -> None:
+def test_the_function_follows_the_webhooks_decision_over_its_own_answer(with_evidence: Calls) -> None:
     answered = with_evidence.entry("verify")["decision"]
     decision = "REJECTED" if answered == "APPROVED" else "APPROVED"
     with_evidence.decided(signed(decision=decision))
-    asked = list(provider.asked)
+    asked = list(with_evidence.provider.asked)
 
     with with_evidence.writes_nothing():
         if decision == "APPROVED":
@@ -299,7 +259,7 @@ def test_the_function_follows_the_webhooks_decision_over_its_own_answer(
             with pytest.raises(KycRejected):
                 with_evidence("VerifyKyc", execution=OWNER)
 
-    assert provider.asked == asked
+    assert with_evidence.provider.asked == asked
 
 
 # A call that fails half way
@@ -310,40 +270,36 @@ def test_the_function_follows_the_webhooks_decision_over_its_own_answer(
     [throttled("Invoke"), unanswered(), EndpointConnectionError(endpoint_url="https://x.invalid")],
 )
 def test_a_request_failure_is_reported_and_the_next_call_retries(
-    in_review: Calls, functions: Functions, failure: Exception
+    in_review: Calls, failure: Exception
 ) -> None:
-    functions.failing = failure
+    in_review.functions.failing = failure
 
     message = f"{KEY}: not resumed yet: {type(failure).__name__}"
     assert in_review.decided(signed()) == (503, {"error": "StartUnavailable", "message": message})
 
     assert in_review.row()["verdict"] == "APPROVED"
-    functions.failing = None
+    in_review.functions.failing = None
     with in_review.writes_nothing():
         assert in_review.decided(signed()) == ACCEPTED
-    assert functions.sent == [RESUME]
+    assert in_review.functions.sent == [RESUME]
 
 
-def test_the_next_call_asks_if_the_function_died_after_commit(in_review: Calls, functions: Functions) -> None:
-    functions.failing = Died()
+def test_the_next_call_asks_if_the_function_died_after_commit(in_review: Calls) -> None:
+    in_review.functions.failing = Died()
     with pytest.raises(Died):
         in_review.decided(signed())
-    functions.failing = None
+    in_review.functions.failing = None
 
     with in_review.writes_nothing():
         assert in_review.decided(signed()) == ACCEPTED
 
-    assert functions.sent == [RESUME]
+    assert in_review.functions.sent == [RESUME]
 
 
 @pytest.mark.parametrize("operation", ["read", "transact"])
 @pytest.mark.parametrize("failure", [StoreUnavailable("DynamoDB: ReadTimeoutError"), Died()])
 def test_a_silent_table_is_reported_and_nothing_is_started(
-    in_review: Calls,
-    functions: Functions,
-    monkeypatch: pytest.MonkeyPatch,
-    operation: str,
-    failure: BaseException,
+    in_review: Calls, monkeypatch: pytest.MonkeyPatch, operation: str, failure: BaseException
 ) -> None:
     def fail(*_: Any) -> None:
         raise failure
@@ -358,22 +314,22 @@ def test_a_silent_table_is_reported_and_nothing_is_started(
             assert in_review.decided(signed()) == (503, answer)
         patch.undo()
 
-    assert functions.sent == []
+    assert in_review.functions.sent == []
     assert in_review.decided(signed()) == ACCEPTED
 
 
 @pytest.mark.parametrize("twin", [signed, SECOND], ids=["the same event", "another event"])
 def test_of_two_concurrent_calls_one_writes_and_both_answer_alike(
-    in_review: Calls, functions: Functions, meanwhile: Meanwhile, twin: Callable[[], Any]
+    in_review: Calls, twin: Callable[[], Any]
 ) -> None:
     answers = []
-    meanwhile(_dependencies.store, "transact", lambda: answers.append(in_review.decided(twin())))
+    in_review.meanwhile(_dependencies.store, "transact", lambda: answers.append(in_review.decided(twin())))
 
     with pytest.warns(UserWarning, match="No application metrics"):  # the twin has published all of them
         answers.append(in_review.decided(signed()))
 
     assert answers == [ACCEPTED, ACCEPTED]
-    assert (in_review.row()["owner_epoch"], functions.sent) == (1, [RESUME] * 2)
+    assert (in_review.row()["owner_epoch"], in_review.functions.sent) == (1, [RESUME] * 2)
 
 
 # A call that is unsigned, late or against the contract
@@ -394,17 +350,17 @@ STOLEN = replace(signed, secret=THIRD)
     ids=["a stolen secret", "a stolen secret and no JSON", "another body", "no headers"],
 )
 def test_an_unsigned_call_is_refused_without_mention_of_its_body(
-    in_review: Calls, functions: Functions, event: dict[str, Any], message: str
+    in_review: Calls, event: dict[str, Any], message: str
 ) -> None:
     refused(in_review, event, 401, "SignatureRefused", message)
 
-    assert functions.sent == []
+    assert in_review.functions.sent == []
 
 
 @pytest.mark.parametrize("without", ["webhook-id", "webhook-timestamp", "webhook-signature"])
 @pytest.mark.parametrize("is_sent", [False, True], ids=["missing", "malformed"])
 def test_an_unsignable_call_is_refused_before_any_call_of_aws(
-    in_review: Calls, secrets: Secrets, monkeypatch: pytest.MonkeyPatch, without: str, is_sent: bool
+    in_review: Calls, monkeypatch: pytest.MonkeyPatch, without: str, is_sent: bool
 ) -> None:
     """Strangers can send any number of calls: each must be cheap."""
     event = signed()
@@ -416,18 +372,16 @@ def test_an_unsignable_call_is_refused_before_any_call_of_aws(
     )
 
     assert (status, answer["error"]) == (401, "SignatureRefused")
-    assert secrets.read == []
+    assert in_review.secrets.read == []
 
 
-def test_a_recorded_call_is_refused_before_any_call_of_aws(
-    in_review: Calls, secrets: Secrets, later: Later
-) -> None:
+def test_a_recorded_call_is_refused_before_any_call_of_aws(in_review: Calls) -> None:
     event = signed()
-    later(minutes=5, seconds=1)
+    in_review.later(minutes=5, seconds=1)
 
     refused(in_review, event, 401, "SignatureRefused", "webhook-timestamp: is more than 5 minutes away")
 
-    assert secrets.read == []
+    assert in_review.secrets.read == []
 
 
 def in_title_case(headers: dict[str, str]) -> dict[str, str]:
@@ -449,7 +403,7 @@ def test_an_unusual_signed_call_is_accepted(in_review: Calls, event: dict[str, A
 @pytest.mark.parametrize("encode", [True, False])
 @pytest.mark.parametrize(("size", "accepted"), [(16_384, True), (16_385, False), (1_048_576, False)])
 def test_a_body_is_bounded_in_bytes_before_anything_else(
-    in_review: Calls, secrets: Secrets, encode: bool, size: int, accepted: bool
+    in_review: Calls, encode: bool, size: int, accepted: bool
 ) -> None:
     body = text(VERDICT | {"reason": ""})
     filled = body.replace('""', '"' + "x" * (size - len(body)) + '"')
@@ -459,7 +413,7 @@ def test_a_body_is_bounded_in_bytes_before_anything_else(
     else:
         message = "body: must be at most 16384 bytes"
         refused(in_review, signed(filled, encode=encode), 400, "InvalidRequest", message)
-        assert secrets.read == []
+        assert in_review.secrets.read == []
 
 
 OBJECT = "body: must be a JSON object with the fields decision, idempotency_key, reason, reference"
@@ -510,11 +464,11 @@ MANY_BYTES = json.dumps(VERDICT | {"reason": "\u00e9" * 9_000}, ensure_ascii=Fal
     ],
 )
 def test_a_signed_invalid_call_is_refused_with_the_faulty_field(
-    in_review: Calls, functions: Functions, event: dict[str, Any], message: str
+    in_review: Calls, event: dict[str, Any], message: str
 ) -> None:
     refused(in_review, event, 400, "InvalidRequest", message)
 
-    assert functions.sent == []
+    assert in_review.functions.sent == []
 
 
 def test_signed_bytes_that_are_not_utf_8_are_refused(

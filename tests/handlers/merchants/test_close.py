@@ -3,9 +3,8 @@ import pytest
 from handlers import _dependencies
 from settlement.core.model import errors
 from tests.handlers.accounts.test_take_account_order import CLOSE
-from tests.handlers.conftest import Meanwhile
+from tests.handlers.conftest import Calls
 from tests.world.constants import CLAIMED_AT, WIRE
-from tests.world.functions import Calls
 
 
 def test_a_closed_merchant_is_refused_its_release(calls: Calls) -> None:
@@ -20,7 +19,7 @@ def test_a_closed_merchant_is_refused_its_release(calls: Calls) -> None:
         calls("ReleaseFunds", shop, claimed_at=CLAIMED_AT)
 
 
-def test_a_merchant_that_closes_during_a_release_is_still_swept(calls: Calls, meanwhile: Meanwhile) -> None:
+def test_a_merchant_that_closes_during_a_release_is_still_swept(calls: Calls) -> None:
     shop = WIRE | {"payee": "merchant.shop"}
     calls.ledger.open("alice", 10_000)
     calls.ledger.open("merchant.shop", 0)
@@ -30,7 +29,7 @@ def test_a_merchant_that_closes_during_a_release_is_still_swept(calls: Calls, me
     def close() -> None:
         calls.ledger.open("merchant.shop", 0, closed_at=CLAIMED_AT)
 
-    meanwhile(_dependencies.store, "transact", close)
+    calls.meanwhile(_dependencies.store, "transact", close)
     calls("ReleaseFunds", shop, claimed_at=CLAIMED_AT)
     assert calls.account("merchant.shop")["closed_at"]
 

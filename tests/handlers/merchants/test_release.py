@@ -7,8 +7,8 @@ from settlement.core.model.errors import (
     AccountNotFound,
     CurrencyMismatch,
 )
+from tests.handlers.conftest import Calls
 from tests.world.constants import CLAIMED_AT, WIRE
-from tests.world.functions import Calls
 
 SHOP = {**WIRE, "payee": "merchant.shop"}
 

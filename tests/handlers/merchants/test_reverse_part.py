@@ -5,9 +5,9 @@ import pytest
 from settlement.core.model.errors import (
     NotReversible,
 )
+from tests.handlers.conftest import Calls
 from tests.handlers.orders.test_reverse_part import NET, reverse
 from tests.world.constants import WIRE
-from tests.world.functions import Calls
 
 SHOP = WIRE | {"payee": "merchant.shop"}
 

@@ -11,9 +11,10 @@ from settlement.core.model.errors import AccountNotEmpty, AccountNotFound, Inval
 from settlement.core.model.timestamps import timestamp
 from settlement.core.store.dynamodb import Store
 from settlement.merchants import sweeper
+from tests.handlers.conftest import Calls
 from tests.world.constants import CLAIMED_AT, KEY, ORDER, WIRE
 from tests.world.environment import NOW
-from tests.world.functions import FORWARD, Calls, Context
+from tests.world.functions import FORWARD, Context
 from tests.world.orders import request
 
 SHOP = "merchant.shop"

@@ -8,7 +8,7 @@ from settlement.core.model.errors import (
     InsufficientFunds,
     StepFenced,
 )
-from tests.handlers.conftest import Counted, Later
+from tests.handlers.conftest import Calls
 from tests.world.constants import (
     CLAIMED_AT,
     HASH,
@@ -18,7 +18,6 @@ from tests.world.constants import (
     REVERSALS,
     STALLED_ORDER,
 )
-from tests.world.functions import Calls
 
 HELD = {"steps": ["hold"]}
 ENTRIES = {
@@ -58,12 +57,10 @@ BALANCES = {"RefundFee": (5180, 5272), "ReclaimFunds": (5180, 500), "VoidHold": 
 
 
 @pytest.mark.parametrize("state", REVERSALS)
-def test_the_first_call_reverses_the_step_and_the_last_finishes(
-    calls: Calls, later: Later, state: str
-) -> None:
+def test_the_first_call_reverses_the_step_and_the_last_finishes(calls: Calls, state: str) -> None:
     found = calls.reopened(state)
     before = calls.row()
-    later()
+    calls.later()
 
     assert calls.reverse(state, found) is None
 
@@ -77,12 +74,10 @@ def test_the_first_call_reverses_the_step_and_the_last_finishes(
 
 
 @pytest.mark.parametrize("state", REVERSALS)
-def test_a_reversed_step_is_left_alone_in_any_later_status(
-    calls: Calls, later: Later, counted: Counted, state: str
-) -> None:
+def test_a_reversed_step_is_left_alone_in_any_later_status(calls: Calls, state: str) -> None:
     calls.unwind(calls.reopened("RefundFee"))
-    later()
-    counted()
+    calls.later()
+    calls.counted()
 
     with calls.writes_nothing():
         for status in ("COMPENSATED", "COMPENSATING", "LIMBO"):
@@ -90,7 +85,7 @@ def test_a_reversed_step_is_left_alone_in_any_later_status(
             calls.reverse(state, HELD)
         calls.alter(status="COMPENSATED")
 
-    assert counted() == {"StepCalled": 3, "StepReplayed": 3}
+    assert calls.counted() == {"StepCalled": 3, "StepReplayed": 3}
 
 
 @pytest.mark.parametrize("state", ["RefundFee", "ReclaimFunds"])
@@ -105,26 +100,24 @@ def test_what_never_committed_is_not_reversed(calls: Calls, state: str, last: st
         calls.reverse(state, found)
 
 
-def test_a_settlement_without_a_hold_ends_compensated_without_an_entry(
-    calls: Calls, later: Later, counted: Counted
-) -> None:
+def test_a_settlement_without_a_hold_ends_compensated_without_an_entry(calls: Calls) -> None:
     """The queue claimed the key, no execution runs, and a person orders the reversal."""
     calls.claimed()
     found = calls.begin(reversal=STALLED_ORDER)
     before, journal = calls.row(), calls.entries()
-    later()
-    counted()
+    calls.later()
+    calls.counted()
 
     assert calls.reverse("VoidHold", found) is None
 
     kept = {name: before[name] for name in before if name not in ("gsi1pk", "gsi1sk")}
     assert calls.row() == kept | {"status": "COMPENSATED", "finished_at": LATER_AT, "sequence": 3}
     assert (calls.entries(), calls.account("alice")["available"]) == (journal, 10_000)
-    assert counted() == {"StepCalled": 1, "Compensated": 1}
-    later(minutes=1)
+    assert calls.counted() == {"StepCalled": 1, "Compensated": 1}
+    calls.later(minutes=1)
     with calls.writes_nothing():
         calls.reverse("VoidHold", found)
-    assert counted() == {"StepCalled": 1}
+    assert calls.counted() == {"StepCalled": 1}
 
 
 @pytest.mark.parametrize("status", ["PROCESSING", "SETTLED", "REJECTED", "LIMBO"])
@@ -146,17 +139,15 @@ def test_a_call_unaware_of_the_hold_finishes_no_held_settlement(calls: Calls) ->
 
 
 @pytest.mark.parametrize("state", REVERSALS)
-def test_the_reversal_of_a_step_written_off_meanwhile_moves_nothing(
-    calls: Calls, counted: Counted, state: str
-) -> None:
+def test_the_reversal_of_a_step_written_off_meanwhile_moves_nothing(calls: Calls, state: str) -> None:
     found = calls.reopened(state)
     calls.alter(**{f"{REVERSALS[state]}_reversed_at": CLAIMED_AT})
-    counted()
+    calls.counted()
 
     with calls.writes_nothing():
         calls.reverse(state, found)
 
-    assert counted() == {"StepCalled": 1, "StepReplayed": 1}
+    assert calls.counted() == {"StepCalled": 1, "StepReplayed": 1}
 
 
 SPENT, MOVED = "payee: the account has too little available to give back", "the account is kept in USD"
@@ -174,35 +165,26 @@ GONE = "there is no such account"
     ],
 )
 def test_a_reversal_that_its_account_stops_is_refused_by_name(
-    calls: Calls,
-    counted: Counted,
-    *,
-    state: str,
-    account: str,
-    row: dict[str, Any] | None,
-    error: type[Exception],
-    message: str,
+    calls: Calls, state: str, account: str, row: dict[str, Any] | None, error: type[Exception], message: str
 ) -> None:
     found = calls.reopened(state)
     calls.close(account)
     if row:
         calls.ledger.open(account, **row)
-    counted()
+    calls.counted()
 
     with calls.writes_nothing(), pytest.raises(error, match=f"^{message}"):
         calls.reverse(state, found)
 
-    assert counted() == {"StepCalled": 1, error.__name__: 1}
+    assert calls.counted() == {"StepCalled": 1, error.__name__: 1}
 
 
 @pytest.mark.parametrize("before", ["RefundFee", "ReclaimFunds"])
-def test_the_hold_is_not_voided_before_every_other_reversal(
-    calls: Calls, counted: Counted, before: str
-) -> None:
+def test_the_hold_is_not_voided_before_every_other_reversal(calls: Calls, before: str) -> None:
     found = calls.reopened(before)
-    counted()
+    calls.counted()
 
     with calls.writes_nothing(), pytest.raises(StepFenced, match=r"^compensate:hold: the settlement is "):
         calls.reverse("VoidHold", found)
 
-    assert counted() == {"StepCalled": 1, "StepFenced": 1}
+    assert calls.counted() == {"StepCalled": 1, "StepFenced": 1}

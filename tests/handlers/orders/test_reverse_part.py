@@ -12,21 +12,19 @@ from settlement.core.model.errors import (
     SettlementNotFound,
     StoreUnavailable,
 )
-from tests.handlers.conftest import Counted, Later
+from tests.handlers.conftest import Calls
 from tests.world.constants import HASH, KEY, LATER_AT, ORDER
-from tests.world.functions import Calls
 from tests.world.orders import PROOF
-from tests.world.step_functions import StepFunctions
 
 NET = 4772
 BACK: dict[str, Any] = {"key": KEY, "part": 1, "amount": "5.00", **ORDER}
 
 
 @pytest.fixture
-def settled(calls: Calls, later: Later) -> Calls:
+def settled(calls: Calls) -> Calls:
     """A settled payment of 48.20 with a fee of 0.48: alice has 51.80 left, bob 52.72."""
     calls.after("CollectFee")
-    later()
+    calls.later()
     return calls
 
 
@@ -43,7 +41,7 @@ def counted_parts(calls: Calls) -> tuple[str, int, int, int]:
     return row["status"], row.get("parts", 0), row.get("reversed_in_part", 0), row["escrow"]
 
 
-def test_a_part_goes_back_to_the_payer_without_the_fee(settled: Calls, step_functions: StepFunctions) -> None:
+def test_a_part_goes_back_to_the_payer_without_the_fee(settled: Calls) -> None:
     before = settled.row()
 
     answer = reverse(settled)
@@ -61,7 +59,7 @@ def test_a_part_goes_back_to_the_payer_without_the_fee(settled: Calls, step_func
         **keys.orders_index(LATER_AT),
     } | {"currency": "EUR", "debit": "bob", "credit": f"escrow:{KEY}", "side": "debit"}
     assert settled.entry("refund-part:1")["credit"] == "alice"
-    assert step_functions.started == []
+    assert settled.step_functions.started == []
 
 
 def test_the_parts_add_up_to_the_released_amount_at_most(settled: Calls) -> None:
@@ -78,14 +76,14 @@ def test_the_parts_add_up_to_the_released_amount_at_most(settled: Calls) -> None
         reverse(settled, 4, "0.01")
 
 
-def test_a_repeated_part_is_answered_from_the_record(settled: Calls, counted: Counted) -> None:
+def test_a_repeated_part_is_answered_from_the_record(settled: Calls) -> None:
     first = reverse(settled)
 
     with settled.writes_nothing():
         again = reverse(settled, by="arn:aws:iam::123456789012:user/bea")
 
     assert again == first
-    assert counted()["StepReplayed"] == 1
+    assert settled.counted()["StepReplayed"] == 1
 
 
 @pytest.mark.parametrize(
@@ -174,14 +172,14 @@ def test_no_part_while_the_whole_is_reversed(settled: Calls) -> None:
         reverse(settled)
 
 
-def test_the_whole_is_not_reversed_after_a_part(settled: Calls, step_functions: StepFunctions) -> None:
+def test_the_whole_is_not_reversed_after_a_part(settled: Calls) -> None:
     reverse(settled)
 
     message = r"^reverse: 1 parts were reversed: reverse the rest in part$"
     with settled.writes_nothing(), pytest.raises(NotReversible, match=message):
         settled.order_reversal()
 
-    assert step_functions.started == []
+    assert settled.step_functions.started == []
 
 
 def test_a_payee_who_spent_it_is_refused_without_limbo(settled: Calls) -> None:

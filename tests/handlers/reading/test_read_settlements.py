@@ -16,10 +16,11 @@ from settlement.core.model.orders import order_name
 from settlement.core.model.status import Step
 from settlement.orders.requests import part_name, refund_name
 from settlement.reading.queries import parse_entries_query
+from tests.handlers.conftest import Calls
 from tests.world import reading
 from tests.world.constants import KEY, REJECTED_BY_KYC, WIRE
 from tests.world.contracts import checked_outcome
-from tests.world.functions import HANDLERS, Calls, Context
+from tests.world.functions import HANDLERS, Context
 from tests.world.reading import Answer
 
 LISTED_AT = "2026-11-20T12:00:00.123Z"
