@@ -1,6 +1,7 @@
 import io
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -21,7 +22,7 @@ from settlement.events import outcome_bus as _outcome_bus
 from settlement.journal import bucket as _journal
 from settlement.kyc import shared_secrets as _secrets
 from settlement.paging import topics as _topics
-from tests.world.constants import KEY
+from tests.world.constants import CLAIMED_AT, HASH, KEY, NONCE, WIRE
 from tests.world.environment import NOW
 from tests.world.functions import Calls as AllFunctions
 from tests.world.ledger import Ledger
@@ -33,6 +34,41 @@ from tests.world.step_functions import StepFunctions
 Counted = Callable[[], dict[str, float]]
 Later = Callable[..., None]
 Meanwhile = Callable[..., None]
+
+
+HELD = {"settlement": WIRE, "claimed_at": CLAIMED_AT, "owner_epoch": 0, "nonce": NONCE}
+"""HoldFunds's answer to the first claim."""
+
+CLAIM = {
+    "pk": f"SETTLEMENT#{KEY}",
+    "sk": "SETTLEMENT",
+    "payer": "alice",
+    "payee": "bob",
+    "amount": 4820,
+    "fee": 48,
+    "currency": "EUR",
+    "request_hash": HASH,
+    "owner_epoch": 0,
+    "sequence": 1,
+}
+"""What each first write of the settlement's row has, besides owner, status and times."""
+
+
+def entry(step: str, posted_at: str, *, debit: str, credit: str, amount: int, of: str) -> keys.Row:
+    """Return the whole row of an entry, in the statement of account or partition `of`."""
+    side = "debit" if of.startswith(debit) else "credit"
+    return {
+        "pk": f"ENTRIES#{of}",
+        "sk": f"{posted_at}#{KEY}:{step}",
+        "step": step,
+        "request_hash": HASH,
+        "posted_at": posted_at,
+        "debit": debit,
+        "credit": credit,
+        "side": side,
+        "amount": amount,
+        "currency": "EUR",
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +85,27 @@ class Calls(AllFunctions):
     change_config: Callable[..., None]
     meanwhile: Meanwhile
     counted: Counted
+
+    def run(self, *states: str, settlement: Any = WIRE, execution: str = "execution-1") -> Any:
+        """Call these functions in turn; return the last one's answer."""
+        answer = None
+        for state in states:
+            answer = self(state, settlement, execution=execution, claimed_at=CLAIMED_AT)
+        return answer
+
+    @contextmanager
+    def fails(self, method: str, error: BaseException, *, after: bool = False) -> Iterator[None]:
+        """Let a method of the store raise, instead of its effect or `after` it."""
+        real = getattr(_dependencies.store, method)
+
+        def fail(*positional: Any, **named: Any) -> None:
+            if after:
+                real(*positional, **named)
+            raise error
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_dependencies.store, method, fail)
+            yield
 
 
 @pytest.fixture
@@ -94,6 +151,13 @@ def calls(
         meanwhile=meanwhile,
         counted=counted,
     )
+
+
+@pytest.fixture
+def funded(calls: Calls) -> Calls:
+    """Both accounts are open, and nothing is claimed."""
+    calls.before("HoldFunds")
+    return calls
 
 
 @pytest.fixture

@@ -13,18 +13,14 @@ from settlement.core.model.errors import (
     IdempotencyConflict,
     InsufficientFunds,
     InvalidRequest,
-    SettlementError,
     StoreUnavailable,
 )
-from settlement.core.model.status import Status
-from tests.handlers.conftest import Calls
+from tests.handlers.conftest import HELD, Calls
 from tests.world.constants import (
     CLAIMED_AT,
     KEY,
     LATER_AT,
-    NONCE,
     OTHER_CONTENT,
-    REJECTED_BY_KYC,
     REPLAYED,
     SETTLEMENT_ARN,
     WIRE,
@@ -33,18 +29,11 @@ from tests.world.constants import (
 from tests.world.rooms import needs
 from tests.world.services import Died
 
-HELD = {"settlement": WIRE, "claimed_at": CLAIMED_AT, "owner_epoch": 0, "nonce": NONCE}
 NAMELESS = {name: text for name, text in WIRE.items() if name != "key"}
 
 FIRST, SECOND = f"{SETTLEMENT_ARN}:one", f"{SETTLEMENT_ARN}:two"
 NAMED = WIRE | {"payer_name": "Alice Muster", "payee_name": "Bob Muster"}
 REFUSED = {"Error": "InsufficientFunds", "Cause": '{"errorMessage": "payer: has too little"}'}
-
-
-@pytest.fixture
-def funded(calls: Calls) -> Calls:
-    calls.before("HoldFunds")
-    return calls
 
 
 @pytest.fixture
@@ -78,19 +67,12 @@ def test_the_owner_gets_the_same_answer_again_without_another_hold(funded: Calls
     assert funded.counted() == {"StepCalled": 1, metric: 1}
 
 
-def test_a_retry_finds_a_dead_calls_commit_and_moves_nothing(
-    funded: Calls, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("failure", [Died(), StoreUnavailable("DynamoDB: ReadTimeoutError")], ids=repr)
+def test_a_retry_finds_a_commit_without_answer_and_moves_nothing(
+    funded: Calls, failure: BaseException
 ) -> None:
-    transact = funded.ledger.store.transact
-
-    def dies(writes: Any) -> None:
-        transact(writes)
-        raise Died
-
-    with monkeypatch.context() as dying:
-        dying.setattr(_dependencies.store, "transact", dies)
-        with pytest.raises(Died):
-            funded("HoldFunds")
+    with funded.fails("transact", failure, after=True), pytest.raises(type(failure)):
+        funded("HoldFunds")
     assert funded.account("alice")["available"] == 5180
     funded.later(minutes=20)  # the answer does not change after the deadline
 
@@ -115,16 +97,6 @@ def test_no_other_execution_runs_the_settlement(calls: Calls, owner_epoch: int, 
         calls("HoldFunds", execution="execution-2")
 
     assert calls.counted() == {"StepCalled": 1, "IdempotencyReplay": 1, "AlreadyClaimed": 1}
-
-
-@pytest.mark.parametrize("status", [status for status in Status if status is not Status.PROCESSING])
-def test_no_execution_runs_a_settlement_that_is_past_processing(calls: Calls, status: Status) -> None:
-    calls.after("HoldFunds")
-    calls.alter(status=status)
-
-    message = f"^key: {KEY} is {status}, and not for this execution to run$"
-    with calls.writes_nothing(), pytest.raises(AlreadyClaimed, match=message):
-        calls("HoldFunds")
 
 
 def test_a_queue_claimed_key_is_held_by_its_execution_alone(calls: Calls) -> None:
@@ -163,17 +135,9 @@ def test_each_new_owner_may_run_and_earlier_owners_may_not(calls: Calls, state: 
 BUSY = StoreUnavailable("DynamoDB: TransactionCanceledException: TransactionConflict")
 
 
-def busy(*_: Any) -> None:
-    raise BUSY
-
-
-def test_an_unanswered_hold_claims_the_key_for_the_next_try(
-    funded: Calls, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(_dependencies.store, "transact", busy)
-        with pytest.raises(StoreUnavailable) as raised:
-            funded("HoldFunds")
+def test_an_unanswered_hold_claims_the_key_for_the_next_try(funded: Calls) -> None:
+    with funded.fails("transact", BUSY), pytest.raises(StoreUnavailable) as raised:
+        funded("HoldFunds")
     assert raised.value is BUSY
     row = funded.row()
     assert (row["status"], row["owner"], row["escrow"]) == ("PROCESSING", "execution-1", 0)
@@ -189,13 +153,9 @@ def test_an_unanswered_hold_claims_the_key_for_the_next_try(
     assert funded.counted() == {"StepCalled": 1, "ClaimRepeated": 1}
 
 
-def test_recovery_resumes_a_payment_whose_hold_never_got_an_answer(
-    funded: Calls, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(_dependencies.store, "transact", busy)
-        with pytest.raises(StoreUnavailable):
-            funded("HoldFunds")
+def test_recovery_resumes_a_payment_whose_hold_never_got_an_answer(funded: Calls) -> None:
+    with funded.fails("transact", BUSY), pytest.raises(StoreUnavailable):
+        funded("HoldFunds")
     funded.later(minutes=1)
 
     funded.recover()
@@ -205,79 +165,34 @@ def test_recovery_resumes_a_payment_whose_hold_never_got_an_answer(
     assert funded.account("alice")["available"] == 5180
 
 
-def test_the_first_error_is_raised_if_hold_and_claim_fail(
-    funded: Calls, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def silent(*_: Any) -> None:
-        raise StoreUnavailable("DynamoDB: ReadTimeoutError")
+def test_the_first_error_is_raised_if_hold_and_claim_fail(funded: Calls) -> None:
+    silent = StoreUnavailable("DynamoDB: ReadTimeoutError")
 
-    with monkeypatch.context() as patch, funded.writes_nothing():
-        patch.setattr(_dependencies.store, "transact", busy)
-        patch.setattr(_dependencies.store, "claim", silent)
-        with pytest.raises(StoreUnavailable) as raised:
-            funded("HoldFunds")
+    with (
+        funded.writes_nothing(),
+        funded.fails("transact", BUSY),
+        funded.fails("claim", silent),
+        pytest.raises(StoreUnavailable) as raised,
+    ):
+        funded("HoldFunds")
+
     assert raised.value is BUSY
-
     assert funded("HoldFunds") == HELD
 
 
-def test_a_committed_hold_without_an_answer_is_not_claimed_again(
-    funded: Calls, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    transact = funded.ledger.store.transact
-    committed = []
-
-    def unheard(writes: Any) -> None:
-        transact(writes)
-        committed.append(funded.ledger.rows())
-        raise StoreUnavailable("DynamoDB: ReadTimeoutError")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(_dependencies.store, "transact", unheard)
-        with pytest.raises(StoreUnavailable):
-            funded("HoldFunds")
-    assert [funded.ledger.rows()] == committed
-    funded.later()
-
-    with funded.writes_nothing():
-        assert funded("HoldFunds") == HELD
-
-
-def test_an_unanswered_hold_leaves_another_executions_claim_to_it(
-    calls: Calls, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unanswered_hold_leaves_another_executions_claim_to_it(calls: Calls) -> None:
     owner = calls.claimed()
-    with monkeypatch.context() as patch, calls.writes_nothing():
-        patch.setattr(_dependencies.store, "transact", busy)
-        with pytest.raises(StoreUnavailable):
+
+    with calls.writes_nothing():
+        with calls.fails("transact", BUSY), pytest.raises(StoreUnavailable):
+            calls("HoldFunds")
+        with pytest.raises(AlreadyClaimed):
             calls("HoldFunds")
 
-    with pytest.raises(AlreadyClaimed):
-        calls("HoldFunds")
     assert calls("HoldFunds", execution=owner) == HELD
 
 
 # The content
-
-
-@pytest.mark.parametrize("claimed", [False, True])
-@pytest.mark.parametrize("execution", ["the owner", "execution-2"])
-def test_a_claimed_key_is_a_conflict_for_any_other_content(
-    calls: Calls, claimed: bool, execution: str
-) -> None:
-    owner = "execution-1"
-    if claimed:
-        owner = calls.claimed()
-    else:
-        calls.after("HoldFunds")
-    calls.ledger.open("carol", 10_000)
-    calls.counted()
-
-    for other in OTHER_CONTENT:
-        with calls.writes_nothing(), pytest.raises(IdempotencyConflict, match=f"^key: {KEY} was claimed"):
-            calls("HoldFunds", other, execution=owner if execution == "the owner" else execution)
-
-    assert calls.counted() == {"StepCalled": len(OTHER_CONTENT), "IdempotencyConflict": len(OTHER_CONTENT)}
 
 
 @pytest.mark.parametrize("other", OTHER_CONTENT)
@@ -325,27 +240,11 @@ def test_refused_content_is_a_conflict_once_other_content_holds(
     assert calls.account("alice")["available"] == 0
 
 
-def test_other_content_that_comes_after_the_rejection_is_the_conflict(calls: Calls) -> None:
-    calls.ledger.open("alice", 4819)
-    calls.ledger.open("bob", 500)
-    calls("RejectSettlement", error=REFUSED)
-
-    with calls.writes_nothing(), pytest.raises(IdempotencyConflict):
-        calls("HoldFunds", WIRE | {"amount": "48.19"}, execution="execution-2")
-    calls.ledger.open("alice", 10_000)
-    with calls.writes_nothing(), pytest.raises(AlreadyClaimed, match="is REJECTED"):
-        calls("HoldFunds")
-
-
 def test_an_omitted_fee_is_the_claimed_one_not_the_schedules(funded: Calls) -> None:
     funded("HoldFunds", WIRE | {"fee": "1.00"})
 
     with funded.writes_nothing():
         assert funded("HoldFunds", WITHOUT_FEE) == HELD | {"settlement": WIRE | {"fee": "1.00"}}
-
-
-def test_a_new_request_without_a_fee_gets_the_scheduled_one(funded: Calls) -> None:
-    assert funded("HoldFunds", WITHOUT_FEE) == HELD
 
 
 @needs("doors")
@@ -358,31 +257,7 @@ def test_a_key_claimed_without_a_fee_keeps_its_claims_fee(calls: Calls) -> None:
     assert calls.row()["fee"] == 48
 
 
-def test_a_deadline_is_content_like_any_other(funded: Calls) -> None:
-    funded("HoldFunds", WIRE | {"deadline_seconds": 60})
-
-    assert funded.row()["deadline_at"] == "2026-11-20T12:01:00.123Z"
-    with funded.writes_nothing(), pytest.raises(IdempotencyConflict, match=f"^key: {KEY} was claimed"):
-        funded("HoldFunds")
-
-
-def test_a_late_hold_of_a_compensated_key_is_refused(calls: Calls) -> None:
-    """BeginCompensation has put a tombstone in its place."""
-    calls.begin(error=REJECTED_BY_KYC)
-    calls.before("HoldFunds")
-
-    with calls.writes_nothing(), pytest.raises(AlreadyClaimed, match="is REJECTED"):
-        calls("HoldFunds")
-
-
 # A request without a key
-
-
-def test_a_keyless_request_is_refused_if_keys_are_required(funded: Calls) -> None:
-    with funded.writes_nothing(), pytest.raises(InvalidRequest, match=r"^key: missing$"):
-        funded("HoldFunds", NAMELESS, execution_arn=FIRST)
-
-    assert funded.counted() == {"StepCalled": 1, "InvalidRequest": 1}
 
 
 @pytest.mark.usefixtures("optional_keys")
@@ -441,81 +316,31 @@ def test_only_the_hold_of_a_valid_request_counts_missing_keys(calls: Calls) -> N
     assert calls.counted() == {"StepCalled": 3, "Rejected": 1, "InvalidRequest": 1}
 
 
-@pytest.mark.usefixtures("optional_keys")
-@pytest.mark.parametrize("request_", [WIRE | {"key": None}, WIRE | {"key": ""}, None, "48.20"], ids=repr)
-def test_an_invalid_request_gets_no_key(funded: Calls, request_: Any) -> None:
-    with funded.writes_nothing(), pytest.raises(InvalidRequest):
-        funded("HoldFunds", request_, execution_arn=FIRST)
-
-    assert funded.counted() == {"StepCalled": 1, "InvalidRequest": 1}
-
-
-@pytest.mark.usefixtures("optional_keys")
-def test_a_request_keeps_its_own_key_if_keys_are_optional(funded: Calls) -> None:
-    assert funded("HoldFunds", execution_arn=FIRST) == HELD
-
-    assert funded.counted() == {"StepCalled": 1, "Claimed": 1}
-
-
 # The parties' names, required of new claims alone
 
 
 @pytest.mark.parametrize(
-    ("names", "message"),
+    ("settlement", "execution", "refusal", "metrics"),
     [
-        ({}, "payee_name: missing; payer_name: missing"),
-        ({"payer_name": "Alice Muster"}, "payee_name: missing"),
-        ({"payee_name": "Bob Muster"}, "payer_name: missing"),
+        (WIRE, "execution-2", AlreadyClaimed, {"IdempotencyReplay": 1}),
+        (WIRE | {"amount": "48.21"}, "execution-1", IdempotencyConflict, {}),
+        (NAMED, "execution-1", IdempotencyConflict, {}),  # the first request was not screened by these names
     ],
 )
-def test_a_new_claim_without_required_names_is_refused(
-    funded: Calls, names: dict[str, str], message: str
+def test_a_nameless_hold_resumes_and_replays_where_names_are_required(
+    funded: Calls, settlement: Any, execution: str, refusal: type[Exception], metrics: dict[str, int]
 ) -> None:
-    funded.change_config(party_names="required")
-
-    with funded.writes_nothing(), pytest.raises(InvalidRequest, match=f"^{message}$"):
-        funded("HoldFunds", WIRE | names)
-
-
-def test_names_are_claimed_and_carried_on_in_their_canonical_form(funded: Calls) -> None:
-    funded.change_config(party_names="required")
-
-    assert funded("HoldFunds", NAMED | {"payer_name": " Alice Muster "})["settlement"] == NAMED
-
-    assert (funded.row()["payer_name"], funded.row()["payee_name"]) == ("Alice Muster", "Bob Muster")
-
-
-def test_a_nameless_hold_resumes_and_replays_where_names_are_required(funded: Calls) -> None:
     """Recovery and the webhook start executions with the claimed content: refused, money would stay held."""
     funded("HoldFunds")
     funded.change_config(party_names="required")
-    funded.counted()
 
     with funded.writes_nothing():
         assert funded("HoldFunds") == HELD
-        for settlement, execution, refusal in (
-            (WIRE, "execution-2", AlreadyClaimed),
-            (WIRE | {"amount": "48.21"}, "execution-1", IdempotencyConflict),
-            (NAMED, "execution-1", IdempotencyConflict),  # the first request was not screened by these names
-        ):
-            _is_refused_as(funded, settlement, execution, refusal)
+        funded.counted()
+        with pytest.raises(refusal):
+            funded("HoldFunds", settlement, execution=execution)
 
-    refusals = {"IdempotencyReplay": 1, "AlreadyClaimed": 1, "IdempotencyConflict": 2}
-    assert funded.counted() == {"StepCalled": 4, "Claimed": 1, **refusals}
-
-
-def test_a_nameless_queue_claim_is_held_where_names_are_required(calls: Calls) -> None:
-    owner = calls.claimed()
-    calls.change_config(party_names="required")
-
-    assert calls("HoldFunds", execution=owner) == HELD
-
-    assert calls.row()["escrow"] == 4820
-
-
-def _is_refused_as(calls: Calls, settlement: Any, execution: str, refusal: type[SettlementError]) -> None:
-    with pytest.raises(refusal):
-        calls("HoldFunds", settlement, execution=execution)
+    assert funded.counted() == {"StepCalled": 1, refusal.__name__: 1} | metrics
 
 
 @pytest.mark.parametrize("depth", [101, 1_200, 4_000])

@@ -3,8 +3,6 @@ from typing import Any
 
 import pytest
 
-from settlement.core.model.errors import StepFenced
-from settlement.core.model.status import Status
 from tests.handlers.conftest import Calls
 from tests.world.constants import EXECUTION_ARN, KEY, LATER_AT, OTHER_CONTENT, SPENT, WIRE
 
@@ -95,15 +93,3 @@ def test_an_alert_tells_why_a_decision_was_refused_or_stopped(
 def test_the_alert_tells_the_claimed_content_not_the_callers(stuck: Calls) -> None:
     for other in OTHER_CONTENT:
         assert stuck.alert({"settlement": other, "alerts": 0})["alert"] == ALERT
-
-
-@pytest.mark.parametrize("status", [None, *(status for status in Status if status is not Status.LIMBO)])
-def test_no_alert_is_sent_outside_limbo(calls: Calls, status: Status | None) -> None:
-    if status:
-        calls.fall()
-        calls.alter(status=status)
-
-    with calls.writes_nothing(), pytest.raises(StepFenced, match=f"^alert: {KEY} is not in LIMBO$") as fenced:
-        calls.alert({"settlement": WIRE, "alerts": 0})
-
-    assert fenced.value.status == status

@@ -4,11 +4,11 @@ from typing import Any
 import pytest
 
 from handlers import _dependencies
-from settlement.core.model.errors import AlreadyClaimed, IdempotencyConflict, InvalidRequest, StepFenced
+from settlement.core.model.errors import AlreadyClaimed, StepFenced
 from settlement.core.model.status import Status
-from tests.handlers.conftest import Calls
+from tests.handlers.conftest import CLAIM, Calls
 from tests.unit.states import next_of
-from tests.world.constants import CLAIMED_AT, HASH, KEY, LATER_AT, OTHER_CONTENT, SPENT, WIRE, WITHOUT_FEE
+from tests.world.constants import CLAIMED_AT, KEY, LATER_AT, SPENT, WIRE, WITHOUT_FEE
 
 MESSAGE = "payer: the account has too little available for this amount"
 FAILURE = {"step": "hold", "error": "InsufficientFunds", "cause": MESSAGE}
@@ -23,20 +23,10 @@ REJECTED = WIRE | {
     "claimed_at": CLAIMED_AT,
     "finished_at": LATER_AT,
 }
-TOMBSTONE = {
-    "pk": f"SETTLEMENT#{KEY}",
-    "sk": "SETTLEMENT",
+TOMBSTONE = CLAIM | {
     "status": "REJECTED",
     "escrow": 0,
-    "payer": "alice",
-    "payee": "bob",
-    "amount": 4820,
-    "fee": 48,
-    "currency": "EUR",
-    "request_hash": HASH,
     "owner": "execution-1",
-    "owner_epoch": 0,
-    "sequence": 1,
     "claimed_at": LATER_AT,
     "deadline_at": LATER_AT,
     "finished_at": LATER_AT,
@@ -166,18 +156,6 @@ def test_a_hold_between_claim_and_rejection_is_not_rejected(calls: Calls) -> Non
     assert (calls.row()["status"], calls.row()["escrow"]) == ("PROCESSING", 4820)
 
 
-@pytest.mark.parametrize("claimed", [False, True])
-def test_other_content_than_the_claimed_one_is_a_conflict(calls: Calls, claimed: bool) -> None:
-    if claimed:
-        calls.claimed()
-    else:
-        calls("RejectSettlement", error=SPENT)
-
-    for other in OTHER_CONTENT:
-        with calls.writes_nothing(), pytest.raises(IdempotencyConflict, match=f"^key: {KEY} was claimed"):
-            calls("RejectSettlement", other, error=SPENT)
-
-
 def test_a_rejection_fills_an_omitted_fee_by_schedule_or_claim(calls: Calls) -> None:
     calls("RejectSettlement", WIRE | {"fee": "1.00"}, error=SPENT)
 
@@ -185,8 +163,3 @@ def test_a_rejection_fills_an_omitted_fee_by_schedule_or_claim(calls: Calls) -> 
         assert calls("RejectSettlement", WITHOUT_FEE, error=SPENT)["fee"] == "1.00"
     other = WITHOUT_FEE | {"key": "order-2026-000102"}
     assert calls("RejectSettlement", other, error=SPENT)["fee"] == "0.48"
-
-
-def test_an_invalid_request_is_not_rejected_but_refused(calls: Calls) -> None:
-    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=r"^amount: "):
-        calls("RejectSettlement", WIRE | {"amount": "-1.00"}, error=SPENT)

@@ -31,12 +31,6 @@ def with_another_key(request: dict[str, str]) -> dict[str, str]:
     return request | {"key": "order-2026-000102"}
 
 
-@pytest.fixture
-def funded(calls: Calls) -> Calls:
-    calls.before("HoldFunds")
-    return calls
-
-
 @pytest.mark.parametrize(
     ("rule", "fee", "message"),
     [
@@ -73,20 +67,6 @@ def test_the_scheduled_fee_and_one_within_the_bounds_are_accepted(
 
     assert Decimal(held["fee"]) == Decimal(fee or "0.48")
     assert {name: held[name] for name in WITHOUT_FEE} == WITHOUT_FEE
-
-
-@pytest.mark.parametrize(
-    ("currency", "amount", "scheduled"),
-    [("JPY", "4820", "48"), ("KWD", "4.820", "0.048"), ("POINTS", "99", "0"), ("CO2", "0.999", "0.009")],
-)
-def test_the_expected_fee_is_rounded_down_in_its_currencys_decimals(
-    funded: Calls, currency: str, amount: str, scheduled: str
-) -> None:
-    funded.change_config(**SCHEDULE)
-    request = WIRE | {"currency": currency, "amount": amount, "fee": "0.01" if "." in amount else "1"}
-
-    with funded.writes_nothing(), pytest.raises(InvalidRequest, match=f"^fee: must be {scheduled} by the"):
-        funded("HoldFunds", request)
 
 
 @pytest.mark.parametrize("first", [WIRE, WITHOUT_FEE], ids=["named", "left out"])

@@ -25,14 +25,11 @@ from settlement.core.model.timestamps import timestamp
 from settlement.core.store.dynamodb import Store
 from settlement.merchants import sweeper, sweeps
 from tests.handlers.conftest import Calls
+from tests.handlers.merchants.conftest import ENTRY, SHOP
 from tests.world.constants import CLAIMED_AT, KEY, ORDER, WIRE
 from tests.world.environment import NOW
 from tests.world.functions import FORWARD, Context
 from tests.world.services import released
-
-SHOP = WIRE | {"payee": "merchant.shop"}
-ENTRY = keys.entry("merchant.shop", CLAIMED_AT, KEY, "release")
-
 
 def sweep(*entries: Row, left_ms: Iterator[int] | None = None) -> list[int]:
     answer = sweep_merchants.handler(released(*entries), Context(left_ms))
@@ -49,16 +46,6 @@ def of_merchant(calls: Calls, account: str, minute: int = 0, **changed: Any) -> 
     return key
 
 
-@pytest.fixture
-def paid(calls: Calls) -> Calls:
-    """A settlement released to a merchant with no money, not yet swept."""
-    calls.ledger.open("alice", 10_000)
-    calls.ledger.open("merchant.shop", 0)
-    for state in FORWARD[: FORWARD.index("ReleaseFunds") + 1]:
-        calls(state, SHOP, claimed_at=CLAIMED_AT)
-    return calls
-
-
 def spoilt(calls: Calls, changed: Row) -> Row:
     """Put a tampered entry into the second of the release; return its key."""
     entry = calls.ledger.row(ENTRY)
@@ -72,54 +59,15 @@ def reverse(calls: Calls) -> dict[str, Any]:
     return calls.begin(settlement=SHOP, reversal=ORDER | {"expected_status": "PROCESSING"})
 
 
-def test_a_release_to_a_merchant_leaves_its_balance_alone(paid: Calls) -> None:
-    assert paid.account("merchant.shop")["available"] == 0
-    assert paid.ledger.row(ENTRY)
-    assert (paid.row()["escrow"], paid.row()["release_at"]) == (48, CLAIMED_AT)
-
-
-def test_the_stages_highest_balance_does_not_stop_a_merchants_release(calls: Calls) -> None:
-    calls.ledger.open("alice", 10_000)
-    calls.ledger.open("merchant.shop", 100_000_000)
-
-    for state in FORWARD[: FORWARD.index("ReleaseFunds") + 1]:
-        calls(state, SHOP, claimed_at=CLAIMED_AT)
-
-    assert calls.row()["release_at"] == CLAIMED_AT
-
-
-@pytest.mark.parametrize(("currency", "error"), [(None, AccountNotFound), ("USD", CurrencyMismatch)])
-def test_a_merchant_who_cannot_be_paid_is_refused_by_name(
-    calls: Calls, currency: str | None, error: type[Exception]
-) -> None:
-    """No order does this to an account: HoldFunds has found it there, and in this currency."""
-    calls.ledger.open("alice", 10_000)
-    calls.ledger.open("merchant.shop", 0)
-    for state in FORWARD[: FORWARD.index("ReleaseFunds")]:
-        calls(state, SHOP, claimed_at=CLAIMED_AT)
-    calls.close("merchant.shop")
-    if currency:
-        calls.ledger.open("merchant.shop", 0, currency)
-
-    with calls.writes_nothing(), pytest.raises(error, match=r"^payee: "):
-        calls("ReleaseFunds", SHOP)
-
-
 def test_the_streams_record_makes_a_release_available_once(paid: Calls) -> None:
     paid.counted()
 
     sweep(ENTRY, ENTRY)
-    sweep(ENTRY)
+    with paid.writes_nothing():
+        sweep(ENTRY)
 
     assert paid.account("merchant.shop")["available"] == 4772
     assert paid.counted() == {"StepCalled": 2, "MerchantSwept": 1}
-
-
-def test_a_record_of_a_swept_entry_writes_nothing(paid: Calls) -> None:
-    sweep(ENTRY)
-
-    with paid.writes_nothing():
-        sweep(ENTRY)
 
 
 def test_an_account_that_cannot_be_swept_keeps_no_other_waiting(paid: Calls) -> None:
@@ -335,18 +283,6 @@ def test_a_non_release_is_put_aside_alone_from_its_message(paid: Calls, wrong: A
     assert [json.loads(one["body"]) for one in paid.queues.sent] == [[wrong]]
 
 
-def test_a_batch_comes_again_if_the_table_gives_no_answer(
-    paid: Calls, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def unavailable(*_: Any) -> Any:
-        raise StoreUnavailable("DynamoDB: down")
-
-    monkeypatch.setattr(Store, "transact", unavailable)
-
-    with paid.writes_nothing():
-        assert sweep(ENTRY) == [0]
-
-
 def test_a_refund_finds_its_release_before_any_sweep(paid: Calls) -> None:
     found = reverse(paid)
 
@@ -357,22 +293,6 @@ def test_a_refund_finds_its_release_before_any_sweep(paid: Calls) -> None:
     with paid.writes_nothing():
         sweep(ENTRY)
         paid.reverse("ReclaimFunds", found, SHOP)
-
-
-def test_a_refund_of_what_the_merchant_has_spent_is_refused(paid: Calls) -> None:
-    found = reverse(paid)
-    sweep(ENTRY)
-    paid.ledger.open("merchant.shop", 4771)
-
-    with paid.writes_nothing(), pytest.raises(InsufficientFunds, match="give back"):
-        paid.reverse("ReclaimFunds", found, SHOP)
-
-
-def test_a_refund_is_fenced_unless_the_settlement_is_being_reversed(paid: Calls) -> None:
-    with pytest.raises(StepFenced):
-        paid("ReclaimFunds", SHOP, execution="compensation-1")
-
-    assert "release_reversed_at" not in paid.row()
 
 
 def test_a_refund_to_a_customer_sweeps_nothing(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:

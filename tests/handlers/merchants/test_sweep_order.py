@@ -12,26 +12,13 @@ from settlement.core.model.timestamps import timestamp
 from settlement.core.store.dynamodb import Store
 from settlement.merchants import sweeper
 from tests.handlers.conftest import Calls
+from tests.handlers.merchants.conftest import ENTRY, NET
 from tests.world.constants import CLAIMED_AT, KEY, ORDER, WIRE
 from tests.world.environment import NOW
 from tests.world.functions import FORWARD, Context
 from tests.world.orders import request
 
 SHOP = "merchant.shop"
-NET = 4772
-ENTRY = keys.entry(SHOP, CLAIMED_AT, KEY, "release")
-
-
-@pytest.fixture
-def paid(calls: Calls) -> Calls:
-    """A merchant with no money and 47.72 EUR unswept."""
-    calls.ledger.open("alice", 10_000)
-    calls.ledger.open(SHOP, 0)
-    for state in FORWARD[: FORWARD.index("ReleaseFunds") + 1]:
-        calls(state, WIRE | {"payee": SHOP}, claimed_at=CLAIMED_AT)
-    return calls
-
-
 @pytest.fixture
 def backlog(paid: Calls) -> Calls:
     """Thirty such releases in distinct minutes and several partitions."""

@@ -52,6 +52,7 @@ def test_a_finished_settlement_needs_nothing(calls: Calls) -> None:
 
     assert (calls.step_functions.called, calls.counted()) == ([], {"StepCalled": 1})
     assert calls.order("recover", {"key": KEY, "by": "ops"}) == NOTHING
+    assert calls.functions.sent == []
 
 
 def test_a_review_that_begins_meanwhile_is_left_to_its_end(calls: Calls) -> None:

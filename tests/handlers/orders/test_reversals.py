@@ -4,14 +4,11 @@ import pytest
 
 from settlement.core.model.errors import (
     AccountNotFound,
-    CurrencyMismatch,
     InsufficientFunds,
     StepFenced,
 )
-from tests.handlers.conftest import Calls
+from tests.handlers.conftest import Calls, entry
 from tests.world.constants import (
-    CLAIMED_AT,
-    HASH,
     KEY,
     LATER_AT,
     REJECTED_BY_KYC,
@@ -20,28 +17,11 @@ from tests.world.constants import (
 )
 
 HELD = {"steps": ["hold"]}
-ENTRIES = {
-    "RefundFee": {
-        "debit": "fees:EUR",
-        "credit": f"escrow:{KEY}",
-        "side": "debit",
-        "amount": 48,
-        "pk": "ENTRIES#fees:EUR#2",
-    },
-    "ReclaimFunds": {
-        "debit": "bob",
-        "credit": f"escrow:{KEY}",
-        "side": "debit",
-        "amount": 4772,
-        "pk": "ENTRIES#bob",
-    },
-    "VoidHold": {
-        "debit": f"escrow:{KEY}",
-        "credit": "alice",
-        "side": "credit",
-        "amount": 4820,
-        "pk": "ENTRIES#alice",
-    },
+ESCROW = f"escrow:{KEY}"
+ENTRIES: dict[str, Any] = {
+    "RefundFee": {"debit": "fees:EUR", "credit": ESCROW, "amount": 48, "of": "fees:EUR#2"},
+    "ReclaimFunds": {"debit": "bob", "credit": ESCROW, "amount": 4772, "of": "bob"},
+    "VoidHold": {"debit": ESCROW, "credit": "alice", "amount": 4820, "of": "alice"},
 }
 AFTER = {
     "RefundFee": {"escrow": 48, "fee_reversed_at": LATER_AT},
@@ -64,9 +44,7 @@ def test_the_first_call_reverses_the_step_and_the_last_finishes(calls: Calls, st
 
     assert calls.reverse(state, found) is None
 
-    name = f"compensate:{REVERSALS[state]}"
-    fixed = {"posted_at": LATER_AT, "currency": "EUR", "step": name, "request_hash": HASH}
-    assert ENTRIES[state] | fixed | {"sk": f"{LATER_AT}#{KEY}:{name}"} in calls.ledger.rows()
+    assert entry(f"compensate:{REVERSALS[state]}", LATER_AT, **ENTRIES[state]) in calls.ledger.rows()
     index = ("gsi1pk", "gsi1sk") if state == "VoidHold" else ()
     kept = {attribute: before[attribute] for attribute in before if attribute not in index}
     assert calls.row() == kept | AFTER[state] | {"sequence": before["sequence"] + 1}
@@ -120,16 +98,6 @@ def test_a_settlement_without_a_hold_ends_compensated_without_an_entry(calls: Ca
     assert calls.counted() == {"StepCalled": 1}
 
 
-@pytest.mark.parametrize("status", ["PROCESSING", "SETTLED", "REJECTED", "LIMBO"])
-def test_an_unheld_settlement_in_another_status_is_not_finished(calls: Calls, status: str) -> None:
-    calls.claimed()
-    found = calls.begin(reversal=STALLED_ORDER)
-    calls.alter(status=status)
-
-    with calls.writes_nothing(), pytest.raises(StepFenced, match=f"^compensate:hold: .* is {status} "):
-        calls.reverse("VoidHold", found)
-
-
 def test_a_call_unaware_of_the_hold_finishes_no_held_settlement(calls: Calls) -> None:
     """Nothing can be held after the fence, so this call has a wrong input: the escrow stays."""
     calls.reopened("VoidHold")
@@ -138,34 +106,18 @@ def test_a_call_unaware_of_the_hold_finishes_no_held_settlement(calls: Calls) ->
         calls.reverse("VoidHold", {"steps": []})
 
 
-@pytest.mark.parametrize("state", REVERSALS)
-def test_the_reversal_of_a_step_written_off_meanwhile_moves_nothing(calls: Calls, state: str) -> None:
-    found = calls.reopened(state)
-    calls.alter(**{f"{REVERSALS[state]}_reversed_at": CLAIMED_AT})
-    calls.counted()
-
-    with calls.writes_nothing():
-        calls.reverse(state, found)
-
-    assert calls.counted() == {"StepCalled": 1, "StepReplayed": 1}
-
-
 SPENT, MOVED = "payee: the account has too little available to give back", "the account is kept in USD"
-GONE = "there is no such account"
 
 
 @pytest.mark.parametrize(
-    ("state", "account", "row", "error", "message"),
+    ("state", "account", "row", "error", "party"),
     [
-        ("ReclaimFunds", "bob", {"available": 4771}, InsufficientFunds, SPENT),
-        ("ReclaimFunds", "bob", {"available": 9000, "currency": "USD"}, CurrencyMismatch, f"payee: {MOVED}"),
-        ("ReclaimFunds", "bob", None, AccountNotFound, f"payee: {GONE}"),
-        ("VoidHold", "alice", {"available": 0, "currency": "USD"}, CurrencyMismatch, f"payer: {MOVED}"),
-        ("VoidHold", "alice", None, AccountNotFound, f"payer: {GONE}"),
+        ("ReclaimFunds", "bob", {"available": 4771}, InsufficientFunds, "payee"),
+        ("VoidHold", "alice", None, AccountNotFound, "payer"),
     ],
 )
 def test_a_reversal_that_its_account_stops_is_refused_by_name(
-    calls: Calls, state: str, account: str, row: dict[str, Any] | None, error: type[Exception], message: str
+    calls: Calls, state: str, account: str, row: dict[str, Any] | None, error: type[Exception], party: str
 ) -> None:
     found = calls.reopened(state)
     calls.close(account)
@@ -173,18 +125,7 @@ def test_a_reversal_that_its_account_stops_is_refused_by_name(
         calls.ledger.open(account, **row)
     calls.counted()
 
-    with calls.writes_nothing(), pytest.raises(error, match=f"^{message}"):
+    with calls.writes_nothing(), pytest.raises(error, match=f"^{party}: "):
         calls.reverse(state, found)
 
     assert calls.counted() == {"StepCalled": 1, error.__name__: 1}
-
-
-@pytest.mark.parametrize("before", ["RefundFee", "ReclaimFunds"])
-def test_the_hold_is_not_voided_before_every_other_reversal(calls: Calls, before: str) -> None:
-    found = calls.reopened(before)
-    calls.counted()
-
-    with calls.writes_nothing(), pytest.raises(StepFenced, match=r"^compensate:hold: the settlement is "):
-        calls.reverse("VoidHold", found)
-
-    assert calls.counted() == {"StepCalled": 1, "StepFenced": 1}
