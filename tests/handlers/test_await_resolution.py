@@ -22,9 +22,7 @@ def reopen(calls: Calls) -> None:
     calls.limbo(calls.begin(calls.resolve("retry")))
 
 
-def test_the_last_waiting_execution_and_its_token_are_on_record(
-    calls: Calls,
-) -> None:
+def test_the_last_waiting_execution_and_its_token_are_on_record(calls: Calls) -> None:
     calls.fall()
     others = calls.ledger.rows()
 

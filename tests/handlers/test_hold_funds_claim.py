@@ -220,9 +220,7 @@ def test_of_two_concurrent_executions_one_holds_and_one_is_refused(funded: Calls
     assert (funded.row()["owner"], funded.account("alice")["available"]) == ("execution-1", 5180)
 
 
-def test_refused_content_is_a_conflict_once_other_content_holds(
-    calls: Calls,
-) -> None:
+def test_refused_content_is_a_conflict_once_other_content_holds(calls: Calls) -> None:
     """A refused hold claims nothing until RejectSettlement does."""
     calls.ledger.open("alice", 4819)
     calls.ledger.open("bob", 500)
@@ -285,9 +283,7 @@ def test_the_line_of_a_call_has_the_minted_key(
 
 
 @pytest.mark.usefixtures("optional_keys")
-def test_a_keyless_rejection_and_report_have_the_executions_key(
-    calls: Calls,
-) -> None:
+def test_a_keyless_rejection_and_report_have_the_executions_key(calls: Calls) -> None:
     calls.ledger.open("alice", 4819)
     calls.ledger.open("bob", 500)
 

@@ -150,32 +150,6 @@ def test_the_opening_of_the_circuit_is_reported_once(kyc: Stage, settlement: Set
     }
 
 
-def test_a_successful_probe_closes_the_circuit_and_reports_each_change(
-    kyc: Stage, settlement: Settlement
-) -> None:
-    kyc.open(settlement)
-    kyc.answers = [YES]
-    kyc.recovered()
-
-    assert kyc.ask(settlement).decision == "APPROVED"
-
-    assert kyc.states() == ["OPEN", "HALF_OPEN", "CLOSED"]
-    assert kyc.circuit()["state"] == "CLOSED"
-
-
-def test_a_failed_probe_reopens_the_circuit_and_reports_each_change(
-    kyc: Stage, settlement: Settlement
-) -> None:
-    kyc.open(settlement)
-    kyc.recovered()
-
-    refused(kyc, settlement, KycUnavailable, "ConnectTimeoutError")
-    refused(kyc, settlement, KycCircuitOpen, "not asked")
-
-    assert kyc.states() == ["OPEN", "HALF_OPEN", "OPEN"]
-    assert len(kyc.sent) == FAILURES + 1
-
-
 @pytest.mark.parametrize(
     ("bus", "failed"),
     [(0, []), (1, [1]), (throttled("PutEvents"), ["ClientError"]), (unanswered(), ["ReadTimeoutError"])],

@@ -3,11 +3,9 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
-from handlers import _dependencies
 from handlers.kyc import _provider as _kyc
 from settlement.core import telemetry
 from settlement.core.ledger import keys
@@ -65,16 +63,10 @@ def outcome(calls: Calls) -> str:
     return "approved"
 
 
-def die_between(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+def die_between(calls: Calls) -> None:
     """Make VerifyKyc die after the evidence and before the row's verdict."""
-
-    def dies(write: Any) -> None:
-        raise Died
-
-    with monkeypatch.context() as dying:
-        dying.setattr(_dependencies.store, "update", dies)
-        with pytest.raises(Died):
-            calls("VerifyKyc")
+    with calls.fails("update", Died()), pytest.raises(Died):
+        calls("VerifyKyc")
     assert "verify" in calls.entries()
     assert not calls.row().keys() & {"verdict", "verify_at", "review"}
 
@@ -337,16 +329,12 @@ def test_a_twins_review_alone_decides_unless_the_settlement_was_compensated(
     ids=["down", "circuit open", "refused", "approved", "rejected", "review"],
 )
 def test_a_dead_calls_verdict_prevails_over_the_next_answer(
-    calls: Calls,
-    log: io.StringIO,
-    monkeypatch: pytest.MonkeyPatch,
-    first: Verdict,
-    answer: Verdict | Exception,
+    calls: Calls, log: io.StringIO, first: Verdict, answer: Verdict | Exception
 ) -> None:
     """The provider is asked first: no step has built on evidence alone."""
     calls.before("VerifyKyc")
     calls.provider.answer = first
-    die_between(calls, monkeypatch)
+    die_between(calls)
     evidence = calls.entry("verify")
     calls.provider.answer = answer
     calls.later()
@@ -377,11 +365,11 @@ def test_a_dead_calls_verdict_prevails_over_the_next_answer(
 @pytest.mark.parametrize("answer", [DEAD, IN_REVIEW], ids=["down", "review"])
 @pytest.mark.parametrize("first", [APPROVED, REJECTED])
 def test_a_recorded_verdict_is_too_late_at_the_deadline(
-    calls: Calls, monkeypatch: pytest.MonkeyPatch, first: Verdict, answer: Verdict | Exception
+    calls: Calls, first: Verdict, answer: Verdict | Exception
 ) -> None:
     calls.before("VerifyKyc")
     calls.provider.answer = first
-    die_between(calls, monkeypatch)
+    die_between(calls)
     calls.provider.answer = answer
     calls.provider.meanwhile = lambda: calls.later(minutes=15)
 
@@ -390,12 +378,10 @@ def test_a_recorded_verdict_is_too_late_at_the_deadline(
 
 
 @pytest.mark.parametrize("answer", [APPROVED, DEAD, IN_REVIEW], ids=["approved", "down", "review"])
-def test_nothing_is_recorded_on_evidence_of_other_content(
-    calls: Calls, monkeypatch: pytest.MonkeyPatch, answer: Verdict | Exception
-) -> None:
+def test_nothing_is_recorded_on_evidence_of_other_content(calls: Calls, answer: Verdict | Exception) -> None:
     """The row, read before the question, has other content: this evidence was written past it."""
     calls.before("VerifyKyc")
-    die_between(calls, monkeypatch)
+    die_between(calls)
     calls.ledger.put(_evidence(calls) | {"request_hash": "another"})
     calls.provider.answer = answer
 

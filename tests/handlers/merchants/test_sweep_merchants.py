@@ -14,11 +14,7 @@ from handlers.merchants import sweep_merchants
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.core.model.errors import (
-    AccountNotFound,
-    CurrencyMismatch,
-    InsufficientFunds,
     QueueUnavailable,
-    StepFenced,
     StoreUnavailable,
 )
 from settlement.core.model.timestamps import timestamp
@@ -26,10 +22,11 @@ from settlement.core.store.dynamodb import Store
 from settlement.merchants import sweeper, sweeps
 from tests.handlers.conftest import Calls
 from tests.handlers.merchants.conftest import ENTRY, SHOP
-from tests.world.constants import CLAIMED_AT, KEY, ORDER, WIRE
+from tests.world.constants import CLAIMED_AT, KEY, ORDER
 from tests.world.environment import NOW
-from tests.world.functions import FORWARD, Context
+from tests.world.functions import Context
 from tests.world.services import released
+
 
 def sweep(*entries: Row, left_ms: Iterator[int] | None = None) -> list[int]:
     answer = sweep_merchants.handler(released(*entries), Context(left_ms))

@@ -13,12 +13,14 @@ from settlement.core.store.dynamodb import Store
 from settlement.merchants import sweeper
 from tests.handlers.conftest import Calls
 from tests.handlers.merchants.conftest import ENTRY, NET
-from tests.world.constants import CLAIMED_AT, KEY, ORDER, WIRE
+from tests.world.constants import CLAIMED_AT, KEY, ORDER
 from tests.world.environment import NOW
-from tests.world.functions import FORWARD, Context
+from tests.world.functions import Context
 from tests.world.orders import request
 
 SHOP = "merchant.shop"
+
+
 @pytest.fixture
 def backlog(paid: Calls) -> Calls:
     """Thirty such releases in distinct minutes and several partitions."""
