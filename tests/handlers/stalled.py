@@ -59,6 +59,14 @@ def limbo(calls: Calls) -> None:
     calls.fall()
 
 
+def recover_later(calls: Calls, **by: float) -> dict[str, float]:
+    """Run recovery this much later; return what it has counted."""
+    calls.later(**by)
+    calls.counted()
+    calls.recover()
+    return calls.counted()
+
+
 def quietly(recover: Callable[[], None]) -> None:
     """Ignore warnings: the first of two runs in one process publishes both runs' metrics."""
     with warnings.catch_warnings():

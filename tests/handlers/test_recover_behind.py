@@ -20,13 +20,14 @@ from tests.handlers.stalled import (
     held,
     limbo,
     overdue,
+    recover_later,
     resumed,
     reversing,
 )
-from tests.world.constants import CLAIMED_AT, KEY, NONCE, REJECTED_BY_KYC, WIRE
+from tests.world.constants import KEY, NONCE
 from tests.world.definitions import COMPENSATION, EXPRESS, STANDARD
 from tests.world.environment import NOW
-from tests.world.functions import run
+from tests.world.functions import FORWARD, run
 from tests.world.services import Died, throttled, unanswered
 from tests.world.step_functions import client_error
 
@@ -46,10 +47,8 @@ def pauses(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_a_settlement_first_seen_after_its_deadline_still_settles(calls: Calls) -> None:
     held(calls)
     before = calls.row()
-    calls.later(hours=1)
-    calls.counted()
 
-    calls.recover()
+    counted = recover_later(calls, hours=1)
 
     assert calls.step_functions.started == [resumed()]
     assert calls.row() == before | {
@@ -60,38 +59,9 @@ def test_a_settlement_first_seen_after_its_deadline_still_settles(calls: Calls) 
         "deadline_extended_at": "2026-11-20T13:00:00.123Z",
     }
     behind = {"OldestInFlightSeconds": 3600, "RecoveryBehindSeconds": 3570}
-    assert calls.counted() == run(RecoveredBySettlement=1, Recoveries=1, **behind)
-    for state in ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"):
-        calls(state, execution=f"{KEY}-r1-{NONCE}", claimed_at=CLAIMED_AT)
+    assert counted == run(RecoveredBySettlement=1, Recoveries=1, **behind)
+    calls.run(*FORWARD, execution=f"{KEY}-r1-{NONCE}")
     assert calls.row()["status"] == "SETTLED"
-
-
-def test_a_requests_own_deadline_is_kept_however_late_recovery_is(calls: Calls) -> None:
-    calls.before("HoldFunds")
-    wire = WIRE | {"deadline_seconds": 600}
-    calls("HoldFunds", wire)
-    calls.later(hours=1)
-
-    calls.recover()
-
-    ((machine, name, data),) = calls.step_functions.started
-    assert (machine, name) == ("Compensation", f"{KEY}-c1-{NONCE}")
-    assert (data["settlement"], data["error"]["Error"]) == (wire, "DeadlineExceeded")
-
-
-def test_a_slow_former_owner_commits_the_same_and_reverses_nothing(calls: Calls) -> None:
-    held(calls)
-    calls.later(hours=1)
-    calls.recover()
-
-    calls("VerifyKyc")
-    calls.begin(error=REJECTED_BY_KYC, owner="execution-1")
-
-    assert calls.row()["status"] == "PROCESSING"
-    for state in ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"):
-        calls(state, execution=f"{KEY}-r1-{NONCE}", claimed_at=CLAIMED_AT)
-    assert calls.entries() == {"hold", "verify", "release", "fee"}
-    assert calls.account("bob")["available"] == 500 + 4772
 
 
 # Quotas of Step Functions
@@ -105,11 +75,9 @@ def test_a_settlement_starts_on_express_if_standard_has_no_room(
     calls: Calls, pauses: list[float], code: str
 ) -> None:
     held(calls)
-    calls.later(seconds=30)
     calls.step_functions.refusing[STANDARD] = client_error("StartExecution", code)
-    calls.counted()
 
-    calls.recover()
+    counted = recover_later(calls, seconds=30)
 
     assert (calls.step_functions.asked, calls.step_functions.started) == (
         [STANDARD, EXPRESS],
@@ -117,7 +85,7 @@ def test_a_settlement_starts_on_express_if_standard_has_no_room(
     )
     assert (calls.row()["owner"], calls.row()["owner_epoch"], pauses) == (f"{KEY}-r1-{NONCE}", 1, [])
     started = run(RecoveredBySettlement=1, RecoveredByExpress=1, Recoveries=1)
-    assert calls.counted() == started | {"OldestInFlightSeconds": 30}
+    assert counted == started | {"OldestInFlightSeconds": 30}
 
 
 @pytest.mark.parametrize(

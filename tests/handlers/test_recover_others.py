@@ -9,7 +9,15 @@ from handlers import _dependencies
 from settlement.core.ledger import keys
 from settlement.core.model.errors import StoreUnavailable
 from tests.handlers.conftest import Calls
-from tests.handlers.stalled import AT_THE_HEAD, OTHER_KEYS, all_overdue, claim, not_recovered, recovered
+from tests.handlers.stalled import (
+    AT_THE_HEAD,
+    OTHER_KEYS,
+    all_overdue,
+    claim,
+    not_recovered,
+    recover_later,
+    recovered,
+)
 from tests.world.constants import CLAIMED_AT, KEY, NONCE
 from tests.world.functions import run
 from tests.world.services import throttled, unanswered
@@ -74,15 +82,10 @@ def test_a_settlement_with_a_malformed_age_is_recovered_too(calls: Calls) -> Non
 def test_a_row_that_is_no_settlement_is_deferred(calls: Calls, key: keys.Row) -> None:
     listed = {**key, "gsi1pk": keys.in_flight_partition(0), "gsi1sk": AT_THE_HEAD}
     calls.ledger.put(listed)
-    calls.later(minutes=15)
-    calls.counted()
 
-    calls.recover()
+    counted = recover_later(calls, minutes=15)
 
-    assert (calls.step_functions.called, calls.counted()) == (
-        [],
-        run(NotRecovered=1, RecoveryBehindSeconds=4500),
-    )
+    assert (calls.step_functions.called, counted) == ([], run(NotRecovered=1, RecoveryBehindSeconds=4500))
     assert calls.ledger.row(key) == listed | DEFERRED
 
 
@@ -94,15 +97,10 @@ def test_a_row_with_a_non_integer_number_is_deferred(calls: Calls) -> None:
     client.update_item(
         TableName=name, Key=key, UpdateExpression="SET fee = :broken", ExpressionAttributeValues=broken
     )
-    calls.later(minutes=15)
-    calls.counted()
 
-    calls.recover()
+    counted = recover_later(calls, minutes=15)
 
-    assert (calls.step_functions.called, calls.counted()) == (
-        [],
-        run(NotRecovered=1, RecoveryBehindSeconds=870),
-    )
+    assert (calls.step_functions.called, counted) == ([], run(NotRecovered=1, RecoveryBehindSeconds=870))
     item = client.get_item(TableName=name, Key=key, ConsistentRead=True)["Item"]
     assert item["gsi1sk"] == {"S": DEFERRED["gsi1sk"]}
 
@@ -175,13 +173,11 @@ def test_an_unprocessable_case_of_limbo_delays_no_other(calls: Calls, poison: di
     calls.fall()
     calls.ledger.put(calls.row() | keys.settlement(OTHER_KEYS[0]))
     calls.alter(**poison)
-    calls.later(hours=1)
-    calls.counted()
 
-    calls.recover()
+    counted = recover_later(calls, hours=1)
 
     assert f"{OTHER_KEYS[0]}-c1-{NONCE}" in calls.step_functions.names
-    assert calls.counted()["LimboOpen"] == 2
+    assert counted["LimboOpen"] == 2
 
 
 def test_resumed_reversed_and_alerted_settlements_have_metrics_of_their_own(
@@ -190,16 +186,14 @@ def test_resumed_reversed_and_alerted_settlements_have_metrics_of_their_own(
     calls.fall()
     for key, changes in ((OTHER_KEYS[0], {"status": "COMPENSATING"}), (OTHER_KEYS[1], {})):
         calls.ledger.put(claim(calls, key) | changes)
-    calls.later(seconds=330)
-    calls.counted()
 
-    calls.recover()
+    counted = recover_later(calls, seconds=330)
 
     names = [f"{KEY}-c1-{NONCE}", f"{OTHER_KEYS[0]}-c1-{NONCE}", f"{OTHER_KEYS[1]}-r1-{NONCE}"]
     assert sorted(calls.step_functions.names) == names
     actions = {"RecoveredBySettlement": 1, "RecoveredByCompensation": 1, "RecoveredByAlert": 1}
     ages = {"OldestInFlightSeconds": 330, "OldestLimboSeconds": 330, "RecoveryBehindSeconds": 300}
-    assert calls.counted() == run(Recoveries=3, LimboOpen=1, **actions, **ages)
+    assert counted == run(Recoveries=3, LimboOpen=1, **actions, **ages)
     lines = [json.loads(line) for line in log.getvalue().splitlines()]
     told = [
         (line["settlement"], line["execution_started"]) for line in lines if line["message"] == "recovered"

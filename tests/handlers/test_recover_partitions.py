@@ -21,6 +21,7 @@ from tests.handlers.stalled import (
     claim,
     copies,
     not_recovered,
+    recover_later,
 )
 from tests.world.constants import KEY, NONCE
 from tests.world.functions import Context, run
@@ -169,12 +170,10 @@ def test_a_run_recovers_all_due_settlements_and_counts_them_exactly(calls: Calls
     """Many threads count into the invocation's one set of metrics."""
     claim(calls)
     copies(calls, many - 1)
-    calls.later(seconds=30)
-    calls.counted()
 
-    calls.recover()
+    counted = recover_later(calls, seconds=30)
 
-    assert calls.counted() == run(Recoveries=many, RecoveredBySettlement=many, OldestInFlightSeconds=30)
+    assert counted == run(Recoveries=many, RecoveredBySettlement=many, OldestInFlightSeconds=30)
     assert len(set(calls.step_functions.names)) == many
 
 

@@ -5,7 +5,16 @@ import pytest
 from handlers import _dependencies
 from settlement.core.ledger import keys
 from tests.handlers.conftest import Calls
-from tests.handlers.stalled import ENDS, FIRST, compensated, freeze_index, limbo, quietly, reversing
+from tests.handlers.stalled import (
+    ENDS,
+    FIRST,
+    compensated,
+    freeze_index,
+    limbo,
+    quietly,
+    recover_later,
+    reversing,
+)
 from tests.world.constants import EXECUTION_ARN, KEY, NONCE
 from tests.world.functions import run
 from tests.world.services import execution, unanswered
@@ -18,15 +27,13 @@ def test_a_reversal_without_a_running_execution_gets_a_new_one(calls: Calls, end
         calls.step_functions.add(FIRST, end)
     calls.step_functions.add(execution("compensation-1", machine="SettlementStandard"))  # it runs no reversal
     before = calls.row()
-    calls.later(seconds=30)
-    calls.counted()
 
-    calls.recover()
+    counted = recover_later(calls, seconds=30)
 
     assert (calls.step_functions.described, calls.step_functions.started) == ([FIRST], [compensated()])
     taken_over = {"owner_epoch": 1, "owner": f"{KEY}-c1-{NONCE}", "gsi1sk": "2026-11-20T12:01:30.123Z"}
     assert calls.row() == before | taken_over
-    assert calls.counted() == run(RecoveredByCompensation=1, Recoveries=1, OldestInFlightSeconds=30)
+    assert counted == run(RecoveredByCompensation=1, Recoveries=1, OldestInFlightSeconds=30)
 
 
 def test_a_running_reversal_is_deferred_and_found_once_dead(calls: Calls) -> None:
@@ -97,15 +104,13 @@ def test_a_case_of_limbo_without_a_waiting_execution_alerts_again(calls: Calls, 
     if waits:
         calls("AwaitResolution", token="AQC", execution_arn=EXECUTION_ARN)
     before = calls.row()
-    calls.later(seconds=90)
-    calls.counted()
 
-    calls.recover()
+    counted = recover_later(calls, seconds=90)
 
     assert (calls.step_functions.described, calls.step_functions.started) == ([FIRST], [compensated()])
     taken_over = {"owner_epoch": 1, "owner": f"{KEY}-c1-{NONCE}", "recover_at": "2026-11-20T12:02:30.123Z"}
     assert calls.row() == before | taken_over
-    assert calls.counted() == run(RecoveredByAlert=1, Recoveries=1, LimboOpen=1, OldestLimboSeconds=90)
+    assert counted == run(RecoveredByAlert=1, Recoveries=1, LimboOpen=1, OldestLimboSeconds=90)
     found = calls.begin(calls.step_functions.started[0][2])
     assert (found["in_limbo"], found["case"]) == (True, 1)
 

@@ -14,7 +14,7 @@ from tests.handlers.reading.test_read_settlements import Clock, clock
 from tests.world import posting
 from tests.world.constants import KEY, NONCE, OTHER_CONTENT, WIRE, WITHOUT_FEE
 from tests.world.contracts import checked_outcome
-from tests.world.functions import Context
+from tests.world.functions import FORWARD, Context
 from tests.world.posting import NAMELESS
 from tests.world.reading import Answer, answer
 from tests.world.services import Died, throttled, unanswered
@@ -41,11 +41,6 @@ def post(calls: Calls, clock: Clock) -> Post:
         return answer(calls.handlers["AcceptSettlements"](event, Context(iter([left_ms]))))
 
     return post
-
-
-def pay(calls: Calls, execution: str) -> None:
-    for state in ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"):
-        calls(state, claimed_at=calls.row()["claimed_at"], execution=execution)
 
 
 @pytest.mark.parametrize("body", [NAMELESS, WIRE, WITHOUT_FEE])
@@ -150,7 +145,7 @@ def test_a_key_claimed_another_way_gets_its_current_outcome(calls: Calls, post: 
 
 def test_a_retry_after_the_end_gets_the_outcome(calls: Calls, post: Post) -> None:
     post()
-    pay(calls, calls.step_functions.names[0])
+    calls.run(*FORWARD, execution=calls.step_functions.names[0])
 
     with calls.writes_nothing():
         told = post()
@@ -201,18 +196,8 @@ def test_a_retry_or_recovery_starts_a_claim_whose_call_died(calls: Calls, post: 
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_an_unanswered_claim_is_503_and_a_retry_starts_once(
-    calls: Calls, post: Post, monkeypatch: pytest.MonkeyPatch, after: bool
-) -> None:
-    claim = _dependencies.store.claim
-
-    def fails(write: Any) -> Any:
-        if after:
-            claim(write)
-        raise StoreUnavailable("DynamoDB: x")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(_dependencies.store, "claim", fails)
+def test_an_unanswered_claim_is_503_and_a_retry_starts_once(calls: Calls, post: Post, *, after: bool) -> None:
+    with calls.fails("claim", StoreUnavailable("DynamoDB: x"), after=after):
         refused = post()
     assert (refused.status, refused.content["error"]) == (503, "StoreUnavailable")
     assert calls.step_functions.called == []
@@ -227,7 +212,7 @@ def test_an_unanswered_claim_is_503_and_a_retry_starts_once(
 def test_a_waiting_caller_gets_the_outcome_once_it_is_final(calls: Calls, post: Post, clock: Clock) -> None:
     post()
     claimed = calls.row()
-    pay(calls, calls.step_functions.names[0])
+    calls.run(*FORWARD, execution=calls.step_functions.names[0])
     settled = calls.row()
     calls.ledger.put(claimed)
     clock.meanwhile = lambda: calls.ledger.put(settled) if clock.sleeps == 3 else None

@@ -5,15 +5,14 @@ import pytest
 
 from handlers import _dependencies
 from settlement.core.model.errors import AlreadyClaimed, DeadlineExceeded, StepFenced, StoreUnavailable
-from settlement.core.model.status import Status
 from tests.handlers.conftest import Calls
 from tests.world import posting
 from tests.world.constants import KEY, LATER_AT, NONCE, OTHER_CONTENT, WIRE, WITHOUT_FEE
 from tests.world.contracts import checked_outcome
-from tests.world.functions import FORWARD, Context
+from tests.world.functions import Context
 from tests.world.posting import NAMELESS
 from tests.world.reading import Answer, answer
-from tests.world.services import Died, Functions, signed, throttled, unanswered
+from tests.world.services import Died, signed, throttled, unanswered
 
 COMPENSATOR = f"{KEY}-c1-{NONCE}"
 Cancel = Callable[..., Answer]
@@ -34,13 +33,6 @@ def told(found: Answer) -> tuple[int, str, str]:
 
 def refusal(found: Answer) -> tuple[int, str]:
     return found.status, found.content["error"]
-
-
-def give_back(calls: Calls, functions: Functions) -> None:
-    """Let recovery and its execution carry out the cancellation."""
-    assert [calls.recover_now(**event)["execution"] for event in functions.sent] == [COMPENSATOR]
-    found = calls.begin_as(COMPENSATOR, {"settlement": WIRE})
-    calls.unwind(found)
 
 
 # Before the hold
@@ -108,7 +100,8 @@ def test_a_payment_in_review_is_given_back(in_review: Calls, cancel: Cancel, hea
         "sequence": 3,
     }
     assert in_review.functions.sent == [{"key": KEY, "owner": "execution-1"}]
-    give_back(in_review, in_review.functions)
+    assert in_review.recover_now(**in_review.functions.sent[0])["execution"] == COMPENSATOR
+    in_review.unwind(in_review.begin_as(COMPENSATOR, {"settlement": WIRE}))
     assert told(cancel(**headers)) == (200, "COMPENSATED", "Cancelled")
     assert in_review.account("alice")["available"] == 10_000
 
@@ -175,46 +168,28 @@ def test_a_repeated_call_asks_recovery_until_recovery_owns_the_payment(
     assert [name for _, name, _ in in_review.step_functions.started] == [COMPENSATOR]
 
 
-@pytest.mark.parametrize("failing", [throttled("Invoke"), unanswered()], ids=["throttled", "unanswered"])
+@pytest.mark.parametrize("failing", [throttled("Invoke"), unanswered(), Died()], ids=repr)
 def test_a_request_to_recovery_that_is_lost_changes_no_answer(
     in_review: Calls, cancel: Cancel, failing: BaseException
 ) -> None:
     in_review.functions.failing = failing
     in_review.counted()
 
-    assert told(cancel()) == (202, "COMPENSATING", "Cancelled")
+    if isinstance(failing, Died):
+        with pytest.raises(Died):
+            cancel()
+    else:
+        assert told(cancel()) == (202, "COMPENSATING", "Cancelled")
+        assert in_review.counted() == {"StepCalled": 1, "StartUnavailable": 1}
 
-    assert in_review.counted() == {"StepCalled": 1, "StartUnavailable": 1}
     in_review.recover()
-    assert [name for _, name, _ in in_review.step_functions.started] == [COMPENSATOR]
-
-
-def test_a_cancellation_whose_function_died_after_its_write_is_recovered(
-    in_review: Calls, cancel: Cancel
-) -> None:
-    in_review.functions.failing = Died()
-
-    with pytest.raises(Died):
-        cancel()
-    in_review.recover()
-
     assert in_review.row()["owner"] == COMPENSATOR
     assert [name for _, name, _ in in_review.step_functions.started] == [COMPENSATOR]
 
 
-def test_an_unanswered_write_is_503_and_its_repetition_is_answered(
-    in_review: Calls, cancel: Cancel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = _dependencies.store.update
-
-    def loses_its_answer(write: Any) -> Any:
-        real(write)
-        monkeypatch.setattr(_dependencies.store, "update", real)
-        raise StoreUnavailable("DynamoDB: no answer")
-
-    monkeypatch.setattr(_dependencies.store, "update", loses_its_answer)
-
-    assert refusal(cancel()) == (503, "StoreUnavailable")
+def test_an_unanswered_write_is_503_and_its_repetition_is_answered(in_review: Calls, cancel: Cancel) -> None:
+    with in_review.fails("update", StoreUnavailable("DynamoDB: no answer"), after=True):
+        assert refusal(cancel()) == (503, "StoreUnavailable")
 
     assert told(cancel(if_match='"2"')) == (202, "COMPENSATING", "Cancelled")
     assert in_review.row()["sequence"] == 3
@@ -235,76 +210,35 @@ def test_a_review_expired_by_recovery_is_still_cancelled(in_review: Calls, cance
 # After the hold, outside a review
 
 
-@pytest.mark.parametrize(
-    ("state", "advice"),
-    [
-        ("HoldFunds", "wait for its outcome; once it is SETTLED, a person's order reverses it"),
-        ("VerifyKyc", "wait for its outcome; once it is SETTLED, a person's order reverses it"),
-        ("ReleaseFunds", "the payee is paid; once it is SETTLED, a person's order reverses it"),
-        (
-            "CollectFee",
-            "the payment is SETTLED: it is too late to cancel;"
-            " a person's order reverses what has not been given back",
-        ),
-    ],
-)
-def test_a_held_payment_outside_review_is_refused_with_advice(
-    calls: Calls, cancel: Cancel, state: str, advice: str
-) -> None:
-    calls.after(state)
+def test_a_held_payment_outside_review_is_refused_with_advice(calls: Calls, cancel: Cancel) -> None:
+    calls.after("HoldFunds")
 
     with calls.writes_nothing():
         refused = cancel()
 
     assert refusal(refused) == (409, "NotCancellable")
+    advice = "wait for its outcome; once it is SETTLED, a person's order reverses it"
     assert refused.content["message"].endswith(advice)
     assert calls.functions.sent == []
 
 
 @pytest.mark.parametrize(
-    "status", [Status.COMPENSATING, Status.COMPENSATED, Status.LIMBO, Status.REJECTED, Status.SETTLED]
+    ("body", "headers", "refused"),
+    [
+        (NAMELESS, {"if_match": '"1"'}, (412, "SequenceChanged")),
+        (OTHER_CONTENT[0], {}, (409, "IdempotencyConflict")),
+    ],
 )
-def test_a_payment_that_ends_otherwise_is_refused(in_review: Calls, cancel: Cancel, status: Status) -> None:
-    """The review stays on the row of a payment reversed during it."""
-    in_review.alter(status=status, failure={"step": "verify", "error": "DeadlineExceeded", "cause": "late"})
-
-    with in_review.writes_nothing():
-        refused = cancel()
-
-    assert refusal(refused) == (409, "NotCancellable")
-    assert f"the payment is {status}: " in refused.content["message"]
-
-
-@pytest.mark.parametrize("seen", ["0", "1", "3"])
-def test_another_sequence_than_the_rows_is_412(in_review: Calls, cancel: Cancel, seen: str) -> None:
-    with in_review.writes_nothing():
-        refused = cancel(if_match=f'"{seen}"')
-
-    assert refusal(refused) == (412, "SequenceChanged")
-    assert f"the sequence is 2, and not {seen}" in refused.content["message"]
-
-
-@pytest.mark.parametrize("body", OTHER_CONTENT)
-def test_a_caller_with_another_request_cannot_cancel_this_one(
-    in_review: Calls, cancel: Cancel, body: Any
+def test_a_call_about_another_request_or_version_is_refused(
+    in_review: Calls, cancel: Cancel, body: Any, headers: dict[str, str], refused: tuple[int, str]
 ) -> None:
     with in_review.writes_nothing():
-        refused = cancel(body)
-
-    assert refused.status in (400, 409)  # of a currency that the stage has not, it is the first
-    assert refused.content["error"] in ("InvalidRequest", "IdempotencyConflict")
+        assert refusal(cancel(body, **headers)) == refused
 
 
-def test_an_unclaimed_key_is_404_and_stays_free(calls: Calls, cancel: Cancel) -> None:
-    calls.before("HoldFunds")
-
+def test_an_unclaimed_key_is_404(calls: Calls, cancel: Cancel) -> None:
     with calls.writes_nothing():
-        refused = cancel()
-
-    assert refusal(refused) == (404, "SettlementNotFound")
-    for state in FORWARD:
-        calls(state, claimed_at=LATER_AT)
-    assert calls.row()["status"] == "SETTLED"
+        assert refusal(cancel()) == (404, "SettlementNotFound")
 
 
 @pytest.mark.parametrize(
