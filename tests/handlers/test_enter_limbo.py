@@ -112,18 +112,3 @@ def test_a_silent_function_opens_a_case_for_a_reversed_step(calls: Calls, step: 
         calls.resolve("write-off")
     calls.resolve("retry")
     assert calls.row()["status"] == "COMPENSATING"
-
-
-@pytest.mark.parametrize(
-    ("step", "account", "blocked"),
-    [("fee", "fees:EUR", []), ("release", "bob", ["bob"]), ("hold", "alice", ["alice"])],
-)
-def test_the_case_names_the_failed_step_not_the_first_due(
-    calls: Calls, step: str, account: str, blocked: list[str]
-) -> None:
-    found = calls.reopened("RefundFee")
-
-    calls.limbo(found, step=step)
-
-    assert (calls.entry("limbo:1")["account"], calls.row()["stuck_step"]) == (account, f"compensate:{step}")
-    assert [name for name in ("alice", "bob") if "limbo_cases" in calls.account(name)] == blocked

@@ -1,5 +1,4 @@
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -65,17 +64,3 @@ def test_a_cases_cause_names_no_account_with_a_malformed_row(
 
     failure = calls.report(execution="compensation-1")["failure"]
     assert failure == {"step": "compensate:release", "error": "MalformedRow", "cause": message}
-
-
-@pytest.mark.parametrize(
-    "state", ["HoldFunds", "VerifyKyc", "BeginCompensation", "ReportOutcome", "RejectSettlement"]
-)
-def test_a_malformed_settlement_is_named_by_its_key_alone(calls: Calls, state: str) -> None:
-    calls.after("HoldFunds")
-    calls.alter(escrow="4820")
-    found: dict[str, Callable[[], Any]] = {"BeginCompensation": calls.begin, "ReportOutcome": calls.report}
-
-    with calls.writes_nothing(), pytest.raises(MalformedRow) as malformed:
-        found[state]() if state in found else calls(state, error=SPENT)
-
-    assert str(malformed.value) == f"{calls.row()['pk']}: escrow is no int"

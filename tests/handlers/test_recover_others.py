@@ -107,26 +107,16 @@ def test_a_row_with_a_non_integer_number_is_deferred(calls: Calls) -> None:
 
 @pytest.mark.parametrize(("failure", "deferred"), [(UNAVAILABLE, {}), (ValueError("no"), DEFERRED)])
 def test_a_row_is_not_deferred_because_the_table_is_unavailable(
-    calls: Calls,
-    log: io.StringIO,
-    monkeypatch: pytest.MonkeyPatch,
-    failure: Exception,
-    deferred: dict[str, str],
+    calls: Calls, log: io.StringIO, failure: Exception, deferred: dict[str, str]
 ) -> None:
     calls.after("HoldFunds")
-    calls.later(minutes=15)
     before = calls.row()
 
-    def fails(key: keys.Row) -> keys.Row:
-        raise failure
-
-    calls.counted()
-    with monkeypatch.context() as broken:
-        broken.setattr(_dependencies.store, "read", fails)
-        calls.recover()
+    with calls.fails("read", failure):
+        counted = recover_later(calls, minutes=15)
 
     assert calls.row() == before | deferred
-    assert calls.counted() == run(NotRecovered=1, RecoveryBehindSeconds=870)
+    assert counted == run(NotRecovered=1, RecoveryBehindSeconds=870)
     assert not_recovered(log) == [(KEY, type(failure).__name__)]
 
 

@@ -9,7 +9,6 @@ from tests.handlers.conftest import Calls
 from tests.unit.states import next_of
 from tests.world.constants import (
     CLAIMED_AT,
-    LATER_AT,
     OTHER_CONTENT,
     REJECTED_BY_KYC,
     REPLAYED,
@@ -141,24 +140,6 @@ def report_of(calls: Calls, request: Any, state: Any) -> Any:
         "execution_arn": EXECUTION_ARN,
     }
     return checked_outcome(calls.handlers["ReportOutcome"](event, Context()))
-
-
-@pytest.mark.parametrize("status", [status for status in Status if status is not Status.PROCESSING])
-@pytest.mark.parametrize("error", [{}, {"error": REJECTED_BY_KYC}])
-def test_a_settlement_past_processing_is_reported_as_it_is(
-    calls: Calls, status: Status, error: dict[str, Any]
-) -> None:
-    calls.after("HoldFunds")
-    failure = {} if status is Status.SETTLED else {"failure": FAILURE}
-    is_over = status in (Status.SETTLED, Status.REJECTED, Status.COMPENSATED)
-    end = {"escrow": 0, "finished_at": LATER_AT} if is_over else {}
-    calls.alter(status=status, **failure, **end)
-
-    with calls.writes_nothing():
-        report = calls.report(**error)
-
-    told = {"status": status.value, "next": next_of(status, FAILURE)}
-    assert report == HELD | told | failure | end | ({"escrow": "0.00"} if end else {})
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """The stage decides who sets the fee, for first claims only: claimed settlements run and replay."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -198,10 +197,3 @@ def test_a_linked_compensation_is_one_like_any_other(calls: Calls) -> None:
     assert (found["settlement"], found["steps"]) == (WIRE, ["hold"])
     with pytest.raises(InvalidRequest, match="unknown field"):
         calls.begin({"settlement": WIRE | {"STARTED_BY": "x"}, "error": REJECTED_BY_KYC})
-
-
-def test_the_tests_environment_lets_the_client_set_any_fee() -> None:
-    config = _dependencies.config
-
-    assert config.fee_bounds(10_000) == (0, 9_999)
-    assert replace(config, **SCHEDULE).fee_bounds(10_000) == (100, 100)  # type: ignore[arg-type]

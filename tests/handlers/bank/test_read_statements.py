@@ -19,7 +19,7 @@ from settlement.core.ledger.transaction import AlreadyApplied
 from settlement.core.model.errors import StoreUnavailable
 from tests.handlers.accounts.test_take_account_order import DEPOSIT, OPEN, WITHDRAW
 from tests.handlers.conftest import Calls
-from tests.world.bank_files import camt, line, message, statement
+from tests.world.bank_files import camt, line
 from tests.world.books import assert_conserved
 from tests.world.constants import CLAIMED_AT
 from tests.world.functions import Context
@@ -339,15 +339,6 @@ def _silent(**_: Any) -> None:
     raise ConnectTimeoutError(endpoint_url="s3")
 
 
-def test_a_batch_is_matched_by_its_parts(calls: Calls, bank: MemoryS3) -> None:
-    parts = [paid(), paid("another", "1.80")]
-    batch = line("50.00", Side.IN, bank_reference="BATCH", batch="P-1", number=2, parts=parts)
-    put(bank, message(statement([batch], day=DAY, opening="0.00")))
-
-    assert read()["lines"] == 2
-    assert matched(calls).keys() == {KEY}
-
-
 def test_a_file_that_another_run_has_is_left_to_it(
     calls: Calls, bank: MemoryS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -358,13 +349,3 @@ def test_a_file_that_another_run_has_is_left_to_it(
     monkeypatch.setattr(inbox, "waiting", lambda real=inbox.waiting: [*seen, *real()])
 
     assert read() == {"files": 1, "refused": 0, "lines": 0, "matched": 0, "faults": 0, "missing": 0}
-
-
-@pytest.mark.parametrize("balances", [{"codes": ("ITBD", "CLAV")}, {"codes": ("XPCD", "CLBD")}])
-def test_a_statement_without_both_balances_is_refused(
-    calls: Calls, bank: MemoryS3, balances: dict[str, Any]
-) -> None:
-    put(bank, day(paid(), **balances))
-
-    assert read()["refused"] == 1
-    assert of_bank(calls) == {}

@@ -6,7 +6,6 @@ from handlers import _dependencies
 from settlement.core.ledger import keys
 from settlement.core.model.errors import (
     InvalidRequest,
-    SettlementError,
     SettlementNotFound,
     StartUnavailable,
     StoreUnavailable,
@@ -110,37 +109,28 @@ def test_an_unclaimed_key_is_not_found(calls: Calls) -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation", "expected", "message"),
+    ("operation", "message"),
     [
-        ("read", StoreUnavailable, "DynamoDB: ReadTimeoutError"),
-        (
-            "describe_execution",
-            StartUnavailable,
-            f"{OWNER}: not described: ClientError",
-        ),
-        ("start_execution", StartUnavailable, f"{KEY}-c1-{NONCE}: not started: ClientError"),
+        ("describe_execution", f"{OWNER}: not described: ClientError"),
+        ("start_execution", f"{KEY}-c1-{NONCE}: not started: ClientError"),
     ],
 )
-def test_the_caller_gets_the_error_of_an_unavailable_service(
-    calls: Calls,
-    monkeypatch: pytest.MonkeyPatch,
-    operation: str,
-    expected: type[SettlementError],
-    message: str,
+def test_the_caller_is_told_that_step_functions_did_not_answer(
+    calls: Calls, operation: str, message: str
 ) -> None:
     calls.after("HoldFunds")
     calls.begin(error=REJECTED_BY_KYC)
-
-    def unreachable(key: object) -> None:
-        raise StoreUnavailable(message)
-
-    if operation == "read":
-        monkeypatch.setattr(_dependencies.store, "read", unreachable)
-    else:
-        calls.step_functions.failing[operation] = throttled(operation)
+    calls.step_functions.failing[operation] = throttled(operation)
     calls.counted()
 
-    with pytest.raises(expected, match=f"^{message}$"):
+    with pytest.raises(StartUnavailable, match=f"^{message}$"):
         calls.recover_now()
 
-    assert calls.counted() == {"StepCalled": 1, expected.__name__: 1}
+    assert calls.counted() == {"StepCalled": 1, "StartUnavailable": 1}
+
+
+def test_the_caller_is_told_that_the_table_did_not_answer(calls: Calls) -> None:
+    calls.after("HoldFunds")
+
+    with calls.fails("read", StoreUnavailable("DynamoDB: x")), pytest.raises(StoreUnavailable):
+        calls.recover_now()

@@ -124,14 +124,6 @@ def test_a_wrong_field_is_named_and_nothing_is_written(
         settled.order("reverse-part", BACK | change)
 
 
-@pytest.mark.parametrize("name", ["key", "part", "amount", "reason"])
-def test_a_missing_field_is_named(settled: Calls, name: str) -> None:
-    body = {other: value for other, value in BACK.items() if other not in (name, "by")}
-
-    with settled.writes_nothing(), pytest.raises(InvalidRequest, match=f"^{name}: missing$"):
-        settled.raw_order("reverse-part", body)
-
-
 def test_a_payee_who_spent_it_is_refused_without_limbo(settled: Calls) -> None:
     settled.ledger.put(keys.account("bob") | settled.account("bob") | {"available": 499})
 

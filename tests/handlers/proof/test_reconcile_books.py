@@ -322,19 +322,13 @@ def test_a_page_throttled_a_few_times_is_finally_read(
     assert (answer["conserved"], answer["rows"]) == (True, len(settled.ledger.rows()))
 
 
-def test_an_unanswered_second_look_leaves_the_table_unproven_without_fault(
-    settled: Calls, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unanswered_second_look_leaves_the_table_unproven_without_fault(settled: Calls) -> None:
     row = settled.ledger.row(ALICE)
     assert row
     settled.ledger.put(row | {"available": row["available"] + 1})
 
-    def unreached(key: Any) -> None:
-        raise StoreUnavailable("DynamoDB: ConnectTimeoutError")
-
-    monkeypatch.setattr(settled.ledger.store, "read", unreached)
-
-    answer = run()
+    with settled.fails("read", StoreUnavailable("DynamoDB: ConnectTimeoutError")):
+        answer = run()
 
     assert (answer["conserved"], answer["faults"]) == (False, [])
     assert answer["unproven"][0].endswith("DynamoDB: ConnectTimeoutError")
