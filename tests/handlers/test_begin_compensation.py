@@ -320,11 +320,3 @@ def test_a_decision_on_other_content_is_a_conflict(calls: Calls) -> None:
 
 
 DECISION = ORDER | {"decision": "write-off"}
-
-
-@pytest.mark.parametrize("forged", [None, DECISION, DECISION | {"case": 1}, "yes"])
-def test_a_returning_machine_forgets_the_token_holders_input(calls: Calls, forged: Any) -> None:
-    back = calls.fall() | {"error": {"Error": "StepFenced"}, "resolution": forged}
-
-    with calls.writes_nothing():
-        assert calls.begin(back) == STUCK

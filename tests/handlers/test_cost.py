@@ -203,20 +203,6 @@ CASES = [
         ([LAGGING_GET, GET, GET, PUT], 1, 0),
         id="a rejection for the payee: three reads, and a tombstone",
     ),
-    *(
-        pytest.param(
-            lambda calls, state=state: calls.before(state),
-            lambda calls, state=state: execute(calls, state),
-            expected,
-            id=state,
-        )
-        for state, expected in {
-            "HoldFunds": ([LAGGING_GET, TRANSACT], 7, 0),
-            "VerifyKyc": ([GET, PUT, UPDATE], 2, 0),
-            "ReleaseFunds": ([TRANSACT], 6, 0),
-            "CollectFee": ([TRANSACT], 5, 0),
-        }.items()
-    ),
     *there(
         "merchants",
         pytest.param(

@@ -20,7 +20,6 @@ from tests.world.constants import (
     CLAIMED_AT,
     KEY,
     LATER_AT,
-    OTHER_CONTENT,
     REPLAYED,
     SETTLEMENT_ARN,
     WIRE,
@@ -193,22 +192,6 @@ def test_an_unanswered_hold_leaves_another_executions_claim_to_it(calls: Calls) 
 
 
 # The content
-
-
-@pytest.mark.parametrize("other", OTHER_CONTENT)
-def test_of_two_concurrent_contents_one_holds_and_one_conflicts(funded: Calls, other: dict[str, str]) -> None:
-    funded.ledger.open("carol", 10_000)
-    last = "transact" if other["currency"] == "EUR" else "account"  # then the payee is refused
-    funded.meanwhile(_dependencies.store, last, lambda: funded("HoldFunds"))
-
-    with pytest.raises(IdempotencyConflict, match=f"^key: {KEY} was claimed"):
-        funded("HoldFunds", other, execution="execution-2")
-
-    assert (funded.row()["owner"], funded.row()["escrow"]) == ("execution-1", 4820)
-    balances = [funded.account(name)["available"] for name in ("alice", "bob", "carol")]
-    assert balances == [5180, 500, 10_000]
-    with funded.writes_nothing():
-        assert funded("HoldFunds") == HELD
 
 
 def test_of_two_concurrent_executions_one_holds_and_one_is_refused(funded: Calls) -> None:

@@ -2,7 +2,6 @@ from collections.abc import Callable
 
 import pytest
 
-from handlers import _dependencies
 from settlement.core.ledger import keys
 from tests.handlers.conftest import Calls
 from tests.handlers.stalled import (
@@ -11,7 +10,6 @@ from tests.handlers.stalled import (
     compensated,
     freeze_index,
     limbo,
-    quietly,
     recover_later,
     reversing,
 )
@@ -74,25 +72,6 @@ def test_a_settlement_whose_execution_cannot_be_described_is_deferred(
     calls.recover()
 
     assert calls.step_functions.started == [compensated()]
-
-
-@pytest.mark.parametrize("driven", [True, False])
-def test_a_settlement_entering_limbo_during_recoverys_look_keeps_its_place(
-    calls: Calls, driven: bool
-) -> None:
-    reversing(calls)
-    if driven:
-        calls.step_functions.add(FIRST)
-    else:
-        calls.step_functions.failing["describe_execution"] = unanswered()
-    calls.later(seconds=30)
-    calls.meanwhile(_dependencies.store, "update", lambda: calls.alter(status="LIMBO", gsi1pk="LIMBO"))
-
-    quietly(calls.recover)
-
-    row = calls.row()
-    assert (row["gsi1pk"], row["gsi1sk"]) == ("LIMBO", "2026-11-20T12:00:30.123Z")
-    assert calls.step_functions.started == []
 
 
 # LIMBO

@@ -135,16 +135,6 @@ def test_a_tombstone_of_a_compensation_is_not_this_executions_outcome(calls: Cal
         calls("RejectSettlement", error=error)
 
 
-@pytest.mark.parametrize("status", [status for status in Status if status is not Status.REJECTED])
-@pytest.mark.parametrize("state", ["HoldFunds", "ReleaseFunds"])
-def test_nothing_is_rejected_once_something_is_held(calls: Calls, state: str, status: Status) -> None:
-    calls.after(state)
-    calls.alter(status=status)
-
-    with calls.writes_nothing(), pytest.raises(StepFenced, match=f"^reject: the settlement is {status} "):
-        calls("RejectSettlement", error={"Error": "States.Timeout", "Cause": ""})
-
-
 def test_a_hold_between_claim_and_rejection_is_not_rejected(calls: Calls) -> None:
     """A slow try of the same execution: Lambda has ended its call, and the payer now has funds."""
     owner = calls.claimed()

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from handlers import _dependencies
-from settlement.core.model.errors import AlreadyClaimed, DeadlineExceeded, StepFenced, StoreUnavailable
+from settlement.core.model.errors import AlreadyClaimed, DeadlineExceeded, StoreUnavailable
 from tests.handlers.conftest import Calls
 from tests.world import posting
 from tests.world.constants import KEY, LATER_AT, NONCE, OTHER_CONTENT, WIRE, WITHOUT_FEE
@@ -12,7 +12,7 @@ from tests.world.contracts import checked_outcome
 from tests.world.functions import Context
 from tests.world.posting import NAMELESS
 from tests.world.reading import Answer, answer
-from tests.world.services import Died, signed, throttled, unanswered
+from tests.world.services import Died, throttled, unanswered
 
 COMPENSATOR = f"{KEY}-c1-{NONCE}"
 Cancel = Callable[..., Answer]
@@ -58,27 +58,6 @@ def test_a_claimed_payment_is_rejected_for_good(
     assert calls.functions.sent == []
 
 
-def test_a_hold_that_is_under_way_meets_the_cancellation(calls: Calls, cancel: Cancel) -> None:
-    execution = calls.claimed()
-    calls.meanwhile(_dependencies.store, "commit", cancel)
-
-    with pytest.raises(StepFenced, match="REJECTED"):
-        calls("HoldFunds", execution=execution)
-
-    assert calls.account("alice")["available"] == 10_000
-    assert calls.entries() == set()
-
-
-def test_a_cancellation_meets_a_hold_that_comes_between(calls: Calls, cancel: Cancel) -> None:
-    execution = calls.claimed()
-    calls.meanwhile(_dependencies.store, "update", lambda: calls("HoldFunds", execution=execution))
-
-    late = cancel()
-
-    assert refusal(late) == (409, "NotCancellable")
-    assert calls.account("alice")["available"] == 5_180
-
-
 # In review
 
 
@@ -104,35 +83,6 @@ def test_a_payment_in_review_is_given_back(in_review: Calls, cancel: Cancel, hea
     in_review.unwind(in_review.begin_as(COMPENSATOR, {"settlement": WIRE}))
     assert told(cancel(**headers)) == (200, "COMPENSATED", "Cancelled")
     assert in_review.account("alice")["available"] == 10_000
-
-
-@pytest.mark.parametrize("decision", ["APPROVED", "REJECTED"])
-@pytest.mark.parametrize("seconds_behind", [0, 120])
-def test_a_verdict_after_the_cancellation_is_refused_by_any_clock(
-    in_review: Calls, cancel: Cancel, decision: str, seconds_behind: int
-) -> None:
-    in_review.later(seconds=120)
-    cancel()
-    in_review.later(seconds=120 - seconds_behind)
-
-    with in_review.writes_nothing():
-        status, content = in_review.decided(signed(decision=decision))
-
-    assert (status, content["error"]) == (409, "StepFenced")
-    assert content["message"].startswith("verify: the settlement is COMPENSATING")
-    assert len(in_review.functions.sent) == 1
-
-
-@pytest.mark.parametrize("decision", ["APPROVED", "REJECTED"])
-def test_a_cancellation_after_the_verdict_is_refused(in_review: Calls, cancel: Cancel, decision: str) -> None:
-    """The verdict comes between the read and the write."""
-    in_review.meanwhile(_dependencies.store, "update", lambda: in_review.decided(signed(decision=decision)))
-
-    late = cancel()
-
-    assert refusal(late) == (409, "NotCancellable")
-    assert "the hold has committed, and the payment is not in review" in late.content["message"]
-    assert in_review.row()["verdict"] == decision
 
 
 def test_two_at_once_cancel_once_and_hear_the_same(

@@ -118,17 +118,6 @@ def test_a_secret_that_cannot_be_reread_leaves_the_refusal_unknown(
     assert (kyc.sent, kyc.circuit()) == ([API_KEY, API_KEY], {})
 
 
-def test_a_missing_key_asks_no_provider_and_counts_no_failure(
-    kyc: Stage, settlement: Settlement, secrets: Secrets
-) -> None:
-    secrets.content = {}
-
-    for _ in range(FAILURES + 1):
-        refused(kyc, settlement, KycUnavailable, "secret: api_key must be a string of printable ASCII")
-
-    assert (kyc.sent, kyc.circuit(), kyc.events) == ([], {}, [])
-
-
 def test_the_opening_of_the_circuit_is_reported_once(kyc: Stage, settlement: Settlement) -> None:
     kyc.open(settlement)
     for _ in range(3):

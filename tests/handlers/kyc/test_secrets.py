@@ -92,7 +92,7 @@ def test_an_unreadable_api_key_is_counted_with_each_call(
         assert str(refused.value) == message
         assert calls.counted() == REFUSED
 
-    assert (kyc.sent, set(calls.secrets.read)) == ([], {CREDENTIALS})
+    assert (kyc.sent, kyc.circuit(), set(calls.secrets.read)) == ([], {}, {CREDENTIALS})
 
 
 @pytest.mark.parametrize(

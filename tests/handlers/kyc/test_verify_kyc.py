@@ -218,20 +218,6 @@ def test_an_answer_during_or_after_a_compensation_is_only_evidence(
     assert not calls.row().keys() & {"verdict", "verify_at", "review"}
 
 
-@pytest.mark.parametrize("answer", ANSWERS)
-def test_an_answer_at_the_deadline_is_only_evidence(calls: Calls, answer: Verdict) -> None:
-    calls.before("VerifyKyc")
-    before, others = calls.row(), calls.ledger.rows()
-    during(calls.provider, answer, lambda: calls.later(minutes=15))
-
-    with pytest.raises(DeadlineExceeded):
-        calls("VerifyKyc")
-
-    assert calls.row() == before
-    assert [row for row in calls.ledger.rows() if row["pk"] != f"EVIDENCE#{KEY}"] == others
-    assert calls.entries() == ({"hold"} if answer is IN_REVIEW else {"hold", "verify"})
-
-
 @pytest.mark.parametrize("first", [APPROVED, REJECTED])
 @pytest.mark.parametrize("second", ANSWERS)
 @pytest.mark.parametrize("by_webhook", [True, False])
@@ -274,21 +260,6 @@ def test_of_two_answers_the_first_stays_and_contradictions_are_reported(
     logged = [(line["level"], line["reference"], line["on_record"]) for line in lines]
     assert logged == ([("WARNING", "ver_1", "review" if by_webhook else "ver_2")] if contradicts else [])
     assert "canary" not in log.getvalue()
-
-
-def test_of_two_reviews_the_first_one_stays(calls: Calls) -> None:
-    calls.before("VerifyKyc")
-    calls.provider.answer = replace(IN_REVIEW, reference="ver_2")
-
-    def twin() -> None:
-        assert outcome(calls) == "InReview"
-        calls.later()
-
-    during(calls.provider, IN_REVIEW, twin)
-
-    assert outcome(calls) == "InReview"
-
-    assert (calls.row()["review"], calls.row()["deadline_at"]) == ("ver_2", "2026-11-21T12:00:00.123Z")
 
 
 @pytest.mark.parametrize("answer", [APPROVED, REJECTED])
@@ -360,21 +331,6 @@ def test_a_dead_calls_verdict_prevails_over_the_next_answer(
     assert "canary" not in log.getvalue()
     with calls.writes_nothing():
         outcome(calls)
-
-
-@pytest.mark.parametrize("answer", [DEAD, IN_REVIEW], ids=["down", "review"])
-@pytest.mark.parametrize("first", [APPROVED, REJECTED])
-def test_a_recorded_verdict_is_too_late_at_the_deadline(
-    calls: Calls, first: Verdict, answer: Verdict | Exception
-) -> None:
-    calls.before("VerifyKyc")
-    calls.provider.answer = first
-    die_between(calls)
-    calls.provider.answer = answer
-    calls.provider.meanwhile = lambda: calls.later(minutes=15)
-
-    with calls.writes_nothing(), pytest.raises(DeadlineExceeded):
-        calls("VerifyKyc")
 
 
 @pytest.mark.parametrize("answer", [APPROVED, DEAD, IN_REVIEW], ids=["approved", "down", "review"])

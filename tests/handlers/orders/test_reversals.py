@@ -98,14 +98,6 @@ def test_a_settlement_without_a_hold_ends_compensated_without_an_entry(calls: Ca
     assert calls.counted() == {"StepCalled": 1}
 
 
-def test_a_call_unaware_of_the_hold_finishes_no_held_settlement(calls: Calls) -> None:
-    """Nothing can be held after the fence, so this call has a wrong input: the escrow stays."""
-    calls.reopened("VoidHold")
-
-    with calls.writes_nothing(), pytest.raises(StepFenced, match=r"^compensate:hold: "):
-        calls.reverse("VoidHold", {"steps": []})
-
-
 SPENT, MOVED = "payee: the account has too little available to give back", "the account is kept in USD"
 
 

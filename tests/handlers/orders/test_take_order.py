@@ -7,7 +7,6 @@ import pytest
 from botocore.exceptions import ClientError
 
 from handlers.http._http import BODY_BYTES_MAX
-from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.core.model.errors import (
     CallerUnknown,
@@ -55,15 +54,6 @@ def named(name: str) -> dict[str, Any]:
 
 
 # The person
-
-
-def test_an_order_is_recorded_with_its_proven_identity_and_request(calls: Calls) -> None:
-    calls.after("CollectFee")
-
-    calls.order_reversal()
-
-    listed = keys.orders_index(CLAIMED_AT)
-    assert calls.entry("reverse") == {"posted_at": CLAIMED_AT, **ORDER, **PROOF, **listed}
 
 
 @pytest.mark.parametrize(
