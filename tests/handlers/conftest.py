@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from settlement.aws import queues as _queues
 from settlement.aws import step_functions as _step_functions
 from settlement.core import telemetry
 from settlement.core.ledger import keys
-from settlement.core.model.errors import InReview
+from settlement.core.model.errors import InReview, StoreUnavailable
 from settlement.events import outcome_bus as _outcome_bus
 from settlement.journal import bucket as _journal
 from settlement.kyc import shared_secrets as _secrets
@@ -105,6 +106,21 @@ class Calls(AllFunctions):
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(_dependencies.store, method, fail)
+            yield
+
+
+    @contextmanager
+    def dies_at_write(self, number: int) -> Iterator[None]:
+        """Let the store's write of this number, from 0, raise instead of its effect."""
+        call, writes = _dependencies.store._call, count()
+
+        def dying(operation: str, *arguments: Any, **more: Any) -> Any:
+            if operation in ("put_item", "transact_write_items") and next(writes) == number:
+                raise StoreUnavailable("DynamoDB: dead")
+            return call(operation, *arguments, **more)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_dependencies.store, "_call", dying)
             yield
 
 

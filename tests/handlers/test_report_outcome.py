@@ -55,24 +55,6 @@ REVERSED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("state", "outcome"),
-    [
-        ("HoldFunds", HELD),
-        ("VerifyKyc", HELD | {"steps": ["hold", "verify"]}),
-        ("ReleaseFunds", RELEASED),
-        ("CollectFee", IN_FLIGHT | SETTLED),
-    ],
-)
-def test_a_report_has_the_committed_steps_and_the_escrow(
-    calls: Calls, state: str, outcome: dict[str, Any]
-) -> None:
-    calls.after(state)
-
-    with calls.writes_nothing():
-        assert calls.report() == outcome
-
-
 def test_a_queue_claimed_key_is_reported_with_nothing_held(calls: Calls) -> None:
     owner = calls.claimed()
 

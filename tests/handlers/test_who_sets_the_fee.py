@@ -49,6 +49,17 @@ def test_a_forbidden_fee_is_refused_with_the_expected_one(
     assert funded.counted() == {"StepCalled": 1, "InvalidRequest": 1}
 
 
+@pytest.mark.parametrize(("currency", "amount", "fee"), [("JPY", "4820", "48"), ("KWD", "4.820", "0.048")])
+def test_the_expected_fee_has_its_currencys_decimals(
+    funded: Calls, currency: str, amount: str, fee: str
+) -> None:
+    funded.change_config(**SCHEDULE)
+    request = WIRE | {"currency": currency, "amount": amount, "fee": "1"}
+
+    with pytest.raises(InvalidRequest, match=f"^fee: must be {fee} by the"):
+        funded("HoldFunds", request)
+
+
 @pytest.mark.parametrize(
     ("rule", "fee"),
     [

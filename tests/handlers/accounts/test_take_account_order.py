@@ -2,7 +2,7 @@ import pytest
 
 from settlement.core.ledger import keys
 from settlement.core.model import errors
-from settlement.core.model.errors import IdempotencyConflict, InvalidRequest, StoreUnavailable
+from settlement.core.model.errors import StoreUnavailable
 from tests.handlers.conftest import Calls
 from tests.world.books import assert_conserved
 from tests.world.constants import CLAIMED_AT, LATER_AT
@@ -70,32 +70,6 @@ def test_a_repeated_order_tells_the_account_as_it_is_now(calls: Calls) -> None:
 
     assert again["order"]["posted_at"] == CLAIMED_AT
     assert again["account"] == STATE | {"available": "0.00", "closed_at": LATER_AT}
-
-
-@pytest.mark.parametrize("order", COURSE, ids=lambda order: order["order"])
-def test_other_content_under_the_key_is_a_conflict(calls: Calls, order: dict[str, str]) -> None:
-    reach(calls, order)
-    calls.administer(order)
-    calls.counted()
-
-    with calls.writes_nothing(), pytest.raises(IdempotencyConflict, match=order["key"]):
-        calls.administer(order | {"reason": "another"})
-
-    assert calls.counted() == {"StepCalled": 1, "IdempotencyConflict": 1}
-
-
-@pytest.mark.parametrize("order", COURSE, ids=lambda order: order["order"])
-@pytest.mark.parametrize("field", ["key", "account", "reason", "order"])
-def test_a_malformed_order_names_its_field_and_writes_nothing(
-    calls: Calls, order: dict[str, str], field: str
-) -> None:
-    reach(calls, order)
-    calls.counted()
-
-    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=f"^{field}: "):
-        calls.order(order["order"], order | {field: ""})
-
-    assert calls.counted() == {"StepCalled": 1, "InvalidRequest": 1}
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from itertools import chain, count, repeat
+from itertools import chain, repeat
 from typing import Any
 
 import pytest
@@ -117,20 +117,9 @@ def test_an_overlapping_statement_adds_its_own_lines_alone(calls: Calls, bank: M
 
 
 @pytest.mark.parametrize("dies_at", range(5))
-def test_a_run_that_dies_is_repeated_by_the_next(
-    calls: Calls, bank: MemoryS3, monkeypatch: pytest.MonkeyPatch, dies_at: int
-) -> None:
+def test_a_run_that_dies_is_repeated_by_the_next(calls: Calls, bank: MemoryS3, dies_at: int) -> None:
     put(bank, day(paid(), paid("another", "1.00")))
-    dies, store = count(), _dependencies.store
-    call = store._call
-
-    def dying(operation: str, *arguments: Any, **more: Any) -> Any:
-        if operation in ("put_item", "transact_write_items") and next(dies) == dies_at:
-            raise StoreUnavailable("DynamoDB: dead")
-        return call(operation, *arguments, **more)
-
-    monkeypatch.setattr(store, "_call", dying)
-    with pytest.raises(StoreUnavailable):
+    with calls.dies_at_write(dies_at), pytest.raises(StoreUnavailable):
         read()
     assert waiting(bank)
 

@@ -170,10 +170,8 @@ def test_an_event_refused_for_good_is_put_aside_alone(stream: Stream, code: str)
 @pytest.mark.parametrize(
     ("both", "changed", "reason"),
     [
-        ({}, {"status": {"S": "PAID"}}, "'PAID' is not a valid Status"),
         ({}, {"sequence": {"N": "7"}}, "makes verified, but its sequence grows by 6"),
         ({}, {"amount": {"N": "0.5"}}, "a row holds 0.5, but every number in the table is an integer"),
-        ({}, {"currency": {"S": "XXX"}}, "the stage has no currency XXX"),
         ({}, {"layout": {"N": "99"}}, "has layout 99"),
         ({}, None, "the settlement's row was deleted"),
         ({}, {"failure": because({"B": b"x"})}, "failure has a member that is no str"),

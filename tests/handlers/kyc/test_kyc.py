@@ -276,14 +276,6 @@ def opensanctions(calls: Calls, kyc: Stage, monkeypatch: pytest.MonkeyPatch) -> 
     return asked
 
 
-def test_opensanctions_is_asked_by_name(calls: Calls, opensanctions: list[Any]) -> None:
-    calls("VerifyKyc", NAMED | {"key": "order-2026-000102"})
-
-    (question,) = opensanctions
-    names = {party: query["properties"]["name"] for party, query in question["queries"].items()}
-    assert names == {"payer": ["Alice Muster"], "payee": ["Bob Muster"]}
-
-
 @pytest.mark.parametrize("opened_at", [None, 2**40, 0], ids=["closed", "open", "a probe is due"])
 def test_a_nameless_settlement_is_finally_refused_without_touching_the_circuit(
     calls: Calls, kyc: Stage, opensanctions: list[Any], opened_at: int | None
