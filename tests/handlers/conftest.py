@@ -108,7 +108,6 @@ class Calls(AllFunctions):
             patch.setattr(_dependencies.store, method, fail)
             yield
 
-
     @contextmanager
     def dies_at_write(self, number: int) -> Iterator[None]:
         """Let the store's write of this number, from 0, raise instead of its effect."""

@@ -88,6 +88,13 @@ def test_only_the_next_case_is_opened(calls: Calls, case: int) -> None:
     assert {"limbo:1", "limbo:2"} <= calls.entries()
 
 
+def test_a_settlement_that_is_not_reversed_does_not_get_stuck(calls: Calls) -> None:
+    calls.after("ReleaseFunds")
+
+    with calls.writes_nothing(), pytest.raises(StepFenced, match=not_stuck("release")):
+        calls.limbo({"case": 1, "reversed": []})
+
+
 @pytest.mark.parametrize("step", ["fee", "release"])
 def test_a_committed_reversal_with_a_lost_answer_is_not_stuck(calls: Calls, step: str) -> None:
     found = calls.reopened(STATES[step])
