@@ -40,21 +40,6 @@ Meanwhile = Callable[..., None]
 HELD = {"settlement": WIRE, "claimed_at": CLAIMED_AT, "owner_epoch": 0, "nonce": NONCE}
 """HoldFunds's answer to the first claim."""
 
-CLAIM = {
-    "pk": f"SETTLEMENT#{KEY}",
-    "sk": "SETTLEMENT",
-    "payer": "alice",
-    "payee": "bob",
-    "amount": 4820,
-    "fee": 48,
-    "currency": "EUR",
-    "request_hash": HASH,
-    "owner_epoch": 0,
-    "sequence": 1,
-}
-"""What each first write of the settlement's row has, besides owner, status and times."""
-
-
 def entry(step: str, posted_at: str, *, debit: str, credit: str, amount: int, of: str) -> keys.Row:
     """Return the whole row of an entry, in the statement of account or partition `of`."""
     side = "debit" if of.startswith(debit) else "credit"

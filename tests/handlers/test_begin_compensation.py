@@ -12,9 +12,8 @@ from settlement.core.model.errors import (
     ResolutionRefused,
 )
 from settlement.core.model.status import Status
-from tests.handlers.conftest import CLAIM, Calls
+from tests.handlers.conftest import Calls
 from tests.world.constants import (
-    CLAIMED_AT,
     KEY,
     LATER_AT,
     ORDER,
@@ -93,15 +92,8 @@ def test_an_unclaimed_key_gets_a_tombstone_against_a_late_claim(calls: Calls, ow
     assert calls.begin(error=REJECTED_BY_KYC, **owner) == FOUND | {"finished": True}
 
     (row,) = calls.ledger.rows()
-    assert row == CLAIM | {
-        "status": "REJECTED",
-        "escrow": 0,
-        "owner": "compensation-1",
-        "claimed_at": CLAIMED_AT,
-        "deadline_at": CLAIMED_AT,
-        "failure": FAILURE | {"step": "claim"},
-        "finished_at": CLAIMED_AT,
-    }
+    assert (row["status"], row["escrow"], row["owner"]) == ("REJECTED", 0, "compensation-1")
+    assert row["failure"] == FAILURE | {"step": "claim"}
     calls.later()
     with calls.writes_nothing(), pytest.raises(AlreadyClaimed, match="is REJECTED"):
         calls("HoldFunds")

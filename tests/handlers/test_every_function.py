@@ -328,9 +328,10 @@ def test_a_settlement_in_another_status_is_fenced(calls: Calls, name: str, statu
     calls.alter(status=status)
     calls.counted()
 
-    with calls.writes_nothing(), pytest.raises(StepFenced, match=f"^{CASES[name].step}: "):
+    with calls.writes_nothing(), pytest.raises(StepFenced, match=f"^{CASES[name].step}: ") as fenced:
         CASES[name].call(calls, found, WIRE)
 
+    assert fenced.value.status == status
     assert calls.counted() == {"StepCalled": 1, "StepFenced": 1}
     assert calls.provider.asked == []
 

@@ -6,8 +6,8 @@ from settlement.core.ledger.keys import Row
 from settlement.core.model.errors import (
     InsufficientFunds,
 )
-from tests.handlers.conftest import CLAIM, HELD, Calls, entry
-from tests.world.constants import CLAIMED_AT, KEY, LATER_AT
+from tests.handlers.conftest import HELD, Calls, entry
+from tests.world.constants import CLAIMED_AT, HASH, KEY, LATER_AT
 
 
 def held_entry(posted_at: str) -> Row:
@@ -17,7 +17,17 @@ def held_entry(posted_at: str) -> Row:
 def test_the_first_call_claims_the_key_and_holds_the_amount(funded: Calls) -> None:
     assert funded("HoldFunds") == HELD
 
-    row = CLAIM | {
+    row = {
+        "pk": f"SETTLEMENT#{KEY}",
+        "sk": "SETTLEMENT",
+        "payer": "alice",
+        "payee": "bob",
+        "amount": 4820,
+        "fee": 48,
+        "currency": "EUR",
+        "request_hash": HASH,
+        "owner_epoch": 0,
+        "sequence": 1,
         "status": "PROCESSING",
         "escrow": 4820,
         "hold_at": CLAIMED_AT,

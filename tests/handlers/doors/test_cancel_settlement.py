@@ -63,21 +63,14 @@ def test_a_claimed_payment_is_rejected_for_good(
 
 @pytest.mark.parametrize("headers", [{}, {"if_match": '"2"'}])
 def test_a_payment_in_review_is_given_back(in_review: Calls, cancel: Cancel, headers: dict[str, str]) -> None:
-    before = in_review.row()
     in_review.later()
 
     cancelled = cancel(**headers)
 
     assert told(cancelled) == (202, "COMPENSATING", "Cancelled")
-    assert in_review.row() == before | {
-        "status": "COMPENSATING",
-        "failure": cancelled.content["failure"],
-        "reversed_for": cancelled.content["failure"],
-        "resolutions": 0,
-        "in_flight_since": LATER_AT,
-        "gsi1sk": LATER_AT,
-        "sequence": 3,
-    }
+    row = in_review.row()
+    assert (row["status"], row["gsi1sk"], row["sequence"]) == ("COMPENSATING", LATER_AT, 3)
+    assert row["reversed_for"] == cancelled.content["failure"]
     assert in_review.functions.sent == [{"key": KEY, "owner": "execution-1"}]
     assert in_review.recover_now(**in_review.functions.sent[0])["execution"] == COMPENSATOR
     in_review.unwind(in_review.begin_as(COMPENSATOR, {"settlement": WIRE}))
