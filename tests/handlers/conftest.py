@@ -40,23 +40,6 @@ Meanwhile = Callable[..., None]
 HELD = {"settlement": WIRE, "claimed_at": CLAIMED_AT, "owner_epoch": 0, "nonce": NONCE}
 """HoldFunds's answer to the first claim."""
 
-def entry(step: str, posted_at: str, *, debit: str, credit: str, amount: int, of: str) -> keys.Row:
-    """Return the whole row of an entry, in the statement of account or partition `of`."""
-    side = "debit" if of.startswith(debit) else "credit"
-    return {
-        "pk": f"ENTRIES#{of}",
-        "sk": f"{posted_at}#{KEY}:{step}",
-        "step": step,
-        "request_hash": HASH,
-        "posted_at": posted_at,
-        "debit": debit,
-        "credit": credit,
-        "side": side,
-        "amount": amount,
-        "currency": "EUR",
-    }
-
-
 @dataclass(frozen=True, kw_only=True)
 class Calls(AllFunctions):
     """The functions, the fakes around them, and their clock, settings and metrics."""

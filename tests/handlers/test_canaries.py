@@ -15,16 +15,7 @@ from tests.handlers.conftest import Calls
 from tests.handlers.kyc.provider_stage import DEAD, FAILURES, YES, Stage, stage
 from tests.world.constants import CLAIMED_AT, KEY, REPLAYED, WIRE
 from tests.world.rooms import needs
-from tests.world.services import (
-    NEW_API_KEY,
-    THIRD,
-    Caller,
-    past,
-    signed,
-    text,
-    throttled,
-    unanswered,
-)
+from tests.world.services import NEW_API_KEY, THIRD, Caller, past, signed, text, throttled, unanswered
 
 CANARY_WIRE: dict[str, Any] = WIRE | {
     "payer": "canary.maria.muster",

@@ -3,12 +3,7 @@ import pytest
 from settlement.core.ledger import keys
 from settlement.core.model.errors import ResolutionRefused, StepFenced
 from tests.handlers.conftest import Calls
-from tests.world.constants import (
-    KEY,
-    LATER_AT,
-    REVERSALS,
-    STUCK_STEPS,
-)
+from tests.world.constants import KEY, LATER_AT, REVERSALS, STUCK_STEPS
 from tests.world.functions import failed_step
 
 ON_RECORD = {"error": "InsufficientFunds", "cause": "payee: has too little"}

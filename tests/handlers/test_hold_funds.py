@@ -3,15 +3,24 @@
 import pytest
 
 from settlement.core.ledger.keys import Row
-from settlement.core.model.errors import (
-    InsufficientFunds,
-)
-from tests.handlers.conftest import HELD, Calls, entry
+from settlement.core.model.errors import InsufficientFunds
+from tests.handlers.conftest import HELD, Calls
 from tests.world.constants import CLAIMED_AT, HASH, KEY, LATER_AT
 
 
-def held_entry(posted_at: str) -> Row:
-    return entry("hold", posted_at, debit="alice", credit=f"escrow:{KEY}", amount=4820, of="alice")
+def entry(posted_at: str) -> Row:
+    return {
+        "pk": "ENTRIES#alice",
+        "sk": f"{posted_at}#{KEY}:hold",
+        "step": "hold",
+        "request_hash": HASH,
+        "posted_at": posted_at,
+        "debit": "alice",
+        "credit": f"escrow:{KEY}",
+        "side": "debit",
+        "amount": 4820,
+        "currency": "EUR",
+    }
 
 
 def test_the_first_call_claims_the_key_and_holds_the_amount(funded: Calls) -> None:
@@ -38,7 +47,7 @@ def test_the_first_call_claims_the_key_and_holds_the_amount(funded: Calls) -> No
         "gsi1sk": CLAIMED_AT.replace("00:00", "00:30"),
     }
     written = [found for found in funded.ledger.rows() if found["sk"] != "BALANCE"]
-    assert written == [held_entry(CLAIMED_AT), row]
+    assert written == [entry(CLAIMED_AT), row]
     assert (funded.account("alice")["available"], funded.account("bob")["available"]) == (5180, 500)
     assert funded.counted() == {"StepCalled": 1, "Claimed": 1}
 
@@ -52,7 +61,7 @@ def test_the_later_hold_of_a_claimed_key_changes_nothing_else(calls: Calls) -> N
     assert calls("HoldFunds", execution=owner) == HELD
 
     assert calls.row() == before | {"hold_at": LATER_AT, "escrow": 4820, "sequence": 2}
-    assert held_entry(LATER_AT) in calls.ledger.rows()
+    assert entry(LATER_AT) in calls.ledger.rows()
     assert calls.account("alice")["available"] == 5180
     assert calls.counted() == {"StepCalled": 1, "ClaimRepeated": 1}
 

@@ -16,15 +16,7 @@ from settlement.core.model.errors import (
     StoreUnavailable,
 )
 from tests.handlers.conftest import HELD, Calls
-from tests.world.constants import (
-    CLAIMED_AT,
-    KEY,
-    LATER_AT,
-    REPLAYED,
-    SETTLEMENT_ARN,
-    WIRE,
-    WITHOUT_FEE,
-)
+from tests.world.constants import CLAIMED_AT, KEY, LATER_AT, REPLAYED, SETTLEMENT_ARN, WIRE, WITHOUT_FEE
 from tests.world.rooms import needs
 from tests.world.services import Died
 

@@ -4,15 +4,7 @@ import pytest
 
 from settlement.core.ledger import keys
 from tests.handlers.conftest import Calls
-from tests.handlers.stalled import (
-    ENDS,
-    FIRST,
-    compensated,
-    freeze_index,
-    limbo,
-    recover_later,
-    reversing,
-)
+from tests.handlers.stalled import ENDS, FIRST, compensated, freeze_index, limbo, recover_later, reversing
 from tests.world.constants import EXECUTION_ARN, KEY, NONCE
 from tests.world.functions import run
 from tests.world.services import execution, unanswered

@@ -1,6 +1,5 @@
 """The stage decides who sets the fee, for first claims only: claimed settlements run and replay."""
 
-from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -22,8 +21,6 @@ OWN_FEE = WIRE | {"fee": "1.00"}
 """A request with a fee that neither stage accepts."""
 
 LINK = {STARTED_BY: "arn:aws:states:eu-west-1:123456789012:execution:Upstream:order-1"}
-
-Change = Callable[..., None]
 
 
 def with_another_key(request: dict[str, str]) -> dict[str, str]:

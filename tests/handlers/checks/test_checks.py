@@ -16,13 +16,7 @@ from settlement.checks.circuit import FAILURES_MAX, Circuits
 from settlement.checks.of_stage import Installed
 from settlement.core import telemetry
 from settlement.core.ledger import keys
-from settlement.core.model.errors import (
-    CheckRefused,
-    CheckUnavailable,
-    InReview,
-    KycRejected,
-    KycUnavailable,
-)
+from settlement.core.model.errors import CheckRefused, CheckUnavailable, InReview, KycRejected, KycUnavailable
 from settlement.core.model.stored import MalformedRow
 from settlement.core.model.timestamps import timestamp
 from settlement.proof import on_record, rows, settlement_row

@@ -4,12 +4,7 @@ from typing import Any
 import pytest
 
 from handlers import _dependencies
-from settlement.core.model.errors import (
-    AccountClosed,
-    AccountNotFound,
-    CurrencyMismatch,
-    NotReversible,
-)
+from settlement.core.model.errors import AccountClosed, AccountNotFound, CurrencyMismatch, NotReversible
 from tests.handlers.conftest import Calls
 from tests.handlers.merchants.conftest import ENTRY, NET, SHOP
 from tests.handlers.orders.test_reverse_part import reverse

@@ -13,10 +13,7 @@ from handlers.core import _workers
 from handlers.merchants import sweep_merchants
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
-from settlement.core.model.errors import (
-    QueueUnavailable,
-    StoreUnavailable,
-)
+from settlement.core.model.errors import QueueUnavailable, StoreUnavailable
 from settlement.core.model.timestamps import timestamp
 from settlement.core.store.dynamodb import Store
 from settlement.merchants import sweeper, sweeps

@@ -2,18 +2,9 @@ from typing import Any
 
 import pytest
 
-from settlement.core.model.errors import (
-    AccountNotFound,
-    InsufficientFunds,
-    StepFenced,
-)
+from settlement.core.model.errors import AccountNotFound, InsufficientFunds, StepFenced
 from tests.handlers.conftest import Calls
-from tests.world.constants import (
-    LATER_AT,
-    REJECTED_BY_KYC,
-    REVERSALS,
-    STALLED_ORDER,
-)
+from tests.world.constants import LATER_AT, REJECTED_BY_KYC, REVERSALS, STALLED_ORDER
 
 HELD = {"steps": ["hold"]}
 
