@@ -23,7 +23,7 @@ from settlement.events import outcome_bus as _outcome_bus
 from settlement.journal import bucket as _journal
 from settlement.kyc import shared_secrets as _secrets
 from settlement.paging import topics as _topics
-from tests.world.constants import CLAIMED_AT, HASH, KEY, NONCE, WIRE
+from tests.world.constants import CLAIMED_AT, KEY, NONCE, WIRE
 from tests.world.environment import NOW
 from tests.world.functions import Calls as AllFunctions
 from tests.world.ledger import Ledger
@@ -39,6 +39,7 @@ Meanwhile = Callable[..., None]
 
 HELD = {"settlement": WIRE, "claimed_at": CLAIMED_AT, "owner_epoch": 0, "nonce": NONCE}
 """HoldFunds's answer to the first claim."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Calls(AllFunctions):
