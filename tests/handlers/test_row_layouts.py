@@ -38,7 +38,7 @@ def by_name(parts: int) -> dict[str, int]:
     ("layouts", "row"),
     [([BY_NAME], by_name(1)), ([FIRST, BY_NAME], by_name(2)), ([BY_NAME, FIRST], of_first(2))],
 )
-def test_each_part_gives_the_row_the_layout_that_the_stage_has(
+def test_each_part_gives_the_row_the_stages_layout(
     settled: Calls, layouts: list[int], row: dict[str, int]
 ) -> None:
     for part, layout in enumerate(layouts, 1):
