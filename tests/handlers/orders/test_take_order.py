@@ -129,6 +129,12 @@ def test_a_body_that_is_no_object_is_refused(limbo: Calls, body: str, encoded: b
     assert (answer["statusCode"], json.loads(answer["body"])["message"][:5]) == (400, "body:")
 
 
+def test_a_field_given_twice_is_refused_as_readers_differ(calls: Calls) -> None:
+    told = r"^body: must have each field once, and has key twice$"
+    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=told):
+        calls.raw_order("recover", f'{{"key": "{KEY}", "key": "{KEY}"}}')
+
+
 @pytest.mark.parametrize("encoded", [True, False])
 def test_a_body_above_the_limit_is_refused_with_both_figures(limbo: Calls, encoded: bool) -> None:
     """The limit applies to the bytes, not to their base64."""
