@@ -368,6 +368,16 @@ def test_a_repeated_callback_changes_nothing_and_asks_again(waiting: Checks) -> 
     assert waiting.calls.functions.sent == [RESUME, RESUME]
 
 
+def test_a_refusing_callback_reverses_the_payment(waiting: Checks) -> None:
+    waiting.calls.later()
+    assert waiting.hear(decision="refuse", reason="lost")[0] == 200
+    waiting.resume()
+
+    waiting.stops(CheckRefused, r"^check delivered: lost$")
+
+    assert waiting.verdict == (None, [])
+
+
 def test_the_first_of_two_callbacks_counts(waiting: Checks) -> None:
     waiting.hear()
     waiting.calls.counted()
