@@ -192,6 +192,23 @@ def test_an_execution_with_the_orders_name_starts_if_none_waits(
     assert limbo.step_functions.sent == []
 
 
+@pytest.mark.parametrize("decision", DECISIONS)
+@pytest.mark.parametrize("gone_at", ["entry", "decision"])
+def test_a_missing_account_does_not_keep_its_settlement_in_limbo(
+    calls: Calls, decision: str, gone_at: str
+) -> None:
+    found = calls.fall() if gone_at == "decision" else calls.stuck()
+    calls.close("bob")
+    if gone_at == "entry":
+        calls.limbo(found)
+
+    first = calls.decide(decision)
+
+    assert (calls.row()["status"], calls.row()["owner"]) == (AFTER[decision][0], OWNER)
+    with calls.writes_nothing():
+        assert calls.decide(decision) == first
+
+
 @pytest.mark.parametrize("first", DECISIONS)
 @pytest.mark.parametrize("raced", [True, False])
 def test_a_case_is_decided_once_and_repetitions_are_answered_alike(
