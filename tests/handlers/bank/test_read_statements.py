@@ -240,6 +240,16 @@ def test_a_file_that_is_too_large_is_refused_unread(
     assert of_bank(calls) == {}
 
 
+@pytest.mark.parametrize("codes", [("ITBD", "CLAV"), ("XPCD", "CLBD")])
+def test_a_statement_without_both_balances_is_refused(
+    calls: Calls, bank: MemoryS3, codes: tuple[str, str]
+) -> None:
+    put(bank, day(paid(), codes=codes))
+
+    assert read()["refused"] == 1
+    assert of_bank(calls) == {}
+
+
 def test_both_files_of_one_name_are_read(calls: Calls, bank: MemoryS3) -> None:
     put(bank, RIGHT)
     put(bank, day(paid("another", "1.00"), name="S-2", number=8, opening="48.20"))
